@@ -1,0 +1,1 @@
+"""Tessel: a versioned store for time-series tables with one query pipeline."""

@@ -1,0 +1,89 @@
+"""What is known of a table before any of its data: its columns and which of them is the index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tessel.errors import ColumnNotFoundError, DuplicateColumnError
+
+__all__ = ["TableSchema"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """The columns of a table, in order, and the name of its time index if it has one.
+
+    Attributes
+    ----------
+    arrow
+        Names and types. Field metadata carries no meaning here; nullability is always true.
+    index
+        Name of the time index: a non-decreasing column without missing values. None without one.
+
+    Raises
+    ------
+    DuplicateColumnError
+        When two columns have one name.
+    ColumnNotFoundError
+        When the index is not one of the columns.
+    """
+
+    arrow: pa.Schema
+    index: str | None = None
+
+    def __post_init__(self) -> None:
+        names = self.arrow.names
+        if len(set(names)) != len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise DuplicateColumnError(
+                f"two columns are named {twice!r}",
+                hint="rename one of them",
+                column=twice,
+            )
+        if self.index is not None and self.index not in names:
+            raise ColumnNotFoundError.for_name(self.index, names, where="the table (as its index)")
+
+    @property
+    def names(self) -> list[str]:
+        """The column names, in order."""
+        return list(self.arrow.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.arrow.names
+
+    def type_of(self, name: str) -> pa.DataType:
+        """Return the type of a column; an unknown name raises with the nearest match."""
+        self.require([name])
+        return self.arrow.field(name).type
+
+    def require(self, names: Iterable[str], *, where: str | None = None) -> None:
+        """Raise ``ColumnNotFoundError`` for the first of ``names`` that is not a column."""
+        existing = set(self.arrow.names)
+        for name in names:
+            if name not in existing:
+                raise ColumnNotFoundError.for_name(name, self.names, where=where)
+
+    def select(self, names: Iterable[str]) -> TableSchema:
+        """Return the schema with these columns only, in this order; the index may fall away."""
+        wanted = list(names)
+        self.require(wanted)
+        fields = [self.arrow.field(name) for name in wanted]
+        return TableSchema(pa.schema(fields), self.index if self.index in wanted else None)
+
+    def with_column(self, name: str, type_: pa.DataType) -> TableSchema:
+        """Return the schema with a column added at the end, or replaced where it stands.
+
+        Replacing the index column takes away its role: nothing promises the new values an order.
+        """
+        index = None if name == self.index else self.index
+        if name in self.arrow.names:
+            at = self.arrow.names.index(name)
+            return TableSchema(self.arrow.set(at, pa.field(name, type_)), index)
+        return TableSchema(self.arrow.append(pa.field(name, type_)), index)
+
+    def empty(self) -> pa.Table:
+        """Return a table of this schema without rows."""
+        return self.arrow.empty_table()

@@ -1,0 +1,149 @@
+"""The options of a process: one frozen record, the environment, and a scoped override.
+
+``current()`` is what the library reads. It starts from the environment (``TESSEL_WORKERS=4`` sets
+``workers``) and ``with tessel.options(workers=1):`` replaces fields for the block, in this thread
+and in the tasks it starts (a :mod:`contextvars` variable). Options change how fast and in how much
+memory an answer is found, never the answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Any
+
+from tessel.errors import NameNotFoundError, OptionError
+
+__all__ = ["Options", "current", "options"]
+
+_ENVIRONMENT_PREFIX = "TESSEL_"
+
+
+def _default_workers() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return max(1, os.cpu_count() or 1)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Options:
+    """Settings of the library; all have a default, all are checked when made.
+
+    Attributes
+    ----------
+    workers
+        Threads of the local pool; 1 runs everything in the calling thread. Default: the CPUs
+        this process may use.
+    live_bytes
+        Bytes of units alive at a time (read, in process, waiting for their turn), the result of
+        ``collect`` excluded.
+    inline_bytes
+        A stage whose input is smaller than this runs in the calling thread: handing a task to a
+        thread costs more than such work.
+    segment_rows, segment_columns
+        The largest segment that a write cuts.
+    hash_bucket_bytes
+        Aimed-for bytes of one hash bucket.
+    fsync
+        Whether a commit on a local disk survives power loss (it always survives ``kill -9``).
+    spark_master
+        Master of the Spark sessions that Tessel starts itself.
+    progress
+        Whether a progress bar may be shown on a terminal.
+    """
+
+    workers: int = dataclasses.field(default_factory=_default_workers)
+    live_bytes: int = 256 * 1024 * 1024
+    inline_bytes: int = 256 * 1024
+    segment_rows: int = 1_048_576
+    segment_columns: int = 256
+    hash_bucket_bytes: int = 32 * 1024 * 1024
+    fsync: bool = True
+    spark_master: str = "local[2]"
+    progress: bool = True
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            kind: type = {"int": int, "bool": bool, "str": str}[str(field.type)]
+            if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+                raise OptionError(
+                    f"option {field.name!r} takes {field.type}, not {value!r}", option=field.name
+                )
+            least = 0 if kind is bool or field.name in ("inline_bytes", "live_bytes") else 1
+            if isinstance(value, int) and value < least:
+                raise OptionError(
+                    f"option {field.name!r} is at least {least}, not {value!r}", option=field.name
+                )
+
+    @classmethod
+    def from_environment(cls) -> Options:
+        """Return the defaults with ``TESSEL_<NAME>`` variables laid over them."""
+        values: dict[str, Any] = {}
+        for field in dataclasses.fields(cls):
+            text = os.environ.get(_ENVIRONMENT_PREFIX + field.name.upper())
+            if text is not None:
+                values[field.name] = _parse(field.name, str(field.type), text)
+        return cls(**values)
+
+    def replace(self, **changes: Any) -> Options:
+        """Return a copy with some fields changed; an unknown name raises with the nearest."""
+        names = [field.name for field in dataclasses.fields(self)]
+        for name in changes:
+            if name not in names:
+                raise NameNotFoundError.for_name("option", name, names)
+        return dataclasses.replace(self, **changes)
+
+
+def _parse(name: str, kind: str, text: str) -> Any:
+    variable = _ENVIRONMENT_PREFIX + name.upper()
+    if kind == "str":
+        return text
+    if kind == "bool":
+        truth = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+        if text.strip().lower() not in truth:
+            raise OptionError(
+                f"the environment variable {variable} is {text!r}",
+                hint="set it to 1 or 0",
+                option=name,
+            )
+        return truth[text.strip().lower()]
+    try:
+        return int(text.replace("_", ""))
+    except ValueError:
+        raise OptionError(
+            f"the environment variable {variable} is {text!r}",
+            hint="set it to a whole number",
+            option=name,
+        ) from None
+
+
+_current: ContextVar[Options | None] = ContextVar("tessel_options", default=None)
+
+
+def current() -> Options:
+    """Return the options in force here: the innermost ``with options(...)``, or the environment."""
+    found = _current.get()
+    return Options.from_environment() if found is None else found
+
+
+@contextlib.contextmanager
+def options(**changes: Any) -> Iterator[Options]:
+    """Change options for a block: ``with tessel.options(workers=1): ...``.
+
+    Raises
+    ------
+    NameNotFoundError
+        For an unknown option, with the nearest name.
+    OptionError
+        For a value of the wrong type or outside its range.
+    """
+    changed = current().replace(**changes)
+    token = _current.set(changed)
+    try:
+        yield changed
+    finally:
+        _current.reset(token)

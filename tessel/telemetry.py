@@ -1,0 +1,101 @@
+"""The one stream of events that progress bars, traces and profiles are made from.
+
+The parts call :func:`emit` at the points worth seeing (a unit loaded, a clause run, a commit
+landed); whoever wants to know subscribes. With no subscriber an event costs one attribute read.
+Nothing here prints, and a subscriber that raises is logged and dropped, never a failed query.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Event", "Subscriber", "emit", "span", "subscribe"]
+
+_logger = logging.getLogger("tessel")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened.
+
+    Attributes
+    ----------
+    name
+        Dotted: the part and what it did, such as ``"clause.process"`` or ``"segment.read"``.
+    at_ns
+        When it happened (the end, for a span), nanoseconds of a monotonic clock.
+    duration_ns
+        How long it took; 0 for a point in time.
+    thread
+        Identifier of the thread it happened in.
+    attributes
+        Plain facts: query, stage, unit, clause, rows, bytes, total.
+    """
+
+    name: str
+    at_ns: int
+    duration_ns: int
+    thread: int
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+Subscriber = Callable[[Event], None]
+
+_lock = threading.Lock()
+_subscribers: tuple[Subscriber, ...] = ()
+
+
+@contextlib.contextmanager
+def subscribe(subscriber: Subscriber) -> Iterator[None]:
+    """Send every event of this process to ``subscriber`` while the block runs.
+
+    It is called in the thread in which the event happened, and must be quick and thread-safe.
+    """
+    global _subscribers
+    with _lock:
+        _subscribers = (*_subscribers, subscriber)
+    try:
+        yield
+    finally:
+        _remove(subscriber)
+
+
+def _remove(subscriber: Subscriber) -> None:
+    global _subscribers
+    with _lock:
+        kept = list(_subscribers)
+        if subscriber in kept:
+            kept.remove(subscriber)
+        _subscribers = tuple(kept)
+
+
+def emit(name: str, *, duration_ns: int = 0, **attributes: Any) -> None:
+    """Tell all subscribers that something happened."""
+    if not _subscribers:
+        return
+    event = Event(name, time.monotonic_ns(), duration_ns, threading.get_ident(), attributes)
+    for subscriber in _subscribers:
+        try:
+            subscriber(event)
+        except Exception:
+            _logger.exception("a subscriber to events raised and is dropped")
+            _remove(subscriber)
+
+
+@contextlib.contextmanager
+def span(name: str, **attributes: Any) -> Iterator[dict[str, Any]]:
+    """Emit one event with the duration of the block; facts learnt inside go into the dictionary."""
+    if not _subscribers:
+        yield attributes
+        return
+    start = time.monotonic_ns()
+    try:
+        yield attributes
+    finally:
+        emit(name, duration_ns=time.monotonic_ns() - start, **attributes)
