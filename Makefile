@@ -1,0 +1,76 @@
+# Everything a developer runs. Each target does its own set-up: the first call makes .venv and
+# installs into it (Python packages, and a Java runtime as one of them), later calls are instant.
+#
+#   make test                        the first time takes some minutes, most of them downloads
+#   make test PYTHON=python3.13      with a Python of your choice
+#   make test ARGS="tests/store -x"  a part of it
+
+PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python; do \
+	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SOURCES := tessel tests benchmarks examples
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help venv demo test test-slow lint types imports format format-check check docs-test \
+	bench bench-smoke build clean
+
+help: ## show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
+
+venv: $(STAMP) ## make .venv and install everything the other targets need
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Tessel needs Python 3.11 or newer; name one with PYTHON=..."; exit 1; }
+	@echo "setting up $(VENV) with $(PYTHON): 1.3 GB, some minutes the first time"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install --quiet --progress-bar off -c constraints.txt -e ".[dev]"
+	@touch $@
+
+demo: $(STAMP) ## the main job: real flights in, one query on the local pool and on Spark
+	@$(BIN)/tessel demo --store demo-store $(ARGS)
+
+test: $(STAMP) ## the tests (a few minutes)
+	@$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+test-slow: $(STAMP) ## all tests, with the full number of random cases
+	@TESSEL_TEST_PROFILE=slow $(BIN)/python -m pytest $(ARGS)
+
+check: lint format-check types imports ## all checks that run nothing
+
+lint: $(STAMP) ## ruff's rules
+	@$(BIN)/ruff check $(SOURCES)
+
+format: $(STAMP) ## format the code and sort its imports
+	@$(BIN)/ruff check --quiet --select I --fix $(SOURCES)
+	@$(BIN)/ruff format $(SOURCES)
+
+format-check: $(STAMP) ## whether the code is formatted
+	@$(BIN)/ruff format --check $(SOURCES)
+
+types: $(STAMP) ## mypy, strict
+	@$(BIN)/mypy
+
+imports: $(STAMP) ## the direction of imports
+	@$(BIN)/lint-imports --no-logo
+
+docs-test: $(STAMP) ## run every code block of the README and docs, and every example
+	@$(BIN)/python -m pytest tests/test_docs.py $(ARGS)
+
+bench: $(STAMP) ## time the workloads against other engines; ARGS="--rows 1_000_000 trades"
+	@$(BIN)/python -m benchmarks.harness $(ARGS)
+	@$(BIN)/python -m benchmarks.import_time
+
+bench-smoke: $(STAMP) ## run the workloads once on few rows, for their answers only
+	@$(BIN)/python -m benchmarks.harness --smoke $(ARGS)
+
+build: $(STAMP) ## sdist and wheel into dist/
+	@$(BIN)/python -m build
+
+clean: ## remove all that the other targets made
+	rm -rf $(VENV) build dist demo-store benchmarks/results ./*.egg-info \
+		.mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks
+	find tessel tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
