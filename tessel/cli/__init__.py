@@ -1,1 +1,35 @@
-"""."""
+"""The ``tessel`` command: commands compute, an output object prints.
+
+Nothing imports this part. It is the only one that knows typer and rich (extra ``cli``) and the
+only one that prints. Whatever is heavy is imported by the command that needs it, so that
+``tessel --help`` answers at once.
+
+- ``app``: the application and how errors become exit codes (``exit_codes``)
+- ``commands/``: one file a command
+- ``output``: what prints, as a table, JSON, CSV or Arrow
+- ``files``, ``flights``: readers of what is imported
+- ``demo``, ``demo_report``: the main job on real data, and how it is told
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tessel.errors import MissingDependencyError
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the ``tessel`` command with the arguments of this process, and exit."""
+    try:
+        from tessel.cli.app import run
+    except ModuleNotFoundError as error:
+        if error.name not in ("typer", "rich"):
+            raise
+        from tessel.cli.exit_codes import exit_code
+
+        missing = MissingDependencyError.for_extra(error.name, "cli", "the tessel command")
+        print(missing, file=sys.stderr)
+        sys.exit(exit_code(missing))
+    run()

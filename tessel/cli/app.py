@@ -1,0 +1,66 @@
+"""The typer application: global options, the commands, and how errors end.
+
+An error that Tessel raises on purpose is printed as its text on standard error, without a
+traceback, and the exit code follows from its kind (``exit_codes``). ``--debug`` shows the
+traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from tessel.cli.commands import register_all
+from tessel.cli.exit_codes import exit_code
+from tessel.errors import TesselError
+
+__all__ = ["app", "run"]
+
+
+class _TellingErrors(TyperGroup):
+    """The group of all commands; turns our errors into a message and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except TesselError as error:
+            if ctx.params.get("debug"):
+                raise
+            typer.secho(str(error), err=True, fg=typer.colors.RED)
+            raise typer.Exit(exit_code(error)) from error
+
+
+app = typer.Typer(
+    name="tessel",
+    cls=_TellingErrors,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def _options(
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar="TESSEL_DEBUG", help="Show tracebacks of errors.")
+    ] = False,
+) -> None:
+    """Versioned tables of time series: import, look, query; locally or on Spark."""
+
+
+register_all(app)
+
+
+def run() -> None:
+    """Run the command of this process and exit with its code."""
+    try:
+        app()
+    except BrokenPipeError:
+        # The reader of our output is gone (``tessel show x | head -3``), which is no error of ours;
+        # without this, the interpreter complains once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

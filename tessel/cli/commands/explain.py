@@ -1,0 +1,27 @@
+"""``tessel explain``: what a query would read, and why not the rest."""
+
+from __future__ import annotations
+
+import typer
+
+from tessel.cli.arguments import AsOf, Form, StoreUri, Symbol, open_existing
+from tessel.cli.output import OutputFormat, make_output
+from tessel.cli.plans import PlanText, read_plan
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command()
+    def explain(
+        symbol: Symbol,
+        plan: PlanText,
+        store: StoreUri,
+        as_of: AsOf = None,
+        output: Form = OutputFormat.TABLE,
+    ) -> None:
+        """Say what a query would read, and the reason for each segment that it would not."""
+        explanation = open_existing(store).explain(symbol, read_plan(plan), as_of=as_of)
+        make_output(output).document(str(explanation), explanation.to_json())

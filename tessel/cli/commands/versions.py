@@ -1,0 +1,19 @@
+"""``tessel versions``: the versions that touched a symbol."""
+
+from __future__ import annotations
+
+import typer
+
+from tessel.cli.arguments import Form, StoreUri, Symbol, open_existing
+from tessel.cli.output import OutputFormat, make_output
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command()
+    def versions(symbol: Symbol, store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
+        """List the versions of a symbol, oldest first."""
+        make_output(output).table(versions_table(open_existing(store).versions(symbol)))

@@ -1,0 +1,212 @@
+"""The main job on real data: import a year of flights, query it on two engines, compare.
+
+:func:`run_demo` computes and yields what happened step by step; ``demo_report`` tells it.
+"""
+
+from __future__ import annotations
+
+import enum
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tessel.cli.compare import Difference, first_difference
+from tessel.cli.flights import FLIGHTS_INDEX, read_flights
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "SYMBOL",
+    "Compared",
+    "DemoStep",
+    "Engine",
+    "Explained",
+    "Imported",
+    "QueryStarted",
+    "Ran",
+    "SparkStarted",
+    "daily_query",
+    "delays_query",
+    "run_demo",
+]
+
+SYMBOL = "flights"
+
+_Value = TypeVar("_Value")
+
+
+class Engine(enum.StrEnum):
+    """Where a query runs, as ``store.read(executor=...)`` calls it."""
+
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """The flights were read, sorted and committed."""
+
+    store: str
+    rows: int
+    columns: int
+    version: int
+    read_seconds: float
+    write_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStarted:
+    """A query was built; ``text`` is its repr."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """What ``explain`` says of the query."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SparkStarted:
+    """A Spark session of our own was started."""
+
+    seconds: float
+    master: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """The query ran on one engine."""
+
+    engine: Engine
+    table: pa.Table
+    seconds: float
+    show_rows: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The answers of both engines were compared; no difference means equal, row for row."""
+
+    rows: int
+    difference: Difference | None
+
+
+DemoStep = Imported | QueryStarted | Explained | SparkStarted | Ran | Compared
+
+
+def delays_query() -> Any:
+    """Return the query of several clauses: late departures of four carriers in a quarter."""
+    import tessel as ts
+
+    return (
+        ts.QueryBuilder()
+        .date_range("2013-01-01", "2013-03-31")
+        .filter("dep_delay > 15 and carrier in ('UA', 'AA', 'DL', 'B6')")
+        .apply("gained", ts.col("dep_delay") - ts.col("arr_delay"))
+        .select("carrier", "origin", "dep_delay", "gained")
+        .groupby("carrier", "origin")
+        .agg(
+            flights=("dep_delay", "count"),
+            mean_delay=("dep_delay", "mean"),
+            worst_delay=("dep_delay", "max"),
+            median_gained=("gained", "median"),
+            total_gained=("gained", "sum"),
+        )
+    )
+
+
+def daily_query() -> Any:
+    """Return the daily resample: departures, delays and miles of every day."""
+    import tessel as ts
+
+    return (
+        ts.QueryBuilder()
+        .resample("1D")
+        .agg(
+            flights=("flight", "count"),
+            departed=("dep_delay", "count"),
+            mean_delay=("dep_delay", "mean"),
+            worst_delay=("dep_delay", "max"),
+            miles=("distance", "sum"),
+        )
+    )
+
+
+_QUERIES: tuple[tuple[str, Callable[[], Any]], ...] = (
+    ("Late departures of four carriers in the first quarter", delays_query),
+    ("Every day of the year", daily_query),
+)
+
+
+def _timed(work: Callable[[], _Value]) -> tuple[_Value, float]:
+    start = time.perf_counter()
+    value = work()
+    return value, time.perf_counter() - start
+
+
+def _import_flights(store: Any, uri: str) -> Imported:
+    table, read_seconds = _timed(read_flights)
+    version, write_seconds = _timed(
+        lambda: store.write(SYMBOL, table, index=FLIGHTS_INDEX, sort=True)
+    )
+    return Imported(uri, table.num_rows, table.num_columns, version, read_seconds, write_seconds)
+
+
+def _start_spark() -> SparkStarted:
+    # Started apart, so that its ten seconds are not taken for those of the first query.
+    from tessel.options import current
+    from tessel.spark_exec import spark_session
+
+    _, seconds = _timed(spark_session)
+    return SparkStarted(seconds, current().spark_master)
+
+
+def run_demo(uri: str, engines: Sequence[Engine]) -> Iterator[DemoStep]:
+    """Run the main job.
+
+    Parameters
+    ----------
+    uri
+        Where the store is, or is made. A store that is there gets one more version.
+    engines
+        One engine, or both: then the answers are compared.
+
+    Yields
+    ------
+    DemoStep
+        What happened, as soon as it has.
+
+    Raises
+    ------
+    MissingDependencyError
+        Where the package of flights, or pyspark, is not installed.
+    JavaNotFoundError
+        Where Spark is asked for and there is no Java runtime.
+    """
+    import tessel as ts
+
+    store = ts.open(uri)
+    yield _import_flights(store, uri)
+    if Engine.SPARK in engines:
+        yield _start_spark()
+    for title, build in _QUERIES:
+        query = build()
+        yield QueryStarted(title, repr(query))
+        yield Explained(str(store.explain(SYMBOL, query)))
+        answers: list[pa.Table] = []
+        for engine in engines:
+            answer, seconds = _timed(
+                lambda query=query, engine=engine: store.read(  # type: ignore[misc]
+                    SYMBOL, query=query, executor=engine.value
+                ).to_arrow()
+            )
+            answers.append(answer)
+            yield Ran(engine, answer, seconds, show_rows=len(answers) == 1)
+        if len(answers) == 2:
+            yield Compared(answers[0].num_rows, first_difference(*answers))

@@ -1,0 +1,217 @@
+"""What prints: one class for each form of ``--output``.
+
+A command hands over one of three things and knows nothing of forms: a table (Arrow), facts (names
+and values) or a document (text for people beside plain data for programs). Results go to standard
+output and nothing else does, so that every form but ``table`` can be piped on.
+"""
+
+from __future__ import annotations
+
+import csv
+import enum
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, BinaryIO, Protocol, TextIO
+
+from tessel.errors import InvalidInputError
+
+__all__ = [
+    "ArrowOutput",
+    "CsvOutput",
+    "JsonOutput",
+    "Output",
+    "OutputFormat",
+    "make_output",
+    "printable",
+]
+
+_BATCH_ROWS = 8192
+
+
+class OutputFormat(enum.StrEnum):
+    """The forms of ``--output``."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    ARROW = "arrow"
+
+
+class Output(Protocol):
+    """Prints what a command computed."""
+
+    def table(self, table: Any, *, title: str | None = None) -> None:
+        """Print a :class:`pyarrow.Table`; only forms for people show the title."""
+
+    def facts(self, facts: Mapping[str, Any]) -> None:
+        """Print names and values."""
+
+    def document(self, text: str, data: Any) -> None:
+        """Print a text for people, or its plain ``data`` where the form is for programs."""
+
+
+def printable(table: Any) -> Any:
+    """Return the table with dates, times and durations as text (a duration as ``1500ms``).
+
+    Arrow's text keeps nanoseconds and zones, which Python's datetime would lose.
+    """
+    import pyarrow as pa
+
+    columns = [_printable_column(column) for column in table.columns]
+    return pa.Table.from_arrays(columns, names=table.column_names)
+
+
+def _printable_column(column: Any) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return _printable_column(column.cast(kind.value_type))
+    if not pa.types.is_temporal(kind):
+        return column
+    text = pc.cast(column, pa.string())
+    if pa.types.is_duration(kind):
+        return pc.binary_join_element_wise(text, kind.unit, "")
+    return text
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        if math.isnan(value):
+            return None
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def _plain_rows(table: Any) -> Iterator[list[Any]]:
+    for batch in printable(table).to_batches(max_chunksize=_BATCH_ROWS):
+        columns = [column.to_pylist() for column in batch.columns]
+        for values in zip(*columns, strict=True):
+            yield [_plain(value) for value in values]
+
+
+class JsonOutput:
+    """An array of objects, one a line; missing is ``null``, infinities and decimals are text."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def table(self, table: Any, *, title: str | None = None) -> None:
+        """Print one object a row."""
+        del title
+        separator = "[\n"
+        for values in _plain_rows(table):
+            row = dict(zip(table.column_names, values, strict=True))
+            self._stream.write(separator + json.dumps(row, ensure_ascii=False, allow_nan=False))
+            separator = ",\n"
+        self._stream.write("[]\n" if separator == "[\n" else "\n]\n")
+
+    def facts(self, facts: Mapping[str, Any]) -> None:
+        """Print one object."""
+        self.document("", dict(facts))
+
+    def document(self, text: str, data: Any) -> None:
+        """Print the data."""
+        del text
+        json.dump(_plain(data), self._stream, ensure_ascii=False, indent=2, allow_nan=False)
+        self._stream.write("\n")
+
+
+class CsvOutput:
+    """A header and one line a row (RFC 4180); missing is empty, nested values are JSON."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._writer = csv.writer(stream, lineterminator="\n")
+
+    def table(self, table: Any, *, title: str | None = None) -> None:
+        """Print the header and the rows."""
+        del title
+        self._writer.writerow(table.column_names)
+        for values in _plain_rows(table):
+            self._writer.writerow(
+                json.dumps(value) if isinstance(value, list | dict) else value for value in values
+            )
+
+    def facts(self, facts: Mapping[str, Any]) -> None:
+        """Print two columns, name and value."""
+        self._writer.writerow(("name", "value"))
+        self._writer.writerows((name, _plain(value)) for name, value in facts.items())
+
+    def document(self, text: str, data: Any) -> None:
+        """Print the lines of the text as one column."""
+        del data
+        self._writer.writerow(("line",))
+        self._writer.writerows((line,) for line in text.splitlines())
+
+
+class ArrowOutput:
+    """An Arrow IPC stream of exactly the result, types and metadata included."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        if stream.isatty():
+            raise InvalidInputError(
+                "an Arrow stream is binary and is not printed on a terminal",
+                hint="send it to a file or a program: tessel ... --output arrow > result.arrows",
+            )
+        self._stream = stream
+
+    def table(self, table: Any, *, title: str | None = None) -> None:
+        """Write the table."""
+        del title
+        import pyarrow as pa
+
+        with pa.ipc.new_stream(self._stream, table.schema) as writer:
+            writer.write_table(table)
+        self._stream.flush()
+
+    def facts(self, facts: Mapping[str, Any]) -> None:
+        """Write two text columns, name and value."""
+        import pyarrow as pa
+
+        values = [None if value is None else str(value) for value in facts.values()]
+        self.table(
+            pa.table(
+                {"name": pa.array(list(facts), pa.string()), "value": pa.array(values, pa.string())}
+            )
+        )
+
+    def document(self, text: str, data: Any) -> None:
+        """Write the lines of the text as one column."""
+        del data
+        import pyarrow as pa
+
+        self.table(pa.table({"line": pa.array(text.splitlines(), pa.string())}))
+
+
+def _table_output() -> Output:
+    from tessel.cli.output_table import TableOutput
+
+    return TableOutput()
+
+
+_MAKERS: dict[OutputFormat, Callable[[], Output]] = {
+    OutputFormat.TABLE: _table_output,
+    OutputFormat.JSON: lambda: JsonOutput(sys.stdout),
+    OutputFormat.CSV: lambda: CsvOutput(sys.stdout),
+    OutputFormat.ARROW: lambda: ArrowOutput(sys.stdout.buffer),
+}
+
+
+def make_output(form: OutputFormat) -> Output:
+    """Return what prints in this form on standard output.
+
+    Raises
+    ------
+    InvalidInputError
+        For ``arrow`` where standard output is a terminal.
+    """
+    return _MAKERS[form]()
