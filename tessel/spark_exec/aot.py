@@ -1,0 +1,157 @@
+"""A faster start of Spark's JVM: one training run writes a cache of loaded and linked classes.
+
+JDK 25 can keep, in one file, the classes that a program loaded in a training run, already parsed
+and linked (JEP 483, 514 and 515). For Spark that is about 180 MB, and saves half of the time to
+the first result. A cache that does not fit the JVM or the jars is ignored by the JVM, so a stale
+one costs nothing but disk; it is named after both all the same.
+
+Run as a program, this module is the training run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tessel.errors import InvalidInputError, SparkError
+from tessel.spark_exec.java import JavaChoice, choose_java
+from tessel.spark_exec.java_home import cache_folders
+
+__all__ = ["LEAST_AOT_JAVA", "Warmup", "aot_cache", "aot_option", "warmup"]
+
+LEAST_AOT_JAVA = 25
+"""The first Java that makes such a cache in one run."""
+
+_TRAINING_TIMEOUT_SECONDS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Warmup:
+    """What a warm-up did.
+
+    Attributes
+    ----------
+    path, size
+        The cache, and its bytes.
+    training_seconds
+        What making it took.
+    start_seconds
+        From nothing to the first result of a fresh process that uses it.
+    """
+
+    path: Path
+    size: int
+    training_seconds: float
+    start_seconds: float
+
+
+def aot_cache(java: JavaChoice, pyspark_version: str, spark_home: Path) -> Path | None:
+    """Return where the cache for a Java and a Spark belongs; None if there can be none."""
+    folder = next(cache_folders(os.environ), None)
+    if java.major < LEAST_AOT_JAVA or folder is None:
+        return None
+    identity = f"{java.runtime}\n{java.version}\n{pyspark_version}\n{spark_home}"
+    return folder / "spark" / f"{hashlib.sha256(identity.encode()).hexdigest()[:16]}.aot"
+
+
+def aot_option(java: JavaChoice, pyspark_version: str, spark_home: Path) -> str | None:
+    """Return the JVM's option to use the cache, if it was made."""
+    cache = aot_cache(java, pyspark_version, spark_home)
+    # An option for the JVM is cut at blanks by Spark's launcher.
+    if cache is None or not cache.is_file() or " " in str(cache):
+        return None
+    return f"-XX:AOTCache={cache}"
+
+
+def warmup() -> Warmup:
+    """Make the cache for the Java that would be chosen now; about half a minute, 180 MB of disk.
+
+    The new cache is tried in a fresh process before it takes the place of an older one.
+
+    Raises
+    ------
+    InvalidInputError
+        If the Java is older than 25, or no cache folder is known or usable.
+    SparkError
+        If the training or the trial fails; the last lines are the ``detail``.
+    """
+    from tessel.spark_exec.runtime import pyspark_version
+    from tessel.spark_exec.settings import spark_home
+
+    java, version, home = choose_java(), pyspark_version(), spark_home()
+    if java.major < LEAST_AOT_JAVA:
+        raise InvalidInputError(
+            f"a warm start needs Java {LEAST_AOT_JAVA} or newer; {java.why}",
+            hint='pip install "tessel[spark]" brings one; unset JAVA_HOME to have it chosen',
+            java=java.version,
+        )
+    cache = aot_cache(java, version, home)
+    if cache is None or " " in str(cache):
+        raise InvalidInputError(
+            "there is no usable cache folder for a warm start",
+            hint="set XDG_CACHE_HOME to an absolute path without blanks",
+        )
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    working = Path(tempfile.mkdtemp(prefix=".training-", dir=cache.parent))
+    try:
+        made = working / cache.name
+        training = _run_training(f"-XX:AOTCacheOutput={made}")
+        if not made.is_file():
+            raise SparkError("the training run made no cache", path=str(made))
+        trial = _run_training(f"-XX:AOTCache={made}")
+        os.replace(made, cache)
+    finally:
+        shutil.rmtree(working, ignore_errors=True)
+    return Warmup(cache, cache.stat().st_size, training, trial)
+
+
+def _run_training(option: str) -> float:
+    from tessel.spark_exec.settings import import_folders
+
+    began = time.monotonic()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(import_folders())}
+    # Ours is a session of its own, whatever this process was told to use.
+    environment.pop("SPARK_REMOTE", None)
+    try:
+        result = subprocess.run(
+            [sys.executable, "-m", "tessel.spark_exec.aot", option],
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TRAINING_TIMEOUT_SECONDS,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise SparkError(
+            f"the training run did not end within {_TRAINING_TIMEOUT_SECONDS} seconds"
+        ) from error
+    if result.returncode != 0:
+        raise SparkError(
+            "the training run failed", detail="\n".join(result.stderr.splitlines()[-20:])
+        )
+    return time.monotonic() - began
+
+
+def main(option: str) -> None:
+    """Run the jobs whose classes the cache should hold, in a JVM started with ``option``."""
+    from tessel.spark_exec.doctor import run_shuffle
+    from tessel.spark_exec.runtime import spark_session, stop_session
+
+    session = spark_session("local[2]", configuration={"spark.driver.extraJavaOptions": option})
+    for _ in range(3):
+        run_shuffle(session)
+    # The JVM writes the cache as it ends.
+    stop_session(timeout_seconds=_TRAINING_TIMEOUT_SECONDS)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,151 @@
+"""The JVM of our own session: started with its messages kept, ended without a trace.
+
+pyspark lets the JVM write to the caller's terminal and leaves it running until the interpreter
+ends. Here its messages go through a pipe: those of the start are kept for the error that may
+follow, later ones (prints of user code in workers) are passed on to ``sys.stderr``.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tessel.errors import SparkError
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf
+
+__all__ = ["STOP_TIMEOUT_SECONDS", "Driver", "DriverLog", "started_driver"]
+
+_KEPT_LINES = 400
+
+STOP_TIMEOUT_SECONDS = 15
+"""How long a JVM may take to end before it is killed."""
+
+
+class DriverLog:
+    """The messages of a JVM, read from a pipe in a thread of their own.
+
+    Parameters
+    ----------
+    descriptor
+        Reading end of the pipe; closed when the other end is.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._lines: collections.deque[str] = collections.deque(maxlen=_KEPT_LINES)
+        self._forwarding = False
+        self._descriptor = descriptor
+        self._thread = threading.Thread(target=self._read, name="tessel-spark-log", daemon=True)
+        self._thread.start()
+
+    def forward(self) -> None:
+        """From now on, pass messages on to ``sys.stderr``."""
+        self._forwarding = True
+
+    def hush(self) -> None:
+        """Stop passing messages on; they are still kept."""
+        self._forwarding = False
+
+    def tail(self) -> str:
+        """Return the last messages, at most 400 lines."""
+        return "\n".join(self._lines)
+
+    def join(self) -> None:
+        """Wait until the JVM's end of the pipe is closed and all is read."""
+        self.hush()
+        self._thread.join(timeout=STOP_TIMEOUT_SECONDS)
+
+    def _read(self) -> None:
+        with os.fdopen(self._descriptor, encoding="utf-8", errors="replace") as pipe:
+            for line in pipe:
+                self._lines.append(line.rstrip("\n"))
+                if self._forwarding:
+                    # The stream may be closed or gone at exit; the pipe must still be drained,
+                    # or the JVM blocks.
+                    with contextlib.suppress(ValueError, OSError, AttributeError):
+                        sys.stderr.write(line)
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """A JVM that this process started, and the connection to it."""
+
+    gateway: Any
+    log: DriverLog
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The JVM's process."""
+        process: subprocess.Popen[bytes] = self.gateway.proc
+        return process
+
+    def is_alive(self) -> bool:
+        """Return whether the JVM is still running."""
+        return self.process.poll() is None
+
+    def close(self, timeout_seconds: float = STOP_TIMEOUT_SECONDS) -> None:
+        """Close the connection and end the JVM; pyspark can then start another.
+
+        Parameters
+        ----------
+        timeout_seconds
+            After which a JVM that does not end is killed.
+        """
+        from pyspark import SparkContext
+
+        with SparkContext._lock:
+            if SparkContext._gateway is self.gateway:
+                # pyspark reuses the connection of a stopped context, and offers no way to end it.
+                SparkContext._gateway = None
+                SparkContext._jvm = None
+            if not self.is_alive():
+                SparkContext._active_spark_context = None
+        with contextlib.suppress(Exception):  # of a JVM that died there is no more to be said
+            self.gateway.shutdown()
+        if self.process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()  # the JVM's signal to end
+        try:
+            self.process.wait(timeout=timeout_seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.join()
+
+
+def started_driver(conf: SparkConf) -> Driver:
+    """Start a JVM for a Spark context with ``conf``, by pyspark's own launcher.
+
+    Raises
+    ------
+    SparkError
+        If the JVM ends before it can be talked to; its messages are the ``detail``.
+    """
+    from pyspark import java_gateway
+
+    reading, writing = os.pipe()
+    log = DriverLog(reading)
+    try:
+        gateway: Any = java_gateway.launch_gateway(
+            conf=conf, popen_kwargs={"stdout": writing, "stderr": writing}
+        )  # type: ignore[no-untyped-call]
+    except Exception as error:
+        os.close(writing)
+        log.join()
+        raise SparkError(
+            "the Java process of Spark ended before it could be used",
+            detail=log.tail() or str(error),
+            hint="`tessel spark doctor` shows which Java is used and why",
+        ) from error
+    except BaseException:
+        os.close(writing)
+        raise
+    os.close(writing)
+    return Driver(gateway, log)

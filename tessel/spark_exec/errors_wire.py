@@ -1,0 +1,190 @@
+"""How an error of a worker reaches the driver as the typed error that it is.
+
+Two ways, because Spark repeats a failed task (four times on a cluster) whatever the reason:
+
+- An error that would come again (a type mismatch, a clause that raises, an overflow) is the
+  task's *result*: a wire row whose ``rows`` is -1 and whose blob is the error as JSON. The task
+  succeeds, nothing is repeated, and among several the one earliest in the plan is raised, as the
+  local pool does.
+- An error that may pass (storage that does not answer) is *raised*, so that Spark repeats the
+  task, with the JSON between two marks in its text: the text is all that the driver gets.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+import traceback
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tessel.errors import (
+    CorruptStoreError,
+    FormatVersionError,
+    NotAStoreError,
+    SparkError,
+    StoreError,
+    TesselError,
+)
+from tessel.spark_exec.wire import WireRow
+
+__all__ = [
+    "ERROR_ROWS",
+    "WorkerError",
+    "as_tessel_error",
+    "error_row",
+    "from_driver_exception",
+    "may_pass",
+    "raise_error_rows",
+]
+
+ERROR_ROWS = -1
+"""Value of ``rows`` that marks a wire row as an error. ``bucket`` keeps its meaning, since the
+shuffle reads it."""
+
+_OPEN, _CLOSE = "<tessel-error:", ":tessel-error>"
+_MARKED = re.compile(re.escape(_OPEN) + r"([A-Za-z0-9+/=]+)" + re.escape(_CLOSE))
+_EXCEPTION_LINE = re.compile(
+    r"^(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*(?:Error|Exception|Warning|Interrupt|Exit)): ?(.*)$"
+)
+# A payload is echoed several times by Spark's layers, and Connect cuts long texts.
+_MOST_MARKED_BYTES = 1_400
+_LASTING = (CorruptStoreError, FormatVersionError, NotAStoreError)
+
+
+class WorkerError(Exception):
+    """Raised in a worker to make Spark repeat the task; its text carries the typed error.
+
+    Not a :class:`~tessel.errors.TesselError`: users never see it, since the driver replaces it.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        typed = as_tessel_error(error)
+        super().__init__(f"{_marked(typed)} {typed.message}")
+
+
+def as_tessel_error(error: BaseException) -> TesselError:
+    """Return the error if it is one of ours, else a SparkError that tells it and where it arose."""
+    if isinstance(error, TesselError):
+        return error
+    told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    places = traceback.extract_tb(error.__traceback__)
+    where = f"{places[-1].filename}:{places[-1].lineno}" if places else None
+    return SparkError(f"a task failed: {told}", type=type(error).__name__, where=where)
+
+
+def may_pass(error: BaseException) -> bool:
+    """Return whether repeating a task could end otherwise.
+
+    True for what comes from outside (storage, memory, the operating system); false for damage,
+    for errors of a query, and for errors of user code, which would come again.
+    """
+    if isinstance(error, TesselError):
+        return isinstance(error, StoreError) and not isinstance(error, _LASTING)
+    return isinstance(error, (OSError, MemoryError)) and not isinstance(
+        error, (FileNotFoundError, PermissionError)
+    )
+
+
+def error_row(error: BaseException, *, seq: int, bucket: int = 0) -> WireRow:
+    """Return an error as a wire row, at the place in the plan where it arose.
+
+    Raises
+    ------
+    WorkerError
+        If the error may pass: Spark should repeat the task.
+    """
+    if may_pass(error):
+        raise WorkerError(error) from error
+    payload = json.dumps(as_tessel_error(error).to_json()).encode()
+    return WireRow(bucket, seq, ERROR_ROWS, payload)
+
+
+def raise_error_rows(rows: Iterable[WireRow]) -> list[WireRow]:
+    """Return the rows if none is an error, else raise the one that is earliest in the plan.
+
+    Raises
+    ------
+    TesselError
+        Of the class that was raised in the worker.
+    """
+    taken = list(rows)
+    failures = [row for row in taken if row.rows == ERROR_ROWS]
+    if failures:
+        raise _from_payload(min(failures, key=lambda row: row.seq).blob)
+    return taken
+
+
+def from_driver_exception(error: BaseException) -> TesselError:
+    """Return the typed error inside an exception that Spark raised in the driver.
+
+    Parameters
+    ----------
+    error
+        What Py4J or Connect raised; its causes are searched too.
+
+    Returns
+    -------
+    TesselError
+        The worker's own error where its text carries one; else a SparkError with the innermost
+        Python message, or with the first line of the text where no Python was at fault.
+    """
+    texts = list(_texts(error))
+    for text in texts:
+        for match in _MARKED.finditer(text):
+            try:
+                return _from_payload(base64.b64decode(match.group(1), validate=True))
+            except (binascii.Error, CorruptStoreError):
+                continue  # cut by a layer that shortens texts; another copy may be whole
+    if isinstance(error, TesselError):
+        return error
+    for text in texts:
+        found = [hit for line in text.splitlines() if (hit := _EXCEPTION_LINE.match(line))]
+        if found:
+            name, told = found[-1].groups()
+            return SparkError(f"a task failed: {name}: {told}", type=name)
+    first = next((line for text in texts for line in text.splitlines() if line.strip()), "")
+    return SparkError(
+        f"the Spark job failed: {first.strip() or type(error).__name__}", type=type(error).__name__
+    )
+
+
+def _texts(error: BaseException | None) -> Iterator[str]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        # Py4J's text is fetched from the JVM, which may be what failed.
+        try:
+            yield str(error)
+        except Exception as failure:
+            yield f"{type(error).__name__} ({failure})"
+        error = error.__cause__ or error.__context__
+
+
+def _marked(error: TesselError) -> str:
+    data = error.to_json()
+    # Leave out the bulky parts first: kind and message are what matters.
+    for dropped in ((), ("detail",), ("detail", "attributes"), ("detail", "attributes", "hint")):
+        kept: dict[str, Any] = {key: value for key, value in data.items() if key not in dropped}
+        payload = json.dumps(kept).encode()
+        if len(payload) <= _MOST_MARKED_BYTES:
+            break
+    else:
+        kept["message"] = str(kept["message"])[: _MOST_MARKED_BYTES // 6]
+        kept["context"] = {}
+        payload = json.dumps(kept).encode()
+    return f"{_OPEN}{base64.b64encode(payload).decode()}{_CLOSE}"
+
+
+def _from_payload(payload: bytes) -> TesselError:
+    try:
+        data = json.loads(payload)
+        if not isinstance(data, dict):
+            raise TypeError("not an object")
+        return TesselError.from_json(data)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise CorruptStoreError(
+            f"an error that came through Spark is damaged ({error}): {payload[:200]!r}"
+        ) from error

