@@ -1,0 +1,340 @@
+"""Correctly rounded sums of doubles by group, the same bits for every order and cut of the rows.
+
+The sum is kept exactly and rounded once, at the end. Two steps:
+
+1. *Splitting.* Adding and subtracting ``1.5 * 2**(q + 52)`` rounds a double to a multiple of
+   ``2**q`` without error in the remainder (Dekker 1971; the "extraction" of Rump, Ogita, Oishi,
+   Accurate Floating-Point Summation I, SIAM J. Sci. Comput. 31, 2008). With ``q`` chosen so that
+   a chunk of ``2**c`` rows of ``53 - c`` significant bits cannot pass 53 bits, ``np.bincount``
+   adds the parts exactly. Most columns need two parts, and a third for few rows; parts are made
+   until nothing remains, so any range of exponents works.
+2. *Limbs.* Part sums are integers times a power of two. They add up in a fixed-point number
+   of 32-bit limbs over the whole range of doubles (a superaccumulator, Kulisch), of which
+   only the limbs in use are kept.
+
+Infinities are flags beside the sums. The state is canonical: the same multiset of values gives the
+same state, however it was cut and merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tessel.clauses.aggregates.kernels.limbs import (
+    LIMB_BITS,
+    LIMB_MASK,
+    add_shifted,
+    carry,
+    divide,
+    magnitude,
+    to_floats,
+)
+
+__all__ = ["FloatSums"]
+
+# Exponent of the lowest bit of any double; limb 0 begins here.
+_LEAST_EXPONENT = -1074
+_MANTISSA_BITS = 53
+# Rows a chunk: small enough for the cache, larger where there are many groups to write back.
+_CHUNK_BITS = 16
+_CHUNK_BITS_LIMIT = 24
+# Part sums stay below 2**53, so this many of them fit in an int64.
+_CHUNKS_A_BATCH = 512
+# Above this, the number that splits would overflow: such rows are scaled down, without loss.
+_LARGE = 2.0**900
+_LARGE_SHIFT = 200
+# Cells of dense limbs alive at a time while states are made or rounded.
+_BLOCK_CELLS = 1 << 20
+# Rows with something left are picked out once they are fewer than one in this many.
+_SPARSE = 2
+_DIVISOR_LIMIT = 1 << 31
+
+BoolArray = NDArray[np.bool_]
+Codes = NDArray[np.int64]
+# Bit position above the lowest bit of doubles → int64 sums, shape (groups,), of that weight.
+_PartSums = dict[int, NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class FloatSums:
+    """One exact sum of doubles a group.
+
+    Group ``g`` sums to ``sum(limbs[j] * 2**(32 * (first_limb[g] + j - ends[g]) - 1074))`` over its
+    own limbs ``j`` in ``[ends[g], ends[g + 1])``. All limbs of a group have one sign, none is
+    ``2**32`` or more in size, and neither the first nor the last is zero.
+
+    Attributes
+    ----------
+    first_limb
+        int32, shape ``(groups,)``; 0 where the sum is zero.
+    ends
+        int64, shape ``(groups + 1,)``.
+    limbs
+        int64, shape ``(ends[-1],)``.
+    positive_infinity, negative_infinity
+        Bool, shape ``(groups,)``: whether any value was infinite.
+    """
+
+    first_limb: NDArray[np.int32]
+    ends: NDArray[np.int64]
+    limbs: NDArray[np.int64]
+    positive_infinity: BoolArray
+    negative_infinity: BoolArray
+
+    @property
+    def groups(self) -> int:
+        """How many sums there are."""
+        return len(self.first_limb)
+
+    @classmethod
+    def of_values(cls, values: NDArray[np.float64], codes: Codes, groups: int) -> Self:
+        """Add doubles by group.
+
+        Parameters
+        ----------
+        values
+            float64, shape ``(rows,)``; no NaN. Infinities are allowed.
+        codes
+            int64, shape ``(rows,)``, in ``[0, groups)``.
+        groups
+            How many groups there are; those without rows sum to zero.
+        """
+        flags = np.zeros((2, groups), np.bool_)
+        largest = _largest(values)
+        if np.isinf(largest):
+            for flag, infinity in zip(flags, (np.inf, -np.inf), strict=True):
+                flag[codes[values == infinity]] = True
+            finite = np.isfinite(values)
+            values, codes = values[finite], codes[finite]
+            largest = _largest(values)
+        sums: _PartSums = {}
+        if largest >= _LARGE:
+            large = np.abs(values) >= _LARGE
+            scaled = np.ldexp(values[large], -_LARGE_SHIFT)
+            _add_values(sums, scaled, codes[large], groups, _LARGE_SHIFT)
+            values, codes = values[~large], codes[~large]
+        _add_values(sums, values, codes, groups, 0)
+        return cls(*_canonical(sums, groups), flags[0], flags[1])
+
+    def merged(self, codes: Codes, groups: int) -> FloatSums:
+        """Add partial sums into final groups; row ``i`` goes to group ``codes[i]``."""
+        flags = np.zeros((2, groups), np.bool_)
+        flags[0, codes[self.positive_infinity]] = True
+        flags[1, codes[self.negative_infinity]] = True
+        places, owners = self._places()
+        targets = codes[owners]
+        sums: _PartSums = {}
+        for place in np.unique(places).tolist():
+            here = places == place
+            sums[place * LIMB_BITS] = total = np.zeros(groups, np.int64)
+            np.add.at(total, targets[here], self.limbs[here])
+        return FloatSums(*_canonical(sums, groups), flags[0], flags[1])
+
+    def to_arrays(self) -> list[pa.Array]:
+        """Lay the sums out as four columns: int32, list of int64, bool, bool."""
+        limbs = pa.ListArray.from_arrays(pa.array(self.ends.astype(np.int32)), pa.array(self.limbs))
+        return [
+            pa.array(self.first_limb),
+            limbs,
+            pa.array(self.positive_infinity),
+            pa.array(self.negative_infinity),
+        ]
+
+    @classmethod
+    def from_arrays(cls, arrays: Sequence[pa.Array]) -> Self:
+        """Rebuild sums from the columns of :meth:`to_arrays`."""
+        first_limb, lists, positive, negative = arrays
+        lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
+        return cls(
+            first_limb.to_numpy(zero_copy_only=False),
+            np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            lists.flatten().to_numpy(zero_copy_only=False),
+            positive.to_numpy(zero_copy_only=False),
+            negative.to_numpy(zero_copy_only=False),
+        )
+
+    def rounded(self, counts: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+        """Return the sums, or the sums over ``counts``, correctly rounded once.
+
+        Parameters
+        ----------
+        counts
+            int64, shape ``(groups,)``: divide by these (0 counts as 1).
+
+        Returns
+        -------
+        numpy.ndarray
+            float64, shape ``(groups,)``. Zero is +0.0; past the range or with an infinite value
+            ±inf; NaN where infinities of both signs met.
+        """
+        results = np.empty(self.groups, np.float64)
+        for groups, lowest, dense in self._blocks():
+            divisors = None if counts is None else np.maximum(counts[groups], 1)
+            results[groups] = _round_block(dense, lowest, divisors)
+        results[self.positive_infinity] = np.inf
+        results[self.negative_infinity] = -np.inf
+        results[self.positive_infinity & self.negative_infinity] = np.nan
+        return results
+
+    def _places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return limb number and group of every limb."""
+        lengths = np.diff(self.ends)
+        owners = np.repeat(np.arange(self.groups), lengths)
+        within = np.arange(len(self.limbs)) - self.ends[:-1][owners]
+        return self.first_limb[owners] + within, owners
+
+    def _blocks(self) -> Iterator[tuple[slice, int, NDArray[np.int64]]]:
+        """Yield runs of groups with their dense limbs and the number of the lowest limb."""
+        places, owners = self._places()
+        widest = int(places.max() - places.min()) + 1 if len(places) else 1
+        step = max(1, _BLOCK_CELLS // widest)
+        for start in range(0, self.groups, step):
+            stop = min(start + step, self.groups)
+            inside = slice(int(self.ends[start]), int(self.ends[stop]))
+            lowest, width = 0, 1
+            if inside.stop > inside.start:
+                lowest = int(places[inside].min())
+                width = int(places[inside].max()) - lowest + 1
+            dense = np.zeros((width, stop - start), np.int64)
+            dense[places[inside] - lowest, owners[inside] - start] = self.limbs[inside]
+            yield slice(start, stop), lowest, dense
+
+
+def _largest(values: NDArray[np.float64]) -> float:
+    """Return the largest magnitude, 0.0 of none; without a temporary as ``abs`` would make."""
+    return max(float(values.max()), -float(values.min())) if len(values) else 0.0
+
+
+def _add_values(
+    sums: _PartSums, values: NDArray[np.float64], codes: Codes, groups: int, shift: int
+) -> None:
+    """Split finite doubles into parts and add them into ``sums``.
+
+    The sums are those of ``values * 2**shift``. A batch ends before an int64 could overflow.
+    """
+    chunk_bits = min(max(_CHUNK_BITS, (4 * groups).bit_length()), _CHUNK_BITS_LIMIT)
+    batch_rows = _CHUNKS_A_BATCH << chunk_bits
+    for start in range(0, len(values), batch_rows):
+        rows = slice(start, start + batch_rows)
+        part_sums = _batch_sums(values[rows], codes[rows], groups, chunk_bits)
+        for position, numbers in part_sums.items():
+            # Two batches may not share an int64: halves of 32 bits leave room for 2**31 of them.
+            for half, offset in ((numbers & LIMB_MASK, 0), (numbers >> LIMB_BITS, LIMB_BITS)):
+                place = position + shift + offset
+                sums[place] = sums[place] + half if place in sums else half
+
+
+def _batch_sums(
+    values: NDArray[np.float64], codes: Codes, groups: int, chunk_bits: int
+) -> _PartSums:
+    part_bits = _MANTISSA_BITS - chunk_bits
+    sums: _PartSums = {}
+    ceiling = int(np.frexp(_largest(values))[1])
+    for start in range(0, len(values), 1 << chunk_bits):
+        rest = values[start : start + (1 << chunk_bits)]
+        owners = codes[start : start + (1 << chunk_bits)]
+        bound = ceiling
+        while True:
+            # Every |rest| is at most 2**bound; parts are multiples of 2**unit.
+            unit = max(bound - part_bits, _LEAST_EXPONENT)
+            splitter = np.ldexp(1.5, unit + _MANTISSA_BITS - 1)
+            part = rest + splitter
+            part -= splitter
+            total = np.ldexp(np.bincount(owners, part, groups), -unit).astype(np.int64)
+            position = unit - _LEAST_EXPONENT
+            sums[position] = sums[position] + total if position in sums else total
+            rest = rest - part
+            left = np.count_nonzero(rest)
+            if not left:
+                break
+            if left * _SPARSE < len(rest):
+                some = rest != 0
+                rest, owners = rest[some], owners[some]
+            bound = _next_bound(rest, part_bits, ceiling)
+    return sums
+
+
+def _next_bound(rest: NDArray[np.float64], part_bits: int, ceiling: int) -> int:
+    """Return the bound of the next part: past empty ones, on the grid that all chunks share."""
+    largest = int(np.frexp(np.abs(rest).max())[1])
+    return ceiling - (ceiling - largest) // part_bits * part_bits
+
+
+def _canonical(
+    sums: _PartSums, groups: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+    """Return ``first_limb, ends, limbs`` of :class:`FloatSums` for sums of parts."""
+    if not sums:
+        return np.zeros(groups, np.int32), np.zeros(groups + 1, np.int64), np.zeros(0, np.int64)
+    lowest = min(sums) // LIMB_BITS
+    # Two limbs above the highest part take its 64 bits, one more the carries.
+    width = max(sums) // LIMB_BITS - lowest + 4
+    step = max(1, _BLOCK_CELLS // width)
+    firsts, lengths, pieces = [], [], []
+    for start in range(0, groups, step):
+        block = slice(start, min(start + step, groups))
+        dense = np.zeros((width, block.stop - start), np.int64)
+        for position, numbers in sums.items():
+            add_shifted(dense, numbers[block], position - lowest * LIMB_BITS)
+        carry(dense)
+        negative, dense = magnitude(dense)
+        first, length, limbs = _trimmed(np.where(negative, -dense, dense), lowest)
+        firsts.append(first)
+        lengths.append(length)
+        pieces.append(limbs)
+    if not firsts:
+        return np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int64)
+    ends = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
+    return np.concatenate(firsts), ends, np.concatenate(pieces)
+
+
+def _trimmed(
+    dense: NDArray[np.int64], lowest: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+    """Cut the empty limbs at both ends of every group: first limb, count of limbs, limbs."""
+    nonzero = dense != 0
+    some = nonzero.any(axis=0)
+    low = np.argmax(nonzero, axis=0)
+    high = len(dense) - np.argmax(nonzero[::-1], axis=0)
+    length = np.where(some, high - low, 0)
+    places = np.arange(len(dense))[:, None]
+    kept = (places >= low) & (places < high) & some
+    first = np.where(some, low + lowest, 0).astype(np.int32)
+    return first, length, dense.T[kept.T]
+
+
+def _round_block(
+    dense: NDArray[np.int64], lowest: int, divisors: NDArray[np.int64] | None
+) -> NDArray[np.float64]:
+    exponent = lowest * LIMB_BITS + _LEAST_EXPONENT
+    negative = (dense < 0).any(axis=0)
+    limbs = np.abs(dense)
+    if divisors is None:
+        results = to_floats(limbs, exponent, np.zeros(dense.shape[1], np.bool_))
+    elif int(divisors.max()) >= _DIVISOR_LIMIT:
+        return np.array(
+            [
+                _quotient(column, exponent, int(n))
+                for column, n in zip(dense.T, divisors, strict=True)
+            ]
+        )
+    else:
+        # A divisor takes 31 bits away; four limbs below leave 64 that are exact.
+        extra = np.zeros((4, dense.shape[1]), np.int64)
+        limbs, remainders = divide(np.concatenate([extra, limbs]), divisors)
+        results = to_floats(limbs, exponent - 4 * LIMB_BITS, remainders != 0)
+    return np.where(negative, -results, results)
+
+
+def _quotient(limbs: NDArray[np.int64], exponent: int, divisor: int) -> float:
+    number = sum(int(limb) << (LIMB_BITS * place) for place, limb in enumerate(limbs))
+    # True division of Python integers is correctly rounded; a mean is never past the range.
+    if exponent >= 0:
+        return (number << exponent) / divisor
+    return number / (divisor << -exponent)

@@ -1,0 +1,243 @@
+"""Exact sums of integers by group, wider than any 64-bit result, and what follows from them.
+
+A sum is three limbs (96 bits: 2**31 rows of 64-bit integers) or six (decimals), see
+:mod:`tessel.clauses.aggregates.kernels.limbs`. Overflow is therefore a property of the final sum
+alone: partial sums may leave 64 bits and come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tessel.clauses.aggregates.kernels.limbs import (
+    LIMB_BITS,
+    LIMB_MASK,
+    carry,
+    divide,
+    magnitude,
+    to_floats,
+)
+
+__all__ = ["DECIMAL_WIDTH", "INTEGER_WIDTH", "IntegerSums"]
+
+INTEGER_WIDTH = 3
+DECIMAL_WIDTH = 6
+
+# np.bincount adds in float64: sums of integers are exact below this.
+_EXACT = 1 << 53
+# Rows whose 32-bit limbs add up to less than _EXACT.
+_CHUNK_ROWS = 1 << 20
+# Divisors below this go through limb division; no group of a unit is larger.
+_DIVISOR_LIMIT = 1 << 31
+_DECIMAL_STEP = 9
+
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class IntegerSums:
+    """One exact sum a group.
+
+    Attributes
+    ----------
+    limbs
+        int64, shape ``(width, groups)``, in normal form: the same sum is always the same limbs.
+    """
+
+    limbs: NDArray[np.int64]
+
+    @property
+    def groups(self) -> int:
+        """How many sums there are."""
+        return int(self.limbs.shape[1])
+
+    @classmethod
+    def of_integers(cls, values: NDArray[Any], codes: NDArray[np.int64], groups: int) -> Self:
+        """Add integers of any width up to 64 bits, signed or not, by group.
+
+        Parameters
+        ----------
+        values
+            Integer array, shape ``(rows,)``, no missing ones.
+        codes
+            int64, shape ``(rows,)``, in ``[0, groups)``.
+        groups
+            How many groups there are; those without rows sum to zero.
+        """
+        limbs = np.zeros((INTEGER_WIDTH, groups), np.int64)
+        if len(values):
+            largest = max(abs(int(values.min())), abs(int(values.max())))
+            if largest * len(values) <= _EXACT:
+                sums = np.bincount(codes, values, groups).astype(np.int64)
+                limbs[0] = sums & LIMB_MASK
+                limbs[1] = sums >> LIMB_BITS
+            else:
+                wide = values.astype(np.uint64 if values.dtype.kind == "u" else np.int64)
+                _add_limbs(
+                    limbs, [wide & wide.dtype.type(LIMB_MASK), wide >> LIMB_BITS], codes, groups
+                )
+        carry(limbs)
+        return cls(limbs)
+
+    @classmethod
+    def of_decimals(cls, words: NDArray[np.int64], codes: NDArray[np.int64], groups: int) -> Self:
+        """Add 128-bit integers by group.
+
+        Parameters
+        ----------
+        words
+            int64, shape ``(rows, 2)``: low word (its bits unsigned) and high word (signed).
+        codes, groups
+            As for :meth:`of_integers`.
+        """
+        limbs = np.zeros((DECIMAL_WIDTH, groups), np.int64)
+        low, high = words[:, 0].view(np.uint64), words[:, 1]
+        mask = np.uint64(LIMB_MASK)
+        parts = [low & mask, low >> np.uint64(LIMB_BITS), high & LIMB_MASK, high >> LIMB_BITS]
+        _add_limbs(limbs, parts, codes, groups)
+        carry(limbs)
+        return cls(limbs)
+
+    def merged(self, codes: NDArray[np.int64], groups: int) -> IntegerSums:
+        """Add partial sums into final groups; row ``i`` goes to group ``codes[i]``."""
+        limbs = np.zeros((len(self.limbs), groups), np.int64)
+        for place, column in enumerate(self.limbs):
+            np.add.at(limbs[place], codes, column)
+        carry(limbs)
+        return IntegerSums(limbs)
+
+    def to_arrays(self) -> list[pa.Array]:
+        """Lay the sums out as ``width`` int64 columns, lowest limb first."""
+        return [pa.array(column) for column in self.limbs]
+
+    @classmethod
+    def from_arrays(cls, arrays: Sequence[pa.Array]) -> Self:
+        """Rebuild sums from the columns of :meth:`to_arrays`."""
+        return cls(np.stack([array.to_numpy(zero_copy_only=False) for array in arrays]))
+
+    def to_integers(self, *, signed: bool) -> tuple[NDArray[Any], BoolArray]:
+        """Return the sums as 64-bit integers, and which of them do not fit.
+
+        Returns
+        -------
+        sums : numpy.ndarray
+            int64 or uint64, shape ``(groups,)``; meaningless where ``overflow``.
+        overflow : numpy.ndarray
+            Bool, shape ``(groups,)``.
+        """
+        low, high = self.limbs[0], self.limbs[1]
+        rest = self.limbs[2:]
+        sums = (high << LIMB_BITS) | low
+        # What lies above 64 bits must be the sign of a signed result, or nothing.
+        fill = np.where(sums < 0, -1, 0) if signed else np.zeros(self.groups, np.int64)
+        lower = fill & LIMB_MASK
+        overflow = rest[-1] != fill
+        for column in rest[:-1]:
+            overflow |= column != lower
+        return (sums if signed else sums.view(np.uint64)), overflow
+
+    def to_words(self) -> NDArray[np.int64]:
+        """Return six-limb sums as two's complement words.
+
+        Returns
+        -------
+        numpy.ndarray
+            int64, shape ``(groups, 3)``, lowest word first.
+        """
+        words = np.empty((self.groups, 3), np.int64)
+        for place in range(3):
+            words[:, place] = (self.limbs[2 * place + 1] << LIMB_BITS) | self.limbs[2 * place]
+        return words
+
+    def number(self, group: int) -> int:
+        """Return one sum as a Python integer."""
+        return sum(int(limb) << (LIMB_BITS * k) for k, limb in enumerate(self.limbs[:, group]))
+
+    def mean_floats(self, counts: NDArray[np.int64], scale: int = 0) -> NDArray[np.float64]:
+        """Return ``sum / (count * 10**scale)``, correctly rounded once.
+
+        Parameters
+        ----------
+        counts
+            int64, shape ``(groups,)``. Groups of none give 0.0; callers make them missing.
+        scale
+            Decimal digits behind the point; may be negative.
+
+        Returns
+        -------
+        numpy.ndarray
+            float64, shape ``(groups,)``.
+        """
+        if scale < 0 or (self.groups and int(counts.max()) >= _DIVISOR_LIMIT):
+            return self._mean_floats_one_by_one(counts, scale)
+        negative, limbs = magnitude(self.limbs)
+        # Division by 10**38 and 2**31 takes 158 bits away; 64 must remain.
+        extra = 4 if scale == 0 else 7
+        limbs = np.concatenate([np.zeros((extra, self.groups), np.int64), limbs])
+        limbs, remainders = divide(limbs, np.maximum(counts, 1))
+        sticky = remainders != 0
+        while scale > 0:
+            step = min(scale, _DECIMAL_STEP)
+            limbs, remainders = divide(limbs, np.full(self.groups, 10**step))
+            sticky |= remainders != 0
+            scale -= step
+        means = to_floats(limbs, -extra * LIMB_BITS, sticky)
+        return np.where(negative, -means, means)
+
+    def _mean_floats_one_by_one(self, counts: NDArray[np.int64], scale: int) -> NDArray[np.float64]:
+        above, below = 10 ** max(0, -scale), 10 ** max(0, scale)
+        # True division of Python integers is correctly rounded.
+        means = [
+            self.number(group) * above / (max(1, int(count)) * below)
+            for group, count in enumerate(counts)
+        ]
+        return np.array(means, np.float64)
+
+    def mean_integers(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the nearest integer to ``sum / count``, half to even.
+
+        Parameters
+        ----------
+        counts
+            int64, shape ``(groups,)``. Groups of none give 0.
+
+        Returns
+        -------
+        numpy.ndarray
+            int64, shape ``(groups,)``. The mean of 64-bit integers always fits.
+        """
+        counts = np.maximum(counts, 1)
+        if self.groups and int(counts.max()) >= _DIVISOR_LIMIT:
+            return np.array(
+                [_nearest(self.number(group), int(n)) for group, n in enumerate(counts)], np.int64
+            )
+        negative, limbs = magnitude(self.limbs)
+        limbs, remainders = divide(limbs, counts)
+        quotients = ((limbs[1] << LIMB_BITS) | limbs[0]).view(np.uint64)
+        twice = 2 * remainders
+        up = (twice > counts) | ((twice == counts) & ((limbs[0] & 1) == 1))
+        means: NDArray[np.int64] = (quotients + up.astype(np.uint64)).view(np.int64)
+        # Of -2**63 the magnitude wraps to itself, and so does its negation.
+        return np.where(negative, -means, means)
+
+
+def _nearest(numerator: int, denominator: int) -> int:
+    quotient, remainder = divmod(numerator, denominator)
+    return quotient + (2 * remainder + (quotient & 1) > denominator)
+
+
+def _add_limbs(
+    limbs: NDArray[np.int64], parts: Sequence[NDArray[Any]], codes: NDArray[np.int64], groups: int
+) -> None:
+    """Add the limbs of every row into ``limbs`` in place, in chunks that stay exact."""
+    for start in range(0, len(codes), _CHUNK_ROWS):
+        rows = slice(start, start + _CHUNK_ROWS)
+        for place, part in enumerate(parts):
+            limbs[place] += np.bincount(codes[rows], part[rows], groups).astype(np.int64)
+        carry(limbs)

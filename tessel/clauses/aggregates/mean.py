@@ -1,0 +1,97 @@
+"""The aggregate ``mean``: the exact quotient, rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from tessel.clauses.aggregates.base import (
+    Codes,
+    MergeableAggregate,
+    Values,
+    counts_of,
+    merged_counts,
+    present,
+    register,
+)
+from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
+from tessel.clauses.aggregates.kernels.sums import DAY_MS, state_fields, sums_from, sums_of
+from tessel.clauses.values import is_temporal, plain, plain_type
+
+__all__ = ["Mean", "mean_type"]
+
+
+def mean_type(value_type: pa.DataType) -> pa.DataType | None:
+    """Return the type of a mean of such values, or None where there is no mean."""
+    kind = plain_type(value_type)
+    types = pa.types
+    if (
+        types.is_floating(kind)
+        or types.is_integer(kind)
+        or types.is_boolean(kind)
+        or types.is_decimal128(kind)
+        or types.is_null(kind)
+    ):
+        return pa.float64()
+    return kind if is_temporal(kind) else None
+
+
+@register
+@dataclass(frozen=True)
+class Mean(MergeableAggregate):
+    """The mean of the values that are not missing; missing of none.
+
+    Numbers, bools and decimals: the exact quotient rounded once to float64, so it cannot overflow
+    on the way; missing where infinities of both signs met. Timestamps, times and durations keep
+    their type, exact to the unit, half to even. Dates keep their type, rounded to the nearest day,
+    half to the even day number since 1970-01-01.
+    """
+
+    name: ClassVar[str] = "mean"
+
+    def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
+        found = mean_type(value_type)
+        if found is None:
+            raise self.refuse(column, value_type, "mean takes numbers, dates, times and durations")
+        return found
+
+    def partial_fields(self, value_type: pa.DataType) -> list[pa.Field]:  # noqa: D102
+        return [*state_fields(value_type), pa.field("count", pa.int64())]
+
+    def partial(self, values: Values, codes: Codes, groups: int) -> list[pa.Array]:  # noqa: D102
+        array, codes, _ = present(values, codes)
+        sums = sums_of(array, codes, groups)
+        return [*sums.to_arrays(), pa.array(counts_of(codes, groups))]
+
+    def merge(  # noqa: D102
+        self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType
+    ) -> list[pa.Array]:
+        *sum_states, counts = states
+        sums = sums_from(sum_states, value_type).merged(codes, groups)
+        return [*sums.to_arrays(), pa.array(merged_counts(counts, codes, groups))]
+
+    def finish(  # noqa: D102
+        self, states: Sequence[Values], value_type: pa.DataType, column: str | None = None
+    ) -> pa.Array:
+        result_type = self.result_type(value_type, column)
+        *sum_states, count_state = states
+        counts = plain(count_state).to_numpy(zero_copy_only=False)
+        sums = sums_from(sum_states, value_type)
+        none = counts == 0
+        if isinstance(sums, FloatSums):
+            means = sums.rounded(counts)
+            return pa.array(means, result_type, mask=none | np.isnan(means))
+        if not is_temporal(result_type):
+            kind = plain_type(value_type)
+            scale = kind.scale if pa.types.is_decimal(kind) else 0
+            return pa.array(sums.mean_floats(counts, scale), result_type, mask=none)
+        units = sums.mean_integers(counts)
+        if pa.types.is_date64(result_type):
+            units = units * DAY_MS
+        if result_type.bit_width == 32:
+            units = units.astype(np.int32)
+        return pa.array(units, mask=none).view(result_type)

@@ -1,0 +1,56 @@
+"""The aggregate ``size``: how many rows a group has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from tessel.clauses.aggregates.base import (
+    Codes,
+    MergeableAggregate,
+    Values,
+    counts_of,
+    merged_counts,
+    register,
+)
+from tessel.clauses.values import plain
+
+__all__ = ["Size"]
+
+
+@register
+@dataclass(frozen=True)
+class Size(MergeableAggregate):
+    """How many rows a group has, missing values included, int64. Needs no column."""
+
+    name: ClassVar[str] = "size"
+    reads_values: ClassVar[bool] = False
+
+    def result_type(self, value_type: pa.DataType | None, column: str | None = None) -> pa.DataType:  # noqa: D102
+        return pa.int64()
+
+    def partial_fields(self, value_type: pa.DataType | None) -> list[pa.Field]:  # noqa: D102
+        return [pa.field("size", pa.int64())]
+
+    def partial(  # noqa: D102
+        self, values: Values | None, codes: Codes, groups: int
+    ) -> list[pa.Array]:
+        return [pa.array(counts_of(codes, groups))]
+
+    def merge(  # noqa: D102
+        self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType | None
+    ) -> list[pa.Array]:
+        return [pa.array(merged_counts(states[0], codes, groups))]
+
+    def finish(  # noqa: D102
+        self, states: Sequence[Values], value_type: pa.DataType | None, column: str | None = None
+    ) -> pa.Array:
+        return plain(states[0])
+
+    def compute(  # noqa: D102
+        self, values: Values | None, codes: Codes, groups: int, column: str | None = None
+    ) -> pa.Array:
+        return pa.array(counts_of(codes, groups))

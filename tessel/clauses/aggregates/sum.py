@@ -1,0 +1,107 @@
+"""The aggregate ``sum``: exact, and rounded once where the result is a float."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values, present, register
+from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
+from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
+from tessel.clauses.aggregates.kernels.sums import state_fields, sums_from, sums_of
+from tessel.clauses.values import is_temporal, plain_type
+from tessel.errors import IntegerOverflowError
+
+__all__ = ["Sum"]
+
+_DECIMAL_DIGITS = 38
+# The high word of 10**38: a decimal below it in size fits, one above it does not.
+_DECIMAL_HIGH_WORD = 10**_DECIMAL_DIGITS >> 64
+
+
+@register
+@dataclass(frozen=True)
+class Sum(MergeableAggregate):
+    """The sum of the values that are not missing; 0 of none.
+
+    Integers, bools and durations add up exactly and raise when the final sum leaves its type;
+    partial sums may. Floats give the correctly rounded exact sum, +0.0 for zero, ±inf past the
+    range, missing where infinities of both signs met. Decimals keep their scale and raise past 38
+    digits.
+    """
+
+    name: ClassVar[str] = "sum"
+
+    def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
+        kind = plain_type(value_type)
+        if pa.types.is_floating(kind):
+            return pa.float64()
+        if pa.types.is_unsigned_integer(kind):
+            return pa.uint64()
+        if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
+            return pa.int64()
+        if pa.types.is_decimal128(kind):
+            return pa.decimal128(_DECIMAL_DIGITS, kind.scale)
+        if pa.types.is_duration(kind):
+            return kind
+        hint = "take min, max or mean of it" if is_temporal(kind) else "sum takes numbers"
+        raise self.refuse(column, value_type, hint)
+
+    def partial_fields(self, value_type: pa.DataType) -> list[pa.Field]:  # noqa: D102
+        return state_fields(value_type)
+
+    def partial(self, values: Values, codes: Codes, groups: int) -> list[pa.Array]:  # noqa: D102
+        array, codes, _ = present(values, codes)
+        return sums_of(array, codes, groups).to_arrays()
+
+    def merge(  # noqa: D102
+        self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType
+    ) -> list[pa.Array]:
+        return sums_from(states, value_type).merged(codes, groups).to_arrays()
+
+    def finish(  # noqa: D102
+        self, states: Sequence[Values], value_type: pa.DataType, column: str | None = None
+    ) -> pa.Array:
+        result_type = self.result_type(value_type, column)
+        sums = sums_from(states, value_type)
+        if isinstance(sums, FloatSums):
+            rounded = sums.rounded()
+            return pa.array(rounded, result_type, mask=np.isnan(rounded))
+        if pa.types.is_decimal(result_type):
+            return self._decimals(sums, result_type, column)
+        unsigned = pa.types.is_unsigned_integer(result_type)
+        numbers, overflow = sums.to_integers(signed=not unsigned)
+        if overflow.any():
+            raise self._overflow(sums, int(np.argmax(overflow)), result_type, column)
+        return pa.array(numbers).view(result_type)
+
+    def _decimals(
+        self, sums: IntegerSums, result_type: pa.DataType, column: str | None
+    ) -> pa.Array:
+        words = sums.to_words()
+        high = words[:, 1]
+        suspect = (words[:, 2] != high >> 63) | (high >= _DECIMAL_HIGH_WORD)
+        suspect |= high < -_DECIMAL_HIGH_WORD
+        for group in np.flatnonzero(suspect).tolist():
+            if abs(sums.number(group)) >= 10**_DECIMAL_DIGITS:
+                raise self._overflow(sums, group, result_type, column)
+        buffer = pa.py_buffer(np.ascontiguousarray(words[:, :2]))
+        return pa.Array.from_buffers(result_type, sums.groups, [None, buffer])
+
+    def _overflow(
+        self, sums: IntegerSums, group: int, result_type: pa.DataType, column: str | None = None
+    ) -> IntegerOverflowError:
+        total = sums.number(group)
+        what = "a column" if column is None else f"column {column!r}"
+        return IntegerOverflowError(
+            f"{self.name} of {what} is {total} in one group, past {result_type}",
+            hint="cast the column to float64 (rounded) or a wider decimal before it is summed",
+            aggregate=self.name,
+            column=column,
+            value=str(total),
+            type=str(result_type),
+        )

@@ -1,0 +1,238 @@
+"""The hash that puts rows into buckets: fixed, without a seed, the same on every worker.
+
+Written down to the bit, because workers of different processes and versions must agree. All
+arithmetic is on unsigned 64-bit integers, modulo 2⁶⁴.
+
+``mix(x)`` is the finaliser of splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number
+Generators, OOPSLA 2014) after its increment ``G = 0x9E3779B97F4A7C15``::
+
+    x = x + G
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EB
+    mix(x) = x ^ (x >> 31)
+
+``hash(value)`` of one value:
+
+========================= ======================================================================
+missing (null, NaN)       ``0x6D697373696E6721``
+bool                      ``mix(0)``, ``mix(1)``
+integer, date, time,      ``mix(v)`` of the two's complement 64-bit pattern of the number (in the
+timestamp, duration       unit of its type), so that the width of an integer does not matter
+float                     ``mix(b)`` of the bits of the value as float64, −0.0 as 0.0
+decimal128                ``mix(mix(high) + low)`` of the two words of the unscaled value
+text, binary              the bytes are cut into words of 8, little-endian, the last one filled up
+                          with zeros; ``mix(length + sum(mix(word[i] + (i + 1) * G)))``, i from 0,
+                          length in bytes; text as UTF-8
+========================= ======================================================================
+
+Dictionaries and view types hash as their values. A row of several keys hashes as
+``h = mix(h + hash(key))`` over its keys in order, from ``h = 0``, also with one key. Its bucket is
+``((h >> 32) * buckets) >> 32``: the high half, scaled (Lemire: Fast Random Integer Generation in an
+Interval, 2019).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tessel.clauses.values import (
+    decimal_words,
+    integers,
+    is_text_or_binary,
+    missing_rows,
+    normalised,
+    raw_values,
+)
+from tessel.errors import InvalidInputError
+
+__all__ = ["MISSING_HASH", "bucket_of", "hash_column", "hash_rows"]
+
+MISSING_HASH = 0x6D697373696E6721
+"""Hash of a missing value."""
+
+_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
+_FIRST_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND_FACTOR = np.uint64(0x94D049BB133111EB)
+_WORD_BYTES = 8
+_BUCKETS_LIMIT = 1 << 31
+# Words of text that are mixed at a time.
+_BLOCK_WORDS = 1 << 17
+
+Column = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
+Hashes = NDArray[np.uint64]
+
+
+def bucket_of(columns: Sequence[Column], buckets: int) -> NDArray[np.int32]:
+    """Return the bucket of every row.
+
+    Parameters
+    ----------
+    columns
+        At least one key column, all of one length, of types that
+        :func:`tessel.clauses.grouping.check_key_type` takes.
+    buckets
+        How many buckets: 1 to 2³¹ − 1.
+
+    Returns
+    -------
+    numpy.ndarray
+        int32, shape ``(rows,)``, in ``[0, buckets)``. Rows of equal keys share a bucket, whatever
+        the representation of the columns.
+
+    Raises
+    ------
+    InvalidInputError
+        Without columns, with columns of different lengths, or for a number of buckets out of range.
+    """
+    if not 1 <= buckets < _BUCKETS_LIMIT:
+        raise InvalidInputError(
+            f"{buckets} buckets are asked for", hint="ask for 1 to 2**31 - 1", buckets=buckets
+        )
+    high = hash_rows(columns) >> np.uint64(32)
+    scaled = (high * np.uint64(buckets)) >> np.uint64(32)
+    return scaled.astype(np.int32)
+
+
+def hash_rows(columns: Sequence[Column]) -> Hashes:
+    """Return the hash of every row over its keys: uint64, shape ``(rows,)``."""
+    lengths = {len(column) for column in columns}
+    if len(lengths) != 1:
+        raise InvalidInputError(
+            f"key columns have lengths {sorted(lengths)}" if columns else "no key columns",
+            hint="give one key column or more, all of one length",
+        )
+    hashes = np.zeros(lengths.pop(), np.uint64)
+    for column in columns:
+        hashes = _mix(hashes + hash_column(column))
+    return hashes
+
+
+def hash_column(column: Column) -> Hashes:
+    """Return the hash of every value of one column: uint64, shape ``(rows,)``."""
+    if isinstance(column, pa.ChunkedArray):
+        parts = [hash_column(chunk) for chunk in column.chunks]
+        return np.concatenate(parts) if parts else np.zeros(0, np.uint64)
+    if pa.types.is_dictionary(column.type):
+        return _hash_dictionary(column)
+    array = normalised(column)
+    missing = missing_rows(array)
+    hashes = _hash_plain(array)
+    return hashes if missing is None else np.where(missing, np.uint64(MISSING_HASH), hashes)
+
+
+def _hash_dictionary(array: pa.DictionaryArray) -> Hashes:
+    # One entry more stands for rows that are null themselves.
+    entries = np.append(hash_column(array.dictionary), np.uint64(MISSING_HASH))
+    indices: NDArray[Any] = integers(array.indices)
+    if array.indices.null_count:
+        null = array.indices.is_null().to_numpy(zero_copy_only=False)
+        indices = np.where(null, len(entries) - 1, indices.astype(np.int64))
+    hashes: Hashes = entries[indices]
+    return hashes
+
+
+def _hash_plain(array: pa.Array) -> Hashes:
+    """Hash plain values; rows that are null get anything."""
+    kind = array.type
+    if pa.types.is_null(kind):
+        return np.full(len(array), MISSING_HASH, np.uint64)
+    if pa.types.is_floating(kind):
+        doubles = raw_values(array, kind.to_pandas_dtype()).astype(np.float64)
+        return _mix(doubles.view(np.uint64))
+    if pa.types.is_decimal(kind):
+        words = decimal_words(array).view(np.uint64)
+        return _mix(_mix(words[:, 1]) + words[:, 0])
+    if is_text_or_binary(kind):
+        return _hash_bytes(array)
+    numbers = integers(array)
+    wide = numbers if numbers.dtype == np.uint64 else numbers.astype(np.int64)
+    return _mix(wide.view(np.uint64))
+
+
+def _mix(numbers: Hashes) -> Hashes:
+    numbers = numbers + _INCREMENT
+    numbers ^= numbers >> np.uint64(30)
+    numbers *= _FIRST_FACTOR
+    numbers ^= numbers >> np.uint64(27)
+    numbers *= _SECOND_FACTOR
+    numbers ^= numbers >> np.uint64(31)
+    return numbers
+
+
+def _byte_ranges(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.Buffer | None]:
+    """Return start and length in bytes of every value, and the buffer they lie in."""
+    kind = array.type
+    if pa.types.is_fixed_size_binary(kind):
+        width = kind.byte_width
+        starts = (np.arange(len(array)) + array.offset) * width
+        return starts, np.full(len(array), width), array.buffers()[1]
+    large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+    _, offset_buffer, data = array.buffers()
+    if offset_buffer is None or not len(array):
+        return np.zeros(len(array), np.int64), np.zeros(len(array), np.int64), data
+    dtype = np.dtype(np.int64 if large else np.int32)
+    offsets = np.frombuffer(
+        offset_buffer, dtype, count=len(array) + 1, offset=array.offset * dtype.itemsize
+    ).astype(np.int64)
+    return offsets[:-1], np.diff(offsets), data
+
+
+def _hash_bytes(array: pa.Array) -> Hashes:
+    starts, lengths, data = _byte_ranges(array)
+    hashes = lengths.astype(np.uint64)
+    if data is not None and data.size and len(array):
+        words = -(-lengths // _WORD_BYTES)
+        # Rows are taken in runs of a bounded number of words, so that memory stays flat.
+        ends = np.cumsum(words)
+        first = 0
+        while first < len(array):
+            done = int(ends[first - 1]) if first else 0
+            after = int(np.searchsorted(ends, done + _BLOCK_WORDS, side="right"))
+            rows = slice(first, max(after, first + 1))
+            hashes[rows] += _word_sums(data, starts[rows], lengths[rows], words[rows])
+            first = rows.stop
+    return _mix(hashes)
+
+
+def _word_sums(
+    data: pa.Buffer,
+    starts: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    words: NDArray[np.int64],
+) -> Hashes:
+    """Return the sum of the mixed words of every value."""
+    owners = np.repeat(np.arange(len(starts)), words)
+    ends = np.cumsum(words)
+    within = np.arange(len(owners)) - (ends - words)[owners]
+    at = starts[owners] + within * _WORD_BYTES
+    kept = np.minimum(lengths[owners] - within * _WORD_BYTES, _WORD_BYTES)
+    numbers = _words_at(data, at)
+    numbers &= np.uint64(0xFFFFFFFFFFFFFFFF) >> ((_WORD_BYTES - kept) * 8).astype(np.uint64)
+    mixed = _mix(numbers + (within + 1).astype(np.uint64) * _INCREMENT)
+    # Differences of a running sum modulo 2**64 are sums modulo 2**64.
+    running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
+    sums: Hashes = running[ends] - running[ends - words]
+    return sums
+
+
+def _words_at(data: pa.Buffer, at: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Read eight bytes, little-endian, at each byte position; bytes past the end are zero."""
+    raw = np.frombuffer(data, np.uint8)
+    readable = len(raw) - _WORD_BYTES + 1
+    tail_start = max(0, readable)
+    tail = np.zeros(2 * _WORD_BYTES, np.uint8)
+    tail[: len(raw) - tail_start] = raw[tail_start:]
+    numbers = np.empty(len(at), np.uint64)
+    late = at >= tail_start
+    if not late.all():
+        everywhere = np.ndarray((readable,), "<u8", buffer=raw, strides=(1,))
+        numbers[~late] = everywhere[at[~late]]
+    if late.any():
+        everywhere = np.ndarray((_WORD_BYTES + 1,), "<u8", buffer=tail, strides=(1,))
+        numbers[late] = everywhere[at[late] - tail_start]
+    return numbers

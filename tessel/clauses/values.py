@@ -1,0 +1,223 @@
+"""Arrow columns seen as what they mean: plain values, missing rows, integers behind a type.
+
+Grouping, hashing and the aggregates all need the same few views of a column, whatever its
+representation: a dictionary and its values, one chunk or many, a slice, a view type are one and
+the same column. The functions here take a column apart without copying where Arrow's own layout
+allows it. Anything in :mod:`tessel.clauses` may use them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+__all__ = [
+    "BoolArray",
+    "decimal_words",
+    "integers",
+    "is_hashable",
+    "is_temporal",
+    "is_text_or_binary",
+    "missing_rows",
+    "normalised",
+    "plain",
+    "plain_type",
+    "ranks",
+    "raw_values",
+]
+
+BoolArray = NDArray[np.bool_]
+
+
+def plain_type(data_type: pa.DataType) -> pa.DataType:
+    """Return the type of a column once taken out of its representation.
+
+    Dictionaries become the type of their values, view types the plain ones, float16 becomes
+    float32, and decimals of 32 and 64 bits become decimal128 of the same precision and scale.
+    Every other type is itself.
+    """
+    if pa.types.is_dictionary(data_type):
+        return plain_type(data_type.value_type)
+    if pa.types.is_string_view(data_type):
+        return pa.string()
+    if pa.types.is_binary_view(data_type):
+        return pa.binary()
+    if pa.types.is_float16(data_type):
+        return pa.float32()
+    if pa.types.is_decimal32(data_type) or pa.types.is_decimal64(data_type):
+        return pa.decimal128(data_type.precision, data_type.scale)
+    return data_type
+
+
+def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return the column as one array of its :func:`plain_type`, without copying where possible."""
+    if isinstance(values, pa.ChunkedArray):
+        chunks = [plain(chunk) for chunk in values.chunks]
+        if len(chunks) == 1:
+            return chunks[0]
+        return pa.concat_arrays(chunks) if chunks else pa.array([], plain_type(values.type))
+    if pa.types.is_dictionary(values.type):
+        # The dictionary is made plain first: Arrow cannot decode into view types.
+        return plain(values.dictionary).take(values.indices)
+    wanted = plain_type(values.type)
+    return values if values.type == wanted else values.cast(wanted)
+
+
+def raw_values(array: pa.Array, dtype: Any) -> NDArray[Any]:
+    """View the fixed-width values of an array, whatever lies under its nulls.
+
+    Parameters
+    ----------
+    array
+        Of a type whose values are ``dtype``-sized items in one buffer (not bool).
+    dtype
+        The numpy dtype to read them as.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape ``(len(array),)``; read-only, shares memory with ``array``.
+    """
+    buffer = array.buffers()[1]
+    if buffer is None:
+        return np.zeros(len(array), dtype)
+    itemsize = np.dtype(dtype).itemsize
+    return np.frombuffer(buffer, dtype, count=len(array), offset=array.offset * itemsize)
+
+
+def integers(array: pa.Array) -> NDArray[Any]:
+    """Return the integers behind an array of bool, integer, date, time, timestamp or duration.
+
+    Parameters
+    ----------
+    array
+        Plain (see :func:`plain`); rows that are null hold any number.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape ``(len(array),)``, in the width and signedness of the type; bool gives uint8.
+        Units are those of the type (days, ms, ns, …).
+    """
+    if pa.types.is_boolean(array.type):
+        return raw_values(array.cast(pa.uint8()), np.uint8)
+    if pa.types.is_null(array.type):
+        return np.zeros(len(array), np.int64)
+    if pa.types.is_integer(array.type):
+        return raw_values(array, array.type.to_pandas_dtype())
+    return raw_values(array, np.int32 if array.type.bit_width == 32 else np.int64)
+
+
+def decimal_words(array: pa.Array) -> NDArray[np.int64]:
+    """View the unscaled values of a decimal128 array.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64, shape ``(len(array), 2)``: low word (its bits are unsigned), high word (signed).
+        Rows that are null hold anything.
+    """
+    buffer = array.buffers()[1]
+    if buffer is None:
+        return np.zeros((len(array), 2), np.int64)
+    words = np.frombuffer(buffer, np.int64, count=2 * len(array), offset=16 * array.offset)
+    return words.reshape(-1, 2)
+
+
+def is_hashable(data_type: pa.DataType) -> bool:
+    """Return whether values of a type can be keys: one value a row, compared as a whole.
+
+    Null, bool, integers, floats, decimals up to 128 bits, text, binary, dates, times, timestamps
+    and durations can, in any representation. Lists, structs, maps, unions, intervals, run-end
+    encoded and extension types cannot.
+    """
+    kind = plain_type(data_type)
+    return bool(
+        pa.types.is_null(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal128(kind)
+        or is_text_or_binary(kind)
+        or is_temporal(kind)
+    )
+
+
+def is_text_or_binary(data_type: pa.DataType) -> bool:
+    """Return whether a plain type is text or binary, of any offset width or of fixed size."""
+    types = pa.types
+    return bool(
+        types.is_string(data_type)
+        or types.is_large_string(data_type)
+        or types.is_binary(data_type)
+        or types.is_large_binary(data_type)
+        or types.is_fixed_size_binary(data_type)
+    )
+
+
+def is_temporal(data_type: pa.DataType) -> bool:
+    """Return whether a plain type is a date, time, timestamp or duration (not an interval)."""
+    types = pa.types
+    return bool(
+        types.is_timestamp(data_type)
+        or types.is_date(data_type)
+        or types.is_time(data_type)
+        or types.is_duration(data_type)
+    )
+
+
+def missing_rows(array: pa.Array) -> BoolArray | None:
+    """Return which rows are null or NaN.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        Bool, shape ``(len(array),)``; None when no row is missing, which is found without
+        looking at the rows for every type but floats.
+    """
+    null: BoolArray | None = None
+    if array.null_count:
+        null = array.is_null().to_numpy(zero_copy_only=False)
+    if pa.types.is_floating(array.type) and len(array):
+        raw = raw_values(array, array.type.to_pandas_dtype())
+        # The maximum is NaN exactly where some value is: one pass, no temporary.
+        if np.isnan(raw.max()):
+            null = np.isnan(raw) if null is None else null | np.isnan(raw)
+    return null if null is not None and null.any() else None
+
+
+def normalised(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return the column so that equal keys are equal bits: plain, NaN null, −0.0 as 0.0."""
+    array = plain(values)
+    if not pa.types.is_floating(array.type):
+        return array
+    raw = raw_values(array, array.type.to_pandas_dtype())
+    # Adding zero turns −0.0 into 0.0 and leaves all else alone.
+    return pa.array(raw + raw.dtype.type(0), array.type, mask=missing_rows(array))
+
+
+def ranks(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
+    """Return a number for each value of an array, ascending with the values.
+
+    Parameters
+    ----------
+    array
+        Normalised, of a type that has an order, without nulls.
+
+    Returns
+    -------
+    codes : numpy.ndarray
+        int64, shape ``(len(array),)``; ``codes[i] < codes[j]`` exactly where value i is less.
+    ordered : pyarrow.Array
+        The distinct values, ascending (text by code point); ``ordered[codes]`` is the array.
+    """
+    encoded = array.dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary).to_numpy().astype(np.int64)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    codes = raw_values(encoded.indices, np.int32)
+    return place[codes], encoded.dictionary.take(pa.array(order))
