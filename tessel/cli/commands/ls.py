@@ -24,11 +24,7 @@ def register(app: typer.Typer) -> None:
         output: Form = OutputFormat.TABLE,
     ) -> None:
         """List the symbols of a store."""
-        import fnmatch
-
         import pyarrow as pa
 
-        names = [
-            name for name in open_existing(store).symbols() if fnmatch.fnmatchcase(name, pattern)
-        ]
+        names = open_existing(store).symbols(pattern)
         make_output(output).table(pa.table({"symbol": pa.array(names, pa.string())}))

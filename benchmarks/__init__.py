@@ -1,0 +1,10 @@
+"""Timing Tessel beside other engines: ``make bench``, and ``make bench-smoke`` for answers only.
+
+- ``harness``: the program; starts one process an engine, compares answers, then lets it time
+- ``worker``: what runs in that process
+- ``measure``: clocks, touching every value, peak memory
+- ``answers``: whether two answers are the same
+- ``report``: the table and the JSON file
+- ``engines/``: one file an engine · ``workloads/``: one file a workload
+- ``import_time``: what ``import tessel`` costs, a program of its own
+"""

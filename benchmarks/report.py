@@ -1,0 +1,105 @@
+"""The table for people and the JSON file for programs."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from benchmarks.harness import Measured
+
+RESULTS = Path(__file__).parent / "results"
+OURS = "tessel"
+_LOG_WIDTH = 140
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _LOG_WIDTH
+    return console
+
+
+def _megabytes(count: int | None) -> str:
+    return "-" if count is None else f"{count / 1e6:,.0f} MB"
+
+
+def _cell(measured: Measured | None, *, smoke: bool) -> str:
+    if measured is None:
+        return ""
+    if measured.wrong:
+        return "WRONG"
+    if smoke:
+        return "same" if measured.query != "write" else "wrote"
+    if measured.query == "write":
+        return f"{measured.median_ms:,.0f} ms\n{_megabytes(measured.size_bytes)} on disk"
+    return (
+        f"{measured.median_ms:,.1f} ms\nfirst {measured.first_ms:,.1f} · "
+        f"{_megabytes(measured.peak_bytes)}"
+    )
+
+
+def _ratio(by_engine: Mapping[str, Measured]) -> str:
+    """Return our time by that of the best other engine."""
+    ours = by_engine[OURS].median_ms if OURS in by_engine else None
+    others = [
+        each.median_ms
+        for name, each in by_engine.items()
+        if name != OURS and each.median_ms is not None
+    ]
+    return "" if ours is None or not others else f"{ours / min(others):.2f}"
+
+
+def print_report(measured: Sequence[Measured], engines: Sequence[str], *, smoke: bool) -> None:
+    """Print one table a workload: a line a query, a column an engine, and our ratio to the best.
+
+    A cell holds the median of warm runs, the first run, and peak anonymous memory above what the
+    process had before, the answer excluded.
+    """
+    console = _console()
+    for workload in dict.fromkeys(each.workload for each in measured):
+        here = [each for each in measured if each.workload == workload]
+        table = Table(title=workload, title_justify="left", box=box.SIMPLE_HEAD)
+        table.add_column("query")
+        table.add_column("rows", justify="right")
+        for engine in engines:
+            table.add_column(engine, justify="right")
+        if not smoke:
+            table.add_column(f"{OURS} / best other", justify="right")
+        for query in dict.fromkeys(each.query for each in here):
+            by_engine = {each.engine: each for each in here if each.query == query}
+            rows = next(iter(by_engine.values())).rows
+            cells = [_cell(by_engine.get(engine), smoke=smoke) for engine in engines]
+            table.add_row(query, f"{rows:,}", *cells, *([] if smoke else [_ratio(by_engine)]))
+        console.print(table)
+    for each in measured:
+        if each.wrong:
+            console.print(f"{each.workload} {each.query}: {each.engine} is wrong: {each.wrong}")
+
+
+def save_report(measured: Sequence[Mapping[str, Any]], versions: Mapping[str, str]) -> Path:
+    """Write everything measured, and on what, into a new JSON file of ``results/``."""
+    RESULTS.mkdir(exist_ok=True)
+    now = dt.datetime.now(dt.UTC)
+    path = RESULTS / f"{now:%Y%m%dT%H%M%SZ}.json"
+    facts = {
+        "at": now.isoformat(),
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "processors": os.cpu_count(),
+        "versions": dict(versions),
+        "measured": list(measured),
+    }
+    path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    print(f"saved {path.relative_to(RESULTS.parent.parent)}")
+    return path

@@ -1,0 +1,129 @@
+"""What an installed Tessel is: every module imports, the import is light, the files are there."""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import tessel
+
+ROOT = Path(__file__).parents[1]
+
+HEAVY = (
+    "pyspark",
+    "py4j",
+    "numba",
+    "pandas",
+    "polars",
+    "duckdb",
+    "lark",
+    "rich",
+    "typer",
+    "obstore",
+)
+
+
+def _modules_after(statement: str) -> set[str]:
+    """Return the modules that a new interpreter holds after a statement."""
+    program = f"import sys, json\n{statement}\njson.dump(sorted(sys.modules), sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return set(json.loads(done.stderr))
+
+
+def test_import_is_light() -> None:
+    loaded = _modules_after("import tessel")
+    assert "tessel" in loaded
+    assert loaded.isdisjoint(HEAVY)
+
+
+def test_help_is_light() -> None:
+    statement = (
+        "sys.argv = ['tessel', '--help']\n"
+        "from tessel.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as stop:\n    assert stop.code == 0\n"
+    )
+    loaded = _modules_after(statement)
+    assert "typer" in loaded
+    assert loaded.isdisjoint(set(HEAVY) - {"typer", "rich"})
+
+
+def _module_names() -> list[str]:
+    found = pkgutil.walk_packages(tessel.__path__, "tessel.", onerror=_fail)
+    return sorted(module.name for module in found)
+
+
+def _fail(name: str) -> None:
+    raise AssertionError(f"the package {name} cannot be imported")
+
+
+def test_every_module_can_be_imported_alone() -> None:
+    """Each in the order given, in one interpreter that has imported nothing else of ours."""
+    names = _module_names()
+    assert len(names) > 30
+    program = (
+        "import importlib, sys\n"
+        "for name in sys.argv[1:]:\n"
+        "    if name != 'tessel.spark_exec.daemon':\n"
+        "        importlib.import_module(name)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program, *names], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_public_names_are_sorted_and_exist() -> None:
+    assert list(tessel.__all__) == sorted(tessel.__all__)
+    for name in tessel.__all__:
+        assert getattr(tessel, name) is not None
+
+
+def test_the_package_is_typed_and_licensed() -> None:
+    assert (Path(tessel.__path__[0]) / "py.typed").is_file()
+    assert "Apache License" in (ROOT / "LICENSE").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "extra", ["spark", "cloud", "cli", "jit", "plot", "demo", "bench", "dev", "all"]
+)
+def test_extra_exists(extra: str) -> None:
+    assert extra in metadata.metadata("tessel").get_all("Provides-Extra", [])
+
+
+def test_every_requirement_of_dev_is_pinned() -> None:
+    """What `make` installs is what `constraints.txt` says: nothing is left to the day's newest."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = [line for line in lines if line and not line.startswith("#")]
+    assert all(line.count("==") == 1 for line in pins)
+    pinned = {_folded(line.partition("==")[0]) for line in pins}
+    assert _reachable("tessel", frozenset({"dev"}), set()) - {"tessel"} <= pinned
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("_", "-").replace(".", "-")
+
+
+def _reachable(
+    name: str, extras: frozenset[str], seen: set[tuple[str, frozenset[str]]]
+) -> set[str]:
+    """Return the names of everything that a package requires here, itself included."""
+    from packaging.requirements import Requirement
+
+    if (name, extras) in seen:
+        return set()
+    seen.add((name, extras))
+    found = {_folded(name)}
+    for text in metadata.requires(name) or []:
+        requirement = Requirement(text)
+        marker = requirement.marker
+        if marker is None or any(marker.evaluate({"extra": extra}) for extra in extras | {""}):
+            found |= _reachable(requirement.name, frozenset(requirement.extras), seen)
+    return found
