@@ -3,7 +3,8 @@
 A component object for every fact of every entity costs more than the facts themselves. Entities
 made together share one :class:`FactBlock`; each carries one :class:`FactRow` that points into it.
 :class:`FactColumn` goes one step further: it keeps the *fields* of a component type as arrays and
-makes a component when one is asked for. The component manager is the only user of blocks and rows.
+makes a component when one is asked for. The component manager is the only user of blocks, rows and
+selections.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from tessel.errors import InvalidInputError, NameNotFoundError
 
-__all__ = ["FactBlock", "FactColumn", "FactRow"]
+__all__ = ["FactBlock", "FactColumn", "FactRow", "Selection"]
 
 ComponentT = TypeVar("ComponentT")
 
@@ -149,3 +150,35 @@ class FactRow(NamedTuple):
         """Let go of all facts that the block holds for the entity, which is being discarded."""
         for kind in self.block.readers:
             self.block.forget(kind, self.row)
+
+
+class Selection(NamedTuple):
+    """Entities that one call works on, and where their facts stand.
+
+    Attributes
+    ----------
+    entities, rows
+        Each entity, and its row of a block or None.
+    shared
+        What the one block of all of them offers (nothing where none has a block); None where their
+        blocks differ. Units mostly hold entities made together: one look-up a type serves them.
+    hidden
+        The types that some of them do not have from the shared block.
+    """
+
+    entities: list[int]
+    rows: list[Any]
+    shared: Mapping[type, Callable[[int], Any]] | None
+    hidden: frozenset[type]
+
+    @classmethod
+    def of(cls, entities: list[int], rows: list[Any]) -> Selection:
+        """Make the selection; ``rows`` are ``FactRow`` or None."""
+        block: FactBlock | None = rows[0].block if rows and rows[0] is not None else None
+        hidden: frozenset[type] = frozenset()
+        for row in rows:
+            if (None if row is None else row.block) is not block:
+                return cls(entities, rows, None, frozenset())
+            if row is not None and row.hidden:
+                hidden |= row.hidden
+        return cls(entities, rows, {} if block is None else block.readers, hidden)

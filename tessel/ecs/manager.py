@@ -9,15 +9,15 @@ raises.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import repeat
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import pyarrow as pa
 
 from tessel.ecs.components import Columns, FetchCount
-from tessel.ecs.facts import FactBlock, FactColumn, FactRow
+from tessel.ecs.facts import FactBlock, FactColumn, FactRow, Selection
 from tessel.ecs.world import World
 from tessel.errors import ExecutionError, InvalidInputError, NameNotFoundError
 
@@ -82,7 +82,7 @@ class ComponentManager:
             raise InvalidInputError(f"cannot make {count} entities", count=count)
         _check_columns(count, columns)
         block = FactBlock(columns)
-        rows = map(FactRow, repeat(block), range(count))
+        rows = map(FactRow, itertools.repeat(block), range(count))
         with self._world as world:
             self._kinds.update(dict.fromkeys(columns))
             return world.create(zip(rows, strict=False))
@@ -158,7 +158,8 @@ class ComponentManager:
                     done.append(entity)
             self._put(world, chosen, FetchCount, lowered)
             if done:
-                self._release(world, done)
+                same = len(done) == len(distinct)
+                self._release(world, chosen if same else self._select(world, done))
             return found
 
     def entities_with(self, *types: type) -> list[int]:
@@ -187,10 +188,8 @@ class ComponentManager:
             chosen = self._select(world, entities)
             kinds = list(self._kinds)
             columns = [self._find(world, chosen, kind) for kind in kinds]
-        names = [kind.__name__ for kind in kinds]
         table = {"entity": pa.array(entities, pa.int64())}
-        for kind, name, values in zip(kinds, names, columns, strict=True):
-            title = name if names.count(name) == 1 else f"{kind.__module__}.{kind.__qualname__}"
+        for title, values in zip(_titles(kinds), columns, strict=True):
             shown = [None if value is None else _shown(value) for value in values]
             table[title] = pa.array(shown, pa.string())
         return pa.table(table)
@@ -263,11 +262,12 @@ class ComponentManager:
             chosen = self._select(world, wanted)
             self._kinds[FetchCount] = None
             self._put(world, chosen, FetchCount, counts)
-            self._release(world, [e for e, n in zip(wanted, numbers, strict=True) if n == 0])
+            unwanted = [e for e, number in zip(wanted, numbers, strict=True) if number == 0]
+            self._release(world, self._select(world, unwanted))
 
     # --- inside the lock --------------------------------------------------------------------------
 
-    def _select(self, world: World, entities: Iterable[int]) -> _Selection:
+    def _select(self, world: World, entities: Iterable[int]) -> Selection:
         """Look up where the facts of entities stand; raises for one that does not exist."""
         wanted = list(entities)
         rows = world.find(wanted, FactRow)
@@ -278,16 +278,12 @@ class ComponentManager:
                     hint="it was discarded, or it belongs to another manager",
                     entity=entity,
                 )
-        return _Selection.of(wanted, rows)
+        return Selection.of(wanted, rows)
 
-    def _find(self, world: World, chosen: _Selection, kind: type) -> list[Any]:
+    def _find(self, world: World, chosen: Selection, kind: type) -> list[Any]:
         """Return each entity's component of a type, None where it has none."""
-        if chosen.shared is not None:
-            if kind not in chosen.shared:
-                return world.find(chosen.entities, kind)
-            if kind not in chosen.hidden:
-                read = chosen.shared[kind]
-                return [read(row.row) for row in chosen.rows]
+        if chosen.shared is not None and kind not in chosen.shared:
+            return world.find(chosen.entities, kind)
         found: list[Any] = []
         own: list[int] = []
         for at, row in enumerate(chosen.rows):
@@ -301,8 +297,12 @@ class ComponentManager:
             found[at] = value
         return found
 
-    def _get(self, world: World, chosen: _Selection, kind: type) -> list[Any]:
+    def _get(self, world: World, chosen: Selection, kind: type) -> list[Any]:
         """Return each entity's component of a type; raises where one has none."""
+        shared = chosen.shared
+        if shared is not None and kind in shared and kind not in chosen.hidden:
+            read = shared[kind]
+            return [read(row.row) for row in chosen.rows]
         column = self._find(world, chosen, kind)
         for entity, value in zip(chosen.entities, column, strict=True):
             if value is None:
@@ -345,17 +345,17 @@ class ComponentManager:
             for kind, values in columns.items():
                 self._put(world, chosen, kind, values)
 
-    def _put(self, world: World, chosen: _Selection, kind: type, values: Iterable[object]) -> None:
+    def _put(self, world: World, chosen: Selection, kind: type, values: Iterable[object]) -> None:
         """Give entities a component of their own, in place of one they have."""
         self._hide(world, chosen, kind)
         world.put(chosen.entities, kind, values)
 
-    def _take(self, world: World, chosen: _Selection, kind: type) -> None:
+    def _take(self, world: World, chosen: Selection, kind: type) -> None:
         """Take a component from entities that have it."""
         hidden = self._hide(world, chosen, kind)
         world.remove([entity for entity in chosen.entities if entity not in hidden], kind)
 
-    def _hide(self, world: World, chosen: _Selection, kind: type) -> set[int]:
+    def _hide(self, world: World, chosen: Selection, kind: type) -> set[int]:
         """Make entities blind to a fact of their block; returns those that had it there."""
         hidden: set[int] = set()
         if chosen.shared is not None and kind not in chosen.shared:
@@ -369,44 +369,13 @@ class ComponentManager:
                 hidden.add(entity)
         return hidden
 
-    def _release(self, world: World, entities: Sequence[int]) -> None:
+    def _release(self, world: World, chosen: Selection) -> None:
         """Let go of the data of entities that no unit will fetch any more."""
-        chosen = self._select(world, entities)
         data = self._find(world, chosen, Columns)
-        full = [e for e, columns in zip(entities, data, strict=True) if columns is not None]
-        self._take(world, self._select(world, full), Columns)
-
-
-class _Selection(NamedTuple):
-    """Entities that one call works on, and where their facts stand.
-
-    Attributes
-    ----------
-    entities, rows
-        Each entity, and its row of a block or None.
-    shared
-        What the one block of all of them offers (nothing where none has a block); None where their
-        blocks differ. Units mostly hold entities made together: one look-up a type serves them.
-    hidden
-        The types that some of them do not have from the shared block.
-    """
-
-    entities: list[int]
-    rows: list[Any]
-    shared: Mapping[type, Callable[[int], Any]] | None
-    hidden: frozenset[type]
-
-    @classmethod
-    def of(cls, entities: list[int], rows: list[Any]) -> _Selection:
-        """Make the selection; ``rows`` are ``FactRow`` or None."""
-        block: FactBlock | None = rows[0].block if rows and rows[0] is not None else None
-        hidden: frozenset[type] = frozenset()
-        for row in rows:
-            if (None if row is None else row.block) is not block:
-                return cls(entities, rows, None, frozenset())
-            if row is not None and row.hidden:
-                hidden |= row.hidden
-        return cls(entities, rows, {} if block is None else block.readers, hidden)
+        full = [e for e, held in zip(chosen.entities, data, strict=True) if held is not None]
+        if len(full) < len(data):
+            chosen = self._select(world, full)
+        self._take(world, chosen, Columns)
 
 
 @functools.lru_cache(maxsize=256)
@@ -432,16 +401,30 @@ def _check_columns(count: int, columns: Mapping[type, Sequence[object]]) -> None
                 entities=count,
                 components=len(values),
             )
-        found = (
-            {values.component_type} if isinstance(values, FactColumn) else set(map(type, values))
-        )
+        if isinstance(values, FactColumn):
+            found = {values.component_type}
+        else:
+            found = set(map(type, values))
         for other in found:
-            if not issubclass(other, kind):
+            if other is type(None) or not issubclass(other, kind):
                 raise InvalidInputError(
                     f"a column of {kind.__qualname__} holds a {other.__qualname__}",
                     component=kind.__qualname__,
                     found=other.__qualname__,
                 )
+
+
+def _titles(kinds: Sequence[type]) -> list[str]:
+    """Return a name for each type: short where that is clear, else longer, else numbered."""
+    taken = {"entity"}
+    titles = []
+    for kind in kinds:
+        short, full = kind.__name__, f"{kind.__module__}.{kind.__qualname__}"
+        numbered = (f"{full} ({number})" for number in itertools.count(2))
+        title = next(name for name in itertools.chain((short, full), numbered) if name not in taken)
+        taken.add(title)
+        titles.append(title)
+    return titles
 
 
 def _shown(component: object) -> str:
