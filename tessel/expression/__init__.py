@@ -1,1 +1,45 @@
-"""."""
+"""Expressions: what a predicate or a projection is, how it is typed, computed, written and read.
+
+The room knows nothing of storage or queries. `col`, `lit`, `when`, `where`, `coalesce` and `parse`
+make expressions; `evaluate` computes one on an Arrow table; `evaluate_statistics` asks only
+minimum, maximum and missing counts. Everything else is reached through these.
+"""
+
+from tessel.expression.build import (
+    WhenBranches,
+    WhenCondition,
+    all_of,
+    any_of,
+    coalesce,
+    col,
+    lit,
+    max_of,
+    min_of,
+    when,
+    where,
+)
+from tessel.expression.context import ContextNode, ExpressionContext
+from tessel.expression.evaluate import evaluate
+from tessel.expression.node import Expression
+from tessel.expression.registry import OPERATORS
+from tessel.expression.schema import TableSchema
+
+__all__ = [
+    "OPERATORS",
+    "ContextNode",
+    "Expression",
+    "ExpressionContext",
+    "TableSchema",
+    "WhenBranches",
+    "WhenCondition",
+    "all_of",
+    "any_of",
+    "coalesce",
+    "col",
+    "evaluate",
+    "lit",
+    "max_of",
+    "min_of",
+    "when",
+    "where",
+]

@@ -1,0 +1,124 @@
+"""How users begin an expression: columns, literals, choices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tessel.expression.leaves import Column, Literal, as_expression, literal
+from tessel.expression.node import Expression
+from tessel.expression.operators.boolean import And, Or
+from tessel.expression.operators.conditional import Case, Coalesce
+from tessel.expression.operators.number import MaxOf, MinOf
+
+__all__ = [
+    "WhenBranches",
+    "WhenCondition",
+    "all_of",
+    "any_of",
+    "coalesce",
+    "col",
+    "lit",
+    "max_of",
+    "min_of",
+    "when",
+    "where",
+]
+
+
+def col(name: str) -> Column:
+    """Return the values of a column.
+
+    Parameters
+    ----------
+    name
+        The column's name; whether it exists is checked when the expression meets a table.
+    """
+    return Column(name)
+
+
+def lit(value: object) -> Literal:
+    """Return one value as an expression.
+
+    Plain Python ``int`` and ``float`` adapt to what they meet: an integer has the narrowest type
+    that holds it, a float the column's. A numpy or Arrow scalar keeps its own type.
+
+    Raises
+    ------
+    ExpressionTypeError
+        For a value of a type that expressions do not take, or an integer past 64 bits.
+    """
+    return literal(value)
+
+
+@dataclass(frozen=True, slots=True)
+class WhenCondition:
+    """A condition that waits for its value: call `then`."""
+
+    _branches: tuple[tuple[Expression, Expression], ...]
+    _condition: Expression
+
+    def then(self, value: object) -> WhenBranches:
+        """Give the value for rows where the condition is true."""
+        return WhenBranches((*self._branches, (self._condition, as_expression(value))))
+
+
+@dataclass(frozen=True, slots=True)
+class WhenBranches:
+    """Conditions with their values; `otherwise` ends the chain and gives the expression."""
+
+    _branches: tuple[tuple[Expression, Expression], ...]
+
+    def when(self, condition: object) -> WhenCondition:
+        """Add a condition for rows that no earlier one took."""
+        return WhenCondition(self._branches, as_expression(condition))
+
+    def otherwise(self, value: object) -> Case:
+        """Give the value for all other rows; ``None`` makes them missing."""
+        conditions, values = zip(*self._branches, strict=True)
+        return Case(conditions, values, as_expression(value))
+
+
+def when(condition: object) -> WhenCondition:
+    """Begin a choice: ``when(c).then(a).when(d).then(b).otherwise(e)``.
+
+    The first condition that is true decides; a missing condition is not true. A branch raises
+    only for rows that reach it.
+    """
+    return WhenCondition((), as_expression(condition))
+
+
+def where(condition: object, value: object, otherwise: object) -> Case:
+    """Return ``value`` where the condition is true and ``otherwise`` elsewhere."""
+    return when(condition).then(value).otherwise(otherwise)
+
+
+def coalesce(*operands: object) -> Coalesce:
+    """Return the first operand that is not missing, in each row."""
+    return Coalesce(tuple(as_expression(operand) for operand in operands))
+
+
+def min_of(*operands: object) -> MinOf:
+    """Return the smallest of the operands in each row; missing ones are skipped."""
+    return MinOf(tuple(as_expression(operand) for operand in operands))
+
+
+def max_of(*operands: object) -> MaxOf:
+    """Return the largest of the operands in each row; missing ones are skipped."""
+    return MaxOf(tuple(as_expression(operand) for operand in operands))
+
+
+def all_of(conditions: Iterable[object]) -> Expression:
+    """Return whether all conditions are true (Kleene); ``lit(True)`` for none."""
+    operands = tuple(as_expression(condition) for condition in conditions)
+    if len(operands) < 2:
+        return operands[0] if operands else literal(True)
+    return And(operands)
+
+
+def any_of(conditions: Iterable[object]) -> Expression:
+    """Return whether one condition is true (Kleene); ``lit(False)`` for none."""
+    operands = tuple(as_expression(condition) for condition in conditions)
+    if len(operands) < 2:
+        return operands[0] if operands else literal(False)
+    return Or(operands)

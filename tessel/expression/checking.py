@@ -1,0 +1,78 @@
+"""Type checking: one pass over a context, operands first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tessel.expression.context import ExpressionContext
+from tessel.expression.leaves import Column, Literal
+from tessel.expression.printing import limited_text
+from tessel.expression.schema import TableSchema
+from tessel.expression.types import Operand, Signature, plain_type
+
+if TYPE_CHECKING:
+    from tessel.expression.node import Expression
+
+__all__ = ["NodeType", "check_types", "node_types"]
+
+SHOWN_CHARACTERS = 120
+"""Expressions in messages are cut after so many characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeType:
+    """What is known of a node for a schema.
+
+    Attributes
+    ----------
+    result
+        The exact type of its values; a column keeps its dictionary.
+    signature
+        The operator's type rule for its operands; None for a column.
+    operands
+        The operands as the rule saw them, literals fitted.
+    """
+
+    result: pa.DataType
+    signature: Signature | None
+    operands: tuple[Operand, ...]
+
+
+def check_types(expression: Expression, schema: TableSchema) -> pa.DataType:
+    """Return the result type of an expression for a schema; misuse raises."""
+    context = ExpressionContext.of(expression)
+    return node_types(context, schema)[context.root].result
+
+
+def node_types(context: ExpressionContext, schema: TableSchema) -> Mapping[str, NodeType]:
+    """Return the type of every node of a context by its name.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        For the first column, in written order, that the schema does not have.
+    ExpressionTypeError
+        For the first operator whose operands do not go together.
+    """
+    found: dict[str, NodeType] = {}
+    for name in context.order:
+        node = context.expression(name)
+        if isinstance(node, Column):
+            found[name] = NodeType(schema.type_of(node.column), None, ())
+            continue
+        operands = node.fitted(
+            tuple(_operand(context, child, found) for child in context.children(name))
+        )
+        signature = node.signature(operands)
+        found[name] = NodeType(signature.result, signature, operands)
+    return found
+
+
+def _operand(context: ExpressionContext, name: str, found: Mapping[str, NodeType]) -> Operand:
+    node = context.expression(name)
+    literal = node if isinstance(node, Literal) else None
+    return Operand(plain_type(found[name].result), limited_text(node, SHOWN_CHARACTERS), literal)

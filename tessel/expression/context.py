@@ -1,0 +1,305 @@
+"""The name-referenced form of an expression: a flat mapping that evaluation and JSON work on.
+
+Nodes refer to their operands by name, and a name is the digest of what it names. Equal
+sub-expressions therefore have one name and are computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+from tessel.errors import PlanFormatError, TesselError
+from tessel.expression.leaves import Column, Literal, Regex, ValueSet
+from tessel.expression.node import Expression, layout, post_order
+from tessel.expression.printing import limited_label
+from tessel.expression.registry import OPERATORS
+
+__all__ = ["ContextNode", "ExpressionContext"]
+
+FORMAT = "tessel.expression/1"
+"""The mark of the JSON form."""
+
+DISPLAY_CHARACTERS = 2_000
+"""Display names are cut after so many characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextNode:
+    """One operator whose operands are names.
+
+    Attributes
+    ----------
+    operator
+        The operator's name.
+    fields
+        Field name → node name, list of node names, or parameter.
+    """
+
+    operator: str
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class ExpressionContext:
+    """An expression as names: what is computed, from what, and the one name that is the answer.
+
+    Attributes
+    ----------
+    root
+        Name of the node whose values are the expression's.
+    nodes, columns, values, value_sets, regexes
+        Operators, column names, literals, value sets and regexes, each by name. Names are the
+        32 hexadecimal digits of a digest.
+    """
+
+    root: str
+    nodes: Mapping[str, ContextNode]
+    columns: Mapping[str, str]
+    values: Mapping[str, Literal]
+    value_sets: Mapping[str, ValueSet]
+    regexes: Mapping[str, Regex]
+    _expressions: Mapping[str, Expression]
+
+    @staticmethod
+    def of(expression: Expression) -> ExpressionContext:
+        """Return the context of an expression."""
+        nodes: dict[str, ContextNode] = {}
+        columns: dict[str, str] = {}
+        values: dict[str, Literal] = {}
+        value_sets: dict[str, ValueSet] = {}
+        regexes: dict[str, Regex] = {}
+        expressions: dict[str, Expression] = {}
+        for node in post_order(expression):
+            name = node.digest.hex()
+            if name in expressions:
+                continue
+            expressions[name] = node
+            if isinstance(node, Column):
+                columns[name] = node.column
+            elif isinstance(node, Literal):
+                values[name] = node
+            else:
+                fields: dict[str, Any] = {}
+                for field in layout(type(node)):
+                    value = getattr(node, field.name)
+                    if isinstance(value, ValueSet):
+                        value_sets[value.digest.hex()] = value
+                    elif isinstance(value, Regex):
+                        regexes[value.digest.hex()] = value
+                    fields[field.name] = _reference(field.kind, value)
+                nodes[name] = ContextNode(node.name, MappingProxyType(fields))
+        return ExpressionContext(
+            expression.digest.hex(),
+            *(MappingProxyType(part) for part in (nodes, columns, values, value_sets, regexes)),  # type: ignore[arg-type]
+            MappingProxyType(expressions),
+        )
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The names of all nodes, columns and values, operands before their operators."""
+        return tuple(self._expressions)
+
+    def expression(self, name: str | None = None) -> Expression:
+        """Return the expression of a name; without one, of the root."""
+        return self._expressions[self.root if name is None else name]
+
+    def children(self, name: str) -> tuple[str, ...]:
+        """Return the names of a node's operands, in order."""
+        return self._children[name]
+
+    @cached_property
+    def _children(self) -> dict[str, tuple[str, ...]]:
+        return {
+            name: tuple(child.digest.hex() for child in node.children)
+            for name, node in self._expressions.items()
+        }
+
+    def display_name(self, name: str | None = None) -> str:
+        """Return a node's name for people: ``(Column["volume"] LT Int64(1000))``."""
+        return limited_label(self.expression(name), DISPLAY_CHARACTERS)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ExpressionContext) and self.root == other.root
+
+    def __hash__(self) -> int:
+        return int(self.root[:15], 16)
+
+    def __str__(self) -> str:
+        return self.display_name()
+
+    def __repr__(self) -> str:
+        return f"<ExpressionContext {limited_label(self.expression(), 500)}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (ExpressionContext.from_json, (self.to_json(),))
+
+    # --- JSON -------------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the context as plain data for ``json.dumps``."""
+        return {
+            "format": FORMAT,
+            "root": self.root,
+            "columns": dict(self.columns),
+            "values": {name: _pair(value) for name, value in self.values.items()},
+            "value_sets": {
+                name: [_pair(value) for value in values.values]
+                for name, values in self.value_sets.items()
+            },
+            "regexes": {name: regex.pattern for name, regex in self.regexes.items()},
+            "nodes": {
+                name: {"operator": node.operator, **node.fields}
+                for name, node in self.nodes.items()
+            },
+        }
+
+    @staticmethod
+    def from_json(data: object) -> ExpressionContext:
+        """Rebuild a context, checking everything; ``PlanFormatError`` where it is not one."""
+        try:
+            return ExpressionContext.of(_Reader(data).expression())
+        except PlanFormatError:
+            raise
+        except TesselError as error:
+            raise PlanFormatError(
+                f"the JSON form of an expression holds one that cannot be made: {error.message}",
+                hint=error.hint,
+            ) from error
+
+
+def _reference(kind: str, value: Any) -> Any:
+    if kind == "operands":
+        return [child.digest.hex() for child in value]
+    return value if kind == "parameter" else value.digest.hex()
+
+
+def _pair(value: Literal) -> list[str]:
+    return [value.kind, value.content]
+
+
+def _refuse(what: str) -> PlanFormatError:
+    return PlanFormatError(
+        f"not the JSON form of an expression: {what}",
+        hint="give what Expression.to_json() returned, unchanged",
+    )
+
+
+class _Reader:
+    """Reads the JSON form; operators are made once all their operands are."""
+
+    def __init__(self, data: object) -> None:
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise _refuse(f"it is not an object with format {FORMAT!r}")
+        self._root = self._text(data.get("root"), "root")
+        self._nodes = self._section(data, "nodes", dict)
+        self._sets = {
+            name: ValueSet(tuple(self._literal(pair) for pair in pairs))
+            for name, pairs in self._section(data, "value_sets", list).items()
+        }
+        self._regexes = {n: Regex(p) for n, p in self._section(data, "regexes", str).items()}
+        self._made: dict[str, Expression] = {}
+        for name, column in self._section(data, "columns", str).items():
+            self._keep(name, Column(column))
+        for name, pair in self._section(data, "values", list).items():
+            self._keep(name, self._literal(pair))
+        for name, leaf in (*self._sets.items(), *self._regexes.items()):
+            if leaf.digest.hex() != name:
+                raise _refuse(f"{name!r} does not name what stands there")
+
+    def expression(self) -> Expression:
+        """Make the root, operands first, without recursion."""
+        stack = [self._root]
+        opened: set[str] = set()
+        while stack:
+            name = stack[-1]
+            if name in self._made:
+                stack.pop()
+                continue
+            waiting = [child for child in self._operands(name) if child not in self._made]
+            if not waiting:
+                self._keep(name, self._operator(name))
+            elif name in opened:
+                raise _refuse(f"{name!r} is an operand of itself")
+            else:
+                opened.add(name)
+                stack.extend(reversed(waiting))
+        return self._made[self._root]
+
+    def _entry(self, name: str) -> dict[str, Any]:
+        if name not in self._nodes:
+            raise _refuse(f"there is no node {name!r}")
+        entry: dict[str, Any] = self._nodes[name]
+        operator = entry.get("operator")
+        if not isinstance(operator, str) or operator not in OPERATORS:
+            raise _refuse(f"there is no operator {operator!r}")
+        expected = {"operator", *(field.name for field in layout(OPERATORS[operator]))}
+        if set(entry) != expected:
+            raise _refuse(f"{operator} has the fields {', '.join(sorted(expected))}")
+        return entry
+
+    def _operands(self, name: str) -> Iterator[str]:
+        entry = self._entry(name)
+        for field in layout(OPERATORS[entry["operator"]]):
+            value = entry[field.name]
+            if field.kind == "operand":
+                yield self._text(value, field.name)
+            elif field.kind == "operands":
+                if not isinstance(value, list):
+                    raise _refuse(f"{field.name} is not a list")
+                yield from (self._text(item, field.name) for item in value)
+
+    def _operator(self, name: str) -> Expression:
+        entry = self._entry(name)
+        cls = OPERATORS[entry["operator"]]
+        values: list[Any] = []
+        for field in layout(cls):
+            value = entry[field.name]
+            match field.kind:
+                case "operand":
+                    values.append(self._made[value])
+                case "operands":
+                    values.append(tuple(self._made[item] for item in value))
+                case "leaf":
+                    values.append(self._leaf(value))
+                case _:
+                    if not isinstance(value, str | int | float | bool | None):
+                        raise _refuse(f"{field.name} is not a plain value")
+                    values.append(value)
+        return cls(*values)
+
+    def _leaf(self, name: object) -> ValueSet | Regex:
+        key = self._text(name, "a value set or regex")
+        found = self._sets.get(key) or self._regexes.get(key)
+        if found is None:
+            raise _refuse(f"there is no value set or regex {key!r}")
+        return found
+
+    def _keep(self, name: str, expression: Expression) -> None:
+        if expression.digest.hex() != name:
+            raise _refuse(f"{name!r} does not name what stands there")
+        self._made[name] = expression
+
+    def _literal(self, pair: object) -> Literal:
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise _refuse("a value is not a pair of type and text")
+        return Literal(self._text(pair[0], "a type"), self._text(pair[1], "a value"))
+
+    @staticmethod
+    def _section(data: dict[str, Any], key: str, kind: type) -> dict[str, Any]:
+        section = data.get(key)
+        if not isinstance(section, dict):
+            raise _refuse(f"{key} is not an object")
+        for name, value in section.items():
+            if not isinstance(name, str) or not isinstance(value, kind):
+                raise _refuse(f"{key} holds something else than {kind.__name__}")
+        return section
+
+    @staticmethod
+    def _text(value: object, what: str) -> str:
+        if not isinstance(value, str):
+            raise _refuse(f"{what} is not text")
+        return value

@@ -1,0 +1,293 @@
+"""The fluent side of expressions: Python's operators and the named methods.
+
+Only words here: each method makes one operator through the registry, or two that say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NoReturn
+
+from tessel.errors import TruthValueError
+from tessel.expression.registry import make
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tessel.expression.node import Expression
+
+__all__ = ["ExpressionMethods"]
+
+
+class ExpressionMethods:
+    """Operators and methods of `Expression`; plain values among the arguments become literals."""
+
+    def __add__(self, other: object) -> Expression:
+        return make("add", self, other)
+
+    def __radd__(self, other: object) -> Expression:
+        return make("add", other, self)
+
+    def __sub__(self, other: object) -> Expression:
+        return make("subtract", self, other)
+
+    def __rsub__(self, other: object) -> Expression:
+        return make("subtract", other, self)
+
+    def __mul__(self, other: object) -> Expression:
+        return make("multiply", self, other)
+
+    def __rmul__(self, other: object) -> Expression:
+        return make("multiply", other, self)
+
+    def __truediv__(self, other: object) -> Expression:
+        return make("divide", self, other)
+
+    def __rtruediv__(self, other: object) -> Expression:
+        return make("divide", other, self)
+
+    def __floordiv__(self, other: object) -> Expression:
+        return make("floor_divide", self, other)
+
+    def __rfloordiv__(self, other: object) -> Expression:
+        return make("floor_divide", other, self)
+
+    def __mod__(self, other: object) -> Expression:
+        return make("modulo", self, other)
+
+    def __rmod__(self, other: object) -> Expression:
+        return make("modulo", other, self)
+
+    def __pow__(self, other: object) -> Expression:
+        return make("power", self, other)
+
+    def __rpow__(self, other: object) -> Expression:
+        return make("power", other, self)
+
+    def __neg__(self) -> Expression:
+        return make("negative", self)
+
+    def __pos__(self) -> ExpressionMethods:
+        return self
+
+    def __abs__(self) -> Expression:
+        return make("abs", self)
+
+    def __round__(self, digits: int | None = None) -> Expression:
+        return make("round", self, digits or 0)
+
+    def __eq__(self, other: object) -> Expression:  # type: ignore[override]
+        return make("equal", self, other)
+
+    def __ne__(self, other: object) -> Expression:  # type: ignore[override]
+        return make("not_equal", self, other)
+
+    def __lt__(self, other: object) -> Expression:
+        return make("less", self, other)
+
+    def __le__(self, other: object) -> Expression:
+        return make("less_equal", self, other)
+
+    def __gt__(self, other: object) -> Expression:
+        return make("greater", self, other)
+
+    def __ge__(self, other: object) -> Expression:
+        return make("greater_equal", self, other)
+
+    def __and__(self, other: object) -> Expression:
+        return make("and", self, other)
+
+    def __rand__(self, other: object) -> Expression:
+        return make("and", other, self)
+
+    def __or__(self, other: object) -> Expression:
+        return make("or", self, other)
+
+    def __ror__(self, other: object) -> Expression:
+        return make("or", other, self)
+
+    def __xor__(self, other: object) -> Expression:
+        return make("xor", self, other)
+
+    def __rxor__(self, other: object) -> Expression:
+        return make("xor", other, self)
+
+    def __invert__(self) -> Expression:
+        return make("not", self)
+
+    def __bool__(self) -> NoReturn:
+        raise TruthValueError(
+            f"the expression {self!r} has a value for every row, so it is neither true nor false",
+            hint="use & | ~ instead of and, or, not; (a < b) & (b < c) instead of a < b < c; "
+            "x.is_in([...]) instead of x in [...];\n"
+            "when(c).then(a).otherwise(b) instead of if; a.equals(b) to compare two expressions",
+        )
+
+    def __iter__(self) -> NoReturn:
+        raise TruthValueError(
+            f"the expression {self!r} cannot be iterated over",
+            hint="collect() the query first, then iterate over the result",
+        )
+
+    def __contains__(self, item: object) -> NoReturn:
+        raise TruthValueError(
+            f"'in' cannot look into the expression {self!r}",
+            hint="use x.is_in([...]), or x.contains('text') for a part of a text",
+        )
+
+    # --- membership and missing values ------------------------------------------------------------
+
+    def is_in(self, values: Iterable[object]) -> Expression:
+        """Whether the value is one of ``values``.
+
+        With a null among ``values`` an absent value is missing instead of false (Kleene). Nothing
+        is in the empty list: false, for missing values too.
+        """
+        return make("is_in", self, values)
+
+    def not_in(self, values: Iterable[object]) -> Expression:
+        """Whether the value is none of ``values``: ``~x.is_in(values)``."""
+        return make("not", self.is_in(values))
+
+    def between(self, low: object, high: object) -> Expression:
+        """Whether ``low <= value <= high``, both ends included."""
+        return make("and", make("greater_equal", self, low), make("less_equal", self, high))
+
+    def is_missing(self) -> Expression:
+        """Whether the value is null or a float NaN; never missing itself."""
+        return make("is_missing", self)
+
+    def not_missing(self) -> Expression:
+        """Whether there is a value: ``~x.is_missing()``."""
+        return make("not", self.is_missing())
+
+    def fill_missing(self, value: object) -> Expression:
+        """Return the value where there is one, otherwise ``value`` (a plain one or an expression)."""
+        return make("coalesce", self, value)
+
+    # --- types ------------------------------------------------------------------------------------
+
+    def cast(self, type_: str | pa.DataType) -> Expression:
+        """Return the value as another type, such as ``"float64"`` or ``pa.int32()``.
+
+        A value that the type cannot hold raises when it is reached; nothing is cut or wrapped.
+        """
+        return make("cast", self, type_)
+
+    def field(self, name: str) -> Expression:
+        """Return a field of a struct."""
+        return make("field", self, name)
+
+    # --- text -------------------------------------------------------------------------------------
+
+    def matches(self, regex: str) -> Expression:
+        """Whether a regular expression (RE2 syntax) is found anywhere in the text."""
+        return make("matches", self, regex)
+
+    def like(self, pattern: str) -> Expression:
+        """Whether the whole text fits an SQL pattern: ``%`` any text, ``_`` one character."""
+        return make("like", self, pattern)
+
+    def starts_with(self, prefix: str) -> Expression:
+        """Whether the text starts with ``prefix``."""
+        return make("starts_with", self, prefix)
+
+    def ends_with(self, suffix: str) -> Expression:
+        """Whether the text ends with ``suffix``."""
+        return make("ends_with", self, suffix)
+
+    def contains(self, part: str) -> Expression:
+        """Whether ``part`` stands anywhere in the text, letter by letter."""
+        return make("contains", self, part)
+
+    def lower(self) -> Expression:
+        """Return the text in lower case (Unicode, one character at a time)."""
+        return make("lower", self)
+
+    def upper(self) -> Expression:
+        """Return the text in upper case (Unicode, one character at a time)."""
+        return make("upper", self)
+
+    def length(self) -> Expression:
+        """Return the number of characters (code points) as int32; bytes for binary."""
+        return make("length", self)
+
+    def strip(self) -> Expression:
+        """Return the text without white space at its ends."""
+        return make("strip", self)
+
+    def replace(self, old: str, new: str) -> Expression:
+        """Return the text with every ``old`` replaced by ``new``, letter by letter."""
+        return make("replace", self, old, new)
+
+    def slice(self, start: int, stop: int | None = None) -> Expression:
+        """Return the characters from ``start`` up to ``stop``, both not negative."""
+        return make("slice", self, start, stop)
+
+    def concat(self, *others: object) -> Expression:
+        """Return this text and the others, one after the other; missing where one is missing."""
+        return make("concat", self, *others)
+
+    # --- numbers ----------------------------------------------------------------------------------
+
+    def clip(self, low: object = None, high: object = None) -> Expression:
+        """Return the value, not below ``low`` and not above ``high``; None leaves a side open.
+
+        Missing stays missing.
+        """
+        clipped: Expression = make("clip_low", self, low) if low is not None else self  # type: ignore[assignment]
+        return make("clip_high", clipped, high) if high is not None else clipped
+
+    def log(self) -> Expression:
+        """Return the natural logarithm as float64: -inf for 0, NaN (missing) below."""
+        return make("log", self)
+
+    def exp(self) -> Expression:
+        """Return e to the power of the value as float64."""
+        return make("exp", self)
+
+    def sqrt(self) -> Expression:
+        """Return the square root as float64; NaN (missing) below 0."""
+        return make("sqrt", self)
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def year(self) -> Expression:
+        """Return the year, on the clock of the column's zone, as int32."""
+        return make("year", self)
+
+    def month(self) -> Expression:
+        """Return the month, 1 to 12, on the clock of the column's zone, as int32."""
+        return make("month", self)
+
+    def day(self) -> Expression:
+        """Return the day of the month on the clock of the column's zone, as int32."""
+        return make("day", self)
+
+    def hour(self) -> Expression:
+        """Return the hour, 0 to 23, on the clock of the column's zone, as int32."""
+        return make("hour", self)
+
+    def minute(self) -> Expression:
+        """Return the minute on the clock of the column's zone, as int32."""
+        return make("minute", self)
+
+    def second(self) -> Expression:
+        """Return the whole second as int32."""
+        return make("second", self)
+
+    def weekday(self) -> Expression:
+        """Return the day of the week, Monday 0 to Sunday 6, as int32."""
+        return make("weekday", self)
+
+    def date(self) -> Expression:
+        """Return the date on the clock of the column's zone."""
+        return make("date", self)
+
+    def floor(self, rule: str) -> Expression:
+        """Return the start of the time bucket, such as ``"15min"`` or ``"1d"``.
+
+        Durations in ``h min s ms us ns`` count from the epoch (UTC for aware timestamps); days
+        (``d``) are calendar days of the column's zone and begin at their first instant.
+        """
+        return make("floor", self, rule)

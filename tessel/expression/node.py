@@ -1,0 +1,310 @@
+"""What an expression is: an immutable tree of small operators with a digest as its identity.
+
+An operator is a frozen dataclass derived from `Expression`. Its annotations say what its fields
+are: ``Expression`` and ``tuple[Expression, ...]`` are operands, ``ValueSet`` and ``Regex`` are the
+two leaves that are no values themselves, anything else is a parameter of plain JSON. From that,
+the digest, the JSON form, the text call and the traversal follow; a new operator states only its
+type rule.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
+
+from tessel.errors import ExpressionDepthError, ExpressionTypeError, InvalidInputError
+from tessel.expression.methods import ExpressionMethods
+from tessel.expression.printing import Piece, Sub, limited_text
+from tessel.expression.types import Operand, Signature
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tessel.expression.schema import TableSchema
+
+__all__ = [
+    "ATOM",
+    "MAX_DEPTH",
+    "Expression",
+    "FieldKind",
+    "Leaf",
+    "layout",
+    "post_order",
+]
+
+MAX_DEPTH = 1_000
+"""Operators on the longest path from an expression to a column; And and Or count once."""
+
+MAX_TEXT_OPERATORS = 200_000
+"""Above this many operators in the written-out tree, ``str`` shortens the text with ``…``."""
+
+ATOM = 14
+"""Precedence of what never needs parentheses. The others follow Python's table."""
+
+
+class Leaf(Protocol):
+    """What a digest can be asked of."""
+
+    @property
+    def digest(self) -> bytes:
+        """The identity: 16 bytes."""
+
+
+class FieldKind(NamedTuple):
+    """One field of an operator: its name, what it holds, whether a call must give it."""
+
+    name: str
+    kind: str
+    required: bool
+
+
+_KINDS = {
+    "Expression": "operand",
+    "tuple[Expression, ...]": "operands",
+    "ValueSet": "leaf",
+    "Regex": "leaf",
+}
+
+
+@functools.cache
+def layout(cls: type[Expression]) -> tuple[FieldKind, ...]:
+    """Return the fields of an operator class, in order, with their kinds."""
+    return tuple(
+        FieldKind(field.name, _KINDS.get(str(field.type), "parameter"), field.default is MISSING)
+        for field in fields(cls)  # type: ignore[arg-type]
+    )
+
+
+class Expression(ExpressionMethods):
+    """A value for every row of a table, described but not yet computed.
+
+    Made by `col`, `lit`, `when`, `where`, `coalesce` and `parse`, and combined with Python's
+    operators and the methods below. Immutable. ``==`` builds an expression like ``<`` does;
+    `equals` compares two expressions as Python values.
+
+    Attributes
+    ----------
+    name
+        The operator's name: in JSON, and as a function in text.
+    precedence
+        How tightly its text form binds; Python's order.
+    """
+
+    name: ClassVar[str]
+    precedence: ClassVar[int] = ATOM
+    _depth: int
+    _size: int
+    _digest: bytes | None
+
+    def __post_init__(self) -> None:
+        depth, size = 0, 1
+        for child in self.children:
+            if not isinstance(child, Expression):
+                raise ExpressionTypeError(
+                    f"{self.name} takes expressions, not {type(child).__name__}",
+                    hint="wrap plain values with lit(...)",
+                )
+            depth = max(depth, child._depth)
+            size += child._size
+        self._seal(depth + 1, size)
+        self.check()
+
+    def _seal(self, depth: int, size: int) -> None:
+        if depth > MAX_DEPTH:
+            raise ExpressionDepthError(
+                f"the expression is nested {depth} deep; the limit is {MAX_DEPTH}",
+                hint="join many conditions with all_of(...) or any_of(...), which do not nest; "
+                "compute long sums in steps with apply",
+                depth=depth,
+                limit=MAX_DEPTH,
+            )
+        object.__setattr__(self, "_depth", depth)
+        object.__setattr__(self, "_size", size)
+        object.__setattr__(self, "_digest", None)
+
+    # --- what an operator states ------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raise where the fields mean nothing, whatever the columns are."""
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return the operator's type rule: what operands are cast to, and what results."""
+        raise AssertionError(f"{self.name} states no type rule")
+
+    def fitted(self, operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        """Return the operands with literals read as their neighbours demand."""
+        return operands
+
+    def pieces(self) -> Iterable[Piece]:
+        """Return the text form: strings, and operands with the precedence they need."""
+        yield f"{self.name}("
+        separator = ""
+        for field in layout(type(self)):
+            value = getattr(self, field.name)
+            for part in value if field.kind == "operands" else (value,):
+                yield separator
+                yield Sub(part) if isinstance(part, Expression) else argument_text(part)
+                separator = ", "
+        yield ")"
+
+    def label(self) -> Iterable[Piece]:
+        """Return the form that plans show: ``NAME(operand, …)`` unless an operator says else."""
+        yield f"{self.name.upper()}("
+        separator = ""
+        for field in layout(type(self)):
+            value = getattr(self, field.name)
+            for part in value if field.kind == "operands" else (value,):
+                yield separator
+                yield Sub(part) if isinstance(part, Expression) else argument_text(part)
+                separator = ", "
+        yield ")"
+
+    @classmethod
+    def of(cls, *arguments: object) -> Self:
+        """Make the operator from arguments in the order of its fields, as a text call does."""
+        from tessel.expression.leaves import arguments_for
+
+        return cls(*arguments_for(cls, arguments))
+
+    # --- structure --------------------------------------------------------------------------------
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        """The operands, in order."""
+        found: list[Expression] = []
+        for field in layout(type(self)):
+            if field.kind == "operand":
+                found.append(getattr(self, field.name))
+            elif field.kind == "operands":
+                found.extend(getattr(self, field.name))
+        return tuple(found)
+
+    @property
+    def depth(self) -> int:
+        """Operators on the longest path to a leaf."""
+        return self._depth
+
+    @property
+    def digest(self) -> bytes:
+        """The identity: 128 bits of BLAKE2b over the operator and its operands' digests."""
+        if self._digest is None:
+            for node in post_order(self):
+                if node._digest is None:
+                    object.__setattr__(node, "_digest", _digest_of(node))
+        assert self._digest is not None
+        return self._digest
+
+    def equals(self, other: object) -> bool:
+        """Say whether two expressions are the same: the same operators on the same operands."""
+        return isinstance(other, Expression) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return int.from_bytes(self.digest[:8], "little", signed=True)
+
+    def columns(self) -> frozenset[str]:
+        """Return the names of all columns that the expression reads."""
+        from tessel.expression.leaves import Column
+
+        return frozenset(node.column for node in post_order(self) if isinstance(node, Column))
+
+    def result_type(self, schema: TableSchema) -> pa.DataType:
+        """Return the type of the result for a table of this schema.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            For a column that the schema does not have, with the nearest name.
+        ExpressionTypeError
+            Where operands do not go together; names them, their types and a way out.
+        """
+        from tessel.expression.checking import check_types
+
+        return check_types(self, schema)
+
+    # --- forms ------------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        if self._size > MAX_TEXT_OPERATORS:
+            return limited_text(self, 10_000)
+        return limited_text(self, None)
+
+    def __repr__(self) -> str:
+        return f"<expression {limited_text(self, 500)}>"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the expression as plain data: the JSON form of its `ExpressionContext`."""
+        from tessel.expression.context import ExpressionContext
+
+        return ExpressionContext.of(self).to_json()
+
+    @staticmethod
+    def from_json(data: object) -> Expression:
+        """Rebuild an expression from `to_json`; anything else raises ``PlanFormatError``."""
+        from tessel.expression.context import ExpressionContext
+
+        return ExpressionContext.from_json(data).expression()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Expression.from_json, (self.to_json(),))
+
+    def __copy__(self) -> Expression:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Expression:
+        return self
+
+
+def argument_text(value: object) -> str:
+    """Write a parameter, value set or regex as it stands in a text call."""
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return str(value)
+
+
+def _digest_of(node: Expression) -> bytes:
+    hasher = hashlib.blake2b(digest_size=16)
+    hasher.update(_framed(node.name.encode()))
+    for field in layout(type(node)):
+        value = getattr(node, field.name)
+        if field.kind == "parameter":
+            hasher.update(b"p" + _framed(json.dumps(value, ensure_ascii=True).encode()))
+        elif field.kind == "operands":
+            hasher.update(b"t" + len(value).to_bytes(8, "little"))
+            for child in value:
+                hasher.update(child.digest)
+        else:
+            hasher.update(b"l" if field.kind == "leaf" else b"e")
+            hasher.update(value.digest)
+    return hasher.digest()
+
+
+def _framed(data: bytes) -> bytes:
+    return len(data).to_bytes(8, "little") + data
+
+
+def post_order(root: Expression) -> Iterator[Expression]:
+    """Yield every distinct node object under ``root`` once, operands before their operator."""
+    seen: set[int] = set()
+    stack: list[tuple[Expression, bool]] = [(root, False)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack.extend((child, False) for child in reversed(node.children))
+
+
+def require_text(value: object, what: str) -> None:
+    """Raise ``InvalidInputError`` where a parameter that must be text is not."""
+    if not isinstance(value, str):
+        raise InvalidInputError(f"{what} must be text, not {type(value).__name__}")

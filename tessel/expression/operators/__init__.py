@@ -1,0 +1,29 @@
+"""The operators: one small frozen class each, one module a family; the listing is the feature list.
+
+A new operator is one class here (fields and type rule), one line in `tessel.expression.kernels` and
+one row in the tests. Text call, JSON form, digest, plan label and traversal follow from the class.
+"""
+
+from tessel.expression.operators import (
+    arithmetic,
+    boolean,
+    casting,
+    comparison,
+    conditional,
+    membership,
+    number,
+    text,
+    time,
+)
+
+__all__ = [
+    "arithmetic",
+    "boolean",
+    "casting",
+    "comparison",
+    "conditional",
+    "membership",
+    "number",
+    "text",
+    "time",
+]

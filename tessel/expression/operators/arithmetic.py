@@ -1,0 +1,244 @@
+"""Arithmetic: ``+ - * / // % **``, unary minus, abs and round.
+
+Result types follow from operand types. Integers widen to the next width, at most 64 bits, where
+the kernels are checked: nothing ever wraps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from tessel.errors import ExpressionError
+from tessel.expression.node import Expression
+from tessel.expression.operators.shapes import Binary, Unary, require
+from tessel.expression.printing import Piece, Sub
+from tessel.expression.promotion import (
+    arithmetic_types,
+    common_number,
+    next_integer,
+    temporal_sum,
+)
+from tessel.expression.registry import register
+from tessel.expression.types import Family, Operand, Signature, is_signed
+
+__all__ = [
+    "Abs",
+    "Add",
+    "Divide",
+    "FloorDivide",
+    "Modulo",
+    "Multiply",
+    "Negative",
+    "Power",
+    "Round",
+    "Subtract",
+]
+
+_NUMBERS = (Family.INTEGER, Family.FLOAT, Family.DECIMAL)
+_FLOATS = Signature((pa.float64(), pa.float64()), pa.float64())
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Add(Binary):
+    """``left + right``: numbers; timestamp and duration; two durations."""
+
+    name: ClassVar[str] = "add"
+    sign: ClassVar[str] = "+"
+    word: ClassVar[str] = "+"
+    precedence: ClassVar[int] = 9
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return the next wider integer, the wider float, or the temporal sum."""
+        return temporal_sum("add", *operands) or arithmetic_types("add", *operands)
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Subtract(Binary):
+    """``left - right``: numbers; two timestamps or dates (a duration); a duration from either."""
+
+    name: ClassVar[str] = "subtract"
+    sign: ClassVar[str] = "-"
+    word: ClassVar[str] = "-"
+    precedence: ClassVar[int] = 9
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return as for addition; unsigned minus unsigned is signed."""
+        return temporal_sum("subtract", *operands) or arithmetic_types("subtract", *operands)
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Multiply(Binary):
+    """``left * right``: numbers; a duration and an integer."""
+
+    name: ClassVar[str] = "multiply"
+    sign: ClassVar[str] = "*"
+    word: ClassVar[str] = "*"
+    precedence: ClassVar[int] = 10
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return the next wider integer, the wider float, or the duration's type."""
+        left, right = operands
+        if {left.family, right.family} == {Family.DURATION, Family.INTEGER}:
+            duration = left.type if left.family is Family.DURATION else right.type
+            inputs = (
+                (duration, pa.int64()) if left.family is Family.DURATION else (pa.int64(), duration)
+            )
+            return Signature(inputs, duration)
+        return arithmetic_types("multiply", *operands)
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Divide(Binary):
+    """``left / right``, always float64; a duration by a duration too."""
+
+    name: ClassVar[str] = "divide"
+    sign: ClassVar[str] = "/"
+    word: ClassVar[str] = "/"
+    precedence: ClassVar[int] = 10
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return float64."""
+        left, right = operands
+        if left.family is right.family is Family.DURATION:
+            shared = temporal_sum("divide", left, right)
+            assert shared is not None
+            return Signature(shared.inputs, pa.float64())
+        arithmetic_types("divide", left, right)
+        return _FLOATS
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class FloorDivide(Binary):
+    """``left // right``, rounded down; by zero it is missing."""
+
+    name: ClassVar[str] = "floor_divide"
+    sign: ClassVar[str] = "//"
+    word: ClassVar[str] = "//"
+    precedence: ClassVar[int] = 10
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return the operands' common type; a duration by an integer stays a duration."""
+        left, right = operands
+        if left.family is Family.DURATION and right.family is Family.INTEGER:
+            return Signature((left.type, pa.int64()), left.type)
+        return common_number("floor-divide", left, right)
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Modulo(Binary):
+    """``left % right``, with the sign of the divisor; by zero it is missing."""
+
+    name: ClassVar[str] = "modulo"
+    sign: ClassVar[str] = "%"
+    word: ClassVar[str] = "%"
+    precedence: ClassVar[int] = 10
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return the operands' common type."""
+        return common_number("take the remainder of", *operands)
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Power(Binary):
+    """``left ** right``, always float64; binds to the right, as in Python."""
+
+    name: ClassVar[str] = "power"
+    sign: ClassVar[str] = "**"
+    word: ClassVar[str] = "**"
+    precedence: ClassVar[int] = 12
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return float64: the type must not depend on the sign of an exponent."""
+        arithmetic_types("raise to a power", *operands)
+        return _FLOATS
+
+    def pieces(self) -> Iterable[Piece]:
+        """Return the text; only the left operand takes parentheses at equal precedence."""
+        yield Sub(self.left, 13)
+        yield " ** "
+        yield Sub(self.right, 11)
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Negative(Unary):
+    """``-operand``; integers widen as in ``0 - operand``."""
+
+    name: ClassVar[str] = "negative"
+
+    @property
+    def precedence(self) -> int:  # type: ignore[override]
+        """Unary minus, or a call where the operand is a number that the minus would join."""
+        return 14 if self._joins_number else 11
+
+    @property
+    def _joins_number(self) -> bool:
+        operand = self.operand
+        return operand.name == "literal" and getattr(operand, "kind", "") in ("int", "float")
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return the next wider signed integer; floats, decimals and durations stay."""
+        (operand,) = operands
+        require("the negative", operand, *_NUMBERS, Family.DURATION)
+        result = operand.type
+        if operand.family is Family.INTEGER:
+            result = next_integer(operand.type, signed=True)
+        return Signature((result,), result)
+
+    def pieces(self) -> Iterable[Piece]:
+        """Return ``-operand``, or ``negative(5)`` which is not the number -5."""
+        if self._joins_number:
+            return Expression.pieces(self)
+        return ("-", Sub(self.operand, 11))
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Abs(Unary):
+    """The distance from zero; signed integers widen."""
+
+    name: ClassVar[str] = "abs"
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return the next wider integer for signed ones; other types stay."""
+        (operand,) = operands
+        require("abs", operand, *_NUMBERS, Family.DURATION)
+        result = operand.type
+        if operand.family is Family.INTEGER and is_signed(operand.type):
+            result = next_integer(operand.type, signed=True)
+        return Signature((result,), result)
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Round(Expression):
+    """The nearest number with so many digits after the point; halves go to the even one."""
+
+    name: ClassVar[str] = "round"
+    operand: Expression
+    digits: int = 0
+
+    def check(self) -> None:
+        """Raise where digits is not a whole number from 0 to 15."""
+        if type(self.digits) is not int or not 0 <= self.digits <= 15:
+            raise ExpressionError(
+                f"round takes a whole number of digits from 0 to 15, not {self.digits!r}",
+                hint="for tens or hundreds write (x // 10) * 10",
+            )
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return the operand's type."""
+        (operand,) = operands
+        require("round", operand, *_NUMBERS)
+        return Signature((operand.type,), operand.type)

@@ -1,0 +1,151 @@
+"""Truth: ``& | ^ ~`` in Kleene's logic, where missing means unknown.
+
+And and Or hold a flat tuple of any number of operands, so long chains neither nest nor slow down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import pyarrow as pa
+
+from tessel.errors import ExpressionError
+from tessel.expression.leaves import as_expression
+from tessel.expression.node import Expression
+from tessel.expression.operators.membership import IsIn, IsMissing
+from tessel.expression.operators.shapes import Binary, Unary, require
+from tessel.expression.printing import Piece, Sub
+from tessel.expression.registry import register
+from tessel.expression.types import Family, Operand, Signature
+
+__all__ = ["And", "Not", "Or", "Xor", "truth_signature"]
+
+
+def truth_signature(sign: str, operands: tuple[Operand, ...]) -> Signature:
+    """Return the signature of an operator on truth values; refuses anything else."""
+    for operand in operands:
+        require(sign, operand, Family.BOOL)
+    return Signature((pa.bool_(),) * len(operands), pa.bool_())
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Connective(Expression):
+    """A flat chain of truth values; operands of the same connective are taken in."""
+
+    word: ClassVar[str]
+    operands: tuple[Expression, ...]
+
+    def __post_init__(self) -> None:
+        flat: list[Expression] = []
+        for operand in self.operands:
+            flat.extend(operand.operands if type(operand) is type(self) else (operand,))
+        object.__setattr__(self, "operands", tuple(flat))
+        super().__post_init__()
+
+    def check(self) -> None:
+        """Raise where there are fewer than two operands."""
+        if len(self.operands) < 2:
+            raise ExpressionError(
+                f"{self.name} takes at least two operands, not {len(self.operands)}",
+                hint="all_of(...) and any_of(...) take any number",
+            )
+
+    @classmethod
+    def of(cls, *arguments: object) -> Self:
+        """Join operands; adding one to a chain does not look at the chain again."""
+        if len(arguments) == 2:
+            first, second = (as_expression(argument) for argument in arguments)
+            if type(first) is cls and type(second) is not cls:
+                return cls._extended(first, second)
+        return cls(tuple(as_expression(argument) for argument in arguments))
+
+    @classmethod
+    def _extended(cls, chain: Self, operand: Expression) -> Self:
+        joined = object.__new__(cls)
+        object.__setattr__(joined, "operands", (*chain.operands, operand))
+        joined._seal(max(chain.depth, operand.depth + 1), chain._size + operand._size)
+        return joined
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return a truth value."""
+        return truth_signature(self.name, operands)
+
+    def pieces(self) -> Iterable[Piece]:
+        """Return the operands with ``and`` or ``or`` between them."""
+        for place, operand in enumerate(self.operands):
+            if place:
+                yield f" {self.name} "
+            yield Sub(operand, self.precedence + 1)
+
+    def label(self) -> Iterable[Piece]:
+        """Return ``(a AND b AND c)``."""
+        yield "("
+        for place, operand in enumerate(self.operands):
+            if place:
+                yield f" {self.word} "
+            yield Sub(operand)
+        yield ")"
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class And(Connective):
+    """True where all operands are; false where one is false, whatever the others are."""
+
+    name: ClassVar[str] = "and"
+    word: ClassVar[str] = "AND"
+    precedence: ClassVar[int] = 2
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Or(Connective):
+    """True where one operand is, whatever the others are; false where all are false."""
+
+    name: ClassVar[str] = "or"
+    word: ClassVar[str] = "OR"
+    precedence: ClassVar[int] = 1
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Xor(Binary):
+    """True where exactly one of the two is; written ``^``."""
+
+    name: ClassVar[str] = "xor"
+    sign: ClassVar[str] = "^"
+    word: ClassVar[str] = "XOR"
+    precedence: ClassVar[int] = 6
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return a truth value."""
+        return truth_signature("xor", operands)
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Not(Unary):
+    """True where the operand is false."""
+
+    name: ClassVar[str] = "not"
+
+    @property
+    def precedence(self) -> int:  # type: ignore[override]
+        """Of ``not x``, or of a comparison where it reads ``x not in (…)``."""
+        return 4 if isinstance(self.operand, IsIn | IsMissing) else 3
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return a truth value."""
+        return truth_signature("not", operands)
+
+    def pieces(self) -> Iterable[Piece]:
+        """Return ``not x``, ``x not in (…)`` or ``x is not missing``."""
+        match self.operand:
+            case IsIn(operand=inner, values=values):
+                return (Sub(inner, 5), f" not in {values}")
+            case IsMissing(operand=inner):
+                return (Sub(inner, 5), " is not missing")
+            case _:
+                return ("not ", Sub(self.operand, 3))

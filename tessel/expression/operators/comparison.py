@@ -1,0 +1,100 @@
+"""Comparison: ``== != < <= > >=``. A comparison with a missing value is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from tessel.expression.comparable import comparison_inputs, literal_beside
+from tessel.expression.operators.shapes import Binary
+from tessel.expression.printing import Piece, Sub
+from tessel.expression.registry import register
+from tessel.expression.types import Operand, Signature
+
+__all__ = ["Comparison", "Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "NotEqual"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Binary):
+    """Two operands whose order, or equality, is asked for."""
+
+    precedence: ClassVar[int] = 4
+    orders: ClassVar[bool] = True
+
+    def fitted(self, operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        """Return text beside an instant, date, time or duration read as one."""
+        left, right = operands
+        return literal_beside(left, right), literal_beside(right, left)
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return a truth value, where the two kinds can be compared."""
+        return Signature(comparison_inputs(*operands, orders=self.orders), pa.bool_())
+
+    def pieces(self) -> Iterable[Piece]:
+        """Return ``left sign right``; comparisons do not chain."""
+        return (Sub(self.left, 5), f" {self.sign} ", Sub(self.right, 5))
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Equal(Comparison):
+    """``left == right``."""
+
+    name: ClassVar[str] = "equal"
+    sign: ClassVar[str] = "=="
+    word: ClassVar[str] = "EQ"
+    orders: ClassVar[bool] = False
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class NotEqual(Comparison):
+    """``left != right``."""
+
+    name: ClassVar[str] = "not_equal"
+    sign: ClassVar[str] = "!="
+    word: ClassVar[str] = "NE"
+    orders: ClassVar[bool] = False
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Less(Comparison):
+    """``left < right``."""
+
+    name: ClassVar[str] = "less"
+    sign: ClassVar[str] = "<"
+    word: ClassVar[str] = "LT"
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class LessEqual(Comparison):
+    """``left <= right``."""
+
+    name: ClassVar[str] = "less_equal"
+    sign: ClassVar[str] = "<="
+    word: ClassVar[str] = "LE"
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Greater(Comparison):
+    """``left > right``."""
+
+    name: ClassVar[str] = "greater"
+    sign: ClassVar[str] = ">"
+    word: ClassVar[str] = "GT"
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class GreaterEqual(Comparison):
+    """``left >= right``."""
+
+    name: ClassVar[str] = "greater_equal"
+    sign: ClassVar[str] = ">="
+    word: ClassVar[str] = "GE"

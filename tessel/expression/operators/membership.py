@@ -1,0 +1,68 @@
+"""Whether a value is in a set, and whether there is a value at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from tessel.expression.comparable import comparison_inputs
+from tessel.expression.leaves import ValueSet
+from tessel.expression.node import Expression
+from tessel.expression.operators.shapes import Unary
+from tessel.expression.printing import Piece, Sub
+from tessel.expression.registry import register
+from tessel.expression.types import Operand, Signature
+
+__all__ = ["IsIn", "IsMissing"]
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class IsIn(Expression):
+    """True where the operand equals one of the values; Kleene where a value is null."""
+
+    name: ClassVar[str] = "is_in"
+    precedence: ClassVar[int] = 4
+    operand: Expression
+    values: ValueSet
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return a truth value, where every value can be compared with the operand."""
+        (operand,) = operands
+        for value in self.values.values:
+            comparison_inputs(operand, Operand(value.type, str(value), value), orders=False)
+        return Signature((operand.type,), pa.bool_())
+
+    def pieces(self) -> Iterable[Piece]:
+        """Return ``x in (1, 2)``."""
+        return (Sub(self.operand, 5), f" in {self.values}")
+
+    def label(self) -> Iterable[Piece]:
+        """Return ``(x IN (Int64(1), …))``."""
+        yield "("
+        yield Sub(self.operand)
+        yield " IN ("
+        for place, value in enumerate(self.values.values):
+            yield ", " if place else ""
+            yield from value.label()
+        yield "))"
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class IsMissing(Unary):
+    """True where the operand is null or NaN; never missing itself."""
+
+    name: ClassVar[str] = "is_missing"
+    precedence: ClassVar[int] = 4
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return a truth value; every type is taken."""
+        return Signature((operands[0].type,), pa.bool_())
+
+    def pieces(self) -> Iterable[Piece]:
+        """Return ``x is missing``."""
+        return (Sub(self.operand, 5), " is missing")

@@ -1,0 +1,63 @@
+"""Shapes that operators share: infix with two operands, a call with one operand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tessel.expression.node import Expression
+from tessel.expression.printing import Piece, Sub
+from tessel.expression.types import FAMILY_WORDS, Family, Operand, refuse
+
+__all__ = ["Binary", "Unary", "require"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Binary(Expression):
+    """Two operands with a sign between them.
+
+    Attributes
+    ----------
+    sign
+        The sign in text.
+    word
+        The word that stands for it in plans.
+    """
+
+    sign: ClassVar[str]
+    word: ClassVar[str]
+    left: Expression
+    right: Expression
+
+    def pieces(self) -> Iterable[Piece]:
+        """Return ``left sign right``; the right operand of equal precedence takes parentheses."""
+        yield Sub(self.left, self.precedence)
+        yield f" {self.sign} "
+        yield Sub(self.right, self.precedence + 1)
+
+    def label(self) -> Iterable[Piece]:
+        """Return ``(left WORD right)``."""
+        yield "("
+        yield Sub(self.left)
+        yield f" {self.word} "
+        yield Sub(self.right)
+        yield ")"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Unary(Expression):
+    """One operand, written as a call."""
+
+    operand: Expression
+
+
+def require(name: str, operand: Operand, *families: Family) -> None:
+    """Refuse an operand outside the families that an operator takes; null is always taken."""
+    if operand.family is not Family.NULL and operand.family not in families:
+        words = " or ".join(dict.fromkeys(FAMILY_WORDS[family] for family in families))
+        refuse(
+            f"take {name} of",
+            (operand,),
+            f"{name} takes {words}; cast the operand first with .cast(...)",
+        )

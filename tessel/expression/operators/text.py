@@ -1,0 +1,230 @@
+"""Text: predicates on letters and patterns, and text made of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from tessel.errors import ExpressionError
+from tessel.expression.leaves import Regex
+from tessel.expression.node import Expression, argument_text, require_text
+from tessel.expression.operators.shapes import Unary, require
+from tessel.expression.printing import Piece, Sub
+from tessel.expression.promotion import common_type
+from tessel.expression.registry import register
+from tessel.expression.types import Family, Operand, Signature
+
+__all__ = [
+    "Concat",
+    "Contains",
+    "EndsWith",
+    "Length",
+    "Like",
+    "Lower",
+    "Matches",
+    "Replace",
+    "Slice",
+    "StartsWith",
+    "Strip",
+    "Upper",
+]
+
+
+def _text_to(name: str, operand: Operand, result: pa.DataType | None) -> Signature:
+    require(name, operand, Family.TEXT)
+    taken = pa.string() if operand.family is Family.NULL else operand.type
+    return Signature((taken,), result or taken)
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Matches(Expression):
+    """Whether a regular expression is found anywhere in the text."""
+
+    name: ClassVar[str] = "matches"
+    precedence: ClassVar[int] = 4
+    operand: Expression
+    regex: Regex
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return a truth value."""
+        return _text_to(self.name, operands[0], pa.bool_())
+
+    def pieces(self) -> Iterable[Piece]:
+        """Return ``x matches 'regex'``."""
+        return (Sub(self.operand, 5), f" matches {self.regex}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TextPredicate(Expression):
+    """Whether the text has a part."""
+
+    operand: Expression
+    part: str
+
+    def check(self) -> None:
+        """Raise where the part is not text."""
+        require_text(self.part, f"the argument of {self.name}")
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return a truth value."""
+        return _text_to(self.name, operands[0], pa.bool_())
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Like(TextPredicate):
+    """Whether the whole text fits an SQL pattern of ``%`` and ``_``."""
+
+    name: ClassVar[str] = "like"
+    precedence: ClassVar[int] = 4
+
+    def pieces(self) -> Iterable[Piece]:
+        """Return ``x like 'pattern'``."""
+        return (Sub(self.operand, 5), f" like {argument_text(self.part)}")
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class StartsWith(TextPredicate):
+    """Whether the text starts with a part."""
+
+    name: ClassVar[str] = "starts_with"
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class EndsWith(TextPredicate):
+    """Whether the text ends with a part."""
+
+    name: ClassVar[str] = "ends_with"
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Contains(TextPredicate):
+    """Whether the part stands anywhere in the text."""
+
+    name: ClassVar[str] = "contains"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TextFunction(Unary):
+    """Text made of one text."""
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return the operand's type."""
+        return _text_to(self.name, operands[0], None)
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Lower(TextFunction):
+    """The text in lower case."""
+
+    name: ClassVar[str] = "lower"
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Upper(TextFunction):
+    """The text in upper case."""
+
+    name: ClassVar[str] = "upper"
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Strip(TextFunction):
+    """The text without white space at its ends."""
+
+    name: ClassVar[str] = "strip"
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Length(Unary):
+    """The number of characters of a text, of bytes of a binary."""
+
+    name: ClassVar[str] = "length"
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return int32, or int64 for texts past 2 GiB."""
+        (operand,) = operands
+        require(self.name, operand, Family.TEXT, Family.BINARY)
+        large = operand.type in (pa.large_string(), pa.large_binary())
+        taken = pa.string() if operand.family is Family.NULL else operand.type
+        return Signature((taken,), pa.int64() if large else pa.int32())
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Replace(Expression):
+    """The text with one part put in place of another."""
+
+    name: ClassVar[str] = "replace"
+    operand: Expression
+    old: str
+    new: str
+
+    def check(self) -> None:
+        """Raise where a part is not text, or the old one is empty."""
+        require_text(self.old, "the first argument of replace")
+        require_text(self.new, "the second argument of replace")
+        if not self.old:
+            raise ExpressionError("replace needs a part to look for", hint="the first is empty")
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return the operand's type."""
+        return _text_to(self.name, operands[0], None)
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Slice(Expression):
+    """The characters from one place up to another."""
+
+    name: ClassVar[str] = "slice"
+    operand: Expression
+    start: int
+    stop: int | None = None
+
+    def check(self) -> None:
+        """Raise where a place is not a whole number from 0."""
+        for place in (self.start, self.stop):
+            if place is not None and (type(place) is not int or not 0 <= place < 1 << 31):
+                raise ExpressionError(
+                    f"slice takes whole numbers from 0, not {place!r}",
+                    hint="slice(start, stop), counted in characters from the beginning",
+                )
+        if self.start is None:
+            raise ExpressionError("slice needs a start", hint="slice(0, stop)")
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return the operand's type."""
+        return _text_to(self.name, operands[0], None)
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Concat(Expression):
+    """Several texts one after the other; missing where one is missing."""
+
+    name: ClassVar[str] = "concat"
+    operands: tuple[Expression, ...]
+
+    def check(self) -> None:
+        """Raise where there is no operand."""
+        if not self.operands:
+            raise ExpressionError("concat takes at least one text", hint="concat(a, b)")
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return the common text type."""
+        for operand in operands:
+            require(self.name, operand, Family.TEXT)
+        found = common_type("concat", operands)
+        result = pa.string() if pa.types.is_null(found) else found
+        return Signature((result,) * len(operands), result)

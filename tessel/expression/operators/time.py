@@ -1,0 +1,171 @@
+"""Parts of instants and dates, on the clock of the column's zone, and time buckets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from tessel.errors import ExpressionError
+from tessel.expression.node import Expression, require_text
+from tessel.expression.operators.shapes import Unary, require
+from tessel.expression.registry import register
+from tessel.expression.temporal import parse_duration
+from tessel.expression.types import UNIT_NANOSECONDS, Family, Operand, Signature, refuse
+
+__all__ = [
+    "DateOf",
+    "Day",
+    "Floor",
+    "Hour",
+    "Minute",
+    "Month",
+    "Second",
+    "Weekday",
+    "Year",
+]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TimePart(Unary):
+    """A number read from the calendar or the clock."""
+
+    families: ClassVar[tuple[Family, ...]] = (Family.TIMESTAMP, Family.DATE)
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return int32."""
+        (operand,) = operands
+        require(self.name, operand, *self.families)
+        taken = pa.timestamp("us") if operand.family is Family.NULL else operand.type
+        return Signature((taken,), pa.int32())
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClockPart(TimePart):
+    """A number read from the clock: dates have none."""
+
+    families: ClassVar[tuple[Family, ...]] = (Family.TIMESTAMP, Family.TIME)
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Year(TimePart):
+    """The year."""
+
+    name: ClassVar[str] = "year"
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Month(TimePart):
+    """The month, 1 to 12."""
+
+    name: ClassVar[str] = "month"
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Day(TimePart):
+    """The day of the month."""
+
+    name: ClassVar[str] = "day"
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Weekday(TimePart):
+    """The day of the week, Monday 0 to Sunday 6."""
+
+    name: ClassVar[str] = "weekday"
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Hour(ClockPart):
+    """The hour, 0 to 23."""
+
+    name: ClassVar[str] = "hour"
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Minute(ClockPart):
+    """The minute."""
+
+    name: ClassVar[str] = "minute"
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Second(ClockPart):
+    """The whole second."""
+
+    name: ClassVar[str] = "second"
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class DateOf(Unary):
+    """The date on the clock of the column's zone."""
+
+    name: ClassVar[str] = "date"
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return a date."""
+        (operand,) = operands
+        require("date", operand, Family.TIMESTAMP, Family.DATE)
+        taken = pa.date32() if operand.family is Family.NULL else operand.type
+        return Signature((taken,), pa.date32())
+
+
+@register
+@dataclass(frozen=True, eq=False, repr=False)
+class Floor(Expression):
+    """The start of the time bucket that an instant lies in.
+
+    A rule of ``h min s ms us ns`` is elapsed time counted from the epoch; a rule of days is a
+    calendar: whole local days counted from 1970-01-01, beginning at their first instant.
+    """
+
+    name: ClassVar[str] = "floor"
+    operand: Expression
+    rule: str
+
+    @property
+    def nanoseconds(self) -> int:
+        """The length of the bucket; of a calendar rule, as if no clock ever changed."""
+        found = parse_duration(self.rule)
+        return 0 if found is None else found
+
+    @property
+    def calendar_days(self) -> int:
+        """The number of days of a calendar rule; 0 for elapsed time."""
+        stripped = self.rule.strip().lower()
+        digits = stripped[:-1].strip()
+        return int(digits) if stripped.endswith("d") and digits.isdecimal() else 0
+
+    def check(self) -> None:
+        """Raise where the rule is not a duration above zero."""
+        require_text(self.rule, "the rule of floor")
+        if self.nanoseconds <= 0:
+            raise ExpressionError(
+                f"{self.rule!r} is not a bucket length",
+                hint="write a duration like '15min', '1h30min' or '1d' (units d h min s ms us ns)",
+                rule=self.rule,
+            )
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return the operand's type."""
+        (operand,) = operands
+        require(self.name, operand, Family.TIMESTAMP)
+        if operand.family is Family.NULL:
+            return Signature((pa.timestamp("us"),), pa.timestamp("us"))
+        unit = UNIT_NANOSECONDS[operand.type.unit]
+        if unit % self.nanoseconds and self.nanoseconds % unit:
+            refuse(
+                f"floor to {self.rule}",
+                (operand,),
+                "bucket starts are not whole units of the column; cast it to a finer unit",
+            )
+        return Signature((operand.type,), operand.type)
