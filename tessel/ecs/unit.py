@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.ecs.components import ColRange, RowRange, TimeRange
-from tessel.errors import ColumnNotFoundError
+from tessel.errors import ColumnNotFoundError, ExecutionError
 from tessel.expression import Expression, ExpressionContext, evaluate
 from tessel.expression.schema import TableSchema
 
@@ -88,12 +88,32 @@ class ProcessingUnit:
 
     @cached_property
     def row_groups(self) -> tuple[tuple[Piece, ...], ...]:
-        """The pieces grouped by row range and symbol: each group is one horizontal strip."""
-        groups: dict[tuple[int, int, int, int | None], list[Piece]] = {}
+        """The pieces that lie side by side: each group is one horizontal strip.
+
+        Side by side are pieces of one symbol, row range and bucket whose column ranges are apart;
+        pieces of one row range that share columns, as two whole results do, follow one another.
+
+        Raises
+        ------
+        ExecutionError
+            When pieces that lie side by side differ in their number of rows.
+        """
+        strips: list[list[Piece]] = []
+        open_strips: dict[tuple[int, int, int, int | None], list[Piece]] = {}
         for piece in self.pieces:
             key = (piece.symbol, piece.row_range.start, piece.row_range.end, piece.bucket)
-            groups.setdefault(key, []).append(piece)
-        return tuple(tuple(group) for group in groups.values())
+            strip = open_strips.get(key)
+            if strip is None or any(_overlap(piece.col_range, p.col_range) for p in strip):
+                open_strips[key] = strip = []
+                strips.append(strip)
+            elif strip[0].table.num_rows != piece.table.num_rows:
+                raise ExecutionError(
+                    f"column slices of rows {piece.row_range.start} to {piece.row_range.end} have "
+                    f"{strip[0].table.num_rows} and {piece.table.num_rows} rows",
+                    hint="a clause that drops rows drops them from every piece: use unit.filter",
+                )
+            strip.append(piece)
+        return tuple(tuple(strip) for strip in strips)
 
     @cached_property
     def num_rows(self) -> int:
@@ -108,11 +128,11 @@ class ProcessingUnit:
     @cached_property
     def table(self) -> pa.Table:
         """The whole unit as one table in the order of its schema, without copying the data."""
+        if not self.schema.names:
+            return _rows_only(self.num_rows)
         strips = [
-            pa.table({n: _find(group, n) for n in self.schema.names}, schema=self.schema.arrow)
-            if self.schema.names
-            else group[0].table.select([])
-            for group in self.row_groups
+            pa.table([_find(held, n) for n in self.schema.names], schema=self.schema.arrow)
+            for held in self._held
         ]
         return pa.concat_tables(strips) if strips else self.schema.empty()
 
@@ -120,8 +140,8 @@ class ProcessingUnit:
         """Return one column over all rows of the unit; unknown names raise."""
         self.schema.require([name])
         chunks: list[pa.Array] = []
-        for group in self.row_groups:
-            chunks.extend(_find(group, name).chunks)
+        for held in self._held:
+            chunks.extend(_find(held, name).chunks)
         return pa.chunked_array(chunks, type=self.schema.type_of(name))
 
     def evaluate(self, expression: Expression | ExpressionContext) -> pa.ChunkedArray:
@@ -132,6 +152,7 @@ class ProcessingUnit:
 
     def filter(self, mask: pa.ChunkedArray | pa.Array) -> ProcessingUnit:
         """Keep the rows where ``mask`` (bool, one per row) is true; null counts as false."""
+        self._require_rows("the mask of a filter", len(mask))
         keep = pc.fill_null(mask, False)
         if isinstance(keep, pa.Array):
             keep = pa.chunked_array([keep])
@@ -141,11 +162,30 @@ class ProcessingUnit:
         return self._each_strip(lambda table, at: table.filter(keep.slice(at, table.num_rows)))
 
     def take(self, rows: np.ndarray) -> ProcessingUnit:
-        """Return these rows of the unit in this order, as one piece."""
-        return self.replace(self.table.take(pa.array(rows)))
+        """Return these rows of the unit in this order, as one piece.
+
+        Parameters
+        ----------
+        rows
+            Positions in the unit, int64, each in ``[0, num_rows)``; they may repeat.
+
+        Notes
+        -----
+        The index keeps its role, for which the rows must not go back in time; a clause that takes
+        them in another order returns the unit with a schema without index (:meth:`with_pieces`).
+        """
+        positions = pa.array(rows, pa.int64())
+        taken = self.table.take(positions) if self.schema.names else _rows_only(len(rows))
+        buckets = {piece.bucket for piece in self.pieces}
+        return self.replace(taken, bucket=buckets.pop() if len(buckets) == 1 else None)
 
     def slice(self, offset: int, length: int) -> ProcessingUnit:
-        """Keep ``length`` rows from ``offset`` on, without copying."""
+        """Keep up to ``length`` rows from ``offset`` on, without copying; both not negative."""
+        if offset < 0 or length < 0:
+            raise ExecutionError(
+                f"a unit has no slice of {length} rows from row {offset} on",
+                hint="count both from 0: unit.num_rows tells where the unit ends",
+            )
         stop = offset + length
 
         def cut(table: pa.Table, at: int) -> pa.Table:
@@ -160,13 +200,17 @@ class ProcessingUnit:
         schema = self.schema.select(names)
         pieces = []
         for group in self.row_groups:
-            held = [(p, [n for n in names if n in p.table.column_names]) for p in group]
+            held = [(p, [n for n in names if n in p.table.schema.names]) for p in group]
             chosen = [(p, own) for p, own in held if own] or [(group[0], [])]
             pieces += [p.with_table(p.table.select(own)) for p, own in chosen]
         return ProcessingUnit(self.ordinal, schema, pieces)
 
     def with_column(self, name: str, values: pa.ChunkedArray | pa.Array) -> ProcessingUnit:
-        """Add a column, or replace the one of that name where it stands."""
+        """Add a column, or replace the one of that name where it stands.
+
+        ``values`` has one value per row of the unit. Replacing the index takes away its role.
+        """
+        self._require_rows(f"the new column {name!r}", len(values))
         schema = self.schema.with_column(name, values.type)
         column = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
         pieces: list[Piece] = []
@@ -175,23 +219,23 @@ class ProcessingUnit:
             rows = group[0].table.num_rows
             part = column.slice(at, rows)
             at += rows
-            holder = next((p for p in group if name in p.table.column_names), group[-1])
+            holder = next((p for p in group if name in p.table.schema.names), group[-1])
             for piece in group:
-                if piece is holder:
-                    piece = piece.with_table(_set_column(piece.table, name, part))
-                pieces.append(piece)
+                table = _set_column(piece.table, name, part) if piece is holder else piece.table
+                pieces.append(piece.with_table(table))
         return ProcessingUnit(self.ordinal, schema, pieces)
 
     def rename(self, names: dict[str, str]) -> ProcessingUnit:
-        """Rename columns by a mapping from old to new names."""
+        """Rename columns by a mapping from old to new names; unknown old names raise."""
+        self.schema.require(names)
 
         def renamed(table: pa.Table) -> pa.Table:
-            return table.rename_columns([names.get(n, n) for n in table.column_names])
+            return table.rename_columns([names.get(n, n) for n in table.schema.names])
 
         arrow = pa.schema([f.with_name(names.get(f.name, f.name)) for f in self.schema.arrow])
-        index = None if self.schema.index is None else names.get(*[self.schema.index] * 2)
-        pieces = [p.with_table(renamed(p.table)) for p in self.pieces]
-        return ProcessingUnit(self.ordinal, TableSchema(arrow, index), pieces)
+        index = self.schema.index
+        schema = TableSchema(arrow, None if index is None else names.get(index, index))
+        return self.with_pieces([p.with_table(renamed(p.table)) for p in self.pieces], schema)
 
     def replace(
         self, table: pa.Table, *, index: str | None = None, bucket: int | None = None
@@ -207,8 +251,9 @@ class ProcessingUnit:
         bucket
             Hash bucket of all rows, where the table was partitioned.
         """
-        kept = self.schema.index if self.schema.index in table.column_names else None
-        schema = TableSchema(table.schema.remove_metadata(), index or kept)
+        kept = self.schema.index if self.schema.index in table.schema.names else None
+        arrow = pa.schema([pa.field(field.name, field.type) for field in table.schema])
+        schema = TableSchema(arrow, index or kept)
         piece = dataclasses.replace(self._span(), table=table, bucket=bucket)
         piece = dataclasses.replace(piece, col_range=ColRange(0, table.num_columns))
         return ProcessingUnit(self.ordinal, schema, [piece])
@@ -224,20 +269,44 @@ class ProcessingUnit:
         empty = self.schema.empty()
         if not self.pieces:
             return Piece(empty, RowRange(0, 0), ColRange(0, 0))
-        start = min(p.row_range.start for p in self.pieces)
-        end = max(p.row_range.end for p in self.pieces)
-        times = [p.time_range for p in self.pieces if p.time_range is not None]
-        span = TimeRange(min(t.first for t in times), max(t.last for t in times)) if times else None
-        first = self.pieces[0]
-        return Piece(
-            empty,
-            RowRange(start, end),
-            ColRange(0, len(self.schema.names)),
-            span,
-            first.symbol,
-            first.bucket,
-            first.planned_fetches,
+        # One column slice that knows the times of its rows speaks for all; one strip that does not
+        # know them leaves the times of the whole unknown.
+        known = [
+            [p.time_range for p in group if p.time_range is not None] for group in self.row_groups
+        ]
+        times = [times[0] for times in known if times]
+        whole = (
+            TimeRange(min(t.first for t in times), max(t.last for t in times)) if times else None
         )
+        return dataclasses.replace(
+            self.pieces[0],
+            table=empty,
+            row_range=RowRange(
+                min(p.row_range.start for p in self.pieces),
+                max(p.row_range.end for p in self.pieces),
+            ),
+            col_range=ColRange(0, len(self.schema.names)),
+            time_range=whole if len(times) == len(known) else None,
+        )
+
+    @cached_property
+    def _held(self) -> tuple[dict[str, pa.ChunkedArray], ...]:
+        """The columns of each strip by name; of two of one name the first stands."""
+        return tuple(
+            {
+                name: column
+                for piece in reversed(group)
+                for name, column in zip(piece.table.schema.names, piece.table.columns, strict=True)
+            }
+            for group in self.row_groups
+        )
+
+    def _require_rows(self, what: str, length: int) -> None:
+        if length != self.num_rows:
+            raise ExecutionError(
+                f"{what} has {length} values for {self.num_rows} rows",
+                hint="give one value per row of the unit",
+            )
 
     def _each_strip(self, change: Callable[[pa.Table, int], pa.Table]) -> ProcessingUnit:
         pieces: list[Piece] = []
@@ -248,15 +317,23 @@ class ProcessingUnit:
         return ProcessingUnit(self.ordinal, self.schema, pieces)
 
 
-def _find(group: Sequence[Piece], name: str) -> pa.ChunkedArray:
-    for piece in group:
-        if name in piece.table.column_names:
-            return piece.table.column(name)
-    raise ColumnNotFoundError.for_name(name, [n for p in group for n in p.table.column_names])
+def _overlap(one: ColRange, other: ColRange) -> bool:
+    return one == other or (one.start < other.end and other.start < one.end)
+
+
+def _rows_only(count: int) -> pa.Table:
+    """Return a table without columns that has rows: Arrow's own concat and take lose the count."""
+    return pa.table({"rows": pa.nulls(count)}).select([])
+
+
+def _find(held: dict[str, pa.ChunkedArray], name: str) -> pa.ChunkedArray:
+    if name not in held:
+        raise ColumnNotFoundError.for_name(name, list(held), where="the pieces of a unit")
+    return held[name]
 
 
 def _set_column(table: pa.Table, name: str, values: pa.ChunkedArray) -> pa.Table:
     field = pa.field(name, values.type)
-    if name in table.column_names:
-        return table.set_column(table.column_names.index(name), field, values)
+    if name in table.schema.names:
+        return table.set_column(table.schema.names.index(name), field, values)
     return table.append_column(field, values)
