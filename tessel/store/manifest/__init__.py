@@ -1,1 +1,25 @@
-"""."""
+"""Segment index tables: what is known of segments without reading them.
+
+The repository writes manifests and makes a :class:`SegmentIndex` of them; clauses prune it; a
+:class:`SegmentSource` loads what is left.
+"""
+
+from tessel.store.manifest.format import ManifestReference
+from tessel.store.manifest.index import Drop, SegmentIndex
+from tessel.store.manifest.manifest import Manifest, build_manifest, join_manifests
+from tessel.store.manifest.piece import PieceSource, SegmentSource
+from tessel.store.manifest.slice_statistics import SliceStatistics
+from tessel.store.manifest.table import SliceFacts
+
+__all__ = [
+    "Drop",
+    "Manifest",
+    "ManifestReference",
+    "PieceSource",
+    "SegmentIndex",
+    "SegmentSource",
+    "SliceFacts",
+    "SliceStatistics",
+    "build_manifest",
+    "join_manifests",
+]

@@ -1,1 +1,28 @@
-"""."""
+"""Segments: how tables are cut, which types they hold, how they are written and read.
+
+The repository writes through :class:`SegmentWriter`; a query reads through :class:`SegmentReader`,
+by key and column id only: names are a matter of the snapshot.
+"""
+
+from tessel.store.segment.layout import assign_column_ids, stored_order
+from tessel.store.segment.reader import SegmentReader
+from tessel.store.segment.statistics import ColumnStatistics, bounds_type, summarise
+from tessel.store.segment.types import is_index_type, normalise, normalise_schema, stored_type
+from tessel.store.segment.writer import SegmentWriter, WrittenSegment, WrittenSlice, time_values
+
+__all__ = [
+    "ColumnStatistics",
+    "SegmentReader",
+    "SegmentWriter",
+    "WrittenSegment",
+    "WrittenSlice",
+    "assign_column_ids",
+    "bounds_type",
+    "is_index_type",
+    "normalise",
+    "normalise_schema",
+    "stored_order",
+    "stored_type",
+    "summarise",
+    "time_values",
+]

@@ -1,0 +1,101 @@
+"""Columns as one Arrow IPC file with one record batch: no compression, zero copy on reading.
+
+Format: https://arrow.apache.org/docs/format/Columnar.html#ipc-file-format. Buffers are 64-byte
+aligned inside the file. One batch means one dictionary per column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from tessel.errors import CorruptSegmentError
+
+__all__ = ["ArrowIpc"]
+
+_MAGIC = b"ARROW1"
+_SHORTEST_FILE = 2 * len(_MAGIC) + 6
+_OPTIONS = pa.ipc.IpcWriteOptions(compression=None, unify_dictionaries=False)
+
+
+class ArrowIpc:
+    """An Arrow IPC file; satisfies :class:`~tessel.store.encodings.base.Encoding`."""
+
+    name: ClassVar[str] = "arrow-ipc"
+
+    def encode(self, table: pa.Table) -> pa.Buffer:
+        """Return the table as the bytes of an IPC file; chunks are joined."""
+        batch = _one_batch(table)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, batch.schema, options=_OPTIONS) as writer:
+            writer.write_batch(batch)
+        return sink.getvalue()
+
+    def decode(
+        self, data: pa.Buffer, *, where: str, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Rebuild a table from the bytes of an IPC file, as views into ``data``."""
+        batch = _read_batch(data, where)
+        names = batch.schema.names
+        wanted = names if columns is None else list(columns)
+        arrays = []
+        for name in wanted:
+            if names.count(name) != 1:
+                raise _damaged(where, f"it holds {names.count(name)} columns {name!r}", column=name)
+            array = batch.column(names.index(name))
+            try:
+                array.validate(full=True)
+            except (pa.ArrowException, OSError) as error:
+                raise _damaged(where, str(error), column=name) from error
+            arrays.append(array)
+        if not wanted:
+            return pa.Table.from_batches([batch]).select([])
+        return pa.table(arrays, names=wanted)
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    """Join the chunks of each column; the dictionaries of one column become one."""
+    if not table.num_columns:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * table.num_rows, pa.struct([])))
+    arrays = []
+    for column in table.unify_dictionaries().columns:
+        joined = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+        if isinstance(joined, pa.ChunkedArray):
+            # More text than 32-bit offsets reach; writers cut rows long before this.
+            raise pa.ArrowCapacityError("a column of one segment holds more than 2 GiB")
+        arrays.append(joined)
+    return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
+
+
+def _read_batch(data: pa.Buffer, where: str) -> pa.RecordBatch:
+    size = data.size
+    tail = data.slice(size - len(_MAGIC)).to_pybytes() if size >= _SHORTEST_FILE else b""
+    if tail != _MAGIC or data.slice(0, len(_MAGIC)).to_pybytes() != _MAGIC:
+        raise _damaged(where, "it is not an Arrow IPC file")
+    footer = int.from_bytes(data.slice(size - 10, 4).to_pybytes(), "little", signed=True)
+    if not 0 < footer <= size - _SHORTEST_FILE:
+        raise _damaged(where, f"its footer claims {footer} bytes")
+    try:
+        reader = pa.ipc.open_file(pa.BufferReader(data))
+        if reader.num_record_batches != 1:
+            raise _damaged(where, f"it holds {reader.num_record_batches} record batches, not 1")
+        batch = reader.get_batch(0)
+        batch.validate()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, CorruptSegmentError):
+            raise
+        raise _damaged(where, str(error)) from error
+    return batch
+
+
+def _damaged(where: str, what: str, **attributes: Any) -> CorruptSegmentError:
+    column = attributes.get("column")
+    place = "" if column is None else f", column {column!r}"
+    return CorruptSegmentError(
+        f"{where} is damaged{place}: {what.splitlines()[0] if what else 'unreadable'}",
+        hint="restore the object from a copy of the store",
+        object=where,
+        **attributes,
+    )

@@ -1,0 +1,44 @@
+"""The contract of an encoding: columns to bytes and back, the same in memory and at rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Protocol
+
+import pyarrow as pa
+
+__all__ = ["Encoding"]
+
+
+class Encoding(Protocol):
+    """Columns of equal length as one run of bytes.
+
+    An encoding keeps every bit: NaN payloads, negative zeros, the values and the order of a
+    dictionary. What it is given to decode is untrusted.
+    """
+
+    name: ClassVar[str]
+    """The word for it, as written into files; never used again for another layout."""
+
+    def encode(self, table: pa.Table) -> pa.Buffer:
+        """Return the rows and columns of ``table`` as bytes."""
+
+    def decode(
+        self, data: pa.Buffer, *, where: str, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Rebuild a table, or some of its columns, without copying where that is possible.
+
+        Parameters
+        ----------
+        data
+            What ``encode`` returned, or anything else: it is checked before it is believed.
+        where
+            What the bytes are, for errors: the name of an object, or ``"a message"``.
+        columns
+            The columns wanted, in this order; all of them by default.
+
+        Raises
+        ------
+        CorruptSegmentError
+            When the bytes are not what ``encode`` makes, or lack a column.
+        """

@@ -1,0 +1,224 @@
+"""Whatever people hold their tables in, taken as Arrow: the one door for data to be written.
+
+Accepted: pandas and Polars frames, pyarrow tables, record batches and readers of them, anything
+with ``__arrow_c_stream__`` or ``__arrow_c_array__``, dictionaries of columns, and iterables of any
+of these (all of one schema). Neither pandas nor Polars is imported here.
+
+Rules
+-----
+* Column names are text, and no two are equal; anything else is refused.
+* A table without columns is refused; one without rows is taken, and gives the symbol its schema.
+* A pandas ``RangeIndex`` is dropped. Any other index of one level becomes the first column and
+  must have a name; a ``DatetimeIndex`` becomes the time index unless ``index=`` names another
+  column. A ``MultiIndex``, of rows or of columns, is refused.
+* Types are those of :mod:`tessel.store.segment.types`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from tessel.errors import DuplicateColumnError, InvalidInputError, SchemaMismatchError, TesselError
+from tessel.store.segment import normalise, normalise_schema
+
+__all__ = ["Frame", "describe_differences", "read_frame"]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A table that is about to be written.
+
+    Attributes
+    ----------
+    schema
+        Names and types as stored.
+    index
+        The time index that the frame itself brings along (a pandas ``DatetimeIndex``), or None.
+    tables
+        The rows, as tables of ``schema``; can be gone through once.
+    """
+
+    schema: pa.Schema
+    index: str | None
+    tables: Iterator[pa.Table]
+
+
+def read_frame(data: Any) -> Frame:
+    """Take a table of any accepted kind.
+
+    Raises
+    ------
+    InvalidInputError
+        For anything that is no table, has no columns, or values that Arrow cannot hold.
+    DuplicateColumnError
+        For two columns of one name.
+    UnsupportedTypeError
+        For a column type that is not stored.
+    SchemaMismatchError
+        While going through ``tables``, when the parts of an iterable differ.
+    """
+    if not _is_table(data) and isinstance(data, Iterable) and not isinstance(data, str | bytes):
+        return _from_parts(iter(data))
+    schema, index, tables = _open(data)
+    stored = _stored_schema(schema)
+    return Frame(stored, index, (normalise(table, stored) for table in tables))
+
+
+def _from_parts(parts: Iterator[Any]) -> Frame:
+    first = next(parts, None)
+    if first is None:
+        raise InvalidInputError(
+            "an iterable without any tables has no columns",
+            hint="give at least one table; it may be without rows",
+        )
+    head = read_frame(_required_table(first))
+
+    def tables() -> Iterator[pa.Table]:
+        yield from head.tables
+        for part in parts:
+            frame = read_frame(_required_table(part))
+            differences = describe_differences(head.schema, frame.schema)
+            if differences:
+                raise SchemaMismatchError(
+                    "the tables of an iterable have different columns",
+                    detail="\n".join(differences),
+                    hint="bring them to one schema first",
+                )
+            for table in frame.tables:
+                yield table.select(head.schema.names)
+
+    return Frame(head.schema, head.index, tables())
+
+
+def _required_table(part: Any) -> Any:
+    if not _is_table(part):
+        raise _no_table(part)
+    return part
+
+
+def _is_table(data: Any) -> bool:
+    return (
+        isinstance(data, Mapping | pa.Table | pa.RecordBatch | pa.RecordBatchReader)
+        or hasattr(data, "__arrow_c_stream__")
+        or hasattr(data, "__arrow_c_array__")
+        or _pandas_frame(data)
+    )
+
+
+def _open(data: Any) -> tuple[pa.Schema, str | None, Iterator[pa.Table]]:
+    """Return schema, index and rows of one table, in the types it has."""
+    try:
+        if _pandas_frame(data):
+            table, index = _from_pandas(data)
+            return table.schema, index, iter([table])
+        if isinstance(data, pa.RecordBatchReader):
+            return data.schema, None, (pa.Table.from_batches([batch]) for batch in data)
+        table = _as_table(data)
+    except TesselError:
+        raise
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(
+            f"a {type(data).__name__} could not be taken as a table: {error}",
+            hint="give every column values of one type",
+        ) from error
+    return table.schema, None, iter([table])
+
+
+def _as_table(data: Any) -> pa.Table:
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if isinstance(data, Mapping):
+        _check_names(list(data))
+        return pa.table(dict(data))
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.table(data)
+    if hasattr(data, "__arrow_c_array__"):
+        return pa.Table.from_batches([pa.record_batch(data)])
+    raise _no_table(data)
+
+
+def _pandas_frame(data: Any) -> bool:
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(data, pandas.DataFrame)
+
+
+def _from_pandas(frame: Any) -> tuple[pa.Table, str | None]:
+    pandas = sys.modules["pandas"]
+    if isinstance(frame.columns, pandas.MultiIndex) or isinstance(frame.index, pandas.MultiIndex):
+        raise InvalidInputError(
+            "a frame with a MultiIndex cannot be written",
+            hint="reset_index() turns the levels into columns",
+        )
+    _check_names(list(frame.columns))
+    if isinstance(frame.index, pandas.RangeIndex):
+        return pa.Table.from_pandas(frame, preserve_index=False), None
+    name = frame.index.name
+    if not isinstance(name, str):
+        raise InvalidInputError(
+            f"the index of the frame has no name (a {type(frame.index).__name__})",
+            hint='name it with rename_axis("time"), or drop it with reset_index(drop=True)',
+        )
+    _check_names([name, *frame.columns])
+    table = pa.Table.from_pandas(frame, preserve_index=True)
+    timed = isinstance(frame.index, pandas.DatetimeIndex)
+    return table.select([name, *frame.columns]), name if timed else None
+
+
+def _check_names(names: list[Any]) -> None:
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidInputError(
+                f"the column name {name!r} is no text but {type(name).__name__}",
+                hint="rename the columns to text",
+            )
+        if not name.isprintable() and "\0" in name:
+            raise InvalidInputError(f"the column name {name!r} holds a NUL character")
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise DuplicateColumnError(
+                f"two columns are named {name!r}", hint="rename one of them", column=name
+            )
+        seen.add(name)
+
+
+def _stored_schema(schema: pa.Schema) -> pa.Schema:
+    if not schema.names:
+        raise InvalidInputError(
+            "a table without columns cannot be written",
+            hint="give it at least one column; it may be without rows",
+        )
+    _check_names(schema.names)
+    return normalise_schema(schema)
+
+
+def _no_table(data: Any) -> InvalidInputError:
+    collect = " (collect() it first)" if hasattr(data, "collect") else ""
+    return InvalidInputError(
+        f"a {type(data).__name__} is no table{collect}",
+        hint="give a pandas or Polars frame, a pyarrow table or reader, a dictionary of columns, "
+        "or an iterable of such",
+    )
+
+
+def describe_differences(expected: pa.Schema, given: pa.Schema) -> list[str]:
+    """Return what differs between two sets of columns, one line each; order does not count."""
+    lines = [f"column {name!r} is missing" for name in expected.names if name not in given.names]
+    lines += [
+        f"column {name!r} is new ({given.field(name).type})"
+        for name in given.names
+        if name not in expected.names
+    ]
+    lines += [
+        f"column {name!r} is {given.field(name).type}, not {expected.field(name).type}"
+        for name in expected.names
+        if name in given.names and given.field(name).type != expected.field(name).type
+    ]
+    return lines

@@ -1,0 +1,198 @@
+"""The small metadata of a store as JSON: sealed with a checksum, checked when read.
+
+A document is one line of JSON with sorted keys, a line feed, and the CRC-32C of that line as eight
+hexadecimal digits. Nothing of it is believed before checksum, shape and types have been checked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from tessel.errors import CorruptStoreError, FormatVersionError, NotAStoreError, NotFoundError
+from tessel.store.objects import ObjectStore, checksum
+
+__all__ = [
+    "FORMAT",
+    "FORMAT_VERSION",
+    "Fields",
+    "Reference",
+    "check_format",
+    "fetch",
+    "seal",
+    "unseal",
+]
+
+FORMAT = "tessel"
+FORMAT_VERSION = (0, 1)
+"""Major and minor; while the major is 0, every minor is a format of its own."""
+
+_LARGEST_DOCUMENT = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a parent remembers of a child: name, length in bytes, CRC-32C of them."""
+
+    object: str
+    length: int
+    checksum: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the reference as plain data."""
+        return {"object": self.object, "length": self.length, "checksum": self.checksum}
+
+    @classmethod
+    def read(cls, fields: Fields) -> Reference:
+        """Read a reference from a document."""
+        return cls(fields.text("object"), fields.integer("length"), fields.integer("checksum"))
+
+
+def seal(document: Mapping[str, Any]) -> bytes:
+    """Return a document as the bytes that are stored."""
+    line = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    return line + b"\n%08x" % checksum(line)
+
+
+def unseal(data: pa.Buffer, name: str) -> Fields:
+    """Return the document in stored bytes; raises ``CorruptStoreError`` where there is none."""
+    raw = data.to_pybytes()
+    line, separator, digits = raw.rpartition(b"\n")
+    if not separator or digits != b"%08x" % checksum(line):
+        damaged(name, "its checksum is wrong")
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise CorruptStoreError(f"{name} is damaged: {error}", object=name) from error
+    return Fields(document, name)
+
+
+def fetch(objects: ObjectStore, reference: Reference) -> Fields:
+    """Read a child document and verify it against what its parent remembers."""
+    if not 0 < reference.length <= _LARGEST_DOCUMENT:
+        damaged(reference.object, f"its parent says it has {reference.length} bytes")
+    try:
+        data = objects.get_range(reference.object, 0, reference.length)
+    except NotFoundError as error:
+        raise CorruptStoreError(
+            f"{reference.object} is missing",
+            hint="restore the object from a copy of the store",
+            object=reference.object,
+        ) from error
+    if checksum(data) != reference.checksum:
+        damaged(reference.object, "its checksum is wrong")
+    return unseal(data, reference.object)
+
+
+def damaged(name: str, what: str) -> NoReturn:
+    """Raise the error for an object whose content is wrong."""
+    raise CorruptStoreError(
+        f"{name} is damaged: {what}",
+        hint="restore the object from a copy of the store",
+        object=name,
+    )
+
+
+def check_format(fields: Fields) -> None:
+    """Check format and version of a document.
+
+    Raises
+    ------
+    NotAStoreError
+        When it is a document of something else.
+    FormatVersionError
+        When it was written by another version of the format.
+    """
+    if fields.value("format") != FORMAT:
+        raise NotAStoreError(
+            f"{fields.name} belongs to something other than a store",
+            hint="open another place; this one was left as it is",
+            object=fields.name,
+        )
+    version = fields.integers("version")
+    if tuple(version) != FORMAT_VERSION:
+        written = ".".join(str(part) for part in version)
+        known = ".".join(str(part) for part in FORMAT_VERSION)
+        raise FormatVersionError(
+            f"{fields.name} has format version {written}; this release reads {known}",
+            hint="formats 0.x are not compatible with one another: use the release that wrote it, "
+            "or write the data anew",
+            found=version,
+            readable=list(FORMAT_VERSION),
+        )
+
+
+class Fields:
+    """A JSON object of which every field is checked when it is asked for."""
+
+    def __init__(self, document: Any, name: str) -> None:
+        if not isinstance(document, dict):
+            damaged(name, f"{document!r:.50} is no JSON object")
+        self._document: dict[str, Any] = document
+        self.name = name
+
+    def __iter__(self) -> Any:
+        return iter(self._document)
+
+    def value(self, key: str) -> Any:
+        """Return a field of any type; None where there is none."""
+        return self._document.get(key)
+
+    def text(self, key: str) -> str:
+        """Return a field that is text."""
+        found = self._document.get(key)
+        return found if isinstance(found, str) else self._wrong(key, "text")
+
+    def integer(self, key: str) -> int:
+        """Return a field that is an integer, not negative, below 2⁶⁴."""
+        found = self._document.get(key)
+        if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found < 2**64:
+            self._wrong(key, "a number")
+        return found
+
+    def optional_integer(self, key: str) -> int | None:
+        """Return a field that is an integer of 64 signed bits, or null."""
+        found = self._document.get(key)
+        if found is None:
+            return None
+        if not isinstance(found, int) or isinstance(found, bool) or abs(found) > 2**63:
+            self._wrong(key, "a number or null")
+        return found
+
+    def optional_text(self, key: str) -> str | None:
+        """Return a field that is text, or null."""
+        return None if self._document.get(key) is None else self.text(key)
+
+    def integers(self, key: str) -> list[int]:
+        """Return a field that is a list of integers."""
+        found = self.sequence(key)
+        if not all(
+            isinstance(v, int) and not isinstance(v, bool) and 0 <= v < 2**63 for v in found
+        ):
+            self._wrong(key, "a list of numbers")
+        return found
+
+    def sequence(self, key: str) -> list[Any]:
+        """Return a field that is a list."""
+        found = self._document.get(key)
+        return found if isinstance(found, list) else self._wrong(key, "a list")
+
+    def fields(self, key: str) -> Fields:
+        """Return a field that is an object."""
+        return Fields(self._document.get(key), self.name)
+
+    def objects(self, key: str) -> list[Fields]:
+        """Return a field that is a list of objects."""
+        return [Fields(item, self.name) for item in self.sequence(key)]
+
+    def mapping(self, key: str) -> dict[str, Any]:
+        """Return a field that is an object, as a dictionary."""
+        found = self._document.get(key)
+        return found if isinstance(found, dict) else self._wrong(key, "an object")
+
+    def _wrong(self, key: str, expected: str) -> NoReturn:
+        damaged(self.name, f"its field {key!r} is not {expected}")

@@ -1,0 +1,104 @@
+"""The rules of a time index: its type, no missing values, never going back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tessel.errors import IndexColumnError, UnsortedIndexError
+from tessel.store.segment import is_index_type
+
+__all__ = ["check_index_type", "checked_order", "sorted_by"]
+
+_SORT_HINT = "write(…, sort=True) sorts the rows first, keeping the order of equal times"
+
+
+def check_index_type(schema: pa.Schema, index: str) -> None:
+    """Raise ``IndexColumnError`` unless ``index`` is a column that can be a time index.
+
+    Timestamps, dates and integers that fit 64 signed bits can.
+    """
+    if index not in schema.names:
+        raise IndexColumnError.absent(index, schema.names)
+    type_ = schema.field(index).type
+    if not is_index_type(type_):
+        raise IndexColumnError(
+            f"column {index!r} has type {type_} and cannot be a time index",
+            hint="an index is a timestamp, a date, or an integer other than uint64",
+            index=index,
+            type=str(type_),
+        )
+
+
+def checked_order(
+    tables: Iterable[pa.Table], index: str, *, after: int | None = None, hint: str = _SORT_HINT
+) -> Iterator[pa.Table]:
+    """Hand on tables whose index, one after the other, has no missing values and never goes back.
+
+    Parameters
+    ----------
+    tables, index
+        The rows, and the name of their index.
+    after
+        The time that the first row must not be before, in the index's own unit.
+    hint
+        What to do about an index that goes back.
+
+    Raises
+    ------
+    IndexColumnError, UnsortedIndexError
+        Naming the first row, counted from 0 over all tables, that breaks the rule.
+    """
+    row = 0
+    last = after
+    for table in tables:
+        if table.num_rows:
+            column = table.column(index)
+            values = _integers(column, index, row)
+            before = np.concatenate([values[:1] if last is None else [last], values[:-1]])
+            wrong = np.flatnonzero(values < before)
+            if len(wrong):
+                raise _goes_back(column, index, row, int(wrong[0]), int(before[wrong[0]]), hint)
+            last = int(values[-1])
+        row += table.num_rows
+        yield table
+
+
+def sorted_by(table: pa.Table, index: str) -> pa.Table:
+    """Return the rows by time; rows of equal times keep their order."""
+    values = _integers(table.column(index), index, 0)
+    if (values[1:] >= values[:-1]).all():
+        return table
+    return table.take(pa.array(np.argsort(values, kind="stable")))
+
+
+def _integers(column: pa.ChunkedArray, index: str, row: int) -> np.ndarray[Any, Any]:
+    if column.null_count:
+        at = pc.index(pc.is_null(column), True).as_py()
+        raise IndexColumnError(
+            f"the index {index!r} is missing in row {row + at} "
+            f"({column.null_count} missing values)",
+            hint="drop or fill these rows: an index has no missing values",
+            index=index,
+            row=row + at,
+        )
+    narrow = pa.int32() if pa.types.is_date32(column.type) else pa.int64()
+    values: np.ndarray[Any, Any] = column.cast(narrow).to_numpy().astype(np.int64)
+    return values
+
+
+def _goes_back(
+    column: pa.ChunkedArray, index: str, row: int, at: int, before: int, hint: str
+) -> UnsortedIndexError:
+    narrow = pa.int32() if pa.types.is_date32(column.type) else pa.int64()
+    earlier = pa.scalar(before, narrow).cast(column.type)
+    return UnsortedIndexError(
+        f"the index {index!r} goes back in row {row + at}: {column[at]} after {earlier}",
+        hint=hint,
+        index=index,
+        row=row + at,
+    )

@@ -1,0 +1,208 @@
+"""The bytes of a manifest: independent blocks, then a directory of them.
+
+::
+
+    block 0             the segment table of all symbols in the manifest, an Arrow IPC file
+    block 1 …           statistics, one Arrow IPC file per (symbol, column id), sorted by them
+    directory           one fixed-width record per block: symbol, column, offset, length, checksum
+    tail                number of blocks (8 bytes), magic (8 bytes)
+
+Blocks begin at multiples of 64. A reference from a snapshot holds the length of the object, the
+length of directory and tail, and their checksum; the directory holds the checksums of the blocks.
+So to prune on one column out of hundreds, three ranges are read, each of them verified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tessel.errors import CorruptStoreError, NotFoundError
+from tessel.store.encodings import ArrowIpc, Encoding
+from tessel.store.objects import ObjectStore, checksum
+
+__all__ = [
+    "SEGMENTS_SCHEMA",
+    "BlockReader",
+    "ManifestReference",
+    "encode_manifest",
+    "statistics_schema",
+]
+
+SEGMENTS_SCHEMA = pa.schema(
+    [
+        ("symbol", pa.uint64()),
+        ("row_count", pa.int64()),
+        ("row_offset", pa.int64()),
+        ("column_from", pa.int64()),
+        ("column_to", pa.int64()),
+        ("object", pa.binary(16)),
+        ("offset", pa.int64()),
+        ("length", pa.int64()),
+        ("checksum", pa.uint32()),
+        ("first_time", pa.int64()),
+        ("last_time", pa.int64()),
+    ]
+)
+"""Columns of the segment table.
+
+``row_count`` rows of the symbol lie in the segment from its row ``row_offset`` on; positions are
+prefix sums of the counts. Rows are ordered by symbol, row slice, columns; a row slice begins where
+``column_from`` does not grow. Column ids are ``[column_from, column_to)``. Times are those of the
+index over the row slice, null without an index.
+"""
+
+_DIRECTORY = np.dtype(
+    [
+        ("symbol", "<u8"),
+        ("column", "<i8"),
+        ("offset", "<u8"),
+        ("length", "<u8"),
+        ("checksum", "<u4"),
+        ("reserved", "<u4"),
+    ]
+)
+_MAGIC = b"TSLMAN00"
+_SEGMENTS_BLOCK = -1
+_ALIGNMENT = 64
+_ENCODING: Encoding = ArrowIpc()
+
+Blocks = Mapping[tuple[int, int], pa.Table]
+"""Statistics tables by symbol and column id."""
+
+
+def statistics_schema(bounds: pa.DataType | None) -> pa.Schema:
+    """Return the columns of a statistics block for a column with bounds of this type."""
+    kind = pa.null() if bounds is None else bounds
+    return pa.schema(
+        [
+            ("segment", pa.uint32()),
+            ("minimum", kind),
+            ("maximum", kind),
+            ("minimum_exact", pa.bool_()),
+            ("maximum_exact", pa.bool_()),
+            ("nulls", pa.int64()),
+            ("nans", pa.int64()),
+        ]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestReference:
+    """What a parent remembers of a manifest.
+
+    Attributes
+    ----------
+    object
+        Name of the object.
+    length, tail_length
+        Bytes of the object, and of its directory with tail.
+    tail_checksum
+        CRC-32C of the directory with tail.
+    """
+
+    object: str
+    length: int
+    tail_length: int
+    tail_checksum: int
+
+
+def encode_manifest(
+    name: str, segments: pa.Table, blocks: Blocks
+) -> tuple[bytes, ManifestReference]:
+    """Return the bytes of a manifest and the reference to them, for an object called ``name``."""
+    parts = [(0, _SEGMENTS_BLOCK, segments)]
+    parts += [(symbol, column, blocks[symbol, column]) for symbol, column in sorted(blocks)]
+    directory = np.zeros(len(parts), _DIRECTORY)
+    body = bytearray()
+    for at, (symbol, column, table) in enumerate(parts):
+        data = _ENCODING.encode(table)
+        body += bytes(-len(body) % _ALIGNMENT)
+        directory[at] = (symbol, column, len(body), data.size, checksum(data), 0)
+        body += memoryview(data)
+    tail = directory.tobytes() + len(parts).to_bytes(8, "little") + _MAGIC
+    body += tail
+    return bytes(body), ManifestReference(name, len(body), len(tail), checksum(tail))
+
+
+class BlockReader:
+    """Reads the blocks of one manifest, each verified when it is read."""
+
+    def __init__(self, objects: ObjectStore, reference: ManifestReference) -> None:
+        self._objects = objects
+        self._reference = reference
+        self._directory = self._read_directory()
+
+    @property
+    def statistics_keys(self) -> list[tuple[int, int]]:
+        """Symbol and column id of every statistics block."""
+        rows = self._directory[1:]
+        return list(zip(rows["symbol"].tolist(), rows["column"].tolist(), strict=True))
+
+    def segments(self) -> pa.Table:
+        """Return the segment table."""
+        table = self._block(self._directory[0])
+        if not table.schema.equals(SEGMENTS_SCHEMA):
+            raise self.damaged("its segment table has other columns")
+        return table
+
+    def statistics(self, symbol: int, column_id: int) -> pa.Table | None:
+        """Return the statistics of one column of a symbol; None where there are none."""
+        rows = self._directory
+        found = np.flatnonzero((rows["symbol"] == symbol) & (rows["column"] == column_id))
+        if not len(found):
+            return None
+        table = self._block(rows[found[0]])
+        kind = table.schema.field(1).type if table.num_columns > 1 else None
+        if not table.schema.equals(statistics_schema(kind)):
+            raise self.damaged(f"the statistics of column {column_id} have other columns")
+        return table
+
+    def damaged(self, what: str) -> CorruptStoreError:
+        """Make the error for a manifest whose content is wrong."""
+        return CorruptStoreError(
+            f"{self._reference.object} is damaged: {what}",
+            hint="restore the object from a copy of the store",
+            object=self._reference.object,
+        )
+
+    def _read_directory(self) -> npt.NDArray[np.void]:
+        reference = self._reference
+        if reference.tail_length > reference.length:
+            raise self.damaged("its directory is longer than itself")
+        tail = self._range(reference.length - reference.tail_length, reference.tail_length)
+        if checksum(tail) != reference.tail_checksum:
+            raise self.damaged("the checksum of its directory is wrong")
+        size = tail.size - len(_MAGIC) - 8
+        end = tail.slice(max(size, 0)).to_pybytes()
+        if size < _DIRECTORY.itemsize or not end.endswith(_MAGIC):
+            raise self.damaged("it is no manifest")
+        if int.from_bytes(end[:8], "little") * _DIRECTORY.itemsize != size:
+            raise self.damaged("its directory has another length than it says")
+        rows = np.frombuffer(tail.slice(0, size), dtype=_DIRECTORY)
+        limit = reference.length - reference.tail_length
+        inside = (rows["length"] <= limit) & (rows["offset"] <= limit)
+        if not (inside & (rows["offset"] + rows["length"] <= limit))[inside].all() or not all(
+            inside
+        ):
+            raise self.damaged("a block lies outside of it")
+        if rows["column"][0] != _SEGMENTS_BLOCK:
+            raise self.damaged("it has no segment table")
+        return rows
+
+    def _block(self, row: Any) -> pa.Table:
+        data = self._range(int(row["offset"]), int(row["length"]))
+        if checksum(data) != int(row["checksum"]):
+            raise self.damaged("the checksum of a block is wrong")
+        return _ENCODING.decode(data, where=self._reference.object)
+
+    def _range(self, offset: int, length: int) -> pa.Buffer:
+        try:
+            return self._objects.get_range(self._reference.object, offset, length)
+        except NotFoundError as error:
+            raise self.damaged("it is missing") from error

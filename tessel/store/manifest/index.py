@@ -1,0 +1,392 @@
+"""The segments of a symbol as columns: what a query is planned on before any data is read.
+
+A :class:`SegmentIndex` never changes. Dropping and cutting return a new one over the same arrays,
+with the reason for each drop. There is no Python object per segment until ``source`` is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tessel.ecs.components import ColRange, SegmentKey, TimeRange
+from tessel.errors import InvalidInputError
+from tessel.expression.schema import TableSchema
+from tessel.store.manifest.manifest import Manifest
+from tessel.store.manifest.piece import PieceSource
+from tessel.store.manifest.slice_statistics import SliceStatistics
+from tessel.store.manifest.table import Flags, Integers, SegmentTable
+from tessel.store.names import segment_name
+
+__all__ = ["Drop", "SegmentIndex"]
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """What one clause took out of an index, and why.
+
+    Attributes
+    ----------
+    clause
+        Name of the clause.
+    reason
+        Why, in words for people.
+    segments, rows, bytes
+        How much fell away. A cut inside a segment drops rows and (estimated) bytes only, a
+        column slice segments and bytes only.
+    """
+
+    clause: str
+    reason: str
+    segments: int
+    rows: int
+    bytes: int
+
+
+class SegmentIndex:
+    """The segments of a symbol that a query still wants. Made by ``SymbolView.index``.
+
+    A *row slice* is a range of rows with all the segments that hold columns of it. Arrays over
+    segments have shape ``(len(index),)``, arrays over row slices ``(index.slices,)``; all int64.
+    Segments are ordered by row slice, then by columns in stored order (the time index first, then
+    the order of the schema), and so are pieces.
+    """
+
+    def __init__(
+        self,
+        table: SegmentTable,
+        schema: TableSchema,
+        column_ids: Mapping[str, int],
+        *,
+        full_schema: TableSchema | None = None,
+        segments: Integers | None = None,
+        kept_slices: Integers | None = None,
+        starts: Integers | None = None,
+        ends: Integers | None = None,
+        drops: tuple[Drop, ...] = (),
+    ) -> None:
+        self.schema = schema
+        self.column_ids = dict(column_ids)
+        self.drops = drops
+        self._table = table
+        self._full_schema = schema if full_schema is None else full_schema
+        self._segments = np.arange(len(table)) if segments is None else segments
+        self._slices = np.arange(table.slices) if kept_slices is None else kept_slices
+        self.slice_row_start = table.slice_start if starts is None else starts
+        """First row of each row slice, counted in the symbol."""
+        self.slice_row_end = table.slice_end if ends is None else ends
+        """End (exclusive) of the rows of each row slice, counted in the symbol."""
+        self._holders: dict[bytes, tuple[str, ...]] = {}
+
+    @classmethod
+    def from_manifests(
+        cls,
+        symbol: int,
+        manifests: Sequence[Manifest],
+        schema: TableSchema,
+        column_ids: Mapping[str, int],
+        *,
+        rows: int,
+    ) -> SegmentIndex:
+        """Return the index over all segments of a symbol; see ``SegmentTable.from_manifests``."""
+        indexed = schema.index is not None
+        table = SegmentTable.from_manifests(symbol, manifests, indexed=indexed, rows=rows)
+        return cls(table, schema, column_ids)
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __repr__(self) -> str:
+        return (
+            f"<SegmentIndex: {len(self)} segments in {self.slices} row slices, "
+            f"{self.row_count} rows>"
+        )
+
+    @property
+    def slices(self) -> int:
+        """How many row slices there are."""
+        return len(self._slices)
+
+    @cached_property
+    def row_count(self) -> int:
+        """How many rows are left."""
+        return int((self.slice_row_end - self.slice_row_start).sum())
+
+    @property
+    def position(self) -> Integers:
+        """The place of each segment among all segments of the symbol, in manifest order."""
+        return self._segments
+
+    @cached_property
+    def slice_number(self) -> Integers:
+        """The row slice of each segment, counted from 0 without gaps."""
+        return np.searchsorted(self._slices, self._table.slice_of[self._segments]).astype(np.int64)
+
+    @cached_property
+    def row_start(self) -> Integers:
+        """First row of each segment that is wanted, counted in the symbol."""
+        return self.slice_row_start[self.slice_number]
+
+    @cached_property
+    def row_end(self) -> Integers:
+        """End (exclusive) of the rows wanted of each segment, counted in the symbol."""
+        return self.slice_row_end[self.slice_number]
+
+    @cached_property
+    def segment_row_start(self) -> Integers:
+        """Row inside each segment at which the wanted rows begin."""
+        whole = self._table.slice_start[self._table.slice_of[self._segments]]
+        return self._table.row_offset[self._segments] + self.row_start - whole
+
+    @cached_property
+    def column_start(self) -> Integers:
+        """First column of each segment, as a position in the stored order of the whole symbol."""
+        ids = self._ids(self._full_schema)
+        return np.searchsorted(ids, self._table.column_from[self._segments]).astype(np.int64)
+
+    @cached_property
+    def column_end(self) -> Integers:
+        """End (exclusive) of the columns of each segment, as for ``column_start``."""
+        ids = self._ids(self._full_schema)
+        return np.searchsorted(ids, self._table.column_to[self._segments]).astype(np.int64)
+
+    @property
+    def slice_first_time(self) -> Integers | None:
+        """A bound below the index of each row slice, in its own unit; None without an index."""
+        times = self._table.slice_first
+        return None if times is None else times[self._slices]
+
+    @property
+    def slice_last_time(self) -> Integers | None:
+        """A bound above the index of each row slice, in its own unit; None without an index."""
+        times = self._table.slice_last
+        return None if times is None else times[self._slices]
+
+    @cached_property
+    def first_time(self) -> Integers | None:
+        """A bound below the index of each segment, in its own unit; None without an index."""
+        times = self.slice_first_time
+        return None if times is None else times[self.slice_number]
+
+    @cached_property
+    def last_time(self) -> Integers | None:
+        """A bound above the index of each segment, in its own unit; None without an index."""
+        times = self.slice_last_time
+        return None if times is None else times[self.slice_number]
+
+    @cached_property
+    def slice_is_whole(self) -> Flags:
+        """Whether each row slice still has all its rows, so that its statistics are exact."""
+        table = self._table
+        whole: Flags = (self.slice_row_start == table.slice_start[self._slices]) & (
+            self.slice_row_end == table.slice_end[self._slices]
+        )
+        return whole
+
+    @cached_property
+    def bytes(self) -> Integers:
+        """Estimated stored bytes of the wanted rows and columns of each segment."""
+        table, at = self._table, self._segments
+        whole = (table.slice_end - table.slice_start)[table.slice_of[at]]
+        wanted = self._ids(self.schema)
+        low, high = table.column_from[at], table.column_to[at]
+        held = np.searchsorted(wanted, high) - np.searchsorted(wanted, low)
+        share = (self.row_end - self.row_start) / whole * held / (high - low)
+        estimate: Integers = np.rint(table.length[at] * share).astype(np.int64)
+        return estimate
+
+    @cached_property
+    def statistics(self) -> SliceStatistics:
+        """What the manifests know of the columns, per row slice; read by column when asked."""
+        return SliceStatistics(
+            self._table,
+            self._full_schema,
+            self.column_ids,
+            self._slices,
+            self.slice_row_end - self.slice_row_start,
+            self.slice_is_whole,
+        )
+
+    def source(self, position: int) -> PieceSource:
+        """Return where the segment at ``position`` of this index (0-based) is found."""
+        if not 0 <= position < len(self):
+            raise InvalidInputError(
+                f"no segment {position} in an index of {len(self)} segments", position=position
+            )
+        at = int(self._segments[position])
+        table = self._table
+        low, high = int(table.column_from[at]), int(table.column_to[at])
+        names = [n for n in self.schema.names if low <= self.column_ids[n] < high]
+        first, last = self.first_time, self.last_time
+        times = None
+        if first is not None and last is not None:
+            times = TimeRange(int(first[position]), int(last[position]))
+        return PieceSource(
+            key=SegmentKey(
+                segment_name(table.object[at].as_py()),
+                int(table.offset[at]),
+                int(table.length[at]),
+                int(table.checksum[at]),
+            ),
+            row_start=int(self.row_start[position]),
+            row_stop=int(self.row_end[position]),
+            segment_row_start=int(self.segment_row_start[position]),
+            columns=tuple(names),
+            column_ids=tuple(self.column_ids[name] for name in names),
+            absent=self._absent(position),
+            col_range=ColRange(int(self.column_start[position]), int(self.column_end[position])),
+            time_range=times,
+        )
+
+    # --- deriving ---------------------------------------------------------------------------------
+
+    def keep_slices(self, mask: Flags, *, clause: str, reason: str) -> SegmentIndex:
+        """Keep the row slices where ``mask`` (bool, one per row slice) is true."""
+        mask = np.asarray(mask, dtype=bool)
+        if mask.shape != (self.slices,):
+            raise InvalidInputError(
+                f"a mask of shape {mask.shape} for {self.slices} row slices", clause=clause
+            )
+        if mask.all():
+            return self
+        return self._with_slices(
+            mask, self.slice_row_start[mask], self.slice_row_end[mask], clause, reason
+        )
+
+    def cut_rows(self, start: int, stop: int, *, clause: str, reason: str) -> SegmentIndex:
+        """Keep rows ``[start, stop)`` of those the index selects now, counted from 0.
+
+        Row slices outside fall away, those at the ends are cut. Bounds past the end are clipped.
+        """
+        if start < 0 or stop < 0:
+            raise InvalidInputError(
+                f"rows {start} to {stop} cannot be cut: both count from 0", clause=clause
+            )
+        if start == 0 and stop >= self.row_count:
+            return self
+        counts = self.slice_row_end - self.slice_row_start
+        ends = np.cumsum(counts)
+        low = np.clip(start - (ends - counts), 0, counts)
+        high = np.clip(stop - (ends - counts), 0, counts)
+        mask = low < high
+        starts = self.slice_row_start
+        return self._with_slices(mask, (starts + low)[mask], (starts + high)[mask], clause, reason)
+
+    def cut_slices(
+        self, starts: Integers, ends: Integers, *, clause: str, reason: str
+    ) -> SegmentIndex:
+        """Keep rows ``[starts[i], ends[i])`` of row slice *i*, counted in the symbol.
+
+        What lies outside the slice is ignored; a slice left without rows falls away. Both int64,
+        shape ``(slices,)``.
+        """
+        low = np.maximum(np.asarray(starts, dtype=np.int64), self.slice_row_start)
+        high = np.minimum(np.asarray(ends, dtype=np.int64), self.slice_row_end)
+        mask = low < high
+        if (low == self.slice_row_start).all() and (high == self.slice_row_end).all():
+            return self
+        return self._with_slices(mask, low[mask], high[mask], clause, reason)
+
+    def keep_columns(self, names: Iterable[str], *, clause: str, reason: str) -> SegmentIndex:
+        """Keep these columns; column slices that hold none of them fall away.
+
+        One segment of each row slice stays in any case, so that row counts survive. The columns
+        keep the order of the schema; unknown names raise ``ColumnNotFoundError``.
+        """
+        wanted = set(names)
+        self.schema.require(wanted)
+        if wanted == set(self.schema.names):
+            return self
+        schema = self.schema.select([name for name in self.schema.names if name in wanted])
+        ids = self._ids(schema)
+        low = np.searchsorted(ids, self._table.column_from[self._segments])
+        holds = low < np.searchsorted(ids, self._table.column_to[self._segments])
+        # Where no segment of a slice holds any of the columns, its first one stays.
+        number = self.slice_number
+        first = np.searchsorted(number, np.arange(self.slices))
+        served = np.zeros(self.slices, dtype=bool)
+        served[number[holds]] = True
+        holds[first[~served]] = True
+        return self._derive(
+            schema=schema,
+            segments=self._segments[holds],
+            slices=self._slices,
+            starts=self.slice_row_start,
+            ends=self.slice_row_end,
+            clause=clause,
+            reason=reason,
+        )
+
+    def _with_slices(
+        self, mask: Flags, starts: Integers, ends: Integers, clause: str, reason: str
+    ) -> SegmentIndex:
+        return self._derive(
+            schema=self.schema,
+            segments=self._segments[mask[self.slice_number]],
+            slices=self._slices[mask],
+            starts=starts,
+            ends=ends,
+            clause=clause,
+            reason=reason,
+        )
+
+    def _derive(
+        self,
+        *,
+        schema: TableSchema,
+        segments: Integers,
+        slices: Integers,
+        starts: Integers,
+        ends: Integers,
+        clause: str,
+        reason: str,
+    ) -> SegmentIndex:
+        made = SegmentIndex(
+            self._table,
+            schema,
+            self.column_ids,
+            full_schema=self._full_schema,
+            segments=segments,
+            kept_slices=slices,
+            starts=starts,
+            ends=ends,
+        )
+        drop = Drop(
+            clause,
+            reason,
+            segments=len(self) - len(made),
+            rows=self.row_count - made.row_count,
+            bytes=int(self.bytes.sum() - made.bytes.sum()),
+        )
+        nothing = not (drop.segments or drop.rows or drop.bytes)
+        made.drops = self.drops if nothing else (*self.drops, drop)
+        return made
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _ids(self, schema: TableSchema) -> Integers:
+        return np.array(sorted(self.column_ids[name] for name in schema.names), dtype=np.int64)
+
+    def _absent(self, position: int) -> tuple[str, ...]:
+        """Name the columns that no segment of the rows holds, for the first segment of them."""
+        if position > 0 and self.slice_number[position - 1] == self.slice_number[position]:
+            return ()
+        table = self._table
+        whole = int(table.slice_of[self._segments[position]])
+        low, high = np.searchsorted(table.slice_of, [whole, whole + 1])
+        ranges = np.stack([table.column_from[low:high], table.column_to[low:high]])
+        pattern = ranges.tobytes()
+        if pattern not in self._holders:
+            self._holders[pattern] = tuple(
+                name
+                for name in self.schema.names
+                if not (
+                    (ranges[0] <= self.column_ids[name]) & (self.column_ids[name] < ranges[1])
+                ).any()
+            )
+        return self._holders[pattern]

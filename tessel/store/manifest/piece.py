@@ -1,0 +1,219 @@
+"""One piece of a segment, described so fully that a worker elsewhere can load it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from tessel.ecs.components import ColRange, RowRange, SegmentKey, TimeRange
+from tessel.errors import CorruptSegmentError, PlanFormatError
+from tessel.expression.schema import TableSchema
+from tessel.store.names import segment_id
+from tessel.store.objects import ObjectStore
+from tessel.store.segment import SegmentReader
+
+__all__ = ["PieceSource", "SegmentSource"]
+
+_KEY_FIELDS = {"object", "offset", "length", "checksum"}
+_FIELDS = {
+    "key", "row_start", "row_stop", "segment_row_start", "columns", "column_ids", "absent",
+    "col_range", "time_range",
+}  # fmt: skip
+_LARGEST = 2**63 - 1
+_LEAST = -(2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class PieceSource:
+    """Where one piece of a symbol is found.
+
+    Attributes
+    ----------
+    key
+        The segment.
+    row_start, row_stop
+        Rows ``[start, stop)`` of the symbol that the piece holds.
+    segment_row_start
+        Row of the segment at which they begin.
+    columns, column_ids
+        Names and ids of the columns to read from it, in the order of the schema.
+    absent
+        Names of columns that no segment of these rows holds; the piece has them as missing.
+    col_range
+        Column range of the segment in stored order (the index first).
+    time_range
+        Bounds of the index over the rows; None without an index.
+    """
+
+    key: SegmentKey
+    row_start: int
+    row_stop: int
+    segment_row_start: int
+    columns: tuple[str, ...]
+    column_ids: tuple[int, ...]
+    absent: tuple[str, ...]
+    col_range: ColRange
+    time_range: TimeRange | None = None
+
+    @property
+    def row_range(self) -> RowRange:
+        """The rows of the symbol that the piece holds."""
+        return RowRange(self.row_start, self.row_stop)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the piece as plain data."""
+        times = self.time_range
+        return {
+            "key": {
+                "object": self.key.object,
+                "offset": self.key.offset,
+                "length": self.key.length,
+                "checksum": self.key.checksum,
+            },
+            "row_start": self.row_start,
+            "row_stop": self.row_stop,
+            "segment_row_start": self.segment_row_start,
+            "columns": list(self.columns),
+            "column_ids": list(self.column_ids),
+            "absent": list(self.absent),
+            "col_range": [self.col_range.start, self.col_range.end],
+            "time_range": None if times is None else [times.first, times.last],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> PieceSource:
+        """Rebuild a piece from its plain data; raises ``PlanFormatError`` on anything else."""
+        if not isinstance(data, Mapping) or set(data) != _FIELDS:
+            raise _format_error("its fields are not those of a piece")
+        key = data["key"]
+        if not isinstance(key, Mapping) or set(key) != _KEY_FIELDS:
+            raise _format_error("its key is not one")
+        if not isinstance(key["object"], str) or segment_id(key["object"]) is None:
+            raise _format_error(f"{key['object']!r} names no segment")
+        row_start, row_stop = _integers([data["row_start"], data["row_stop"]], 2)
+        columns, absent = _names(data["columns"]), _names(data["absent"])
+        ids = _integers(data["column_ids"], len(columns))
+        times = data["time_range"]
+        if row_stop < row_start:
+            raise _format_error(f"its rows end at {row_stop}, before they begin at {row_start}")
+        offset, length, checksum = _integers([key["offset"], key["length"], key["checksum"]], 3)
+        (segment_row_start,) = _integers([data["segment_row_start"]], 1)
+        return cls(
+            key=SegmentKey(key["object"], offset, length, checksum),
+            row_start=row_start,
+            row_stop=row_stop,
+            segment_row_start=segment_row_start,
+            columns=columns,
+            column_ids=ids,
+            absent=absent,
+            col_range=ColRange(*_integers(data["col_range"], 2)),
+            time_range=None if times is None else TimeRange(*_integers(times, 2, least=_LEAST)),
+        )
+
+
+def _integers(values: Any, count: int, *, least: int = 0) -> tuple[int, ...]:
+    if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != count:
+        raise _format_error(f"{values!r} is no list of {count} numbers")
+    for value in values:
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _LARGEST:
+            raise _format_error(f"{value!r} is no number from {least} on")
+    return tuple(values)
+
+
+def _names(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        raise _format_error(f"{values!r} is no list of names")
+    if not all(isinstance(value, str) for value in values):
+        raise _format_error(f"{values!r} holds something other than names")
+    return tuple(values)
+
+
+def _format_error(what: str) -> PlanFormatError:
+    return PlanFormatError(f"a piece of a plan cannot be read: {what}")
+
+
+class SegmentSource:
+    """Loads pieces of one symbol; safe to use from several threads.
+
+    Parameters
+    ----------
+    objects
+        Where the segments lie; in another process, ``open_objects(uri)``.
+    schema
+        Columns and types of the symbol.
+    column_ids
+        The id of each column.
+    """
+
+    def __init__(
+        self, objects: ObjectStore, schema: TableSchema, column_ids: Mapping[str, int]
+    ) -> None:
+        self.objects = objects
+        self.schema = schema
+        self.column_ids = dict(column_ids)
+        self._reader = SegmentReader(objects)
+
+    def load(self, piece: PieceSource) -> pa.Table:
+        """Read a piece.
+
+        Returns
+        -------
+        pa.Table
+            The columns of the piece in the order of the schema, with the declared types; columns
+            that these rows do not have are null throughout.
+
+        Raises
+        ------
+        CorruptSegmentError
+            When the segment is damaged or missing.
+        PlanFormatError
+            When the piece is not one of this symbol.
+        """
+        rows = piece.row_stop - piece.row_start
+        for name, column_id in zip(piece.columns, piece.column_ids, strict=True):
+            if self.column_ids.get(name) != column_id:
+                raise _format_error(f"column {name!r} has not the id {column_id} in this symbol")
+        for name in piece.absent:
+            if name not in self.schema:
+                raise _format_error(f"this symbol has no column {name!r}")
+        if not piece.columns and not piece.absent:
+            # The row count is known from the plan: nothing needs to be read for it.
+            return pa.table({"": pa.nulls(rows)}).select([])
+        found = {
+            name: pa.chunked_array([_missing(rows, self._type(name))]) for name in piece.absent
+        }
+        if piece.columns:
+            start = piece.segment_row_start
+            table = self._reader.read(piece.key, piece.column_ids, start, start + rows)
+            for name, column in zip(piece.columns, table.columns, strict=True):
+                found[name] = _declared(column, self._type(name), name, piece.key)
+        names = [name for name in self.schema.names if name in found]
+        fields = [self.schema.arrow.field(name) for name in names]
+        return pa.table([found[name] for name in names], schema=pa.schema(fields))
+
+    def _type(self, name: str) -> pa.DataType:
+        return self.schema.type_of(name)
+
+
+def _missing(rows: int, type_: pa.DataType) -> pa.Array:
+    return pa.nulls(rows, type_)
+
+
+def _declared(
+    column: pa.ChunkedArray, type_: pa.DataType, name: str, key: SegmentKey
+) -> pa.ChunkedArray:
+    """Widen values that were stored before a column's type was widened."""
+    if column.type == type_:
+        return column
+    try:
+        return column.cast(type_)
+    except pa.ArrowException as error:
+        raise CorruptSegmentError(
+            f"{key.object} is damaged, column {name!r}: it holds {column.type}, not {type_}",
+            hint="restore the object from a copy of the store",
+            object=key.object,
+            column=name,
+        ) from error

@@ -1,0 +1,102 @@
+"""How the objects of a store are named; nothing that users type ever becomes part of a name.
+
+::
+
+    store.json               what the store is: written once, at create
+    log/<bucket>/<entry>     one entry per commit, named so that listing gives the newest first
+    snap/<id>                the state of every symbol after one commit
+    man/<id>                 manifests
+    seg/<xx>/<id>            segments
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import unicodedata
+
+from tessel.errors import SymbolNameError
+
+__all__ = [
+    "LOG",
+    "STORE",
+    "check_symbol_name",
+    "log_name",
+    "log_number",
+    "manifest_name",
+    "new_id",
+    "segment_id",
+    "segment_name",
+    "snapshot_name",
+]
+
+STORE = "store.json"
+LOG = "log/"
+
+_NAME_BYTES = 1024
+_LAST_NUMBER = 10**12 - 1
+_BUCKET_DIGITS = 9
+_LOG_NAME = re.compile(r"log/([0-9]{9})/([0-9]{3})")
+_SEGMENT_NAME = re.compile(r"seg/([0-9a-f]{2})/(\1[0-9a-f]{30})")
+
+
+def new_id() -> bytes:
+    """Return a fresh random identifier: 16 bytes from the operating system."""
+    return secrets.token_bytes(16)
+
+
+def segment_name(identifier: bytes) -> str:
+    """Return the name of the segment object with this identifier."""
+    text = identifier.hex()
+    return f"seg/{text[:2]}/{text}"
+
+
+def segment_id(name: str) -> bytes | None:
+    """Return the identifier of a segment object, or None if the name is not one."""
+    match = _SEGMENT_NAME.fullmatch(name)
+    return bytes.fromhex(match[2]) if match else None
+
+
+def manifest_name(identifier: bytes) -> str:
+    """Return the name of the manifest with this identifier."""
+    return f"man/{identifier.hex()}"
+
+
+def snapshot_name(identifier: bytes) -> str:
+    """Return the name of the snapshot with this identifier."""
+    return f"snap/{identifier.hex()}"
+
+
+def log_name(number: int) -> str:
+    """Return the name of the log entry of commit ``number``.
+
+    The digits count down, so that sorted names begin with the newest commit and a listing of one
+    name finds it; a bucket is a folder of a thousand entries.
+    """
+    digits = f"{_LAST_NUMBER - number:012d}"
+    return f"{LOG}{digits[:_BUCKET_DIGITS]}/{digits[_BUCKET_DIGITS:]}"
+
+
+def log_number(name: str) -> int | None:
+    """Return the commit number of a log entry's name, or None if the name is not one."""
+    match = _LOG_NAME.fullmatch(name)
+    return _LAST_NUMBER - int(match[1] + match[2]) if match else None
+
+
+def check_symbol_name(name: object) -> str:
+    """Return ``name`` if it can name a symbol; raise ``SymbolNameError`` otherwise.
+
+    Any text of 1 to 1,024 bytes of UTF-8 without control characters can: names never become paths.
+    """
+    if not isinstance(name, str):
+        raise SymbolNameError(f"the name of a symbol is text, not {name!r}")
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError as error:
+        raise SymbolNameError(f"{name!r} cannot name a symbol: {error.reason}") from error
+    if not 0 < size <= _NAME_BYTES or any(unicodedata.category(c) == "Cc" for c in name):
+        raise SymbolNameError(
+            f"{name[:40]!r} cannot name a symbol",
+            hint=f"a name has 1 to {_NAME_BYTES} bytes of UTF-8 and no control characters",
+        )
+    return name

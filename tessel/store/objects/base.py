@@ -1,0 +1,163 @@
+"""What a place for bytes has to offer: named objects that are written once and never change.
+
+The whole store needs one primitive, put-if-absent. There is no overwrite, no rename and no lock.
+A new kind of place is one file with a class that satisfies :class:`ObjectStore` and a line in
+:mod:`tessel.store.objects.open`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Protocol, runtime_checkable
+
+import google_crc32c
+import pyarrow as pa
+
+from tessel.errors import CorruptStoreError, InvalidInputError, NotFoundError
+
+__all__ = ["ObjectStore", "check_name", "checksum", "object_absent", "put_all", "short_object"]
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*")
+_NAME_CHARACTERS = 200
+_PARALLEL_PUTS = 4
+
+
+@runtime_checkable
+class ObjectStore(Protocol):
+    """Named immutable objects.
+
+    Names are made by the store, never from what users type: lower-case letters, digits,
+    ``. _ -`` and ``/`` between the parts. All methods may be called from several threads at once.
+    """
+
+    @property
+    def uri(self) -> str:
+        """Where the objects are; opening it again, in another process too, finds them."""
+
+    def put_if_absent(self, name: str, data: bytes | pa.Buffer) -> bool:
+        """Write an object unless one of that name exists.
+
+        Returns
+        -------
+        bool
+            True where this call wrote it; False where it exists already, with whatever content.
+
+        Raises
+        ------
+        StoreError
+            When the write failed. With the attribute ``landed="unknown"`` the object may exist.
+        """
+
+    def get(self, name: str) -> pa.Buffer:
+        """Return the bytes of an object; ``NotFoundError`` where there is none."""
+
+    def get_range(self, name: str, offset: int, length: int) -> pa.Buffer:
+        """Return part of an object.
+
+        Raises
+        ------
+        NotFoundError
+            Where there is no such object.
+        CorruptStoreError
+            Where the object ends before ``offset + length``.
+        """
+
+    def list(
+        self, prefix: str = "", *, after: str | None = None, limit: int | None = None
+    ) -> Iterator[str]:
+        """Yield the names that start with ``prefix``, sorted.
+
+        Parameters
+        ----------
+        prefix
+            Empty, or whole parts of names with the ``/`` at the end.
+        after
+            Yield only names greater than this one.
+        limit
+            Stop after so many names; a small limit costs less than a whole listing.
+        """
+
+    def delete(self, name: str) -> None:
+        """Remove an object; removing one that does not exist does nothing."""
+
+    def size(self, name: str) -> int:
+        """Return the length of an object in bytes; ``NotFoundError`` where there is none."""
+
+    def exists(self, name: str) -> bool:
+        """Return whether there is an object of that name."""
+
+
+def check_name(name: str) -> str:
+    """Return ``name`` if it can name an object; raise ``InvalidInputError`` otherwise."""
+    if len(name) > _NAME_CHARACTERS or _NAME.fullmatch(name) is None:
+        raise InvalidInputError(
+            f"{name[:_NAME_CHARACTERS]!r} cannot name an object",
+            hint="parts of a-z 0-9 . _ - that begin with a letter or digit, joined by '/'",
+        )
+    return name
+
+
+def checksum(data: bytes | pa.Buffer) -> int:
+    """Return the CRC-32C of some bytes (Castagnoli polynomial, RFC 3720)."""
+    return int(google_crc32c.value(data))
+
+
+def object_absent(name: str, uri: str) -> NotFoundError:
+    """Make the error for an object that does not exist."""
+    return NotFoundError(f"no object {name!r} in {uri!r}", object=name, uri=uri)
+
+
+def short_object(name: str, offset: int, length: int, size: int) -> CorruptStoreError:
+    """Make the error for a range that lies outside its object."""
+    return CorruptStoreError(
+        f"object {name!r} is cut short: bytes {offset} to {offset + length} were asked for, "
+        f"it has {size}",
+        hint="restore the object from a copy of the store",
+        object=name,
+        offset=offset,
+        length=length,
+        size=size,
+    )
+
+
+def put_all(objects: ObjectStore, items: Iterable[tuple[str, bytes | pa.Buffer]]) -> None:
+    """Write objects of new, random names, several at a time.
+
+    ``items`` is consumed as the writes go on, so that a generator that encodes needs the memory
+    of a few objects only. The first failure is raised after the writes in flight have ended.
+    """
+    iterator = iter(items)
+    head = [item for _, item in zip(range(2), iterator, strict=False)]
+    if len(head) < 2:
+        for name, data in head:
+            _put_new(objects, name, data)
+        return
+    with ThreadPoolExecutor(_PARALLEL_PUTS, thread_name_prefix="tessel-put") as pool:
+        running: set[Future[None]] = set()
+        for name, data in _chain(head, iterator):
+            running.add(pool.submit(_put_new, objects, name, data))
+            if len(running) >= 2 * _PARALLEL_PUTS:
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    future.result()
+        for future in running:
+            future.result()
+
+
+def _chain(
+    head: list[tuple[str, bytes | pa.Buffer]], rest: Iterator[tuple[str, bytes | pa.Buffer]]
+) -> Iterator[tuple[str, bytes | pa.Buffer]]:
+    yield from head
+    yield from rest
+
+
+def _put_new(objects: ObjectStore, name: str, data: bytes | pa.Buffer) -> None:
+    if objects.put_if_absent(name, data):
+        return
+    found = objects.get(name)
+    if checksum(found) != checksum(data) or found.size != len(memoryview(data)):
+        raise CorruptStoreError(
+            f"object {name!r} exists already with other content", object=name, uri=objects.uri
+        )

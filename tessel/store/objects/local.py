@@ -1,0 +1,263 @@
+"""Objects as files under one directory, put so that neither ``kill -9`` nor power loss tears one.
+
+A put writes a temporary file, syncs it, and gives it its name with ``link``, which fails where the
+name exists: that answer is the commit primitive. Then the directory is synced, and its parents
+where they are new. Files never change or shrink afterwards, so reads map them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import mmap
+import os
+import threading
+import uuid
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from tessel.errors import StoreError
+from tessel.options import current
+from tessel.store.objects.base import check_name, object_absent, short_object
+
+__all__ = ["TEMPORARY", "LocalObjects"]
+
+TEMPORARY = ".tessel-tmp"
+"""Folder of files that have no name yet; what is left there after a crash means nothing."""
+
+_MAP_BYTES = 64 * 1024
+"""From this size on a range is mapped: below, one ``pread`` costs less than the map."""
+
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+
+class LocalObjects:
+    """A directory of objects; satisfies :class:`~tessel.store.objects.base.ObjectStore`.
+
+    Parameters
+    ----------
+    root
+        The directory; it is made by the first put.
+    mapped
+        Whether large reads map the file. Off, everything is read with ``pread``: the choice for
+        disks that one does not trust, since a file cut under a map ends the process.
+    """
+
+    def __init__(self, root: str | os.PathLike[str], *, mapped: bool = True) -> None:
+        self._root = os.path.abspath(os.fspath(root))
+        self._mapped = mapped
+        self._durable: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"<LocalObjects {self._root!r}>"
+
+    @property
+    def uri(self) -> str:
+        """The absolute path of the directory."""
+        return self._root
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def put_if_absent(self, name: str, data: bytes | pa.Buffer) -> bool:
+        """Write an object unless one of that name exists.
+
+        Raises
+        ------
+        StoreError
+            When the disk refuses; when the file system has no hard links; with the attribute
+            ``landed="unknown"`` when the object has its name but may not survive power loss.
+        """
+        target = self._path(name)
+        durable = current().fsync
+        temporary = os.path.join(self._root, TEMPORARY, f"{os.getpid()}-{uuid.uuid4().hex}")
+        try:
+            self._make_directory(os.path.dirname(temporary), durable)
+            self._make_directory(os.path.dirname(target), durable)
+            _write_file(temporary, data, durable)
+        except OSError as error:
+            _remove(temporary)
+            raise _failed("write", name, error) from error
+        try:
+            os.link(temporary, target)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise (
+                _no_links(self._root, error)
+                if error.errno in _NO_LINKS
+                else _failed("name", name, error)
+            ) from error
+        finally:
+            _remove(temporary)
+        if durable:
+            try:
+                _sync_directory(os.path.dirname(target))
+            except OSError as error:
+                failure = _failed("sync", name, error)
+                failure.attributes["landed"] = "unknown"
+                raise failure from error
+        return True
+
+    def delete(self, name: str) -> None:
+        """Remove an object."""
+        try:
+            os.unlink(self._path(name))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise _failed("remove", name, error) from error
+
+    def _make_directory(self, path: str, durable: bool) -> None:
+        """Make a directory and its parents, and sync each parent once: others may have made it."""
+        if path in self._durable:
+            return
+        parent = os.path.dirname(path)
+        if (path != self._root and path.startswith(self._root)) or not os.path.isdir(parent):
+            self._make_directory(parent, durable)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path)
+        if durable:
+            _sync_directory(parent)
+            self._durable.add(path)
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def get(self, name: str) -> pa.Buffer:
+        """Return the bytes of an object."""
+        return self._read(name, 0, None)
+
+    def get_range(self, name: str, offset: int, length: int) -> pa.Buffer:
+        """Return part of an object: a view of the mapped file, or a copy of a small range."""
+        return self._read(name, offset, length)
+
+    def _read(self, name: str, offset: int, length: int | None) -> pa.Buffer:
+        try:
+            descriptor = os.open(self._path(name), os.O_RDONLY | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            raise object_absent(name, self._root) from None
+        except OSError as error:
+            raise _failed("open", name, error) from error
+        try:
+            size = os.fstat(descriptor).st_size
+            length = size - offset if length is None else length
+            if offset < 0 or length < 0 or offset + length > size:
+                raise short_object(name, offset, length, size)
+            if self._mapped and length >= _MAP_BYTES:
+                whole = mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
+                return pa.py_buffer(whole).slice(offset, length)
+            data = _read_exactly(descriptor, offset, length)
+        except OSError as error:
+            if isinstance(error, StoreError):
+                raise
+            raise _failed("read", name, error) from error
+        finally:
+            os.close(descriptor)
+        if len(data) != length:
+            raise short_object(name, offset, length, offset + len(data))
+        return pa.py_buffer(data)
+
+    def list(
+        self, prefix: str = "", *, after: str | None = None, limit: int | None = None
+    ) -> Iterator[str]:
+        """Yield the names that start with ``prefix``, sorted; folders are read as they are met."""
+        yield from itertools.islice(self._walk(prefix, after), limit)
+
+    def _walk(self, prefix: str, after: str | None) -> Iterator[str]:
+        folder = os.path.join(self._root, *prefix.split("/")[:-1]) if prefix else self._root
+        try:
+            with os.scandir(folder) as entries:
+                # Names are compared with their "/" so that the order is that of whole names.
+                found = sorted(_listed(entry) for entry in entries)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise _failed("list", prefix, error) from error
+        for entry in found:
+            name = prefix + entry
+            if not prefix and entry == TEMPORARY + "/":
+                continue
+            if entry.endswith("/"):
+                if after is None or name > after or after.startswith(name):
+                    yield from self._walk(name, after)
+            elif after is None or name > after:
+                yield name
+
+    def size(self, name: str) -> int:
+        """Return the length of an object in bytes."""
+        try:
+            return os.stat(self._path(name)).st_size
+        except (FileNotFoundError, NotADirectoryError):
+            raise object_absent(name, self._root) from None
+        except OSError as error:
+            raise _failed("look at", name, error) from error
+
+    def exists(self, name: str) -> bool:
+        """Return whether there is an object of that name."""
+        return os.path.isfile(self._path(name))
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._root, *check_name(name).split("/"))
+
+
+def _listed(entry: os.DirEntry[str]) -> str:
+    return entry.name + "/" if entry.is_dir(follow_symlinks=False) else entry.name
+
+
+def _write_file(path: str, data: bytes | pa.Buffer, durable: bool) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o644)
+    try:
+        rest = memoryview(data)
+        while len(rest):
+            rest = rest[os.write(descriptor, rest) :]
+        if durable:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read_exactly(descriptor: int, offset: int, length: int) -> bytes:
+    """Read a range with as many calls as it takes; shorter only at the end of the file."""
+    parts: list[bytes] = []
+    missing = length
+    while missing:
+        part = os.pread(descriptor, missing, offset + length - missing)
+        if not part:
+            break
+        parts.append(part)
+        missing -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _sync_directory(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+def _failed(what: str, name: str, error: OSError) -> StoreError:
+    return StoreError(
+        f"could not {what} object {name!r}: {error.strerror or error}",
+        object=name,
+        errno=error.errno,
+        thread=threading.current_thread().name,
+    )
+
+
+def _no_links(root: str, error: OSError) -> StoreError:
+    return StoreError(
+        f"the file system of {root!r} has no hard links ({error.strerror}), "
+        "without which no commit on it is safe",
+        hint="keep the store on a local file system such as ext4, xfs, btrfs or APFS",
+        errno=error.errno,
+        uri=root,
+    )

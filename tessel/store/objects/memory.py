@@ -1,0 +1,104 @@
+"""Objects in the memory of this process, for tests, examples and scratch work.
+
+``memory://name`` is the same store wherever it is opened in the process. ``memory://`` alone makes
+a new one, which lives as long as something refers to it and can be opened again by its ``uri``.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+import weakref
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from tessel.store.objects.base import check_name, object_absent, short_object
+
+__all__ = ["MemoryObjects"]
+
+_lock = threading.Lock()
+
+
+class MemoryObjects:
+    """A dictionary of objects; satisfies :class:`~tessel.store.objects.base.ObjectStore`."""
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+        self._data: dict[str, pa.Buffer] = {}
+
+    def __repr__(self) -> str:
+        return f"<MemoryObjects {self._uri!r}: {len(self._data)} objects>"
+
+    @staticmethod
+    def named(name: str) -> MemoryObjects:
+        """Return the store of that name, made where there is none; a new one for no name."""
+        with _lock:
+            if not name:
+                name = uuid.uuid4().hex
+                return _unnamed.setdefault(name, MemoryObjects(f"memory://{name}"))
+            if name in _unnamed:
+                return _unnamed[name]
+            return _named.setdefault(name, MemoryObjects(f"memory://{name}"))
+
+    @property
+    def uri(self) -> str:
+        """``memory://`` and the name."""
+        return self._uri
+
+    def put_if_absent(self, name: str, data: bytes | pa.Buffer) -> bool:
+        """Write an object unless one of that name exists; the bytes are copied."""
+        kept = pa.py_buffer(bytes(memoryview(data)))
+        with _lock:
+            return self._data.setdefault(check_name(name), kept) is kept
+
+    def get(self, name: str) -> pa.Buffer:
+        """Return the bytes of an object."""
+        with _lock:
+            found = self._data.get(name)
+        if found is None:
+            raise object_absent(name, self._uri)
+        return found
+
+    def get_range(self, name: str, offset: int, length: int) -> pa.Buffer:
+        """Return part of an object, without a copy."""
+        whole = self.get(name)
+        if offset < 0 or length < 0 or offset + length > whole.size:
+            raise short_object(name, offset, length, whole.size)
+        return whole.slice(offset, length)
+
+    def list(
+        self, prefix: str = "", *, after: str | None = None, limit: int | None = None
+    ) -> Iterator[str]:
+        """Yield the names that start with ``prefix``, sorted."""
+        with _lock:
+            names = list(self._data)
+        found = sorted(n for n in names if n.startswith(prefix) and (after is None or n > after))
+        yield from found[:limit]
+
+    def delete(self, name: str) -> None:
+        """Remove an object."""
+        with _lock:
+            self._data.pop(name, None)
+
+    def size(self, name: str) -> int:
+        """Return the length of an object in bytes."""
+        return int(self.get(name).size)
+
+    def exists(self, name: str) -> bool:
+        """Return whether there is an object of that name."""
+        with _lock:
+            return name in self._data
+
+
+_named: dict[str, MemoryObjects] = {}
+_unnamed: weakref.WeakValueDictionary[str, MemoryObjects] = weakref.WeakValueDictionary()
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

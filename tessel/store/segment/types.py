@@ -1,0 +1,232 @@
+"""Which column types are stored, as what, and which are refused by name.
+
+============================================  ====================================================
+given                                         stored
+============================================  ====================================================
+null, bool, integers, float32, float64        as they are
+float16                                       float32 (widened, lossless)
+decimal32, decimal64, decimal128              decimal128 of the same precision and scale
+text: string, large_string, string_view       string
+binary, large_binary, binary_view             binary
+fixed_size_binary                             as it is
+timestamp, date, time, duration               as they are, unit and zone included
+dictionary                                    dictionary with int32 codes, its values as above
+list, large_list, list views                  list, its items as above
+fixed_size_list, struct                       as they are, their children as above
+map, union, interval, run_end_encoded,        refused
+decimal256, extension types
+============================================  ====================================================
+
+Text and binary have 32-bit offsets whatever their total size: writers cut rows so that one column
+of one segment stays far below 2 GiB, and a table is made of many segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.types as pat
+
+from tessel.errors import DuplicateColumnError, InvalidInputError, UnsupportedTypeError
+
+__all__ = ["is_index_type", "normalise", "normalise_schema", "stored_type"]
+
+_SPLIT_BYTES = 1 << 30
+"""Chunks of text with 64-bit offsets are split to at most this before they are narrowed."""
+
+Rule = tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, str], pa.DataType]]
+
+
+def _same(type_: pa.DataType, column: str) -> pa.DataType:
+    return type_
+
+
+def _list(type_: pa.DataType, column: str) -> pa.DataType:
+    return pa.list_(_child(type_.value_type, column))
+
+
+def _fixed_list(type_: pa.DataType, column: str) -> pa.DataType:
+    if type_.list_size < 1:
+        raise _refused(type_, column, "lists of a fixed size hold at least one item")
+    return pa.list_(_child(type_.value_type, column), type_.list_size)
+
+
+def _struct(type_: pa.DataType, column: str) -> pa.DataType:
+    names = [type_.field(i).name for i in range(type_.num_fields)]
+    if len(set(names)) != len(names):
+        raise DuplicateColumnError(
+            f"column {column!r} is a struct with two fields of one name",
+            hint="rename one of the fields",
+            column=column,
+        )
+    return pa.struct([pa.field(f.name, _child(f.type, column)) for f in type_])
+
+
+def _child(type_: pa.DataType, column: str) -> pa.DataType:
+    # A dictionary inside a list or struct keeps its code type: kernels cannot change it there.
+    if pat.is_dictionary(type_):
+        return pa.dictionary(
+            type_.index_type, _dictionary_values(type_, column), ordered=type_.ordered
+        )
+    return stored_type(type_, column)
+
+
+def _dictionary(type_: pa.DataType, column: str) -> pa.DataType:
+    return pa.dictionary(pa.int32(), _dictionary_values(type_, column), ordered=type_.ordered)
+
+
+def _dictionary_values(type_: pa.DataType, column: str) -> pa.DataType:
+    values = stored_type(type_.value_type, column)
+    if pat.is_nested(values) or pat.is_dictionary(values) or pat.is_null(values):
+        raise _refused(type_, column, "dictionaries hold plain values")
+    return values
+
+
+_RULES: tuple[Rule, ...] = (
+    (lambda t: isinstance(t, pa.BaseExtensionType), lambda t, c: _refuse(t, c)),
+    (pat.is_float16, lambda t, c: pa.float32()),
+    (pat.is_decimal128, _same),
+    (
+        lambda t: pat.is_decimal32(t) or pat.is_decimal64(t),
+        lambda t, c: pa.decimal128(t.precision, t.scale),
+    ),
+    (
+        lambda t: pat.is_string(t) or pat.is_large_string(t) or pat.is_string_view(t),
+        lambda t, c: pa.string(),
+    ),
+    (
+        lambda t: pat.is_binary(t) or pat.is_large_binary(t) or pat.is_binary_view(t),
+        lambda t, c: pa.binary(),
+    ),
+    (pat.is_dictionary, _dictionary),
+    (pat.is_fixed_size_list, _fixed_list),
+    (
+        lambda t: any(
+            is_list(t)
+            for is_list in (
+                pat.is_list,
+                pat.is_large_list,
+                pat.is_list_view,
+                pat.is_large_list_view,
+            )
+        ),
+        _list,
+    ),
+    (pat.is_struct, _struct),
+    (
+        lambda t: pat.is_null(t) or pat.is_boolean(t) or pat.is_integer(t) or pat.is_floating(t),
+        _same,
+    ),
+    (lambda t: pat.is_temporal(t) and not pat.is_interval(t), _same),
+    (pat.is_fixed_size_binary, _same),
+)
+
+
+def stored_type(type_: pa.DataType, column: str) -> pa.DataType:
+    """Return the type that values of ``type_`` are stored as.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        For a type that is not stored; names ``column`` and the type.
+    DuplicateColumnError
+        For a struct with two fields of one name.
+    """
+    for applies, rule in _RULES:
+        if applies(type_):
+            return rule(type_, column)
+    return _refuse(type_, column)
+
+
+def _refuse(type_: pa.DataType, column: str) -> pa.DataType:
+    raise _refused(type_, column, "such columns are not stored")
+
+
+def _refused(type_: pa.DataType, column: str, why: str) -> UnsupportedTypeError:
+    return UnsupportedTypeError(
+        f"column {column!r} has type {type_}: {why}",
+        hint=_way_out(type_),
+        column=column,
+        type=str(type_),
+    )
+
+
+def _way_out(type_: pa.DataType) -> str:
+    if isinstance(type_, pa.BaseExtensionType):
+        return f"cast it to its storage type {type_.storage_type}"
+    if pat.is_map(type_):
+        return "cast it to list<struct<key, value>>"
+    if pat.is_run_end_encoded(type_):
+        return f"decode it to {type_.value_type}"
+    if pat.is_decimal256(type_):
+        return "cast it to decimal128, which holds 38 digits"
+    return "cast the column to a stored type, or drop it"
+
+
+def normalise_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema as stored: stored types, nullable fields, no metadata."""
+    return pa.schema([pa.field(f.name, stored_type(f.type, f.name)) for f in schema])
+
+
+def normalise(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return the table with exactly the types of a normalised ``schema`` of the same columns.
+
+    Raises
+    ------
+    InvalidInputError
+        When a value does not fit its stored type.
+    """
+    columns = [_cast(column, field) for column, field in zip(table.columns, schema, strict=True)]
+    if not columns:
+        return table.replace_schema_metadata(None)
+    return pa.table(columns, schema=schema)
+
+
+def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    chunks = [part for chunk in column.chunks for part in _cast_array(chunk, field)]
+    return pa.chunked_array(chunks, type=field.type)
+
+
+def _cast_array(array: pa.Array, field: pa.Field) -> list[pa.Array]:
+    if pat.is_dictionary(field.type) and pat.is_dictionary(array.type):
+        return [_cast_dictionary(array, field.type)]
+    if array.type == field.type:
+        # Equality ignores the names of list items; the declared type does not.
+        return [array if str(array.type) == str(field.type) else array.cast(field.type)]
+    if array.nbytes > _SPLIT_BYTES and len(array) > 1:
+        half = len(array) // 2
+        return _cast_array(array.slice(0, half), field) + _cast_array(array.slice(half), field)
+    try:
+        return [array.cast(field.type)]
+    except pa.ArrowNotImplementedError as error:
+        raise _refused(array.type, field.name, f"it cannot become {field.type}") from error
+    except pa.ArrowInvalid as error:
+        raise InvalidInputError(
+            f"column {field.name!r} does not fit {field.type}: {error}", column=field.name
+        ) from error
+
+
+def _cast_dictionary(array: pa.DictionaryArray, type_: pa.DataType) -> pa.Array:
+    """Change code and value types; nulls among the values become nulls among the codes."""
+    dictionary = array.dictionary
+    if dictionary.null_count or len(dictionary) != len(dictionary.unique()):
+        array = array.dictionary_decode().dictionary_encode()
+        dictionary = array.dictionary
+    return pa.DictionaryArray.from_arrays(
+        array.indices.cast(type_.index_type),
+        dictionary.cast(type_.value_type),
+        ordered=type_.ordered,
+    )
+
+
+def is_index_type(type_: pa.DataType) -> bool:
+    """Return whether a column of this type can be a time index.
+
+    Timestamps, dates and integers that fit 64 signed bits; uint64 does not.
+    """
+    return bool(
+        pat.is_timestamp(type_)
+        or pat.is_date(type_)
+        or (pat.is_integer(type_) and not pat.is_uint64(type_))
+    )

@@ -1,0 +1,167 @@
+"""From tables to segments: cut, encode, summarise, put; what comes back goes into a manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tessel.ecs.components import ColRange, SegmentKey
+from tessel.expression.schema import TableSchema
+from tessel.store.encodings import ArrowIpc, Encoding
+from tessel.store.names import new_id, segment_name
+from tessel.store.objects import ObjectStore, checksum, put_all
+from tessel.store.segment.layout import column_slices, row_slices, stored_order
+from tessel.store.segment.statistics import ColumnStatistics, summarise
+
+__all__ = ["SegmentWriter", "WrittenSegment", "WrittenSlice", "time_values"]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSegment:
+    """One segment as it lies in the store.
+
+    Attributes
+    ----------
+    key
+        Where its bytes are.
+    column_from, column_to
+        The ids of its columns, ``[from, to)``.
+    """
+
+    key: SegmentKey
+    column_from: int
+    column_to: int
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSlice:
+    """All segments of one row range, with what is known of its columns.
+
+    Attributes
+    ----------
+    rows
+        Rows of the range.
+    segments
+        In the order of their columns.
+    first_time, last_time
+        Bounds of the index as integers in its own unit; None without an index.
+    statistics
+        For each column id.
+    """
+
+    rows: int
+    segments: tuple[WrittenSegment, ...]
+    first_time: int | None
+    last_time: int | None
+    statistics: Mapping[int, ColumnStatistics]
+
+
+class SegmentWriter:
+    """Writes the rows of one symbol as segments.
+
+    Parameters
+    ----------
+    objects
+        Where to.
+    schema
+        The columns as stored (see :mod:`tessel.store.segment.types`), in the user's order.
+    column_ids
+        The id of each column; ascending in stored order.
+    segment_rows, segment_columns
+        The largest segment.
+    """
+
+    def __init__(
+        self,
+        objects: ObjectStore,
+        schema: TableSchema,
+        column_ids: Mapping[str, int],
+        *,
+        segment_rows: int,
+        segment_columns: int,
+    ) -> None:
+        self._objects = objects
+        self._index = schema.index
+        names = stored_order(schema)
+        self._names = sorted(names, key=lambda name: column_ids[name])
+        self._ids = dict(column_ids)
+        self._rows = segment_rows
+        self._columns = column_slices(len(names), segment_columns)
+        self._encoding: Encoding = ArrowIpc()
+
+    def write(self, tables: Iterable[pa.Table]) -> list[WrittenSlice]:
+        """Write the rows of the tables, one after the other, as segments.
+
+        The tables have the columns and types of the schema, in any order. They are consumed as
+        segments fill up, so the memory needed is that of a few segments, not of all rows.
+        """
+        written: list[WrittenSlice] = []
+        put_all(self._objects, self._encoded(tables, written))
+        return written
+
+    def _encoded(
+        self, tables: Iterable[pa.Table], written: list[WrittenSlice]
+    ) -> Iterator[tuple[str, pa.Buffer]]:
+        for table in _gathered(tables, self._rows):
+            for rows in row_slices(table, self._rows):
+                part = table.slice(rows.start, len(rows))
+                segments = []
+                for columns in self._columns:
+                    name, data, segment = self._segment(part, columns)
+                    yield name, data
+                    segments.append(segment)
+                first, last = self._times(part)
+                statistics = {self._ids[n]: summarise(part.column(n)) for n in self._names}
+                written.append(WrittenSlice(len(rows), tuple(segments), first, last, statistics))
+
+    def _segment(self, part: pa.Table, columns: ColRange) -> tuple[str, pa.Buffer, WrittenSegment]:
+        names = self._names[columns.start : columns.end]
+        ids = [self._ids[name] for name in names]
+        data = self._encoding.encode(
+            pa.table([_trimmed(part.column(n)) for n in names], names=[str(id_) for id_ in ids])
+        )
+        name = segment_name(new_id())
+        key = SegmentKey(name, 0, data.size, checksum(data))
+        return name, data, WrittenSegment(key, ids[0], ids[-1] + 1)
+
+    def _times(self, part: pa.Table) -> tuple[int | None, int | None]:
+        if self._index is None:
+            return None, None
+        column = part.column(self._index)
+        return time_values(column.slice(0, 1))[0], time_values(column.slice(len(column) - 1))[0]
+
+
+def time_values(column: pa.ChunkedArray) -> list[int]:
+    """Return index values as integers in their own unit (dates: days or milliseconds)."""
+    narrow = pa.int32() if pa.types.is_date32(column.type) else pa.int64()
+    values: list[int] = pc.cast(column, narrow).to_pylist()
+    return values
+
+
+def _gathered(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """Join small tables and hand on multiples of ``rows``, so that cuts do not follow batches."""
+    waiting: list[pa.Table] = []
+    count = 0
+    for table in tables:
+        waiting.append(table)
+        count += table.num_rows
+        if count >= rows:
+            joined = pa.concat_tables(waiting)
+            whole = count - count % rows
+            yield joined.slice(0, whole)
+            waiting, count = [joined.slice(whole)], count - whole
+    if count:
+        yield pa.concat_tables(waiting)
+
+
+def _trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Drop the dictionary values that a short slice does not use, where that is worth it."""
+    if not pa.types.is_dictionary(column.type) or column.type.ordered:
+        return column
+    if all(len(chunk.dictionary) <= len(column) for chunk in column.chunks):
+        return column
+    plain = column.cast(column.type.value_type)
+    return plain.dictionary_encode().cast(column.type)
