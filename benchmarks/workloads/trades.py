@@ -73,7 +73,7 @@ WORKLOAD = Workload(
             key=("symbol",),
         ),
         Query("date-range", "two hours (a quarter, if fewer), all columns", answers.DATE_RANGE),
-        Query("one-symbol", "symbol = 'SYM0123', all columns", answers.ONE_SYMBOL),
+        Query("one-symbol", "symbol == 'SYM0123', all columns", answers.ONE_SYMBOL),
         Query("last-rows", "the last 10 rows", answers.LAST_ROWS),
     ),
 )

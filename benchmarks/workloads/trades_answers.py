@@ -214,7 +214,7 @@ DATE_RANGE: Answers = {
 }
 
 ONE_SYMBOL: Answers = {
-    "tessel": _tessel(lambda: _query().filter("symbol = 'SYM0123'")),
+    "tessel": _tessel(lambda: _query().filter("symbol == 'SYM0123'")),
     "duckdb": _sql("SELECT * FROM trades WHERE symbol = 'SYM0123'"),
     "polars": _polars(lambda frame, pl: frame.filter(pl.col("symbol") == "SYM0123")),
     "pandas": _pandas(lambda frame: frame[frame["symbol"] == "SYM0123"]),

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -167,6 +168,10 @@ def _start_spark() -> SparkStarted:
     return SparkStarted(seconds, current().spark_master)
 
 
+def _answer(store: Any, query: Any, engine: Engine) -> pa.Table:
+    return store.read(SYMBOL, query=query, executor=engine.value).to_arrow()
+
+
 def run_demo(uri: str, engines: Sequence[Engine]) -> Iterator[DemoStep]:
     """Run the main job.
 
@@ -201,11 +206,7 @@ def run_demo(uri: str, engines: Sequence[Engine]) -> Iterator[DemoStep]:
         yield Explained(str(store.explain(SYMBOL, query)))
         answers: list[pa.Table] = []
         for engine in engines:
-            answer, seconds = _timed(
-                lambda query=query, engine=engine: store.read(  # type: ignore[misc]
-                    SYMBOL, query=query, executor=engine.value
-                ).to_arrow()
-            )
+            answer, seconds = _timed(functools.partial(_answer, store, query, engine))
             answers.append(answer)
             yield Ran(engine, answer, seconds, show_rows=len(answers) == 1)
         if len(answers) == 2:

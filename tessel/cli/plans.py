@@ -15,7 +15,7 @@ PlanText = Annotated[
     str,
     typer.Argument(
         metavar="QUERY",
-        help="An expression such as \"dep_delay > 15 and carrier = 'UA'\", or a plan file (.json).",
+        help="An expression, \"dep_delay > 15 and carrier == 'UA'\", or a plan file (.json).",
         show_default=False,
     ),
 ]

@@ -1,0 +1,192 @@
+"""The commands, run in this process on a small store on disk."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner, Result
+
+import tessel as ts
+from tessel.cli.app import app
+
+START = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+TIMES = [START + dt.timedelta(hours=hour) for hour in range(6)]
+TRADES = pa.table(
+    {
+        "at": pa.array(TIMES, pa.timestamp("us", "UTC")),
+        "name": ["a", "b", "a", None, "b", "a"],
+        "size": [1, 2, 3, 4, 5, None],
+    }
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A store with two symbols; ``trades`` was written twice."""
+    path = tmp_path / "store"
+    store = ts.open(str(path))
+    store.write("trades", TRADES.slice(0, 2), index="at")
+    store.write("other", TRADES, index="at")
+    store.write("trades", TRADES, index="at")
+    return path
+
+
+def _run(arguments: Sequence[object], *, code: int = 0) -> Result:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def _rows(*arguments: object) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads(_run([*arguments, "-o", "json"]).stdout)
+    return found
+
+
+def test_ls(folder: Path) -> None:
+    assert _rows("ls", "-s", folder) == [{"symbol": "other"}, {"symbol": "trades"}]
+    assert _rows("ls", "-s", folder, "tr*") == [{"symbol": "trades"}]
+
+
+def test_the_store_may_be_named_by_the_environment(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TESSEL_STORE", str(folder))
+    assert len(_rows("ls")) == 2
+
+
+def test_versions(folder: Path) -> None:
+    assert _rows("versions", "trades", "-s", folder) == [{"version": 1}, {"version": 3}]
+
+
+def test_show(folder: Path) -> None:
+    rows = _rows("show", "trades", "-s", folder)
+    assert [row["size"] for row in rows] == [1, 2, 3, 4, 5, None]
+    assert [row["size"] for row in _rows("show", "trades", "-s", folder, "--head", 2)] == [1, 2]
+    assert len(_rows("show", "trades", "-s", folder, "--as-of", 1)) == 2
+
+
+def test_show_for_people_and_as_csv(folder: Path) -> None:
+    assert "6 rows" in _run(["show", "trades", "-s", folder]).stdout
+    text = _run(["show", "trades", "-s", folder, "-o", "csv"]).stdout
+    assert list(csv.reader(io.StringIO(text)))[3] == ["2024-01-01 02:00:00.000000Z", "a", "3"]
+
+
+def test_show_as_arrow(folder: Path) -> None:
+    output = _run(["show", "trades", "-s", folder, "-o", "arrow"]).stdout_bytes
+    found = pa.ipc.open_stream(output).read_all()
+    assert found.replace_schema_metadata(None).equals(TRADES)
+
+
+def test_query_by_an_expression(folder: Path) -> None:
+    rows = _rows("query", "trades", "size > 2 and name == 'a'", "-s", folder)
+    assert [row["size"] for row in rows] == [3]
+
+
+def test_query_by_a_plan(folder: Path, tmp_path: Path) -> None:
+    query = ts.QueryBuilder().groupby("name").agg(total=("size", "sum"))
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps(query.to_json()), encoding="utf-8")
+    rows = _rows("query", "trades", plan, "-s", folder)
+    assert rows == [{"name": "a", "total": 4}, {"name": "b", "total": 7}]
+
+
+def test_explain(folder: Path) -> None:
+    text = _run(["explain", "trades", "size > 100", "-s", folder]).stdout
+    assert (
+        text.strip()
+        == str(
+            ts.open(str(folder)).explain("trades", ts.QueryBuilder().filter("size > 100"))
+        ).strip()
+    )
+    assert _run(["explain", "trades", "size > 100", "-s", folder, "-o", "json"]).stdout[0] == "{"
+
+
+def test_import(folder: Path, tmp_path: Path) -> None:
+    source = tmp_path / "new.csv"
+    source.write_text("at,n\n2024-01-02T00:00:00Z,2\n2024-01-01T00:00:00Z,NA\n")
+    command = ["import", source, "-s", folder, "--symbol", "new", "--index", "at", "-o", "json"]
+    assert json.loads(_run([*command, "--sort"]).stdout) == {
+        "symbol": "new",
+        "rows": 2,
+        "columns": 2,
+        "index": "at",
+        "version": 4,
+    }
+    assert [row["n"] for row in _rows("show", "new", "-s", folder)] == [None, 2]
+
+
+def test_an_import_that_is_refused_changes_nothing(folder: Path, tmp_path: Path) -> None:
+    source = tmp_path / "new.csv"
+    source.write_text("at,n\n2024-01-02T00:00:00Z,2\n2024-01-01T00:00:00Z,3\n")
+    command = ["import", source, "-s", folder, "--symbol", "new", "--index", "at"]
+    for more in ([], ["--dry-run"]):
+        assert "[index-unsorted]" in _run([*command, *more], code=4).stderr
+    assert ts.open(str(folder)).version == 3
+
+
+def test_a_dry_run_writes_nothing(folder: Path, tmp_path: Path) -> None:
+    source = tmp_path / "new.csv"
+    source.write_text("n\n1\n")
+    result = _run(["import", source, "-s", folder, "--symbol", "new", "--dry-run"])
+    assert "none: dry run" in result.stdout
+    assert ts.open(str(folder)).symbols() == ["other", "trades"]
+    absent = tmp_path / "absent"
+    _run(["import", source, "-s", absent, "--symbol", "new", "--dry-run"])
+    assert not absent.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "kind"),
+    [
+        (["show", "trdes"], 3, "symbol-not-found"),
+        (["show", "trades", "--as-of", "9"], 3, "version-not-found"),
+        (["query", "trades", "szie > 1"], 3, "column-not-found"),
+        (["query", "trades", "size >"], 4, "expression-syntax"),
+        (["query", "trades", "size > 'a'"], 4, "expression-type"),
+        (["query", "trades", "absent.json"], 4, "invalid-input"),
+        (["import", "absent.csv", "--symbol", "x"], 4, "invalid-input"),
+    ],
+)
+def test_errors_are_text_and_a_code(
+    folder: Path, arguments: list[str], code: int, kind: str
+) -> None:
+    result = _run([*arguments, "-s", folder], code=code)
+    assert result.stdout == ""
+    assert result.stderr.startswith(f"[{kind}] ")
+    assert "Traceback" not in result.stderr
+
+
+def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    result = _run(["ls", "-s", tmp_path / "absent"], code=3)
+    assert "[store-not-found]" in result.stderr
+    assert not (tmp_path / "absent").exists()
+
+
+def test_a_place_that_holds_something_else_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    result = _run(["ls", "-s", tmp_path], code=5)
+    assert "[not-a-store]" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_debug_lets_the_error_through(folder: Path) -> None:
+    result = CliRunner().invoke(app, ["--debug", "show", "trdes", "-s", str(folder)])
+    assert isinstance(result.exception, ts.TesselError)
+
+
+def test_a_wrong_command_line() -> None:
+    assert "No such command" in _run(["shwo"], code=2).stderr
+    assert "--store" in _run(["ls"], code=2).stderr
+
+
+def test_version() -> None:
+    facts = json.loads(_run(["version", "-o", "json"]).stdout)
+    assert facts["tessel"] == "0.1.0"
+    assert facts["pyarrow"] == pa.__version__
