@@ -21,14 +21,22 @@ from tessel.expression.build import (
 from tessel.expression.context import ContextNode, ExpressionContext
 from tessel.expression.evaluate import evaluate
 from tessel.expression.node import Expression
+from tessel.expression.protocols import ColumnFacts, EncodedColumn, StatisticsView
 from tessel.expression.registry import OPERATORS
 from tessel.expression.schema import TableSchema
+from tessel.expression.statistics import FALSE, TRUE, UNKNOWN, evaluate_statistics
 
 __all__ = [
+    "FALSE",
     "OPERATORS",
+    "TRUE",
+    "UNKNOWN",
+    "ColumnFacts",
     "ContextNode",
+    "EncodedColumn",
     "Expression",
     "ExpressionContext",
+    "StatisticsView",
     "TableSchema",
     "WhenBranches",
     "WhenCondition",
@@ -37,6 +45,7 @@ __all__ = [
     "coalesce",
     "col",
     "evaluate",
+    "evaluate_statistics",
     "lit",
     "max_of",
     "min_of",
