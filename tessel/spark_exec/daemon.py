@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -39,7 +40,12 @@ def freezing(worker: Callable[..., int]) -> Callable[..., int]:
     @functools.wraps(worker)
     def run(*arguments: Any, **options: Any) -> int:
         nonlocal done
-        code = worker(*arguments, **options)
+        try:
+            code = worker(*arguments, **options)
+        except (BrokenPipeError, ConnectionResetError):
+            # Spark hung up: the task failed or was cancelled, and this process is not wanted any
+            # more. pyspark ends it in the same way, after a page of traceback.
+            os._exit(1)
         done += 1
         if done in FREEZE_AFTER_TASKS:
             gc.collect()

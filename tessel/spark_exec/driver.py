@@ -99,6 +99,7 @@ class Driver:
             After which a JVM that does not end is killed.
         """
         from pyspark import SparkContext
+        from pyspark.sql import SparkSession
 
         with SparkContext._lock:
             if SparkContext._gateway is self.gateway:
@@ -106,7 +107,10 @@ class Driver:
                 SparkContext._gateway = None
                 SparkContext._jvm = None
             if not self.is_alive():
+                # Nothing could be asked to stop; pyspark must not go on asking it.
                 SparkContext._active_spark_context = None
+                SparkSession._instantiatedSession = None
+                SparkSession._activeSession = None
         with contextlib.suppress(Exception):  # of a JVM that died there is no more to be said
             self.gateway.shutdown()
         if self.process.stdin is not None:

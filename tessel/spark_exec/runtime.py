@@ -65,8 +65,35 @@ class _OwnSession:
             return not getattr(self.session, "is_stopped", False)
         from pyspark import SparkContext
 
-        # Cleared by SparkSession.stop(), which a user may have called on our session.
-        return SparkContext._active_spark_context is not None
+        # A user may have stopped our session, and even started another in its JVM.
+        return SparkContext._active_spark_context is self.session.sparkContext
+
+    def end(self, timeout_seconds: float) -> None:
+        from pyspark import SparkContext
+
+        try:
+            if self.is_alive():
+                if self.driver is not None:
+                    self.driver.log.hush()  # workers complain of the connection that ends
+                self.session.stop()
+        finally:
+            context = SparkContext._active_spark_context
+            inherited = context is not None and context is not self._context()
+            if inherited and self.driver is not None and self.driver.is_alive():
+                # A session of the user's lives in our JVM, which still writes to our folder.
+                atexit.register(self._remove, os.getpid(), timeout_seconds)
+            else:
+                self._remove(os.getpid(), timeout_seconds)
+
+    def _remove(self, process: int, timeout_seconds: float) -> None:
+        if os.getpid() != process:
+            return  # a fork's exit is not the end of its parent's session
+        if self.driver is not None:
+            self.driver.close(timeout_seconds)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _context(self) -> object:
+        return None if is_remote_url(self.master) else self.session.sparkContext
 
 
 _lock = threading.RLock()
@@ -124,10 +151,10 @@ def active_session() -> SparkSession | None:
             hint="use the 'spawn' start method, or start the session in the child only",
         )
     with _lock:
-        if _own is not None and _own.is_alive():
-            found = _users_session()
-            return _own.session if found is None else found
-    return _users_session()
+        if _own is not None and not _own.is_alive():
+            stop_session()  # what is left of it: the user stopped it, or its JVM died
+        found = _users_session()
+        return _own.session if found is None and _own is not None else found
 
 
 def _users_session() -> SparkSession | None:
@@ -192,8 +219,6 @@ def spark_session(
         if found is not None:
             _refuse_another(found, master, configuration)
             return found
-        if _own is not None:
-            stop_session()
         return _start(master or _default_master(), name, dict(configuration or {}))
 
 
@@ -346,16 +371,7 @@ def stop_session(*, timeout_seconds: float = STOP_TIMEOUT_SECONDS) -> None:
         own, _own = _own, None
         if own is None:
             return
-        try:
-            if own.driver is not None:
-                own.driver.log.hush()  # workers complain of the connection that ends
-            # Of a JVM that is gone there is nothing left to stop.
-            if own.driver is None or own.driver.is_alive():
-                own.session.stop()
-        finally:
-            if own.driver is not None:
-                own.driver.close(timeout_seconds)
-            shutil.rmtree(own.folder, ignore_errors=True)
+        own.end(timeout_seconds)
 
 
 atexit.register(stop_session)

