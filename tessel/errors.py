@@ -198,7 +198,12 @@ def _walk(cls: type[TesselError]) -> Iterator[type[TesselError]]:
 
 def _restore(data: Mapping[str, Any]) -> TesselError:
     cls = next((c for c in _walk(TesselError) if c.kind == data.get("kind")), TesselError)
-    error = cls.__new__(cls)
+    # Made by the builtin whose memory layout the class has: the first __new__ in the order of
+    # resolution may be another builtin's, which refuses (a LookupError that is also an OSError).
+    layout: type = cls
+    while issubclass(layout, TesselError) and layout.__base__ is not None:
+        layout = layout.__base__
+    error: TesselError = layout.__new__(cls)
     attributes = data.get("attributes")
     TesselError.__init__(
         error,
