@@ -1,0 +1,88 @@
+"""The harness must see a wrong answer, adapt only what it says, and make the same table twice."""
+
+from __future__ import annotations
+
+import decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from benchmarks.answers import canonical, difference
+from benchmarks.measure import touch
+from benchmarks.workloads import Query
+from benchmarks.workloads.trades import make
+
+ORDERED = Query("q", "?", {})
+BY_NAME = Query("q", "?", {}, key=("name",))
+
+
+def _differ(left: dict[str, Any], right: dict[str, Any], query: Query = ORDERED) -> str | None:
+    return difference(canonical(pa.table(left), query), canonical(pa.table(right), query))
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (pa.array([1, None], pa.int16()), pa.array([1, None], pa.int64())),
+        (pa.array([1, None], pa.int64()), pa.array([1.0, None])),
+        (pa.array([10], pa.int64()), pa.array([decimal.Decimal(10)], pa.decimal128(38, 0))),
+        (pa.array([0.1 + 0.2, np.nan]), pa.array([0.3, None])),
+        (pa.array(["a", None]), pa.array(["a", None]).dictionary_encode()),
+        (pa.array(["a"]), pa.array(["a"], pa.large_string())),
+        (pa.array([1], pa.timestamp("s", "UTC")), pa.array([10**9], pa.timestamp("ns", "UTC"))),
+    ],
+)
+def test_adapted(left: pa.Array, right: pa.Array) -> None:
+    assert _differ({"x": left}, {"x": right}) is None
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "said"),
+    [
+        ([1, 2], [1, 3], "column 'x', row 1 (and 0 more): 2 against 3"),
+        ([1, None], [1, 0], "column 'x', row 1"),
+        ([1.0], [1.00001], "column 'x', row 0"),
+        ([1.0], [None], "column 'x', row 0"),
+        (["a", "b"], ["a", None], "column 'x', row 1"),
+        (["1"], [1], "column 'x', row 0"),
+        ([1, 2], [1], "2 rows against 1"),
+        ([1, 2], [2, 1], "column 'x', row 0 (and 1 more)"),
+    ],
+)
+def test_different(left: list[Any], right: list[Any], said: str) -> None:
+    found = _differ({"x": left}, {"x": right})
+    assert found is not None
+    assert found.startswith(said)
+
+
+def test_columns_are_compared_by_name() -> None:
+    assert _differ({"x": [1]}, {"y": [1]}) == "columns ['x'] against ['y']"
+
+
+def test_order_is_free_where_the_question_has_a_key() -> None:
+    left, right = {"name": ["a", "b"], "n": [1, 2]}, {"name": ["b", "a"], "n": [2, 1]}
+    assert _differ(left, right, BY_NAME) is None
+    assert _differ(left, right, ORDERED) is not None
+
+
+def test_touch_reads_values_and_slices() -> None:
+    numbers = pa.table({"n": np.full(64, 1, np.int64)})
+    # One byte a cache line of 8 numbers: the low byte of every eighth.
+    assert touch(numbers) == 8
+    assert touch(numbers.slice(32)) == 4
+    assert touch(pa.table({"t": ["abc"], "d": pa.array(["x"]).dictionary_encode()})) > 0
+
+
+def test_trades_are_the_same_every_time() -> None:
+    table = make(5_000)
+    assert table.equals(make(5_000))
+    times = table["ts"].cast(pa.int64()).to_numpy()
+    assert (np.diff(times) > 0).all()
+    assert table["symbol"].null_count == 0
+    assert set(table["venue"].unique().to_pylist()) == {f"VENUE{n:02d}" for n in range(12)}
+    prices = table["price"].to_numpy()
+    assert np.array_equal(prices, np.round(prices, 2))
+    assert (table["bid"].to_numpy() < prices).all()
+    assert (table["ask"].to_numpy() > prices).all()
