@@ -14,6 +14,7 @@ the same words.
     │   ├── SymbolNotFoundError (KeyError)         symbol-not-found
     │   ├── VersionNotFoundError                   version-not-found
     │   ├── NameNotFoundError (KeyError)           name-not-found
+    │   ├── UnknownVerbError (AttributeError)      verb-not-found
     │   └── StoreNotFoundError (FileNotFoundError) store-not-found
     ├── InvalidInputError (ValueError)             invalid-input
     │   ├── OptionError                            option-invalid
@@ -97,6 +98,7 @@ __all__ = [
     "SymbolNotFoundError",
     "TesselError",
     "TruthValueError",
+    "UnknownVerbError",
     "UnsortedIndexError",
     "UnsupportedTypeError",
     "VersionNotFoundError",
@@ -318,6 +320,23 @@ class NameNotFoundError(NotFoundError, KeyError):
             name=name,
             existing=list(existing),
             nearest=nearest(name, existing),
+        )
+
+
+class UnknownVerbError(NotFoundError, AttributeError):
+    """A method of a query that does not exist."""
+
+    kind = "verb-not-found"
+
+    @classmethod
+    def for_name(cls, name: str, existing: Sequence[str], synonyms: Mapping[str, str]) -> Self:
+        """Make the error; ``synonyms`` maps words of other libraries to ours."""
+        match = synonyms.get(name) or nearest(name, existing)
+        return cls(
+            f"a query has no verb {name!r}",
+            hint=(f"did you mean {match!r}?   " if match else "") + f"verbs: {', '.join(existing)}",
+            name=name,
+            nearest=match,
         )
 
 

@@ -1,1 +1,110 @@
-"""."""
+"""Clauses and the pipeline: what a query is made of, how it is planned, how it runs on threads.
+
+One clause is one file. Clauses know segments by their index (from ``store``) and data by their
+units (from ``ecs``); they know nothing of Spark.
+"""
+
+from tessel.clauses.aggregation import (
+    Aggregation,
+    MergeAggregation,
+    OrderGroups,
+    PartialAggregation,
+)
+from tessel.clauses.apply import Apply
+from tessel.clauses.base import (
+    Clause,
+    ClauseInfo,
+    Consumes,
+    IndexEffect,
+    Limits,
+    Prunes,
+    Structure,
+)
+from tessel.clauses.builder import GroupedQuery, QueryBuilder, ResampledQuery, Verbs
+from tessel.clauses.concat import AlignColumns, Concat, SubQuery, clauses_from_json
+from tessel.clauses.date_range import DateRange
+from tessel.clauses.drop import Drop
+from tessel.clauses.explain import Explanation, explain_plan
+from tessel.clauses.filter import Filter
+from tessel.clauses.head import Head
+from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.clauses.partition import Partition
+from tessel.clauses.pipeline import Executor, LocalExecutor, result_table
+from tessel.clauses.plan import Catalog, Plan, SourcePlan, Stage
+from tessel.clauses.planner import plan_query, query_schema
+from tessel.clauses.positional import Positional
+from tessel.clauses.registry import clause_names, find_clause, register
+from tessel.clauses.rename import Rename
+from tessel.clauses.resample import PartialResample, Resample
+from tessel.clauses.row_range import RowRange
+from tessel.clauses.select import Select
+from tessel.clauses.stage import load_piece, run_clauses, run_stage, unit_sources
+from tessel.clauses.structures import (
+    StructuredUnits,
+    UnitFacts,
+    structure_all_as_one,
+    structure_by_bucket,
+    structure_by_row_slice,
+    structure_by_time_bucket,
+)
+from tessel.clauses.tail import Tail
+
+__all__ = [
+    "Aggregation",
+    "AlignColumns",
+    "Apply",
+    "Catalog",
+    "Clause",
+    "ClauseInfo",
+    "Concat",
+    "Consumes",
+    "DateRange",
+    "Drop",
+    "Executor",
+    "Explanation",
+    "Filter",
+    "GroupedQuery",
+    "Head",
+    "IndexEffect",
+    "Limits",
+    "LocalExecutor",
+    "MergeAggregation",
+    "NamedAggregate",
+    "OrderGroups",
+    "PartialAggregation",
+    "PartialResample",
+    "Partition",
+    "Plan",
+    "Positional",
+    "Prunes",
+    "QueryBuilder",
+    "Rename",
+    "Resample",
+    "ResampledQuery",
+    "RowRange",
+    "Select",
+    "SourcePlan",
+    "Stage",
+    "Structure",
+    "StructuredUnits",
+    "SubQuery",
+    "Tail",
+    "UnitFacts",
+    "Verbs",
+    "clause_names",
+    "clauses_from_json",
+    "explain_plan",
+    "find_clause",
+    "load_piece",
+    "plan_query",
+    "query_schema",
+    "register",
+    "result_table",
+    "run_clauses",
+    "run_stage",
+    "structure_all_as_one",
+    "structure_by_bucket",
+    "structure_by_row_slice",
+    "structure_by_time_bucket",
+    "unit_sources",
+]

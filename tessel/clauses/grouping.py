@@ -236,6 +236,8 @@ def _numbered(column: Column) -> tuple[Codes, int]:
         entries, indices = _dictionary_parts(column)
         # The dictionary itself may hold a value twice, a null, or both zeros.
         numbers, size = _numbered(entries)
+        if np.array_equal(numbers, np.arange(len(entries))):
+            return indices, size
         # Index -1, of rows that are null themselves, finds the entry put at the end.
         return np.append(numbers, np.int64(-1))[indices], size
     array = normalised(column)
@@ -293,9 +295,10 @@ def _by_appearance(codes: Codes, size: int) -> tuple[Codes, Codes]:
         return numbers.astype(np.int64), first_rows(numbers, len(encoded.dictionary))
     used = np.zeros(size, np.bool_)
     used[codes] = True
-    appearance = first_rows(codes, size, used)
-    order = np.flatnonzero(used)
-    order = order[np.argsort(appearance[order])]
+    starts = np.zeros(len(codes), np.bool_)
+    starts[first_rows(codes, size, used)[used]] = True
+    first_row = np.flatnonzero(starts)
+    order = codes[first_row]
     number = np.empty(size, np.int64)
     number[order] = np.arange(len(order))
-    return number[codes], appearance[order]
+    return number[codes], first_row

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
-from tessel.errors import ColumnNotFoundError, DuplicateColumnError
+from tessel.errors import ColumnNotFoundError, DuplicateColumnError, PlanFormatError
 
 __all__ = ["TableSchema"]
 
@@ -87,3 +90,28 @@ class TableSchema:
     def empty(self) -> pa.Table:
         """Return a table of this schema without rows."""
         return self.arrow.empty_table()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the schema as plain data: the Arrow IPC schema message in base64, and the index."""
+        message = self.arrow.remove_metadata().serialize().to_pybytes()
+        return {"arrow": base64.b64encode(message).decode(), "index": self.index}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TableSchema:
+        """Rebuild a schema from its plain data; raises ``PlanFormatError`` on anything else."""
+        try:
+            message = base64.b64decode(data["arrow"], validate=True)
+            arrow = pa.ipc.read_schema(pa.py_buffer(message))
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            binascii.Error,
+            OSError,
+            pa.ArrowException,
+        ) as error:
+            raise PlanFormatError(f"not the plain form of a table schema: {error}") from error
+        index = data.get("index")
+        if index is not None and not isinstance(index, str):
+            raise PlanFormatError(f"the index of a table schema is text or null, not {index!r}")
+        return cls(arrow, index)

@@ -5,9 +5,9 @@ The sum is kept exactly and rounded once, at the end. Two steps:
 1. *Splitting.* Adding and subtracting ``1.5 * 2**(q + 52)`` rounds a double to a multiple of
    ``2**q`` without error in the remainder (Dekker 1971; the "extraction" of Rump, Ogita, Oishi,
    Accurate Floating-Point Summation I, SIAM J. Sci. Comput. 31, 2008). With ``q`` chosen so that
-   a chunk of ``2**c`` rows of ``53 - c`` significant bits cannot pass 53 bits, ``np.bincount``
-   adds the parts exactly. Most columns need two parts, and a third for few rows; parts are made
-   until nothing remains, so any range of exponents works.
+   ``2**c`` rows a group of ``53 - c`` significant bits cannot pass 53 bits, floating-point
+   addition of the parts is exact. Most columns need two parts, and a third for few rows; parts
+   are made until nothing remains, so any range of exponents works.
 2. *Limbs.* Part sums are integers times a power of two. They add up in a fixed-point number
    of 32-bit limbs over the whole range of doubles (a superaccumulator, Kulisch), of which
    only the limbs in use are kept.
@@ -41,16 +41,19 @@ __all__ = ["FloatSums"]
 # Exponent of the lowest bit of any double; limb 0 begins here.
 _LEAST_EXPONENT = -1074
 _MANTISSA_BITS = 53
-# Rows a chunk: small enough for the cache, larger where there are many groups to write back.
+# Rows a chunk, after which part sums are brought to integers.
 _CHUNK_BITS = 16
-_CHUNK_BITS_LIMIT = 24
+# Rows a block: what is split at a time stays in the cache.
+_BLOCK_ROWS = 1 << 15
+# A part of more bits would leave the number that splits no room for its own.
+_PART_BITS_LIMIT = 50
 # Part sums stay below 2**53, so this many of them fit in an int64.
 _CHUNKS_A_BATCH = 512
 # Above this, the number that splits would overflow: such rows are scaled down, without loss.
 _LARGE = 2.0**900
 _LARGE_SHIFT = 200
 # Cells of dense limbs alive at a time while states are made or rounded.
-_BLOCK_CELLS = 1 << 20
+_BLOCK_CELLS = 1 << 17
 # Rows with something left are picked out once they are fewer than one in this many.
 _SPARSE = 2
 _DIVISOR_LIMIT = 1 << 31
@@ -117,9 +120,11 @@ class FloatSums:
         if largest >= _LARGE:
             large = np.abs(values) >= _LARGE
             scaled = np.ldexp(values[large], -_LARGE_SHIFT)
-            _add_values(sums, scaled, codes[large], groups, _LARGE_SHIFT)
+            ceiling = int(np.frexp(largest)[1]) - _LARGE_SHIFT
+            _add_values(sums, scaled, codes[large], groups, ceiling, _LARGE_SHIFT)
             values, codes = values[~large], codes[~large]
-        _add_values(sums, values, codes, groups, 0)
+            largest = _largest(values)
+        _add_values(sums, values, codes, groups, int(np.frexp(largest)[1]), 0)
         return cls(*_canonical(sums, groups), flags[0], flags[1])
 
     def merged(self, codes: Codes, groups: int) -> FloatSums:
@@ -212,58 +217,99 @@ def _largest(values: NDArray[np.float64]) -> float:
 
 
 def _add_values(
-    sums: _PartSums, values: NDArray[np.float64], codes: Codes, groups: int, shift: int
+    sums: _PartSums,
+    values: NDArray[np.float64],
+    codes: Codes,
+    groups: int,
+    ceiling: int,
+    shift: int,
 ) -> None:
-    """Split finite doubles into parts and add them into ``sums``.
+    """Add doubles into ``sums``.
 
-    The sums are those of ``values * 2**shift``. A batch ends before an int64 could overflow.
+    Parameters
+    ----------
+    sums
+        Changed in place.
+    values, codes, groups
+        As for :meth:`FloatSums.of_values`; finite, and smaller than ``2**ceiling``.
+    shift
+        What is added is ``values * 2**shift``.
     """
-    chunk_bits = min(max(_CHUNK_BITS, (4 * groups).bit_length()), _CHUNK_BITS_LIMIT)
-    batch_rows = _CHUNKS_A_BATCH << chunk_bits
+    chunk_bits, chunk_rows = _CHUNK_BITS, 1 << _CHUNK_BITS
+    if 2 * groups > chunk_rows and len(values):
+        # Where bringing the sums of all groups to integers costs more than adding a chunk, a
+        # chunk is as long as the largest group allows.
+        largest_group = int(np.bincount(codes, minlength=groups).max())
+        chunk_bits = max(largest_group.bit_length(), _MANTISSA_BITS - _PART_BITS_LIMIT)
+        chunk_rows = len(values)
+    part_bits = _MANTISSA_BITS - chunk_bits
+    # A batch ends before the integers could pass 64 bits.
+    batch_rows = chunk_rows * _CHUNKS_A_BATCH
     for start in range(0, len(values), batch_rows):
         rows = slice(start, start + batch_rows)
-        part_sums = _batch_sums(values[rows], codes[rows], groups, chunk_bits)
-        for position, numbers in part_sums.items():
-            # Two batches may not share an int64: halves of 32 bits leave room for 2**31 of them.
+        batch = _batch_sums(values[rows], codes[rows], groups, ceiling, part_bits, chunk_rows)
+        for position, numbers in batch.items():
+            # Nor may batches share an int64: halves of 32 bits leave room for 2**31 of them.
             for half, offset in ((numbers & LIMB_MASK, 0), (numbers >> LIMB_BITS, LIMB_BITS)):
                 place = position + shift + offset
                 sums[place] = sums[place] + half if place in sums else half
 
 
 def _batch_sums(
-    values: NDArray[np.float64], codes: Codes, groups: int, chunk_bits: int
+    values: NDArray[np.float64],
+    codes: Codes,
+    groups: int,
+    ceiling: int,
+    part_bits: int,
+    chunk_rows: int,
 ) -> _PartSums:
-    part_bits = _MANTISSA_BITS - chunk_bits
+    """Add the parts of doubles; no group of a chunk has more than ``2**(53 - part_bits)`` rows."""
     sums: _PartSums = {}
-    ceiling = int(np.frexp(_largest(values))[1])
-    for start in range(0, len(values), 1 << chunk_bits):
-        rest = values[start : start + (1 << chunk_bits)]
-        owners = codes[start : start + (1 << chunk_bits)]
-        bound = ceiling
-        while True:
-            # Every |rest| is at most 2**bound; parts are multiples of 2**unit.
-            unit = max(bound - part_bits, _LEAST_EXPONENT)
-            splitter = np.ldexp(1.5, unit + _MANTISSA_BITS - 1)
-            part = rest + splitter
-            part -= splitter
-            total = np.ldexp(np.bincount(owners, part, groups), -unit).astype(np.int64)
+    for start in range(0, len(values), chunk_rows):
+        stop = min(start + chunk_rows, len(values))
+        exact: dict[int, NDArray[np.float64]] = {}
+        for block in range(start, stop, _BLOCK_ROWS):
+            rows = slice(block, min(block + _BLOCK_ROWS, stop))
+            _split_block(exact, values[rows], codes[rows], groups, ceiling, part_bits)
+        for unit, total in exact.items():
+            numbers = np.ldexp(total, -unit).astype(np.int64)
             position = unit - _LEAST_EXPONENT
-            sums[position] = sums[position] + total if position in sums else total
-            rest = rest - part
-            left = np.count_nonzero(rest)
-            if not left:
-                break
-            if left * _SPARSE < len(rest):
-                some = rest != 0
-                rest, owners = rest[some], owners[some]
-            bound = _next_bound(rest, part_bits, ceiling)
+            sums[position] = sums[position] + numbers if position in sums else numbers
     return sums
 
 
-def _next_bound(rest: NDArray[np.float64], part_bits: int, ceiling: int) -> int:
-    """Return the bound of the next part: past empty ones, on the grid that all chunks share."""
-    largest = int(np.frexp(np.abs(rest).max())[1])
-    return ceiling - (ceiling - largest) // part_bits * part_bits
+def _split_block(
+    exact: dict[int, NDArray[np.float64]],
+    values: NDArray[np.float64],
+    codes: Codes,
+    groups: int,
+    ceiling: int,
+    part_bits: int,
+) -> None:
+    """Split the doubles of one block and add the parts by group, each under its exponent."""
+    rest = values.copy()
+    part = np.empty_like(rest)
+    bound = ceiling
+    while True:
+        # Every |rest| is at most 2**bound; parts are multiples of 2**unit.
+        unit = max(bound - part_bits, _LEAST_EXPONENT)
+        splitter = np.ldexp(1.5, unit + _MANTISSA_BITS - 1)
+        np.add(rest, splitter, out=part)
+        np.subtract(part, splitter, out=part)
+        if unit not in exact:
+            exact[unit] = np.zeros(groups)
+        np.add.at(exact[unit], codes, part)
+        np.subtract(rest, part, out=rest)
+        some = rest != 0
+        left = np.count_nonzero(some)
+        if not left:
+            return
+        if left * _SPARSE < len(rest):
+            rest, codes = rest[some], codes[some]
+            part = np.empty_like(rest)
+        # Past empty parts, on the grid of exponents that all blocks share.
+        largest = int(np.frexp(_largest(rest))[1])
+        bound = ceiling - (ceiling - largest) // part_bits * part_bits
 
 
 def _canonical(

@@ -1,0 +1,406 @@
+"""What users hold: a store, a lazy table, a result. Joins the parts and has no logic of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from tessel.clauses import (
+    Clause,
+    Executor,
+    Explanation,
+    LocalExecutor,
+    Plan,
+    QueryBuilder,
+    SubQuery,
+    Verbs,
+    explain_plan,
+    plan_query,
+    query_schema,
+    result_table,
+)
+from tessel.display import preview, render_html, render_text
+from tessel.errors import InvalidInputError, NameNotFoundError
+from tessel.expression.schema import TableSchema
+from tessel.store import Repository, SymbolView, Transaction
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas
+    import polars
+
+__all__ = ["LazyTable", "Lineage", "Result", "Store", "open_store"]
+
+AsOf = int | dt.datetime | None
+ExecutorLike = str | Executor
+
+_EXECUTORS = ("local", "spark")
+
+
+def open_store(uri: str, *, create: bool = True, read_only: bool = False) -> Store:
+    """Open a store, making it where there is none.
+
+    Parameters
+    ----------
+    uri
+        A directory, or ``memory://name`` for a store that lives as long as the process.
+    create
+        Whether a store is made where there is none; otherwise ``StoreNotFoundError``.
+    read_only
+        Refuse every write, and make nothing.
+
+    Raises
+    ------
+    NotAStoreError, FormatVersionError, StoreNotFoundError
+        The place is left as it is.
+    """
+    return Store(Repository.open(uri, create=create, read_only=read_only))
+
+
+class Store:
+    """A versioned collection of symbols; made by :func:`tessel.open`.
+
+    Every write is one commit and gives a new version of the whole store. Reading takes no locks
+    and sees one version from beginning to end.
+    """
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    def __repr__(self) -> str:
+        count = len(self.symbols())
+        plural = "symbol" if count == 1 else "symbols"
+        return f"<Store {self.uri!r}: version {self.version}, {count} {plural}>"
+
+    @property
+    def uri(self) -> str:
+        """Where the store is."""
+        return self._repository.uri
+
+    @property
+    def version(self) -> int:
+        """The newest version: the number of commits."""
+        return self._repository.newest
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def write(
+        self,
+        symbol: str,
+        data: Any,
+        *,
+        index: str | None = None,
+        sort: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Write a table as a symbol, replacing what it held, and return the new version.
+
+        Parameters
+        ----------
+        symbol
+            Its name.
+        data
+            pandas, Polars or Arrow, anything with ``__arrow_c_stream__``, an iterable of record
+            batches, or a mapping of columns.
+        index
+            Column that is the time index: non-decreasing, without missing values.
+        sort
+            Sort by the index first; stable.
+        metadata
+            Plain JSON values kept with the version.
+        """
+        return self._repository.write(symbol, data, index=index, sort=sort, metadata=metadata)
+
+    def append(self, symbol: str, data: Any) -> int:
+        """Add rows at the end of a symbol and return the new version."""
+        return self._repository.append(symbol, data)
+
+    def delete(self, symbol: str) -> int:
+        """Remove a symbol from the newest version; older versions keep it."""
+        return self._repository.delete(symbol)
+
+    def transaction(self, message: str = "") -> Transaction:
+        """Write several symbols in one commit: ``with store.transaction("end of day") as tx:``."""
+        return self._repository.transaction(message)
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    def symbols(self, pattern: str | None = None) -> list[str]:
+        """Return the symbols of the newest version, sorted; ``pattern`` as in a shell (``ab*``)."""
+        return self._repository.symbols(pattern)
+
+    def versions(self, symbol: str) -> list[int]:
+        """Return the versions that touched a symbol, oldest first."""
+        return self._repository.versions(symbol)
+
+    def view(self, symbol: str, *, as_of: AsOf = None) -> SymbolView:
+        """Return what is known of a symbol at a version: schema, rows, metadata, segments."""
+        return self._repository.view(symbol, as_of=as_of)
+
+    def schema(
+        self, symbol: str, query: QueryBuilder | None = None, *, as_of: AsOf = None
+    ) -> TableSchema:
+        """Return the schema of a symbol, or of a query's result; nothing is run."""
+        return self.scan(symbol, as_of=as_of).then(*(query.clauses if query else ())).schema()
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def scan(self, symbol: str, *, as_of: AsOf = None) -> LazyTable:
+        """Return a lazy table: the verbs of a query, run by ``collect``."""
+        return LazyTable(self, symbol, as_of)
+
+    def read(
+        self,
+        symbol: str,
+        *,
+        query: QueryBuilder | None = None,
+        columns: Sequence[str] | None = None,
+        date_range: tuple[Any, Any] | None = None,
+        as_of: AsOf = None,
+        executor: ExecutorLike = "local",
+    ) -> Result:
+        """Read a symbol, or the answer of a query on it.
+
+        Parameters
+        ----------
+        symbol
+            Its name.
+        query
+            What to run; by default the whole table.
+        columns, date_range
+            Short for a ``select`` and a ``date_range`` before the query.
+        as_of
+            A version, or a time: the newest version not after it.
+        executor
+            ``"local"``, ``"spark"``, or an executor such as ``SparkExecutor(...)``.
+        """
+        table = self.scan(symbol, as_of=as_of)
+        if date_range is not None:
+            table = table.date_range(*date_range)
+        if columns is not None:
+            table = table.select(*columns)
+        return table.then(*(query.clauses if query else ())).collect(executor=executor)
+
+    def read_many(
+        self,
+        symbols: Iterable[str],
+        *,
+        query: QueryBuilder | None = None,
+        executor: ExecutorLike = "local",
+    ) -> dict[str, Result]:
+        """Read several symbols at one version, each with the same query."""
+        version = self.version
+        return {
+            symbol: self.read(symbol, query=query, as_of=version, executor=executor)
+            for symbol in symbols
+        }
+
+    def explain(
+        self, symbol: str, query: QueryBuilder | None = None, *, as_of: AsOf = None
+    ) -> Explanation:
+        """Say how a query would be run: stages, barriers, segments kept and dropped, and why."""
+        return self.scan(symbol, as_of=as_of).then(*(query.clauses if query else ())).explain()
+
+
+class _Pinned:
+    """The symbols of a store at one version: what the planner asks."""
+
+    def __init__(self, repository: Repository, version: int) -> None:
+        self._repository = repository
+        self.version = version
+
+    def view(self, symbol: str, as_of: int | None) -> SymbolView:
+        return self._repository.view(symbol, as_of=self.version if as_of is None else as_of)
+
+
+@dataclass(frozen=True, repr=False)
+class LazyTable(Verbs):
+    """A query on one symbol of one store, not run yet. Immutable: every verb returns a new one."""
+
+    store: Store
+    symbol: str
+    as_of: AsOf = None
+    clauses: tuple[Clause, ...] = ()
+
+    def __repr__(self) -> str:
+        lines = "".join(f"\n  .{clause.describe()}" for clause in self.clauses)
+        at = "" if self.as_of is None else f", as_of={self.as_of!r}"
+        return f"<LazyTable {self.symbol!r}{at}>{lines}"
+
+    def then(self, *clauses: Clause) -> LazyTable:
+        """Return the query with clauses added at the end."""
+        added = QueryBuilder().then(*clauses).clauses
+        return dataclasses.replace(self, clauses=self.clauses + added)
+
+    def concat(
+        self, *others: str | SubQuery | LazyTable, join: Literal["outer", "inner"] = "outer"
+    ) -> LazyTable:
+        """Add the rows of other symbols, or of other lazy tables of this store."""
+        queries = [self._beside(o) if isinstance(o, LazyTable) else o for o in others]
+        return super().concat(*queries, join=join)
+
+    def _beside(self, other: LazyTable) -> SubQuery:
+        if other.store.uri != self.store.uri:
+            raise InvalidInputError(
+                f"concat takes tables of one store, not of {self.store.uri!r} and "
+                f"{other.store.uri!r}",
+                hint="collect the other table and write it here first",
+            )
+        version = None
+        if other.as_of is not None:
+            version = other.store.view(other.symbol, as_of=other.as_of).version
+        return SubQuery(other.symbol, version, other.clauses)
+
+    def schema(self) -> TableSchema:
+        """Return the schema of the result; nothing is run."""
+        catalog, query = self._bound()
+        return query_schema(catalog, query)
+
+    def plan(self, *, slots: int | None = None) -> Plan:
+        """Return the plan that an executor would run."""
+        catalog, query = self._bound()
+        return plan_query(catalog, query, slots=slots)
+
+    def explain(self) -> Explanation:
+        """Say how the query would be run; nothing is read but metadata."""
+        return explain_plan(self.plan(), self.clauses)
+
+    def collect(self, *, executor: ExecutorLike = "local") -> Result:
+        """Run the query and return all of its answer."""
+        chosen = _executor(executor)
+        started = time.perf_counter_ns()
+        plan = self.plan(slots=chosen.slots)
+        table = result_table(chosen.run(plan), plan.schema)
+        elapsed_ns = time.perf_counter_ns() - started
+        return Result(table, plan.schema.index, self._lineage(plan, chosen.name, elapsed_ns))
+
+    def iter_batches(self, *, executor: ExecutorLike = "local") -> Iterator[pa.RecordBatch]:
+        """Run the query and give its answer in batches, in order, in bounded memory."""
+        chosen = _executor(executor)
+        plan = self.plan(slots=chosen.slots)
+        for part in chosen.run(plan):
+            yield from part.to_batches()
+
+    def _bound(self) -> tuple[_Pinned, SubQuery]:
+        repository = self.store._repository
+        view = repository.view(self.symbol, as_of=self.as_of)
+        version = view.version if self.as_of is not None else repository.newest
+        return _Pinned(repository, version), SubQuery(self.symbol, None, self.clauses)
+
+    def _lineage(self, plan: Plan, executor: str, elapsed_ns: int) -> Lineage:
+        views = list(_views(plan))
+        return Lineage(
+            store=self.store.uri,
+            symbols=tuple(dict.fromkeys(view.name for view, _ in views)),
+            version=max(view.version for view, _ in views),
+            query=QueryBuilder(self.clauses).to_json(),
+            segments_read=sum(kept for _, kept in views),
+            segments=sum(view.segment_count for view, _ in views),
+            executor=executor,
+            elapsed_ns=elapsed_ns,
+        )
+
+
+def _views(plan: Plan) -> Iterator[tuple[SymbolView, int]]:
+    for part in plan.inputs:
+        if isinstance(part, Plan):
+            yield from _views(part)
+        else:
+            yield part.view, len(part.index)
+
+
+def _executor(executor: ExecutorLike) -> Executor:
+    if not isinstance(executor, str):
+        return executor
+    if executor == "local":
+        return LocalExecutor()
+    if executor == "spark":
+        from tessel.spark_exec import SparkExecutor
+
+        return SparkExecutor()
+    raise NameNotFoundError.for_name("executor", executor, _EXECUTORS)
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """Where a result came from.
+
+    Attributes
+    ----------
+    store, symbols, version
+        What was read, at which version of the store.
+    query
+        The plain form of the query.
+    segments_read, segments
+        Segments that were read, of how many.
+    executor
+        What ran it.
+    elapsed_ns
+        Planning and running, nanoseconds.
+    """
+
+    store: str
+    symbols: tuple[str, ...]
+    version: int
+    query: dict[str, Any]
+    segments_read: int
+    segments: int
+    executor: str
+    elapsed_ns: int
+
+
+class Result:
+    """The answer of a query: an Arrow table with its lineage."""
+
+    def __init__(self, table: pa.Table, index: str | None, lineage: Lineage) -> None:
+        self._table = table
+        self.index = index
+        self.lineage = lineage
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    def __repr__(self) -> str:
+        return render_text(preview(self._table, index=self.index))
+
+    def _repr_html_(self) -> str:
+        return render_html(preview(self._table, index=self.index))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The column names, in order."""
+        return list(self._table.column_names)
+
+    def to_arrow(self) -> pa.Table:
+        """Return the table; its schema metadata holds the lineage as JSON under ``tessel``."""
+        lineage = json.dumps(dataclasses.asdict(self.lineage))
+        return self._table.replace_schema_metadata({"tessel": lineage})
+
+    def to_pandas(self, *, index: bool = False) -> pandas.DataFrame:
+        """Return a pandas frame; ``index=True`` makes the time index its index."""
+        frame: pandas.DataFrame = self._table.to_pandas()
+        return frame.set_index(self.index) if index and self.index is not None else frame
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return a Polars frame."""
+        import polars
+
+        frame = polars.from_arrow(self._table)
+        assert isinstance(frame, polars.DataFrame)
+        return frame
+
+    def to_duckdb(self) -> duckdb.DuckDBPyRelation:
+        """Return a DuckDB relation over the table."""
+        import duckdb
+
+        return duckdb.from_arrow(self._table)

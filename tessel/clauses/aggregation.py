@@ -1,0 +1,217 @@
+"""aggregation: one row a group (the second half of groupby), and the forms it is run in.
+
+Where every aggregate merges, the planner runs ``partition`` + ``aggregation`` as one
+:class:`PartialAggregation` per unit followed by one :class:`MergeAggregation`; elsewhere as hash
+buckets followed by :class:`OrderGroups`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.group_tables import (
+    POSITION,
+    complete_table,
+    merge_partials,
+    partial_schema,
+    partial_table,
+)
+from tessel.clauses.grouping import check_key_type, group_codes, order_of_keys
+from tessel.clauses.named_aggregate import NamedAggregate, check_outputs
+from tessel.clauses.registry import register
+from tessel.clauses.values import plain_type
+from tessel.ecs import ProcessingUnit
+from tessel.expression.schema import TableSchema
+
+__all__ = ["Aggregation", "MergeAggregation", "OrderGroups", "PartialAggregation"]
+
+
+def _grouped_schema(
+    keys: tuple[str, ...], aggregates: tuple[NamedAggregate, ...], schema: TableSchema
+) -> TableSchema:
+    schema.require(keys)
+    fields = []
+    for key in keys:
+        check_key_type(key, schema.type_of(key))
+        fields.append(pa.field(key, plain_type(schema.type_of(key))))
+    fields += [pa.field(each.output, each.result_type(schema)) for each in aggregates]
+    return TableSchema(pa.schema(fields))
+
+
+@register
+@dataclass(frozen=True)
+class Aggregation(Clause):
+    """One row a group: the keys, then each aggregate under its output name.
+
+    Attributes
+    ----------
+    keys
+        The key columns, the same as those of the partition before; none makes one group.
+    aggregates
+        What to compute. Missing values are skipped (see the table of result types).
+    sort
+        Whether groups come out by key, missing last; otherwise in order of first appearance.
+    """
+
+    name: ClassVar[str] = "aggregation"
+    keys: tuple[str, ...]
+    aggregates: tuple[NamedAggregate, ...]
+    sort: bool = True
+
+    def __post_init__(self) -> None:
+        check_outputs(self.keys, self.aggregates, "groupby")
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Hash buckets in, hash buckets out."""
+        return ClauseInfo(
+            Structure.HASH_BUCKETED,
+            Structure.HASH_BUCKETED,
+            columns=frozenset(self.keys).union(*(each.columns for each in self.aggregates)),
+            adds=frozenset(each.output for each in self.aggregates),
+            keeps_order=False,
+            index=IndexEffect.DROP,
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return keys and outputs; a hidden position column is handed on for the order."""
+        schema = _grouped_schema(self.keys, self.aggregates, input_schema)
+        return schema.with_column(POSITION, pa.int64()) if POSITION in input_schema else schema
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Aggregate one bucket, in which every group is whole."""
+        table = unit.table
+        result, first_row = complete_table(table, self.keys, self.aggregates)
+        if POSITION in unit.schema:
+            result = result.append_column(
+                POSITION, table.column(POSITION).take(pa.array(first_row))
+            )
+        elif self.sort and self.keys:
+            columns = [result.column(key) for key in self.keys]
+            result = result.take(pa.array(order_of_keys(columns)))
+        bucket = unit.pieces[0].bucket if unit.pieces else None
+        return unit.replace(result, bucket=bucket)
+
+
+@register
+@dataclass(frozen=True)
+class OrderGroups(Clause):
+    """Bring the groups of all buckets into one order, and drop the hidden position column."""
+
+    name: ClassVar[str] = "order_groups"
+    internal: ClassVar[bool] = True
+    keys: tuple[str, ...]
+    sort: bool = True
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Everything in, row slices out."""
+        return ClauseInfo(Structure.ALL, Structure.ROW_SLICE, keeps_order=False, reduced=True)
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the columns without the hidden one."""
+        return TableSchema(
+            input_schema.select([n for n in input_schema.names if n != POSITION]).arrow
+        )
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Order by key, missing last, or by first appearance."""
+        table = unit.table
+        if self.sort and self.keys:
+            order = pa.array(order_of_keys([table.column(key) for key in self.keys]))
+        else:
+            order = pc.sort_indices(table.column(POSITION))
+        return unit.replace(table.drop_columns([POSITION]).take(order))
+
+
+@register
+@dataclass(frozen=True)
+class PartialAggregation(Clause):
+    """One row a group of this unit: keys, and the state of each aggregate."""
+
+    name: ClassVar[str] = "partial_aggregation"
+    internal: ClassVar[bool] = True
+    keys: tuple[str, ...]
+    aggregates: tuple[NamedAggregate, ...]
+    drop_missing: bool = True
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Row slices in, row slices out."""
+        return ClauseInfo(
+            Structure.ROW_SLICE,
+            Structure.ROW_SLICE,
+            columns=frozenset(self.keys).union(*(each.columns for each in self.aggregates)),
+            adds=frozenset(each.output for each in self.aggregates),
+            keeps_order=False,
+            index=IndexEffect.DROP,
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return keys and states."""
+        _grouped_schema(self.keys, self.aggregates, input_schema)
+        return TableSchema(partial_schema(self.keys, self.aggregates, input_schema))
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Reduce the unit."""
+        table = unit.table
+        if not self.keys:
+            codes, groups, keys = np.zeros(table.num_rows, np.int64), 1, []
+        else:
+            columns = [table.column(key) for key in self.keys]
+            found = group_codes(columns, drop_missing=self.drop_missing)
+            if found.rows is not None:
+                table = table.take(pa.array(found.rows))
+            codes, groups, keys = found.codes, len(found.first_row), list(found.keys)
+        return unit.replace(
+            partial_table(table, codes, groups, keys, self.keys, self.aggregates, unit.schema)
+        )
+
+
+@register
+@dataclass(frozen=True)
+class MergeAggregation(Clause):
+    """Merge the partials of all units into the groups.
+
+    Attributes
+    ----------
+    source
+        Schema of the rows before they were reduced: the states alone do not tell every type.
+    index
+        Key column that is the time index of the result; None without one.
+    """
+
+    name: ClassVar[str] = "merge_aggregation"
+    internal: ClassVar[bool] = True
+    keys: tuple[str, ...]
+    aggregates: tuple[NamedAggregate, ...]
+    source: TableSchema
+    sort: bool = True
+    index: str | None = None
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Everything in, row slices out."""
+        return ClauseInfo(
+            Structure.ALL,
+            Structure.ROW_SLICE,
+            keeps_order=False,
+            index=IndexEffect.REPLACE,
+            reduced=True,
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return keys and outputs."""
+        grouped = _grouped_schema(self.keys, self.aggregates, self.source)
+        return TableSchema(grouped.arrow, self.index)
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Merge and finish."""
+        merged = merge_partials(unit.table, self.keys, self.aggregates, self.source, sort=self.sort)
+        return unit.replace(merged, index=self.index)

@@ -1,0 +1,52 @@
+"""apply: add a column computed from others, or replace one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.registry import register
+from tessel.ecs import ProcessingUnit
+from tessel.errors import PlanError
+from tessel.expression import Expression
+from tessel.expression.schema import TableSchema
+
+__all__ = ["Apply"]
+
+
+@register
+@dataclass(frozen=True)
+class Apply(Clause):
+    """Add the column ``column``, or replace it where it stands; any result type.
+
+    Replacing the index column takes away its role as index.
+    """
+
+    name: ClassVar[str] = "apply"
+    column: str
+    expression: Expression
+
+    def __post_init__(self) -> None:
+        if not self.column:
+            raise PlanError("apply needs a name for the column it makes", clause=self.name)
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Row slices in, row slices out, order and count kept."""
+        return ClauseInfo(
+            Structure.ROW_SLICE,
+            Structure.ROW_SLICE,
+            columns=self.expression.columns(),
+            adds=frozenset([self.column]),
+            keeps_count=True,
+            index=IndexEffect.KEEP,
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the schema with the column added or replaced."""
+        return input_schema.with_column(self.column, self.expression.result_type(input_schema))
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Compute the column."""
+        return unit.with_column(self.column, unit.evaluate(self.expression))

@@ -1,0 +1,276 @@
+"""The contract of a clause: what a query is made of, and all that the pipeline knows of it.
+
+A clause is one frozen dataclass in one file, registered by name. It declares how entities must be
+grouped before it can run and how it leaves them (:class:`ClauseInfo`), says what columns come out
+without seeing data (``output_schema``), and turns one work unit into another (``process``). The
+pipeline does the rest: it restructures units where two neighbours disagree, and runs the same
+``process`` in a thread or in a Spark task.
+
+A clause of your own is one file::
+
+    @register
+    @dataclass(frozen=True)
+    class DropNegative(Clause):
+        name = "drop_negative"
+        column: str
+
+        @property
+        def structure(self) -> ClauseInfo:
+            return ClauseInfo(Structure.ROW_SLICE, Structure.ROW_SLICE, columns={self.column})
+
+        def output_schema(self, input_schema: TableSchema) -> TableSchema:
+            input_schema.require([self.column])
+            return input_schema
+
+        def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+            return unit.filter(unit.evaluate(col(self.column) >= 0))
+
+Optional powers are the methods with a body below and the protocols at the end; each says what the
+default costs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+
+from tessel.clauses.structures import (
+    StructuredUnits,
+    UnitFacts,
+    structure_all_as_one,
+    structure_by_bucket,
+    structure_by_row_slice,
+)
+from tessel.ecs import ProcessingUnit
+from tessel.errors import PlanError
+from tessel.expression import Expression
+from tessel.expression.schema import TableSchema
+from tessel.store import SegmentIndex
+
+__all__ = [
+    "Clause",
+    "ClauseInfo",
+    "Consumes",
+    "IndexEffect",
+    "Limits",
+    "Prunes",
+    "Structure",
+]
+
+
+class Structure(enum.Enum):
+    """How entities are grouped into work units."""
+
+    ROW_SLICE = "row_slice"
+    """All column slices of one row range."""
+    TIME_BUCKETED = "time_bucketed"
+    """The row slices whose time buckets touch."""
+    HASH_BUCKETED = "hash_bucketed"
+    """Everything in one hash bucket of the key."""
+    ALL = "all"
+    """Everything, in order."""
+    MULTI_SYMBOL = "multi_symbol"
+    """The units of several symbols, renumbered."""
+
+
+class IndexEffect(enum.Enum):
+    """What a clause does to the time index."""
+
+    KEEP = "keep"
+    DROP = "drop"
+    REPLACE = "replace"
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseInfo:
+    """What the pipeline and the planner need to know of a clause.
+
+    Attributes
+    ----------
+    input, output
+        The structure the clause needs and the one it leaves.
+    columns
+        The columns it reads; None means all that arrive, and keeps the planner from pruning any.
+    adds
+        The columns it makes or replaces.
+    uses_index
+        Whether it reads the time index, whatever its name.
+    keeps_order, keeps_count
+        Whether rows come out in the order, and in the number, in which they went in.
+    index
+        What becomes of the time index.
+    positional
+        Whether the answer depends on the position of rows (head, tail, row_range). Statistics never
+        prune with a predicate that has a positional clause to its left.
+    reduced
+        Whether its input is reduced to about the size of the result already, so that an executor
+        may gather it where the result is wanted instead of spreading it again.
+    """
+
+    input: Structure
+    output: Structure
+    columns: frozenset[str] | None = None
+    adds: frozenset[str] = frozenset()
+    uses_index: bool = False
+    keeps_order: bool = True
+    keeps_count: bool = False
+    index: IndexEffect = IndexEffect.KEEP
+    positional: bool = False
+    reduced: bool = False
+
+
+class Clause(ABC):
+    """One step of a query; subclass as a frozen dataclass and decorate with ``register``."""
+
+    name: ClassVar[str]
+    """The word for the clause: the builder's method, the ``"clause"`` key of the JSON form."""
+    internal: ClassVar[bool] = False
+    """Whether only the planner makes such clauses; they are no methods of a builder."""
+
+    @property
+    @abstractmethod
+    def structure(self) -> ClauseInfo:
+        """The structure the clause needs and leaves, and what the planner may rely on."""
+
+    @abstractmethod
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the schema of the result, without data; refuse misuse here with a typed error."""
+
+    @abstractmethod
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Turn one work unit into another.
+
+        Pure: the same unit gives the same answer, nothing outside the unit is read or changed. It
+        is called from several threads at once, or in another process.
+        """
+
+    def structure_units(self, index: SegmentIndex) -> StructuredUnits:
+        """Group the segments of a symbol into the first work units, before anything is read.
+
+        Called only for the first clause of a query. It may drop, cut or reorder what the index
+        holds. The default groups by the clause's input structure.
+        """
+        if self.structure.input is Structure.ALL:
+            return structure_all_as_one(index)
+        return structure_by_row_slice(index)
+
+    def restructure(self, units: Sequence[UnitFacts], schema: TableSchema) -> list[list[int]]:
+        """Group the outputs of the stage before into work units.
+
+        Called only where the structure before differs from the one this clause needs.
+
+        Parameters
+        ----------
+        units
+            Facts of every piece that the stage before left, in plan order: no data.
+        schema
+            Schema of what the stage before left.
+
+        Returns
+        -------
+        list of list of int
+            For each new unit the positions of its pieces in ``units``. A position may stand in
+            several units; its data is loaded once.
+        """
+        if self.structure.input is Structure.ALL:
+            return [list(range(len(units)))]
+        if self.structure.input is Structure.HASH_BUCKETED:
+            return structure_by_bucket(units)
+        if self.structure.input is Structure.TIME_BUCKETED:
+            raise PlanError(
+                f"clause {self.name!r} needs TIME_BUCKETED units but does not say how they touch",
+                hint="implement restructure, for instance with structure_by_time_bucket",
+                clause=self.name,
+            )
+        return [[position] for position in range(len(units))]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the clause as plain data: its name and its fields."""
+        data: dict[str, Any] = {"clause": self.name}
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            data[field.name] = _plain(getattr(self, field.name))
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Rebuild a clause from its plain data; raises ``PlanFormatError`` on anything else."""
+        from tessel.clauses.plain import fields_from_json
+
+        return cls(**fields_from_json(cls, data))
+
+    def describe(self) -> str:
+        """Return one line for people: the name, and the arguments that are not the default."""
+        shown = []
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if isinstance(value, Expression):
+                shown.append(str(value))
+            elif value != field.default:
+                shown.append(f"{field.name}={value!r}")
+        return f"{self.name}({', '.join(shown)})"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Expression):
+        return {"expression": str(value)}
+    if isinstance(value, Clause):
+        return value.to_json()
+    if isinstance(value, enum.Enum):
+        return value.value
+    if dataclasses.is_dataclass(value) and hasattr(value, "to_json"):
+        return value.to_json()
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return value
+
+
+# --- optional powers ------------------------------------------------------------------------------
+
+
+@runtime_checkable
+class Prunes(Protocol):
+    """A clause that can drop or cut segments from their facts alone.
+
+    Without it a clause never saves I/O. It is asked only where the planner has shown that its input
+    still has the columns of the symbol and no positional clause stands to its left.
+    """
+
+    def prune(self, index: SegmentIndex) -> SegmentIndex:
+        """Return the index without what cannot contribute, with the reason for each drop."""
+
+
+@runtime_checkable
+class Consumes(Protocol):
+    """A clause over everything that does not need everything at once.
+
+    Without it, an ALL clause gets one unit that holds all the data before it.
+    """
+
+    def consume(
+        self, units: Iterable[ProcessingUnit], schema: TableSchema
+    ) -> Iterator[ProcessingUnit]:
+        """Take units in plan order, give units in plan order; stop taking to stop the stage before.
+
+        ``schema`` is the schema of the input, known also where no unit arrives.
+        """
+
+
+@runtime_checkable
+class Limits(Protocol):
+    """A clause that keeps row ranges of its input chosen from row counts alone.
+
+    It lets an executor count first and then fetch only what is kept, or cut the index where row
+    counts are known before anything ran.
+    """
+
+    def ranges(self, total: int) -> tuple[int, int]:
+        """Return the rows ``[start, stop)`` that are kept out of ``total``."""
+
+    def demand(self) -> int | None:
+        """Return how many leading rows suffice whatever the total; None when all must be seen."""

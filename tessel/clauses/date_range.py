@@ -1,0 +1,114 @@
+"""date_range: keep a span of the time index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from tessel.clauses.base import Clause, ClauseInfo, Structure
+from tessel.clauses.index_values import index_integers
+from tessel.clauses.instants import parse_period, units_from_ns, zone_of
+from tessel.clauses.registry import register
+from tessel.ecs import ProcessingUnit
+from tessel.errors import IndexColumnError, PlanError
+from tessel.expression.schema import TableSchema
+from tessel.store import SegmentIndex
+
+__all__ = ["DateRange"]
+
+
+@register
+@dataclass(frozen=True)
+class DateRange(Clause):
+    """Keep the rows whose time index lies between two bounds.
+
+    Attributes
+    ----------
+    start, end
+        ISO text, or None for no bound. A partial text means its whole period at either end, so
+        ``"2013-03-31"`` as end includes that day; text with seconds is an instant. Text without a
+        zone takes the zone of the index.
+    closed
+        Which ends are included: ``"both"`` (default), ``"left"``, ``"right"`` or ``"neither"``. An
+        end that is not included leaves out its whole period.
+    """
+
+    name: ClassVar[str] = "date_range"
+    start: str | None = None
+    end: str | None = None
+    closed: Literal["both", "left", "right", "neither"] = "both"
+
+    def __post_init__(self) -> None:
+        if self.closed not in ("both", "left", "right", "neither"):
+            raise PlanError(
+                f"date_range: closed is {self.closed!r}",
+                hint="it is one of both, left, right, neither",
+            )
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Row slices in, row slices out, order kept; reads the index."""
+        return ClauseInfo(
+            Structure.ROW_SLICE, Structure.ROW_SLICE, columns=frozenset(), uses_index=True
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the input's schema; refuse a table without a time index, and bad bounds."""
+        self.bounds(input_schema)
+        return input_schema
+
+    def bounds(self, schema: TableSchema) -> tuple[int | None, int | None]:
+        """Return the bounds ``[low, high)`` in the integer unit of the index; None is unbounded."""
+        if schema.index is None:
+            raise IndexColumnError.required(self.name)
+        kind = schema.type_of(schema.index)
+        low = high = None
+        units_from_ns(0, kind)  # refuses an index of another type, also where there is no bound
+        if self.start is not None:
+            period = parse_period(self.start, zone_of(kind))
+            open_left = self.closed in ("right", "neither")
+            low = units_from_ns(period.end_ns if open_left else period.start_ns, kind)
+        if self.end is not None:
+            period = parse_period(self.end, zone_of(kind))
+            open_right = self.closed in ("left", "neither")
+            high = units_from_ns(period.start_ns if open_right else period.end_ns, kind)
+        return low, high
+
+    def prune(self, index: SegmentIndex) -> SegmentIndex:
+        """Drop the row slices that lie outside the bounds."""
+        low, high = self.bounds(index.schema)
+        keep = np.ones(index.slices, dtype=bool)
+        if index.slice_first_time is None or index.slice_last_time is None:
+            return index
+        if low is not None:
+            keep &= index.slice_last_time >= low
+        if high is not None:
+            keep &= index.slice_first_time < high
+        return index.keep_slices(
+            keep, clause=self.name, reason=f"time index: outside {self._shown()}"
+        )
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Cut the unit by binary search; its index never goes back."""
+        low, high = self.bounds(unit.schema)
+        values = index_integers(unit)
+        first = 0 if low is None else _first_at_or_after(values, low)
+        last = len(values) if high is None else _first_at_or_after(values, high)
+        if first == 0 and last == len(values):
+            return unit
+        return unit.slice(first, max(0, last - first))
+
+    def _shown(self) -> str:
+        left = "[" if self.closed in ("both", "left") else "("
+        right = "]" if self.closed in ("both", "right") else ")"
+        return f"{left}{self.start or '…'}, {self.end or '…'}{right}"
+
+
+def _first_at_or_after(values: np.ndarray, bound: int) -> int:
+    """Return the position of the first value that is not below ``bound``, which may be any int."""
+    limits = np.iinfo(np.int64)
+    if bound > limits.max:
+        return len(values)
+    return int(np.searchsorted(values, max(bound, limits.min)))

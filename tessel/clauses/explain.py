@@ -1,0 +1,150 @@
+"""explain: how a query would be run, as a document. Nothing is read but metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tessel import display
+from tessel.clauses.base import Clause, Limits
+from tessel.clauses.plan import Plan, SourcePlan, Stage
+from tessel.errors import NameNotFoundError
+
+__all__ = ["Explanation", "explain_plan"]
+
+_SHOWN_UNITS = 6
+_SHOWN_COLUMNS = 8
+_FORMATS = {
+    "text": display.render_text,
+    "html": display.render_html,
+    "json": display.render_json,
+}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How a query would be run: prints as text, shows as HTML in notebooks.
+
+    Attributes
+    ----------
+    plan
+        What an executor would get.
+    document
+        The explanation as plain parts.
+    """
+
+    plan: Plan
+    document: display.Document
+
+    def __str__(self) -> str:
+        return display.render_text(self.document)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return display.render_html(self.document)
+
+    def render(self, format: str = "text") -> str:  # noqa: A002  # the word users know
+        """Return the explanation as ``"text"``, ``"html"`` or ``"json"``."""
+        if format not in _FORMATS:
+            raise NameNotFoundError.for_name("format", format, sorted(_FORMATS))
+        return _FORMATS[format](self.document)
+
+
+def explain_plan(plan: Plan, clauses: Sequence[Clause] = ()) -> Explanation:
+    """Explain a plan.
+
+    Parameters
+    ----------
+    plan
+        What an executor would get.
+    clauses
+        The query as written, shown above what became of it.
+    """
+    written = display.Table(
+        "as written", ("clause",), tuple((clause.describe(),) for clause in clauses)
+    )
+    parts = [written] if clauses else []
+    parts += _tables(plan, "")
+    return Explanation(plan, display.Document("query", tuple(parts)))
+
+
+def _tables(plan: Plan, prefix: str) -> Iterator[display.Table]:
+    for number, part in enumerate(plan.inputs, start=1):
+        if isinstance(part, SourcePlan):
+            yield _source(part, prefix)
+        else:
+            yield from _tables(part, f"{prefix}input {number}: ")
+    yield _stages(plan, prefix)
+
+
+def _source(source: SourcePlan, prefix: str) -> display.Table:
+    """Tell, clause by clause, what the index dropped and why."""
+    index = source.index
+    segments = len(index) + sum(drop.segments for drop in index.drops)
+    rows = index.row_count + sum(drop.rows for drop in index.drops)
+    lines = [("all", f"{segments:,}", f"{rows:,}", "")]
+    for drop in index.drops:
+        before = segments, rows
+        segments, rows = segments - drop.segments, rows - drop.rows
+        lines.append(
+            (
+                drop.clause,
+                f"{before[0]:,} → {segments:,}",
+                f"{before[1]:,} → {rows:,}",
+                drop.reason,
+            )
+        )
+    names = source.schema.names
+    shown = ", ".join(names[:_SHOWN_COLUMNS]) + (" …" if len(names) > _SHOWN_COLUMNS else "")
+    view = source.view
+    notes = (
+        f"to read: {len(index):,} segments, {index.row_count:,} rows, about "
+        f"{int(index.bytes.sum()):,} bytes",
+        f"columns: {len(names)} of {len(view.schema.names)}: {shown}",
+        "nothing was read",
+    )
+    title = f"{prefix}{view.name!r} (version {view.version})"
+    return display.Table(title, ("clause", "segments", "rows", "why"), tuple(lines), notes)
+
+
+def _stages(plan: Plan, prefix: str) -> display.Table:
+    lines: list[tuple[str, str, str, str]] = []
+    for number, stage in enumerate(plan.stages, start=1):
+        if number > 1:
+            before = plan.stages[number - 2].output
+            change = f"{before.name} → {stage.input.name}"
+            lines.append(("barrier", "", change, "units are grouped anew"))
+        units = _units(plan, stage, number)
+        if not stage.clauses:
+            lines.append((str(number), "read", stage.input.name, units))
+        for clause in stage.clauses:
+            info = clause.structure
+            change = f"{info.input.name} → {info.output.name}"
+            lines.append((str(number), clause.describe(), change, units))
+            units = ""
+    result = ", ".join(f"{f.name}: {f.type}" for f in plan.schema.arrow)
+    return display.Table(
+        f"{prefix}stages",
+        ("stage", "clause", "structure", "units"),
+        tuple(lines),
+        (f"result: {result}", f"index: {plan.schema.index or 'none'}"),
+    )
+
+
+def _units(plan: Plan, stage: Stage, number: int) -> str:
+    if number == 1 and len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
+        units = plan.inputs[0].units
+        shown = " ".join(f"[{' '.join(map(str, unit))}]" for unit in units[:_SHOWN_UNITS])
+        more = " …" if len(units) > _SHOWN_UNITS else ""
+        return f"{len(units):,}: {shown}{more}" if units else "0"
+    if number == 1:
+        return f"those of {len(plan.inputs)} inputs, in order"
+    clause = stage.clauses[0]
+    if isinstance(clause, Limits) and clause.demand() is not None:
+        return f"in order, until {clause.demand():,} rows have passed"
+    return {
+        "ALL": "1: everything, in order",
+        "HASH_BUCKETED": "1 a bucket",
+        "TIME_BUCKETED": "1 a run of touching time buckets",
+    }.get(stage.input.name, "as they come")

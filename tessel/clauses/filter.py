@@ -1,0 +1,87 @@
+"""filter: keep the rows where a predicate is true."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import pyarrow as pa
+
+from tessel.clauses.base import Clause, ClauseInfo, Structure
+from tessel.clauses.registry import register
+from tessel.ecs import ProcessingUnit
+from tessel.errors import ExpressionTypeError
+from tessel.expression import Expression, evaluate_statistics
+from tessel.expression.schema import TableSchema
+from tessel.store import SegmentIndex
+
+__all__ = ["Filter"]
+
+
+@register
+@dataclass(frozen=True)
+class Filter(Clause):
+    """Keep the rows where ``predicate`` is true; false and missing drop out.
+
+    Attributes
+    ----------
+    predicate
+        An expression of type bool; a bare boolean column is one.
+    optimise
+        ``"speed"`` keeps dictionaries as they are, ``"memory"`` trims them to what survived and
+        copies the survivors. The answer is the same.
+    """
+
+    name: ClassVar[str] = "filter"
+    predicate: Expression
+    optimise: Literal["speed", "memory"] = "speed"
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Row slices in, row slices out, order kept."""
+        return ClauseInfo(
+            Structure.ROW_SLICE, Structure.ROW_SLICE, columns=self.predicate.columns()
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the input's schema; a predicate that is not boolean is refused."""
+        kind = self.predicate.result_type(input_schema)
+        if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
+            raise ExpressionTypeError(
+                f"a filter takes a condition, but {self.predicate} is {kind}",
+                hint=f"compare it with something: {self.predicate} > ...",
+                expression=str(self.predicate),
+                type=str(kind),
+            )
+        return input_schema
+
+    def prune(self, index: SegmentIndex) -> SegmentIndex:
+        """Drop the row slices in which, by their statistics, no row can be true."""
+        if index.slices == 0:
+            return index
+        verdict = evaluate_statistics(self.predicate, index.statistics, index.schema)
+        return index.keep_slices(
+            verdict >= 0, clause=self.name, reason=f"statistics: never {self.predicate}"
+        )
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Keep the rows where the predicate is true."""
+        mask = unit.evaluate(self.predicate)
+        if pa.types.is_null(mask.type):
+            mask = mask.cast(pa.bool_())
+        kept = unit.filter(mask)
+        if self.optimise == "memory" and kept is not unit:
+            kept = kept.with_pieces(
+                [p.with_table(_trimmed(p.table)) for p in kept.pieces], kept.schema
+            )
+        return kept
+
+
+def _trimmed(table: pa.Table) -> pa.Table:
+    """Return the table with dictionaries that hold only the values in use."""
+    for at, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            values = table.column(at).cast(field.type.value_type)
+            trimmed = values.dictionary_encode().cast(field.type)
+            table = table.set_column(at, field, trimmed)
+    return table

@@ -1,0 +1,139 @@
+"""Tables of groups: the arithmetic that groupby and resample share, on one table at a time.
+
+A *partial* table has one row a group of one unit: the key columns, then the state columns of every
+aggregate. Partials of several units, stacked in plan order, merge into one table of groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from tessel.clauses.aggregates import MergeableAggregate
+from tessel.clauses.grouping import group_codes, order_of_keys
+from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.clauses.values import plain_type
+from tessel.expression.schema import TableSchema
+
+__all__ = [
+    "POSITION",
+    "complete_table",
+    "merge_partials",
+    "partial_schema",
+    "partial_table",
+]
+
+POSITION = "__tessel_position"
+"""Hidden column of a partitioned table: unit ordinal × 2³² + row, what first appearance goes by."""
+
+
+def partial_schema(
+    keys: Sequence[str], aggregates: Sequence[NamedAggregate], source: TableSchema
+) -> pa.Schema:
+    """Return the columns of a partial table: keys, then the states of each aggregate."""
+    fields = [pa.field(key, plain_type(source.type_of(key))) for key in keys]
+    for each in aggregates:
+        fields += [
+            state.with_name(_state_name(each, state.name)) for state in _states(each, source)
+        ]
+    return pa.schema(fields)
+
+
+def partial_table(
+    table: pa.Table,
+    codes: np.ndarray,
+    groups: int,
+    keys: Sequence[pa.Array],
+    key_names: Sequence[str],
+    aggregates: Sequence[NamedAggregate],
+    source: TableSchema,
+) -> pa.Table:
+    """Reduce a table to one row a group.
+
+    Parameters
+    ----------
+    table
+        Rows in order; only the aggregated columns are read.
+    codes
+        Group of each row, int64, shape (rows,).
+    groups
+        Number of groups.
+    keys, key_names
+        One array a key column, one value a group.
+    """
+    arrays = list(keys)
+    for each in aggregates:
+        arrays += _mergeable(each).partial(_values(table, each), codes, groups)
+    return pa.Table.from_arrays(arrays, schema=partial_schema(key_names, aggregates, source))
+
+
+def merge_partials(
+    table: pa.Table,
+    key_names: Sequence[str],
+    aggregates: Sequence[NamedAggregate],
+    source: TableSchema,
+    *,
+    sort: bool,
+) -> pa.Table:
+    """Merge stacked partial tables and finish: one row a group, ordered by key or appearance."""
+    codes, groups, keys, _ = _codes(table, key_names)
+    arrays = list(keys)
+    for each in aggregates:
+        kind = each.input_type(source)
+        names = [_state_name(each, state.name) for state in _states(each, source)]
+        states = [table.column(name) for name in names]
+        merged = _mergeable(each).merge(states, codes, groups, kind)
+        arrays.append(_mergeable(each).finish(merged, kind, each.column))
+    fields = [*key_names, *(each.output for each in aggregates)]
+    result = pa.Table.from_arrays(arrays, names=fields)
+    return result.take(pa.array(order_of_keys(keys))) if sort and key_names else result
+
+
+def complete_table(
+    table: pa.Table, key_names: Sequence[str], aggregates: Sequence[NamedAggregate]
+) -> tuple[pa.Table, np.ndarray]:
+    """Aggregate a table in which every group is whole.
+
+    Returns
+    -------
+    table
+        One row a group, in order of first appearance.
+    first_row
+        Row of ``table`` at which each group first appears, int64, shape (groups,).
+    """
+    codes, groups, keys, first_row = _codes(table, key_names)
+    results = [
+        each.aggregate.compute(_values(table, each), codes, groups, each.column)
+        for each in aggregates
+    ]
+    fields = [*key_names, *(each.output for each in aggregates)]
+    return pa.Table.from_arrays([*keys, *results], names=fields), first_row
+
+
+def _codes(
+    table: pa.Table, key_names: Sequence[str]
+) -> tuple[np.ndarray, int, list[pa.Array], np.ndarray]:
+    if not key_names:  # one group of everything, also of nothing
+        return np.zeros(table.num_rows, np.int64), 1, [], np.zeros(1, np.int64)
+    columns = [table.column(name) for name in key_names]
+    found = group_codes(columns, drop_missing=False)
+    return found.codes, len(found.first_row), list(found.keys), found.first_row
+
+
+def _values(table: pa.Table, each: NamedAggregate) -> pa.ChunkedArray | None:
+    return None if each.column is None else table.column(each.column)
+
+
+def _mergeable(each: NamedAggregate) -> MergeableAggregate:
+    assert isinstance(each.aggregate, MergeableAggregate)  # the planner makes partials of no other
+    return each.aggregate
+
+
+def _states(each: NamedAggregate, source: TableSchema) -> list[pa.Field]:
+    return _mergeable(each).partial_fields(each.input_type(source))
+
+
+def _state_name(each: NamedAggregate, state: str) -> str:
+    return f"{each.output}\0{state}"

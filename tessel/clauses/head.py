@@ -1,0 +1,28 @@
+"""head: keep the first rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tessel.clauses.positional import Positional
+from tessel.clauses.registry import register
+
+__all__ = ["Head"]
+
+
+@register
+@dataclass(frozen=True)
+class Head(Positional):
+    """Keep the first ``n`` rows; a negative ``n`` drops that many from the end."""
+
+    name: ClassVar[str] = "head"
+    n: int = 5
+
+    def ranges(self, total: int) -> tuple[int, int]:
+        """Return the rows kept out of ``total``."""
+        return 0, min(self.n, total) if self.n >= 0 else max(0, total + self.n)
+
+    def demand(self) -> int | None:
+        """Return ``n`` where it is not negative."""
+        return self.n if self.n >= 0 else None

@@ -1,0 +1,25 @@
+"""The time index of a unit as plain integers, which is what binary search and buckets work on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from tessel.ecs import ProcessingUnit
+from tessel.errors import IndexColumnError
+
+__all__ = ["index_integers"]
+
+
+def index_integers(unit: ProcessingUnit) -> np.ndarray:
+    """Return the time index of a unit in its own unit since 1970, int64, shape (rows,).
+
+    It views the stored values wherever the unit is one piece, and copies nothing.
+    """
+    if unit.schema.index is None:
+        raise IndexColumnError.required("this clause")
+    column = unit.column(unit.schema.index)
+    width = pa.int32() if pa.types.is_date32(column.type) else pa.int64()
+    parts = [chunk.view(width).to_numpy(zero_copy_only=True) for chunk in column.chunks]
+    values = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
+    return values.astype(np.int64, copy=False)

@@ -1,0 +1,110 @@
+"""The local pool: tasks on threads, results in order, a bounded number of bytes alive.
+
+A task is admitted when fewer than twice the workers are under way *and* its bytes fit the budget;
+the next one in order is always admitted, so that a task larger than the budget runs alone instead
+of never. Results that wait for their turn count as alive.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from tessel.options import Options
+
+__all__ = ["LocalPool", "Task"]
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Task(Generic[Result]):
+    """Something to do, and an estimate of the bytes it keeps alive."""
+
+    run: Callable[[], Result]
+    bytes: int
+
+
+class LocalPool:
+    """Threads of one query; use as a context manager.
+
+    Leaving it, also by an error or Ctrl-C, cancels what has not started and waits for what has.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._threads: ThreadPoolExecutor | None = None
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._closed = True
+        if self._threads is not None:
+            self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def map(self, tasks: Iterable[Task[Result]]) -> Iterator[Result]:
+        """Run tasks and give their results in the order of the tasks.
+
+        The first task, in order, that fails ends the rest with its error. Closing the iterator
+        cancels what has not started.
+        """
+        source = iter(tasks)
+        if self._options.workers == 1:
+            for task in source:
+                yield task.run()
+            return
+        pending: deque[tuple[Future[Result], int]] = deque()
+        alive = 0
+        held: Task[Result] | None = None
+        exhausted = False
+        try:
+            while True:
+                while not exhausted and len(pending) < 2 * self._options.workers:
+                    held = held or next(source, None)
+                    if held is None:
+                        exhausted = True
+                        break
+                    if pending and alive + held.bytes > self._options.live_bytes:
+                        break
+                    if not pending and held.bytes < self._options.inline_bytes:
+                        following = next(source, None)
+                        if following is None:
+                            # The last or only task, and small: a thread would cost more.
+                            exhausted = True
+                            yield held.run()
+                            break
+                        pending.append((self._submit(held), held.bytes))
+                        alive += held.bytes
+                        held = following
+                        continue
+                    pending.append((self._submit(held), held.bytes))
+                    alive += held.bytes
+                    held = None
+                if not pending:
+                    return
+                future, size = pending.popleft()
+                result = future.result()
+                alive -= size
+                yield result
+        finally:
+            for future, _ in pending:
+                future.cancel()
+
+    def _submit(self, task: Task[Result]) -> Future[Result]:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(
+                self._options.workers, thread_name_prefix="tessel-pool"
+            )
+        return self._threads.submit(contextvars.copy_context().run, task.run)

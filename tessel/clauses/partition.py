@@ -1,0 +1,93 @@
+"""partition: split rows into hash buckets of their keys (the first half of groupby)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from tessel.clauses.base import Clause, ClauseInfo, Structure
+from tessel.clauses.group_tables import POSITION
+from tessel.clauses.grouping import check_key_type, missing_rows
+from tessel.clauses.hashing import bucket_of
+from tessel.clauses.registry import register
+from tessel.ecs import Piece, ProcessingUnit
+from tessel.errors import DuplicateColumnError, PlanError
+from tessel.expression.schema import TableSchema
+
+__all__ = ["Partition"]
+
+
+@register
+@dataclass(frozen=True)
+class Partition(Clause):
+    """Split rows into buckets so that all rows of one key are in one bucket.
+
+    Attributes
+    ----------
+    keys
+        The key columns; none puts all rows in one bucket.
+    drop_missing
+        Whether rows with a missing key are dropped; otherwise missing is a key like others.
+    buckets
+        How many buckets; the planner sets it from the bytes to come. No answer depends on it.
+    positions
+        Whether a hidden column tells each row's place in plan order, for order of appearance.
+    """
+
+    name: ClassVar[str] = "partition"
+    keys: tuple[str, ...]
+    drop_missing: bool = True
+    buckets: int = 1
+    positions: bool = False
+
+    def __post_init__(self) -> None:
+        for key in self.keys:
+            if self.keys.count(key) > 1:
+                raise DuplicateColumnError(f"groupby names {key!r} twice", column=key)
+        if self.buckets < 1:
+            raise PlanError(f"partition needs at least one bucket, not {self.buckets}")
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Row slices in, hash buckets out."""
+        return ClauseInfo(
+            Structure.ROW_SLICE,
+            Structure.HASH_BUCKETED,
+            columns=frozenset(self.keys),
+            adds=frozenset([POSITION] if self.positions else []),
+            keeps_order=False,
+            keeps_count=not self.drop_missing,
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the input's columns without a time index; unusable keys are refused."""
+        input_schema.require(self.keys)
+        for key in self.keys:
+            check_key_type(key, input_schema.type_of(key))
+        unordered = TableSchema(input_schema.arrow)
+        return unordered.with_column(POSITION, pa.int64()) if self.positions else unordered
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Give each row its bucket; pieces come out by bucket, rows of each in order."""
+        schema = self.output_schema(unit.schema)
+        table = unit.table
+        if self.positions:
+            place = np.arange(table.num_rows, dtype=np.int64) + (unit.ordinal << 32)
+            table = table.append_column(POSITION, pa.array(place))
+        keys = [table.column(key) for key in self.keys]
+        rows = np.arange(table.num_rows)
+        bucket = bucket_of(keys, self.buckets) if keys else np.zeros(len(rows), np.int32)
+        if self.drop_missing and keys:
+            rows = rows[~missing_rows(keys)]
+            bucket = bucket[rows]
+        order = np.argsort(bucket, kind="stable")
+        rows, bucket = rows[order], bucket[order]
+        starts = np.flatnonzero(np.diff(bucket, prepend=-1))
+        pieces: list[Piece] = []
+        for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True):
+            part = table.take(pa.array(rows[start:stop]))
+            pieces += unit.replace(part, bucket=int(bucket[start])).pieces
+        return unit.with_pieces(pieces, schema)

@@ -1,0 +1,302 @@
+"""The pipeline on threads: units in, stages and barriers, units out in plan order.
+
+Between stages units are entities of a component manager: what a stage leaves is pushed, the next
+clause groups it by its facts, and each new unit gathers what it was given. Where a clause takes a
+stream (``consume``), or only needs row slices one by one, nothing is held back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from tessel import telemetry
+from tessel.clauses.base import Clause, Consumes, Structure
+from tessel.clauses.local_pool import LocalPool, Task
+from tessel.clauses.plan import Plan, SourcePlan, Stage
+from tessel.clauses.stage import load_piece, piece_of, run_clauses, run_stage
+from tessel.clauses.structures import UnitFacts
+from tessel.ecs import ComponentManager, Piece, ProcessingUnit
+from tessel.ecs.components import ColRange, Columns, FetchCount, RowRange, SegmentKey
+from tessel.errors import TesselError
+from tessel.expression.schema import TableSchema
+from tessel.options import Options, current
+from tessel.store import PieceSource
+
+__all__ = ["Executor", "LocalExecutor", "result_table"]
+
+
+class Executor(Protocol):
+    """Something that runs plans: the local pool, or Spark."""
+
+    name: str
+
+    @property
+    def slots(self) -> int:
+        """Tasks that run at a time; the planner packs work for them."""
+
+    def run(self, plan: Plan) -> Iterator[pa.Table]:
+        """Run a plan; give the parts of the result in order, each of the plan's schema."""
+
+
+class LocalExecutor:
+    """Runs plans in this process on a thread pool.
+
+    Parameters
+    ----------
+    options
+        Workers and byte budgets; by default those in force when the query starts.
+    """
+
+    name = "local"
+
+    def __init__(self, options: Options | None = None) -> None:
+        self._options = options
+
+    @property
+    def slots(self) -> int:
+        """Workers of the pool."""
+        return (self._options or current()).workers
+
+    def run(self, plan: Plan) -> Iterator[pa.Table]:
+        """Run a plan; give the parts of the result in order.
+
+        Closing the iterator stops the query and leaves nothing behind.
+        """
+        options = self._options or current()
+        with ComponentManager() as manager, LocalPool(options) as pool:
+            for unit in _Run(manager, pool).units(plan):
+                if unit.num_rows:
+                    yield unit.table
+
+
+def result_table(parts: Iterator[pa.Table], schema: TableSchema) -> pa.Table:
+    """Return the parts of a result as one table, also where there are none."""
+    tables = list(parts)
+    return pa.concat_tables(tables) if tables else schema.empty()
+
+
+class _Run:
+    """One execution of a plan."""
+
+    def __init__(self, manager: ComponentManager, pool: LocalPool) -> None:
+        self._manager = manager
+        self._pool = pool
+
+    def units(self, plan: Plan, symbol: int = 0) -> Iterator[ProcessingUnit]:
+        first, *rest = plan.stages
+        if len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
+            units = self._first_stage(plan.inputs[0], first, symbol)
+        else:
+            units = self._next_stage(first, self._renumbered(plan))
+        for stage in rest:
+            units = self._next_stage(stage, units)
+        return units
+
+    def _renumbered(self, plan: Plan) -> Iterator[ProcessingUnit]:
+        """Give the units of several symbols as one sequence, each piece with its ordinal."""
+        ordinals = itertools.count()
+        for symbol, part in enumerate(plan.inputs):
+            assert isinstance(part, Plan)  # a symbol alone is planned as a Plan with one source
+            for unit in self.units(part, symbol):
+                pieces = [dataclasses.replace(piece, symbol=symbol) for piece in unit.pieces]
+                yield ProcessingUnit(next(ordinals), unit.schema, pieces)
+
+    # --- the first stage: from segments -----------------------------------------------------------
+
+    def _first_stage(
+        self, source: SourcePlan, stage: Stage, symbol: int
+    ) -> Iterator[ProcessingUnit]:
+        loader = _Loader(self._manager, source, symbol)
+        count = len(source.units)
+        telemetry.emit("stage.start", units=count, symbol=source.view.name)
+        schema = stage.schemas[0]
+        clause = stage.clauses[0] if stage.clauses else None
+        if clause is not None and clause.structure.input is Structure.ALL:
+            slices = Stage((), (schema,))
+            yield from self._next_stage(stage, self._load_units(loader, source, slices))
+            return
+        yield from self._load_units(loader, source, stage)
+
+    def _load_units(
+        self, loader: _Loader, source: SourcePlan, stage: Stage
+    ) -> Iterator[ProcessingUnit]:
+        schema = stage.schemas[0]
+
+        def task(ordinal: int, positions: Sequence[int]) -> Task[ProcessingUnit]:
+            def run() -> ProcessingUnit:
+                try:
+                    unit = ProcessingUnit(ordinal, schema, loader.gather(positions))
+                    return run_stage(stage, unit)
+                except TesselError as error:
+                    view = source.view
+                    error.with_context(symbol=f"{view.name!r} (version {view.version})")
+                    raise
+
+            return Task(run, loader.bytes(positions))
+
+        tasks = (task(ordinal, unit) for ordinal, unit in enumerate(source.units))
+        yield from self._pool.map(tasks)
+
+    # --- later stages: from units -----------------------------------------------------------------
+
+    def _next_stage(
+        self, stage: Stage, before: Iterator[ProcessingUnit]
+    ) -> Iterator[ProcessingUnit]:
+        clause = stage.clauses[0]
+        if stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL):
+            return self._one_by_one(stage, before)
+        if isinstance(clause, Consumes):
+            return self._consumed(clause, stage, before)
+        return self._regrouped(clause, stage, before)
+
+    def _one_by_one(
+        self, stage: Stage, before: Iterator[ProcessingUnit]
+    ) -> Iterator[ProcessingUnit]:
+        def task(unit: ProcessingUnit) -> Task[ProcessingUnit]:
+            return Task(lambda: run_stage(stage, unit), unit.nbytes)
+
+        return self._pool.map(task(unit) for unit in before)
+
+    def _consumed(
+        self, clause: Consumes, stage: Stage, before: Iterator[ProcessingUnit]
+    ) -> Iterator[ProcessingUnit]:
+        try:
+            for unit in clause.consume(before, stage.schemas[0]):
+                yield run_clauses(stage.clauses[1:], stage.schemas[1:], unit)
+        finally:
+            close = getattr(before, "close", None)
+            if close is not None:
+                close()
+
+    def _regrouped(
+        self, clause: Clause, stage: Stage, before: Iterator[ProcessingUnit]
+    ) -> Iterator[ProcessingUnit]:
+        schema = stage.schemas[0]
+        entities: list[int] = []
+        facts: list[UnitFacts] = []
+        for unit in before:
+            entities += self._push(unit)
+            facts += [_facts(unit, piece) for piece in unit.pieces]
+        groups = clause.restructure(facts, schema)
+        if not groups and stage.input is Structure.ALL:
+            groups = [[]]  # a clause over everything also answers for nothing
+        planned = [0] * len(entities)
+        for group in groups:
+            for position in group:
+                planned[position] += 1
+        self._manager.set_fetch_counts(entities, planned)
+        telemetry.emit("barrier", units=len(groups), pieces=len(entities))
+
+        def task(ordinal: int, group: Sequence[int]) -> Task[ProcessingUnit]:
+            def run() -> ProcessingUnit:
+                members = [entities[position] for position in group]
+                pieces = self._gather([facts[position] for position in group], members)
+                return run_stage(stage, ProcessingUnit(ordinal, schema, pieces))
+
+            return Task(run, sum(facts[position].rows for position in group) * 8)
+
+        yield from self._pool.map(task(ordinal, group) for ordinal, group in enumerate(groups))
+
+    def _push(self, unit: ProcessingUnit) -> list[int]:
+        pieces = unit.pieces
+        return self._manager.add(
+            len(pieces),
+            {
+                RowRange: [piece.row_range for piece in pieces],
+                ColRange: [piece.col_range for piece in pieces],
+                Columns: [Columns(piece.table) for piece in pieces],
+                FetchCount: [FetchCount(1, 1) for _ in pieces],
+            },
+        )
+
+    def _gather(self, facts: Sequence[UnitFacts], members: Sequence[int]) -> list[Piece]:
+        if not members:
+            return []
+        counts, columns = self._manager.gather(members, FetchCount, Columns)
+        return [
+            Piece(
+                held.table,
+                fact.row_range,
+                fact.col_range,
+                fact.time_range,
+                fact.symbol,
+                fact.bucket,
+                count.planned,
+            )
+            for fact, count, held in zip(facts, counts, columns, strict=True)
+        ]
+
+
+class _Loader:
+    """The entities of one source: segments that are read when the first unit wants them."""
+
+    def __init__(self, manager: ComponentManager, source: SourcePlan, symbol: int) -> None:
+        self._manager = manager
+        self._source = source
+        self._segments = source.view.source()
+        self._symbol = symbol
+        planned: dict[int, int] = {}
+        for unit in source.units:
+            for position in unit:
+                planned[position] = planned.get(position, 0) + 1
+        positions = sorted(planned)
+        pieces = [source.index.source(position) for position in positions]
+        self._bytes = source.index.bytes
+        entities = manager.add(
+            len(pieces),
+            {
+                RowRange: [RowRange(p.row_start, p.row_stop) for p in pieces],
+                ColRange: [p.col_range for p in pieces],
+                SegmentKey: [p.key for p in pieces],
+                PieceSource: pieces,
+                FetchCount: [FetchCount(planned[p], planned[p]) for p in positions],
+            },
+        )
+        self._entities = dict(zip(positions, entities, strict=True))
+        # Only an entity that several units want can be asked for by two threads at once.
+        self._locks = {p: threading.Lock() for p, count in planned.items() if count > 1}
+
+    def bytes(self, positions: Sequence[int]) -> int:
+        """Return the estimated bytes of a unit."""
+        return int(self._bytes[list(positions)].sum())
+
+    def gather(self, positions: Sequence[int]) -> list[Piece]:
+        """Return the pieces of a unit, reading those that are not there yet."""
+        pieces = []
+        for position in positions:
+            with self._locks.get(position, _NO_LOCK):
+                pieces.append(self._gather_one(position))
+        return pieces
+
+    def _gather_one(self, position: int) -> Piece:
+        entity = self._entities[position]
+        (source,), (count,) = self._manager.get([entity], PieceSource, FetchCount)
+        if count.live == count.planned:
+            piece = load_piece(source, self._segments, self._symbol, count.planned)
+            self._manager.attach([entity], {Columns: [Columns(piece.table)]})
+            self._manager.gather([entity])
+            return piece
+        ((held,),) = self._manager.gather([entity], Columns)
+        return piece_of(source, held.table, self._symbol, count.planned)
+
+
+_NO_LOCK = contextlib.nullcontext()
+
+
+def _facts(unit: ProcessingUnit, piece: Piece) -> UnitFacts:
+    return UnitFacts(
+        unit.ordinal,
+        piece.table.num_rows,
+        piece.row_range,
+        piece.col_range,
+        piece.time_range,
+        piece.symbol,
+        piece.bucket,
+    )

@@ -1,0 +1,113 @@
+"""What an executor gets: inputs, stages and the schema of the result. Made by the planner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from tessel.clauses.base import Clause, Structure
+from tessel.expression.schema import TableSchema
+from tessel.store import SegmentIndex, SymbolView
+
+__all__ = ["Catalog", "Plan", "SourcePlan", "Stage", "cut_stages"]
+
+
+class Catalog(Protocol):
+    """Where the planner finds symbols; every view it gives is of one snapshot."""
+
+    def view(self, symbol: str, as_of: int | None) -> SymbolView:
+        """Return a symbol at a version; None is the version that the query sees."""
+
+
+@dataclass(frozen=True)
+class SourcePlan:
+    """What is read of one symbol.
+
+    Attributes
+    ----------
+    view
+        The symbol at its version.
+    index
+        The segments that are left after pruning, with the reasons for those that are not.
+    units
+        For each unit of the first stage the positions of its segments in ``index``.
+    absorbed
+        The clauses that the index alone has answered: they are in no stage.
+    """
+
+    view: SymbolView
+    index: SegmentIndex
+    units: list[list[int]]
+    absorbed: tuple[Clause, ...] = ()
+
+    @property
+    def schema(self) -> TableSchema:
+        """The columns that are read."""
+        return self.index.schema
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Clauses that run back to back on one structure: one pass per unit, no barrier inside.
+
+    Attributes
+    ----------
+    clauses
+        What runs, in order; none in a stage that only reads.
+    schemas
+        The schema before the first clause and after each.
+    """
+
+    clauses: tuple[Clause, ...]
+    schemas: tuple[TableSchema, ...]
+
+    @property
+    def input(self) -> Structure:
+        """The structure of the units that come in."""
+        return self.clauses[0].structure.input if self.clauses else Structure.ROW_SLICE
+
+    @property
+    def output(self) -> Structure:
+        """The structure of the units that go out."""
+        return self.clauses[-1].structure.output if self.clauses else Structure.ROW_SLICE
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A query ready to run.
+
+    Attributes
+    ----------
+    inputs
+        One symbol, or the plans of several whose units the first stage takes in this order.
+    stages
+        What runs. Between two stages lies a barrier where units are grouped anew.
+    schema
+        The schema of the result.
+    """
+
+    inputs: tuple[SourcePlan | Plan, ...]
+    stages: tuple[Stage, ...]
+    schema: TableSchema
+
+
+def cut_stages(clauses: tuple[Clause, ...], schema: TableSchema) -> tuple[Stage, ...]:
+    """Cut a list of clauses into stages.
+
+    A barrier lies where the structure before differs from the one a clause needs, and after every
+    clause that leaves another structure than it needs.
+    """
+    stages: list[Stage] = []
+    run: list[Clause] = []
+    schemas = [schema]
+    for clause in clauses:
+        if run:
+            before = run[-1].structure
+            if before.input is not before.output or before.output is not clause.structure.input:
+                stages.append(Stage(tuple(run), tuple(schemas)))
+                run, schemas = [], schemas[-1:]
+        run.append(clause)
+        schemas.append(clause.output_schema(schemas[-1]))
+    if run or not stages:
+        stages.append(Stage(tuple(run), tuple(schemas)))
+    return tuple(stages)

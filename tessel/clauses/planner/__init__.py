@@ -1,0 +1,10 @@
+"""The planner: plain functions in an ordered tuple, from clauses as written to a plan.
+
+Each pass is a file with one function ``Draft -> Draft`` and golden before/after tests. A pass may
+move or replace clauses only where :mod:`tessel.clauses.planner.commutation` says so.
+"""
+
+from tessel.clauses.planner.draft import Draft
+from tessel.clauses.planner.planner import PASSES, plan_query, query_schema
+
+__all__ = ["PASSES", "Draft", "plan_query", "query_schema"]

@@ -1,0 +1,73 @@
+"""Pass: choose how aggregations run: partials that merge where they can, whole groups elsewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tessel.clauses.aggregation import (
+    Aggregation,
+    MergeAggregation,
+    OrderGroups,
+    PartialAggregation,
+)
+from tessel.clauses.base import Clause
+from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.clauses.partition import Partition
+from tessel.clauses.planner.draft import Draft
+from tessel.clauses.resample import PartialResample, Resample
+from tessel.expression.schema import TableSchema
+
+__all__ = ["lower_aggregation"]
+
+_MOST_BUCKETS = 1024
+
+
+def lower_aggregation(draft: Draft) -> Draft:
+    """Replace groupby and resample by the form they are run in."""
+    schemas = draft.schemas()
+    clauses: list[Clause] = []
+    position = 0
+    while position < len(draft.clauses):
+        clause, schema = draft.clauses[position], schemas[position]
+        following = draft.clauses[position + 1] if position + 1 < len(draft.clauses) else None
+        if type(clause) is Partition and type(following) is Aggregation:
+            clauses += _groupby(clause, following, schema, draft)
+            position += 2
+        else:
+            clauses += _resample(clause, schema) if type(clause) is Resample else [clause]
+            position += 1
+    return draft.replace(clauses=tuple(clauses))
+
+
+def _merges(aggregates: tuple[NamedAggregate, ...]) -> bool:
+    return all(each.aggregate.mergeable for each in aggregates)
+
+
+def _groupby(
+    partition: Partition, aggregation: Aggregation, schema: TableSchema, draft: Draft
+) -> list[Clause]:
+    keys, aggregates = aggregation.keys, aggregation.aggregates
+    if _merges(aggregates):
+        return [
+            PartialAggregation(keys, aggregates, partition.drop_missing),
+            MergeAggregation(keys, aggregates, schema, aggregation.sort),
+        ]
+    by_bytes = -(-draft.bytes // draft.bucket_bytes)
+    buckets = 1 if not keys or by_bytes == 0 else min(_MOST_BUCKETS, max(draft.workers, by_bytes))
+    return [
+        dataclasses.replace(partition, buckets=buckets, positions=True),
+        aggregation,
+        OrderGroups(keys, aggregation.sort),
+    ]
+
+
+def _resample(clause: Resample, schema: TableSchema) -> list[Clause]:
+    if not _merges(clause.aggregates) or schema.index is None:
+        return [clause]
+    fields = {field.name: getattr(clause, field.name) for field in dataclasses.fields(clause)}
+    return [
+        PartialResample(**fields),
+        MergeAggregation(
+            (schema.index,), clause.aggregates, schema, sort=False, index=schema.index
+        ),
+    ]

@@ -1,0 +1,130 @@
+"""From clauses and a catalog of symbols to a plan; no data is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tessel.clauses.base import Clause
+from tessel.clauses.concat import AlignColumns, Concat, SubQuery
+from tessel.clauses.plan import Catalog, Plan, SourcePlan, cut_stages
+from tessel.clauses.planner.draft import Draft
+from tessel.clauses.planner.lower_aggregation import lower_aggregation
+from tessel.clauses.planner.prune_columns import prune_columns, write_drop_as_select
+from tessel.clauses.planner.push_to_source import push_to_source
+from tessel.clauses.positional import Positional
+from tessel.clauses.structures import structure_by_row_slice
+from tessel.errors import TesselError
+from tessel.expression.schema import TableSchema
+from tessel.options import Options, current
+from tessel.store import SymbolView
+
+__all__ = ["PASSES", "plan_query", "query_schema"]
+
+PASSES: tuple[Callable[[Draft], Draft], ...] = (
+    write_drop_as_select,
+    push_to_source,
+    prune_columns,
+    lower_aggregation,
+)
+"""The passes on the clauses of one symbol, in the order in which they run."""
+
+_AFTER_CONCAT: tuple[Callable[[Draft], Draft], ...] = (write_drop_as_select, lower_aggregation)
+
+
+def plan_query(
+    catalog: Catalog, query: SubQuery, options: Options | None = None, slots: int | None = None
+) -> Plan:
+    """Plan a query.
+
+    Parameters
+    ----------
+    catalog
+        Where the symbols are found.
+    query
+        A symbol, a version, and the clauses to run.
+    slots
+        Tasks that the executor runs at a time; by default the workers of the options.
+
+    Raises
+    ------
+    TesselError
+        Of the class that fits, for everything that can be known to be wrong before data is read.
+    """
+    options = options or current()
+    workers = slots or options.workers
+    view = catalog.view(query.symbol, query.as_of)
+    concats = [i for i, clause in enumerate(query.clauses) if isinstance(clause, Concat)]
+    try:
+        if not concats:
+            return _plan_symbol(view, query.clauses, workers, options)
+        return _plan_concat(catalog, query, concats[-1], workers, options)
+    except TesselError as error:
+        error.with_context(symbol=f"{query.symbol!r} (version {view.version})")
+        raise
+
+
+def query_schema(catalog: Catalog, query: SubQuery) -> TableSchema:
+    """Return the schema of a query's result, concats included; nothing is read but metadata."""
+    schema = catalog.view(query.symbol, query.as_of).schema
+    for clause in query.clauses:
+        if isinstance(clause, Concat):
+            others = [query_schema(catalog, other) for other in clause.others]
+            schema = clause.combined_schema([schema, *others])
+        else:
+            schema = clause.output_schema(schema)
+    return schema
+
+
+def _plan_symbol(
+    view: SymbolView, clauses: tuple[Clause, ...], workers: int, options: Options
+) -> Plan:
+    index = view.index()
+    draft = Draft(
+        view.schema,
+        clauses,
+        bytes=int(index.bytes.sum()),
+        workers=workers,
+        bucket_bytes=options.hash_bucket_bytes,
+    )
+    schema = draft.schemas()[-1]
+    for run_pass in PASSES:
+        draft = run_pass(draft)
+    for clause in draft.pruning:
+        index = clause.cut(index) if isinstance(clause, Positional) else clause.prune(index)  # type: ignore[attr-defined]
+    if draft.columns is not None:
+        index = index.keep_columns(draft.columns, clause="select", reason="no clause reads them")
+    stages = cut_stages(draft.clauses, index.schema)
+    first = stages[0].clauses
+    structured = first[0].structure_units(index) if first else structure_by_row_slice(index)
+    absorbed = tuple(clause for clause in draft.pruning if isinstance(clause, Positional))
+    source = SourcePlan(view, structured.index, structured.units, absorbed)
+    return Plan((source,), stages, schema)
+
+
+def _plan_concat(
+    catalog: Catalog, query: SubQuery, at: int, workers: int, options: Options
+) -> Plan:
+    """Plan the last concat of a query; what stands before it is its first input."""
+    concat = query.clauses[at]
+    assert isinstance(concat, Concat)
+    parts = [SubQuery(query.symbol, query.as_of, query.clauses[:at]), *concat.others]
+    plans = [plan_query(catalog, part, options, workers) for part in parts]
+    combined = concat.combined_schema([plan.schema for plan in plans])
+    draft = Draft(
+        combined,
+        query.clauses[at + 1 :],
+        bytes=sum(map(_bytes, plans)),
+        workers=workers,
+        bucket_bytes=options.hash_bucket_bytes,
+    )
+    schema = draft.schemas()[-1]
+    for run_pass in _AFTER_CONCAT:
+        draft = run_pass(draft)
+    stages = cut_stages((AlignColumns(combined), *draft.clauses), combined)
+    return Plan(tuple(plans), stages, schema)
+
+
+def _bytes(plan: Plan | SourcePlan) -> int:
+    if isinstance(plan, SourcePlan):
+        return int(plan.index.bytes.sum())
+    return sum(map(_bytes, plan.inputs))

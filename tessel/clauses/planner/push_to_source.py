@@ -1,0 +1,48 @@
+"""Pass: let the index answer what it can before anything is read.
+
+From the left, filters and date ranges are also given to the index, which drops the segments that
+cannot contribute; head, tail and row_range are given to it whole, as long as no row was dropped
+before them. The pass stops at the first positional clause that it cannot absorb: a predicate to its
+right says nothing about which rows that clause counts.
+"""
+
+from __future__ import annotations
+
+from tessel.clauses.base import Clause, Prunes
+from tessel.clauses.planner.commutation import KEEPS_ROWS, ROW_WISE, is_one_of
+from tessel.clauses.planner.draft import Draft
+from tessel.clauses.positional import Positional
+from tessel.clauses.rename import Rename
+
+__all__ = ["push_to_source"]
+
+
+def push_to_source(draft: Draft) -> Draft:
+    """Collect the clauses that prune or cut the index."""
+    original = set(draft.schema.names)
+    pruning: list[Clause] = []
+    kept: list[Clause] = []
+    rows_untouched = True
+    schemas = draft.schemas()
+    for position, clause in enumerate(draft.clauses):
+        if isinstance(clause, Positional) and rows_untouched:
+            pruning.append(clause)
+            continue
+        if not is_one_of(clause, ROW_WISE):
+            kept += draft.clauses[position:]
+            break
+        if isinstance(clause, Prunes) and _reads(clause, schemas[position].index) <= original:
+            pruning.append(clause)
+        info = clause.structure
+        original -= info.adds
+        if isinstance(clause, Rename):
+            original -= info.columns or frozenset()
+        original &= set(schemas[position + 1].names)
+        rows_untouched = rows_untouched and is_one_of(clause, KEEPS_ROWS)
+        kept.append(clause)
+    return draft.replace(clauses=tuple(kept), pruning=tuple(pruning))
+
+
+def _reads(clause: Clause, index: str | None) -> set[str]:
+    columns = set(clause.structure.columns or ())
+    return columns | {index} if clause.structure.uses_index and index else columns

@@ -1,0 +1,83 @@
+"""What head, tail and row_range share: they keep one range of rows, known from row counts alone."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+
+from tessel.clauses.base import Clause, ClauseInfo, Structure
+from tessel.clauses.structures import StructuredUnits, structure_by_row_slice
+from tessel.ecs import ProcessingUnit
+from tessel.expression.schema import TableSchema
+from tessel.store import SegmentIndex
+
+__all__ = ["Positional"]
+
+
+class Positional(Clause):
+    """A clause that keeps one range of rows by their position.
+
+    First in a query it cuts the index and reads only what it keeps. After clauses that drop rows it
+    takes units in order; where ``demand`` is known it stops the stage before as soon as it can.
+    """
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Needs everything in order, leaves row slices."""
+        return ClauseInfo(Structure.ALL, Structure.ROW_SLICE, columns=frozenset(), positional=True)
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the input's schema."""
+        return input_schema
+
+    @abstractmethod
+    def ranges(self, total: int) -> tuple[int, int]:
+        """Return the rows ``[start, stop)`` kept out of ``total``."""
+
+    @abstractmethod
+    def demand(self) -> int | None:
+        """Return how many leading rows suffice whatever the total; None when all must be seen."""
+
+    def cut(self, index: SegmentIndex) -> SegmentIndex:
+        """Return the index cut to the rows that are kept."""
+        start, stop = self.ranges(index.row_count)
+        return index.cut_rows(
+            start, stop, clause=self.name, reason=f"position: outside rows {start} to {stop}"
+        )
+
+    def structure_units(self, index: SegmentIndex) -> StructuredUnits:
+        """Cut the index to the rows that are kept: one unit a row slice."""
+        return structure_by_row_slice(self.cut(index))
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Keep the range of a unit that holds everything."""
+        start, stop = self.ranges(unit.num_rows)
+        return unit.slice(start, stop - start)
+
+    def consume(
+        self, units: Iterable[ProcessingUnit], schema: TableSchema
+    ) -> Iterator[ProcessingUnit]:
+        """Cut a stream of units, stopping it once the rows in demand have passed."""
+        demand = self.demand()
+        if demand is None:
+            held = list(units)
+            start, stop = self.ranges(sum(unit.num_rows for unit in held))
+            yield from cut_units(held, start, stop)
+            return
+        start, stop = self.ranges(demand)
+        yield from cut_units(units, start, stop)
+
+
+def cut_units(units: Iterable[ProcessingUnit], start: int, stop: int) -> Iterator[ProcessingUnit]:
+    """Give the rows ``[start, stop)`` of a stream of units, and stop taking units after them."""
+    at = 0
+    if stop <= start:
+        return
+    for unit in units:
+        rows = unit.num_rows
+        low, high = max(start - at, 0), min(stop - at, rows)
+        if low < high:
+            yield unit if (low, high) == (0, rows) else unit.slice(low, high - low)
+        at += rows
+        if at >= stop:
+            return

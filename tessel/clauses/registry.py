@@ -1,0 +1,93 @@
+"""Clauses by name: our own, those registered by a decorator, those of installed plug-ins.
+
+A plug-in package names its clauses in the entry-point group ``tessel.clauses``::
+
+    [project.entry-points."tessel.clauses"]
+    z_score = "my_package.z_score:ZScore"
+
+They are imported when a name is looked up that is not known yet, and never before.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import threading
+from typing import TypeVar
+
+from tessel.clauses.base import Clause
+from tessel.errors import NameNotFoundError, PlanError
+
+__all__ = ["clause_names", "find_clause", "register"]
+
+_GROUP = "tessel.clauses"
+_clauses: dict[str, type[Clause]] = {}
+_loaded: set[str] = set()
+_lock = threading.RLock()
+
+ClauseType = TypeVar("ClauseType", bound=type[Clause])
+
+
+def register(cls: ClauseType) -> ClauseType:
+    """Register a clause class under its ``name``; use as a decorator above ``@dataclass``.
+
+    Raises
+    ------
+    PlanError
+        When the class is not a frozen dataclass, has no usable name, or the name is taken by
+        another class.
+    """
+    parameters = getattr(cls, "__dataclass_params__", None)
+    if parameters is None or not parameters.frozen:
+        raise PlanError(
+            f"{cls.__name__} is not a frozen dataclass",
+            hint="write @register above @dataclass(frozen=True)",
+        )
+    name: object = getattr(cls, "name", None)
+    if not isinstance(name, str) or not name.isidentifier():
+        raise PlanError(
+            f"{cls.__name__} has no usable name", hint='give it name = "my_clause", an identifier'
+        )
+    with _lock:
+        known = _clauses.get(name)
+        if known is not None and _place(known) != _place(cls):
+            raise PlanError(
+                f"a clause {name!r} is registered already, by {_place(known)}",
+                hint=f"choose another name for {_place(cls)}",
+                clause=name,
+            )
+        _clauses[name] = cls
+    return cls
+
+
+def find_clause(name: str) -> type[Clause]:
+    """Return the clause class of a name, loading plug-ins where needed.
+
+    Raises
+    ------
+    NameNotFoundError
+        For an unknown name, with the nearest one.
+    """
+    with _lock:
+        if name not in _clauses:
+            _load_plugin(name)
+        if name not in _clauses:
+            raise NameNotFoundError.for_name("clause", name, clause_names())
+        return _clauses[name]
+
+
+def clause_names() -> list[str]:
+    """Return the names of all clauses, those of plug-ins not loaded yet included, sorted."""
+    found = {point.name for point in importlib.metadata.entry_points(group=_GROUP)}
+    return sorted(found | set(_clauses))
+
+
+def _load_plugin(name: str) -> None:
+    for point in importlib.metadata.entry_points(group=_GROUP, name=name):
+        key = f"{point.name}={point.value}"
+        if key not in _loaded:
+            _loaded.add(key)
+            register(point.load())
+
+
+def _place(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"

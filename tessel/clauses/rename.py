@@ -1,0 +1,55 @@
+"""rename: give columns other names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from tessel.clauses.base import Clause, ClauseInfo, Structure
+from tessel.clauses.registry import register
+from tessel.ecs import ProcessingUnit
+from tessel.expression.schema import TableSchema
+
+__all__ = ["Rename"]
+
+
+@register
+@dataclass(frozen=True)
+class Rename(Clause):
+    """Give columns other names; the index keeps its role under its new name.
+
+    Attributes
+    ----------
+    columns
+        Pairs of old and new name. All are renamed at once, so two columns may trade names.
+    """
+
+    name: ClassVar[str] = "rename"
+    columns: tuple[tuple[str, str], ...]
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Row slices in, row slices out, order and count kept."""
+        return ClauseInfo(
+            Structure.ROW_SLICE,
+            Structure.ROW_SLICE,
+            columns=frozenset(old for old, _ in self.columns),
+            adds=frozenset(new for _, new in self.columns),
+            keeps_count=True,
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the schema with the new names; unknown and colliding names are refused."""
+        names = dict(self.columns)
+        input_schema.require(names)
+        fields = [
+            field.with_name(names.get(field.name, field.name)) for field in input_schema.arrow
+        ]
+        index = input_schema.index
+        return TableSchema(pa.schema(fields), None if index is None else names.get(index, index))
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Rename the columns."""
+        return unit.rename(dict(self.columns))

@@ -1,0 +1,33 @@
+"""row_range: keep rows by position, like ``iloc``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tessel.clauses.positional import Positional
+from tessel.clauses.registry import register
+
+__all__ = ["RowRange"]
+
+
+@register
+@dataclass(frozen=True)
+class RowRange(Positional):
+    """Keep the rows ``[start, stop)``; negative positions count from the end, None is the end."""
+
+    name: ClassVar[str] = "row_range"
+    start: int | None = None
+    stop: int | None = None
+
+    def ranges(self, total: int) -> tuple[int, int]:
+        """Return the rows kept out of ``total``."""
+        start, stop, _ = slice(self.start, self.stop).indices(total)
+        return start, max(start, stop)
+
+    def demand(self) -> int | None:
+        """Return ``stop`` where neither end counts from the end of the table."""
+        start = 0 if self.start is None else self.start
+        if start < 0 or self.stop is None or self.stop < 0:
+            return None
+        return max(start, self.stop) if self.stop > start else 0

@@ -1,0 +1,132 @@
+"""Running the clauses of a stage on one unit: the one function that every executor calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from tessel import telemetry
+from tessel.clauses.base import Clause
+from tessel.clauses.plan import SourcePlan, Stage
+from tessel.ecs import Piece, ProcessingUnit
+from tessel.ecs.components import RowRange
+from tessel.errors import ClauseFailedError, SchemaPromiseError, TesselError
+from tessel.expression.schema import TableSchema
+from tessel.store import PieceSource, SegmentSource
+
+__all__ = ["load_piece", "piece_of", "run_clauses", "run_stage", "unit_sources"]
+
+
+def run_stage(stage: Stage, unit: ProcessingUnit) -> ProcessingUnit:
+    """Run all clauses of a stage on a unit."""
+    return run_clauses(stage.clauses, stage.schemas, unit)
+
+
+def run_clauses(
+    clauses: Sequence[Clause], schemas: Sequence[TableSchema], unit: ProcessingUnit
+) -> ProcessingUnit:
+    """Run clauses one after another and hold each to the schema that it promised.
+
+    Parameters
+    ----------
+    clauses
+        What runs.
+    schemas
+        The schema before the first clause and after each.
+
+    Raises
+    ------
+    TesselError
+        As the clause raised it, with the clause named.
+    ClauseFailedError
+        For any other exception of a clause, which is its cause.
+    SchemaPromiseError
+        When what comes out is not what ``output_schema`` said.
+    """
+    for clause, promised in zip(clauses, schemas[1:], strict=True):
+        with telemetry.span("clause.process", clause=clause.name, unit=unit.ordinal) as facts:
+            rows = unit.num_rows
+            try:
+                result = clause.process(unit)
+            except TesselError as error:
+                error.with_context(clause=clause.describe())
+                raise
+            except Exception as error:
+                raise ClauseFailedError(
+                    f"clause {clause.name!r} raised {type(error).__name__}: {error}",
+                    clause=clause.name,
+                ).with_context(clause=clause.describe()) from error
+            _check_promise(clause, result, promised)
+            unit = result
+            facts.update(rows_in=rows, rows_out=unit.num_rows)
+    return unit
+
+
+def _check_promise(clause: Clause, unit: object, promised: TableSchema) -> None:
+    if not isinstance(unit, ProcessingUnit):
+        raise SchemaPromiseError(
+            f"clause {clause.name!r} returned {type(unit).__name__}, not a ProcessingUnit",
+            hint="return what a method of the unit returns, such as unit.replace(table)",
+            clause=clause.name,
+        )
+    got = [(field.name, field.type) for field in unit.schema.arrow]
+    wanted = [(field.name, field.type) for field in promised.arrow]
+    if got != wanted:
+        raise SchemaPromiseError(
+            f"clause {clause.name!r} promised other columns than it returned",
+            detail=_differences(wanted, got),
+            hint="make output_schema and process agree",
+            clause=clause.name,
+        )
+    held = {f.name: f.type for piece in unit.pieces for f in piece.table.schema}
+    wrong = [name for name, kind in wanted if unit.pieces and held.get(name) != kind]
+    if wrong:
+        raise SchemaPromiseError(
+            f"clause {clause.name!r}: the data of column {wrong[0]!r} is {held.get(wrong[0])}, "
+            f"not {dict(wanted)[wrong[0]]}",
+            clause=clause.name,
+            column=wrong[0],
+        )
+
+
+def _differences(
+    wanted: Sequence[tuple[str, pa.DataType]], got: Sequence[tuple[str, pa.DataType]]
+) -> str:
+    lines = [f"promised: {name}: {kind}" for name, kind in wanted if (name, kind) not in got]
+    lines += [f"returned: {name}: {kind}" for name, kind in got if (name, kind) not in wanted]
+    return "\n".join(lines) or "the same columns in another order"
+
+
+def unit_sources(source: SourcePlan, unit: Sequence[int]) -> list[PieceSource]:
+    """Return where the pieces of a first unit are read from."""
+    return [source.index.source(position) for position in unit]
+
+
+def load_piece(
+    piece: PieceSource, segments: SegmentSource, symbol: int = 0, planned_fetches: int = 1
+) -> Piece:
+    """Read one piece of a segment."""
+    with telemetry.span("segment.read", object=piece.key.object) as facts:
+        try:
+            table = segments.load(piece)
+        except TesselError as error:
+            error.with_context(segment=piece.key.object)
+            raise
+        facts.update(rows=table.num_rows, bytes=table.nbytes)
+    return piece_of(piece, table, symbol, planned_fetches)
+
+
+def piece_of(
+    source: PieceSource, table: pa.Table, symbol: int = 0, planned_fetches: int = 1
+) -> Piece:
+    """Return the piece that was read from a source, with the source's facts."""
+    return Piece(
+        table,
+        RowRange(source.row_start, source.row_stop),
+        source.col_range,
+        source.time_range,
+        symbol,
+        None,
+        planned_fetches,
+    )

@@ -1,0 +1,112 @@
+"""Grouping entities into work units: the helpers that clauses, also your own, structure with."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tessel.ecs.components import ColRange, RowRange, TimeRange
+from tessel.store import SegmentIndex
+
+__all__ = [
+    "StructuredUnits",
+    "UnitFacts",
+    "structure_all_as_one",
+    "structure_by_bucket",
+    "structure_by_row_slice",
+    "structure_by_time_bucket",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitFacts:
+    """What is known of one piece between two stages, without its data.
+
+    Attributes
+    ----------
+    unit
+        Ordinal of the unit that left the piece.
+    rows
+        Rows that are in it.
+    row_range, col_range, time_range, symbol, bucket
+        As in :class:`tessel.ecs.Piece`.
+    """
+
+    unit: int
+    rows: int
+    row_range: RowRange
+    col_range: ColRange
+    time_range: TimeRange | None = None
+    symbol: int = 0
+    bucket: int | None = None
+
+
+@dataclass(frozen=True)
+class StructuredUnits:
+    """The first work units of a query.
+
+    Attributes
+    ----------
+    index
+        What is left of the segment index.
+    units
+        For each unit the positions of its segments in ``index``. A position that stands in several
+        units is loaded once.
+    """
+
+    index: SegmentIndex
+    units: list[list[int]]
+
+
+def structure_by_row_slice(index: SegmentIndex) -> StructuredUnits:
+    """Make one unit of all column slices of each row range, in row order."""
+    bounds = np.flatnonzero(np.diff(index.slice_number, prepend=-1, append=-2))
+    units = [list(range(a, b)) for a, b in itertools.pairwise(bounds)]
+    return StructuredUnits(index, units)
+
+
+def structure_all_as_one(index: SegmentIndex) -> StructuredUnits:
+    """Make one unit of everything, in row order; none where there is nothing."""
+    return StructuredUnits(index, [list(range(len(index)))] if len(index) else [])
+
+
+def structure_by_bucket(units: Sequence[UnitFacts]) -> list[list[int]]:
+    """Make one unit of each hash bucket, by bucket number, pieces in plan order inside."""
+    found: dict[int, list[int]] = {}
+    for position, facts in enumerate(units):
+        found.setdefault(0 if facts.bucket is None else facts.bucket, []).append(position)
+    return [found[bucket] for bucket in sorted(found)]
+
+
+def structure_by_time_bucket(first: np.ndarray, last: np.ndarray) -> list[list[int]]:
+    """Make units of row slices so that every time bucket lies whole in one unit.
+
+    Parameters
+    ----------
+    first, last
+        For each row slice in row order the number of the bucket of its first and last row; both
+        never go back. int64, shape (slices,).
+
+    Returns
+    -------
+    list of list of int
+        Unit *i* holds a slice and those after it that share its last bucket. A slice that begins in
+        a bucket which a unit before it holds is fetched by both; the later unit leaves that first
+        bucket to the earlier one. A slice whose only bucket is held by an earlier unit starts no
+        unit of its own.
+    """
+    units: list[list[int]] = []
+    count = len(first)
+    position = 0
+    while position < count:
+        end = position + 1
+        while end < count and first[end] == last[position]:
+            end += 1
+        units.append(list(range(position, end)))
+        # The next unit starts with the last slice taken if that goes on past the shared bucket.
+        reaches_further = end - 1 > position and last[end - 1] > last[position]
+        position = end - 1 if reaches_further else end
+    return units

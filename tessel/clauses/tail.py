@@ -1,0 +1,28 @@
+"""tail: keep the last rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tessel.clauses.positional import Positional
+from tessel.clauses.registry import register
+
+__all__ = ["Tail"]
+
+
+@register
+@dataclass(frozen=True)
+class Tail(Positional):
+    """Keep the last ``n`` rows; a negative ``n`` drops that many from the start."""
+
+    name: ClassVar[str] = "tail"
+    n: int = 5
+
+    def ranges(self, total: int) -> tuple[int, int]:
+        """Return the rows kept out of ``total``."""
+        return (max(0, total - self.n) if self.n >= 0 else min(-self.n, total)), total
+
+    def demand(self) -> int | None:
+        """Return None: only the total tells which rows are the last."""
+        return None
