@@ -1,0 +1,129 @@
+"""The documents that parts build and the renderers draw: plain values, no behaviour.
+
+A part that has something to show (a plan, a profile, a result) makes one of these; it never formats
+text, and nothing here knows what a clause is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tessel.errors import InvalidInputError
+
+__all__ = ["Document", "Edge", "Facts", "Graph", "Node", "Part", "Section", "Table", "Tree"]
+
+Facts: TypeAlias = tuple[tuple[str, object], ...]
+"""Named values in the order to show them; values are text, numbers, truths or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns and rows.
+
+    Attributes
+    ----------
+    title
+        Shown above; may be empty.
+    columns
+        Headings; a line break makes a heading of several lines.
+    rows
+        One value per column: text, a number, a truth, or None for missing. Columns of numbers are
+        aligned to the right.
+    notes
+        Lines shown below.
+
+    Raises
+    ------
+    InvalidInputError
+        When a row has another number of values than there are columns.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise InvalidInputError(
+                    f"a row of {len(row)} values in a table of {len(self.columns)} columns",
+                    table=self.title,
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A label with facts, and what lies below it."""
+
+    label: str
+    facts: Facts = ()
+    children: tuple[Tree, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A box of a graph; ``name`` is what edges refer to, ``label`` what is shown."""
+
+    name: str
+    label: str
+    facts: Facts = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An arrow between two boxes, by their names."""
+
+    source: str
+    target: str
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Boxes and arrows.
+
+    Raises
+    ------
+    InvalidInputError
+        When two nodes have one name, or an edge refers to a node that is not there.
+    """
+
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...] = ()
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        names = [node.name for node in self.nodes]
+        known = set(names)
+        if len(known) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InvalidInputError(f"two nodes of a graph are named {twice!r}", graph=self.title)
+        for edge in self.edges:
+            for end in (edge.source, edge.target):
+                if end not in known:
+                    raise InvalidInputError(
+                        f"an edge of a graph refers to {end!r}, which is no node",
+                        graph=self.title,
+                    )
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Parts under a heading."""
+
+    title: str
+    parts: tuple[Part, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Everything that is shown at once."""
+
+    title: str
+    parts: tuple[Part, ...] = ()
+
+
+Part: TypeAlias = Table | Tree | Graph | Section | Document | str
+"""What a document is made of; a plain string is a paragraph."""

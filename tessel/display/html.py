@@ -1,0 +1,186 @@
+"""Documents as HTML for notebooks and reports: escaped, with their own style, nothing fetched."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from tessel.display.cells import cell_text, facts_text, is_numeric, shortened, text_width
+from tessel.display.documents import Document, Graph, Node, Part, Section, Table, Tree
+from tessel.display.layout import layers
+from tessel.errors import UnsupportedTypeError
+
+__all__ = ["render_html"]
+
+_STYLE = (
+    ".tessel{font:13px/1.45 system-ui,sans-serif}"
+    ".tessel table{border-collapse:collapse;margin:.4em 0}"
+    ".tessel th,.tessel td{border:1px solid #8884;padding:.15em .6em;text-align:left;"
+    "white-space:pre-wrap;vertical-align:top}"
+    ".tessel th small{font-weight:normal;opacity:.7}"
+    ".tessel .number{text-align:right;font-variant-numeric:tabular-nums}"
+    ".tessel .missing{opacity:.5;font-style:italic}"
+    ".tessel caption{text-align:left;font-weight:600}"
+    ".tessel .note,.tessel .facts{opacity:.75;margin:.1em 0}"
+    ".tessel ul{margin:.1em 0;padding-left:1.4em}"
+    ".tessel svg{max-width:100%;height:auto;color:inherit}"
+)
+_CHARACTER_WIDTH, _LINE_HEIGHT, _PADDING, _GAP_ACROSS, _GAP_DOWN = 7, 16, 10, 50, 18
+_LONGEST_LABEL = 48
+
+
+def render_html(document: Part, *, page: bool = False) -> str:
+    """Return a document as HTML.
+
+    Parameters
+    ----------
+    document
+        A document or any part of one.
+    page
+        Whether to return a whole page instead of a ``div`` for a notebook. Both carry their style
+        and fetch nothing.
+    """
+    body = f'<div class="tessel"><style>{_STYLE}</style>{"".join(_parts(document, 2))}</div>'
+    if not page:
+        return body
+    title = document.title if isinstance(document, Document | Section | Table | Graph) else ""
+    return (
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title) or 'Tessel'}</title></head><body>{body}</body></html>"
+    )
+
+
+@functools.singledispatch
+def _parts(part: object, level: int) -> Iterator[str]:
+    raise UnsupportedTypeError(f"a {type(part).__qualname__} is no part of a document")
+
+
+@_parts.register
+def _(part: str, level: int) -> Iterator[str]:
+    yield f"<p>{escape(part)}</p>"
+
+
+@_parts.register(Section)
+@_parts.register(Document)
+def _(part: Section | Document, level: int) -> Iterator[str]:
+    yield "<section>"
+    if part.title:
+        yield f"<h{level}>{escape(part.title)}</h{level}>"
+    for inner in part.parts:
+        yield from _parts(inner, min(level + 1, 6))
+    yield "</section>"
+
+
+@_parts.register
+def _(part: Tree, level: int) -> Iterator[str]:
+    yield "<ul>"
+    yield from _branch(part)
+    yield "</ul>"
+
+
+def _branch(tree: Tree) -> Iterator[str]:
+    facts = f' <span class="facts">{escape(facts_text(tree.facts))}</span>' if tree.facts else ""
+    yield f"<li>{escape(cell_text(tree.label))}{facts}"
+    if tree.children:
+        yield "<ul>"
+        for child in tree.children:
+            yield from _branch(child)
+        yield "</ul>"
+    yield "</li>"
+
+
+@_parts.register
+def _(part: Table, level: int) -> Iterator[str]:
+    numeric = [is_numeric(row[at] for row in part.rows) for at in range(len(part.columns))]
+    yield "<table>"
+    if part.title:
+        yield f"<caption>{escape(part.title)}</caption>"
+    if part.columns:
+        yield "<thead><tr>"
+        for heading, number in zip(part.columns, numeric, strict=True):
+            first, *more = heading.split("\n")
+            small = "".join(f"<br><small>{escape(line)}</small>" for line in more)
+            yield f"<th{_kind(number)}>{escape(cell_text(first))}{small}</th>"
+        yield "</tr></thead>"
+    yield "<tbody>"
+    for row in part.rows:
+        yield "<tr>"
+        for value, number in zip(row, numeric, strict=True):
+            missing = value is None
+            yield f"<td{_kind(number, missing)}>{escape(cell_text(value))}</td>"
+        yield "</tr>"
+    yield "</tbody></table>"
+    for note in part.notes:
+        yield f'<p class="note">{escape(note)}</p>'
+
+
+def _kind(number: bool, missing: bool = False) -> str:
+    names = [*(["number"] if number else []), *(["missing"] if missing else [])]
+    return f' class="{" ".join(names)}"' if names else ""
+
+
+@_parts.register
+def _(part: Graph, level: int) -> Iterator[str]:
+    if part.title:
+        yield f"<h{level}>{escape(part.title)}</h{level}>"
+    yield from _drawing(part)
+
+
+def _box_lines(node: Node) -> list[str]:
+    lines = [cell_text(node.label)]
+    lines += [f"{name}: {cell_text(value)}" for name, value in node.facts]
+    return [shortened(line, _LONGEST_LABEL) for line in lines]
+
+
+def _drawing(graph: Graph) -> Iterator[str]:
+    """Draw the graph as SVG, layers from left to right."""
+    places: dict[str, tuple[int, int, int, int]] = {}
+    left = bottom = 0
+    for layer in layers(graph):
+        widths = [max(map(text_width, _box_lines(node))) for node in layer]
+        width = max(widths) * _CHARACTER_WIDTH + 2 * _PADDING
+        top = 1
+        for node in layer:
+            height = len(_box_lines(node)) * _LINE_HEIGHT + _PADDING
+            places[node.name] = (left + 1, top, width, height)
+            top += height + _GAP_DOWN
+        left += width + _GAP_ACROSS
+        bottom = max(bottom, top)
+    width, height = max(left - _GAP_ACROSS + 2, 2), max(bottom - _GAP_DOWN + 1, 2)
+    yield (
+        f'<svg role="img" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        'fill="none" stroke="currentColor" font-family="monospace" font-size="11">'
+    )
+    for edge in graph.edges:
+        yield from _arrow(places[edge.source], places[edge.target], edge.label)
+    for node in graph.nodes:
+        yield from _box(places[node.name], _box_lines(node))
+    yield "</svg>"
+
+
+def _box(place: tuple[int, int, int, int], lines: Sequence[str]) -> Iterator[str]:
+    x, y, width, height = place
+    yield f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="4"/>'
+    for number, line in enumerate(lines, start=1):
+        weight = ' font-weight="bold"' if number == 1 else ""
+        yield (
+            f'<text x="{x + _PADDING}" y="{y + number * _LINE_HEIGHT}" fill="currentColor" '
+            f'stroke="none"{weight}>{escape(line)}</text>'
+        )
+
+
+def _arrow(
+    source: tuple[int, int, int, int], target: tuple[int, int, int, int], label: str
+) -> Iterator[str]:
+    x1, y1 = source[0] + source[2], source[1] + source[3] // 2
+    x2, y2 = target[0], target[1] + target[3] // 2
+    bend = _GAP_ACROSS // 2
+    yield f'<path d="M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}" opacity=".6"/>'
+    yield f'<path d="M{x2 - 6} {y2 - 4}L{x2} {y2}L{x2 - 6} {y2 + 4}" opacity=".6"/>'
+    if label:
+        yield (
+            f'<text x="{(x1 + x2) // 2}" y="{(y1 + y2) // 2 - 4}" text-anchor="middle" '
+            f'fill="currentColor" stroke="none">{escape(cell_text(label))}</text>'
+        )
