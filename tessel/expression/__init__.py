@@ -25,6 +25,7 @@ from tessel.expression.protocols import ColumnFacts, EncodedColumn, StatisticsVi
 from tessel.expression.registry import OPERATORS
 from tessel.expression.schema import TableSchema
 from tessel.expression.statistics import FALSE, TRUE, UNKNOWN, evaluate_statistics
+from tessel.expression.text import parse
 
 __all__ = [
     "FALSE",
@@ -49,6 +50,7 @@ __all__ = [
     "lit",
     "max_of",
     "min_of",
+    "parse",
     "when",
     "where",
 ]

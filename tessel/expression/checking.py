@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from tessel.errors import ColumnNotFoundError
 from tessel.expression.context import ExpressionContext
 from tessel.expression.leaves import Column, Literal
 from tessel.expression.printing import limited_text
@@ -62,7 +63,7 @@ def node_types(context: ExpressionContext, schema: TableSchema) -> Mapping[str, 
     for name in context.order:
         node = context.expression(name)
         if isinstance(node, Column):
-            found[name] = NodeType(schema.type_of(node.column), None, ())
+            found[name] = NodeType(_column_type(node, schema), None, ())
             continue
         operands = node.fitted(
             tuple(_operand(context, child, found) for child in context.children(name))
@@ -70,6 +71,15 @@ def node_types(context: ExpressionContext, schema: TableSchema) -> Mapping[str, 
         signature = node.signature(operands)
         found[name] = NodeType(signature.result, signature, operands)
     return found
+
+
+def _column_type(node: Column, schema: TableSchema) -> pa.DataType:
+    if node.source is None or node.column in schema:
+        return schema.type_of(node.column)
+    text, place = node.source
+    start = text.rfind("\n", 0, place) + 1
+    line = text[start:].split("\n", 1)[0]
+    raise ColumnNotFoundError.for_name(node.column, schema.names, source=line, column=place - start)
 
 
 def _operand(context: ExpressionContext, name: str, found: Mapping[str, NodeType]) -> Operand:

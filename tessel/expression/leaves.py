@@ -6,6 +6,7 @@ import datetime
 import decimal
 import hashlib
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,27 +26,14 @@ from tessel.expression.types import Operand, Signature, narrowest_integer, type_
 __all__ = ["Column", "Literal", "Regex", "ValueSet", "arguments_for", "as_expression", "literal"]
 
 KEYWORDS = frozenset(
-    [
-        "and",
-        "or",
-        "not",
-        "in",
-        "is",
-        "null",
-        "missing",
-        "between",
-        "like",
-        "matches",
-        "case",
-        "when",
-        "then",
-        "else",
-        "end",
-        "true",
-        "false",
-    ]
+    (
+        *("and", "or", "not", "in", "is", "null", "missing", "between", "like", "matches"),
+        *("case", "when", "then", "else", "end", "true", "false"),
+    )
 )
 """Words of the text grammar; a column of such a name stands in backticks."""
+
+_WORD = re.compile(r"[^\W\d]\w*")
 
 
 @register
@@ -54,7 +42,16 @@ class Column(Expression):
     """The values of a column."""
 
     name: ClassVar[str] = "column"
+    source: ClassVar[tuple[str, int] | None] = None
     column: str
+
+    def written_at(self, text: str, place: int) -> Column:
+        """Remember the text that the column was read from; it is shown if there is no such column.
+
+        The place is no part of the expression's identity.
+        """
+        object.__setattr__(self, "source", (text, place))
+        return self
 
     def check(self) -> None:
         """Raise where the name is not text."""
@@ -62,7 +59,7 @@ class Column(Expression):
 
     def pieces(self) -> Iterable[Piece]:
         """Return the name, in backticks where it is not a plain word."""
-        plain = self.column.isidentifier() and self.column.casefold() not in KEYWORDS
+        plain = _WORD.fullmatch(self.column) and self.column.casefold() not in KEYWORDS
         yield self.column if plain else "`" + self.column.replace("`", "``") + "`"
 
     def label(self) -> Iterable[Piece]:

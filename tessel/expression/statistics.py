@@ -366,7 +366,9 @@ def _(node: IsIn, asked: _Asked) -> Known:
     assert answer.true is not None
     # what is not in the set may be the missing value of the set
     assert answer.false is not None
-    return Known(answer.value, answer.missing | answer.false, answer.exact, true=answer.true, false=no)
+    return Known(
+        answer.value, answer.missing | answer.false, answer.exact, true=answer.true, false=no
+    )
 
 
 def _slices(bound: Value, asked: _Asked) -> pa.Array:

@@ -1,0 +1,151 @@
+"""Telling what is wrong with a text, in the words of the person who wrote it.
+
+The place comes from the parser; the words for what was expected from the tables here; the likely
+slip from the characters around the place.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tessel.errors import ExpressionSyntaxError, nearest
+from tessel.expression.leaves import KEYWORDS
+
+if TYPE_CHECKING:
+    from lark.exceptions import UnexpectedInput
+
+__all__ = ["marked", "syntax_error"]
+
+_VALUE_TOKENS = frozenset({"NAME", "INTEGER", "REAL", "TEXT", "TYPED", "QUOTED_NAME"})
+_OPERATOR_TOKENS = frozenset({"PLUS", "STAR", "COMPARISON", "SLASH", "_AND", "_OR"})
+_WORDS = {
+    "TEXT": "a text in quotes",
+    "RPAR": "')'",
+    "LPAR": "'('",
+    "COMMA": "','",
+    "_AND": "'and'",
+    "_THEN": "'then'",
+    "_WHEN": "'when'",
+    "_ELSE": "'else'",
+    "_END": "'end'",
+    "_IN": "'in'",
+    "_MISSING": "'missing' or 'null'",
+    "$END": "the end of the text",
+}
+_CURLY = "“”„‘’‚«»"
+_SHOWN_CHARACTERS = 160
+
+
+def marked(text: str, place: int, length: int = 1) -> str:
+    """Return the line of a place, cut to fit, with carets under it."""
+    start = text.rfind("\n", 0, place) + 1
+    line = text[start:].split("\n", 1)[0]
+    column = place - start
+    shift = max(0, column - _SHOWN_CHARACTERS // 2)
+    shown = ("…" if shift else "") + line[shift : shift + _SHOWN_CHARACTERS]
+    at = column - shift + (1 if shift else 0)
+    carets = max(1, min(length, len(shown) - at))
+    number = text.count("\n", 0, place) + 1
+    prefix = f"line {number}: " if "\n" in text else ""
+    return f"{prefix}{shown}\n{' ' * (len(prefix) + at)}{'^' * carets}"
+
+
+def syntax_error(text: str, error: UnexpectedInput) -> ExpressionSyntaxError:
+    """Return the error for a text that the parser did not take."""
+    place, length = _place(text, error)
+    found = text[place : place + length]
+    expected = _expected(error)
+    told = f"found {found!r}" if found else "the text ends too early"
+    if not text.strip():
+        told = "the text is empty"
+    slip = _slip(text, place, length)
+    return ExpressionSyntaxError(
+        f"not an expression: {told}, expected {expected}",
+        detail=marked(text, place, length),
+        hint=slip,
+        place=place,
+        found=found,
+        expected=expected,
+    )
+
+
+def _place(text: str, error: UnexpectedInput) -> tuple[int, int]:
+    from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+
+    if isinstance(error, UnexpectedToken):
+        if error.token.type == "$END":
+            return len(text.rstrip()), 0
+        return error.token.start_pos or 0, len(error.token)
+    if isinstance(error, UnexpectedCharacters):
+        place = error.pos_in_stream or 0
+        word = re.compile(r"\w+").match(text, place)
+        return place, len(word[0]) if word else 1
+    return len(text), 0
+
+
+def _expected(error: UnexpectedInput) -> str:
+    accepted: set[str] = set(getattr(error, "accepts", None) or ())
+    accepted = accepted or set(getattr(error, "allowed", None) or ())
+    accepted = accepted or set(getattr(error, "expected", None) or ())
+    words: list[str] = []
+    if accepted >= _VALUE_TOKENS:
+        words.append("a value (a column, a number, a text in quotes, a call)")
+        accepted -= _VALUE_TOKENS | {"LPAR"}
+    if accepted >= _OPERATOR_TOKENS:
+        words.append("an operator (and, or, ==, <, +, in, is, …)")
+        accepted -= _OPERATOR_TOKENS | {"LPAR"}
+        accepted -= {"_IN"}
+    words += [word for token, word in _WORDS.items() if token in accepted]
+    return " or ".join(words) or "something else"
+
+
+def _slip(text: str, place: int, length: int) -> str | None:
+    """Return what was probably meant."""
+    here = text[place : place + 2]
+    before = text[max(0, place - 1) : place + 1]
+    word = text[place : place + length]
+    if here[:1] and here[0] in _CURLY:
+        return "write straight quotes: 'text'"
+    if here[:1] in ("'", '"', "`"):
+        closing = "column name" if here[0] == "`" else "text"
+        return f"the {closing} that starts here has no closing {here[0]}"
+    if before == "&&" or here == "&&":
+        return "write 'and' for &&"
+    if before == "||" or here == "||":
+        return "write 'or' for ||"
+    if before == "<>" or here == "<>":
+        return "write != for <>"
+    if here[:1] == "=":
+        return "write == to compare"
+    if here[:1] == "!":
+        return "write 'not' for !"
+    if word.lower() in ("none", "nan", "na", "nil") and text[:place].rstrip().endswith("is"):
+        return "write 'is missing'"
+    unclosed = _unclosed(text)
+    if place >= len(text.rstrip()) and unclosed is not None:
+        return f"the '(' at character {unclosed + 1} is not closed"
+    if here[:1] == ")":
+        return "there is no '(' for this ')'"
+    if word.isalpha():
+        match = nearest(word, sorted(KEYWORDS))
+        if match is not None and match != word.lower():
+            return f"did you mean {match!r}?"
+        if word.lower() in KEYWORDS:
+            return f"{word!r} is a word of the language; a column of that name is `{word}`"
+    return None
+
+
+_QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`")
+
+
+def _unclosed(text: str) -> int | None:
+    """Return the place of the innermost bracket that is left open."""
+    bare = _QUOTED.sub(lambda match: " " * len(match[0]), text)
+    opened: list[int] = []
+    for place, character in enumerate(bare):
+        if character == "(":
+            opened.append(place)
+        elif character == ")" and opened:
+            opened.pop()
+    return opened[-1] if opened else None

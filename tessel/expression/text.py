@@ -1,0 +1,291 @@
+"""The text form: `parse` reads what ``str`` of an expression writes, and what people write.
+
+The grammar is in ``grammar.lark``. lark is imported on the first call, and the grammar is built
+once a process. What is wrong with a text is told by `syntax_errors`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tessel.errors import ExpressionSyntaxError, InvalidInputError, TesselError, nearest
+from tessel.expression import build, literal_codec, temporal
+from tessel.expression.leaves import Column, Literal, Regex, ValueSet
+from tessel.expression.node import Expression
+from tessel.expression.operators.boolean import And, Not, Or
+from tessel.expression.operators.conditional import Case
+from tessel.expression.operators.membership import IsIn, IsMissing
+from tessel.expression.operators.text import Like, Matches
+from tessel.expression.registry import OPERATORS, make
+from tessel.expression.syntax_errors import marked, syntax_error
+from tessel.expression.types import parse_type, type_name
+
+if TYPE_CHECKING:
+    from lark import Lark, Token
+
+__all__ = ["FUNCTIONS", "parse"]
+
+_COMPARISONS = {
+    "==": "equal",
+    "!=": "not_equal",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+}
+_NOT_CALLED = ("column", "literal", "is_in", "case")
+_SHORTHANDS: dict[str, Callable[..., Expression]] = {
+    "where": build.where,
+    "fill_missing": build.coalesce,
+    "clip": lambda operand, low, high: operand.clip(low, high),
+    "between": lambda operand, low, high: operand.between(low, high),
+    "not_missing": lambda operand: operand.not_missing(),
+}
+
+
+def _callable_names() -> dict[str, Callable[..., Expression]]:
+    named = {name: cls.of for name, cls in OPERATORS.items() if name not in _NOT_CALLED}
+    return {**named, **_SHORTHANDS}
+
+
+FUNCTIONS: dict[str, Callable[..., Expression]] = _callable_names()
+"""What text can call, by name."""
+
+
+def parse(text: str) -> Expression:
+    """Read an expression from text.
+
+    Parameters
+    ----------
+    text
+        For instance ``price > 100 and symbol in ('AAPL', 'MSFT')``. Python's precedence; keywords
+        in any case; ``'text'`` with quotes doubled inside; odd column names in backticks;
+        ``timestamp '2024-01-31T09:30:00Z'``; ``case when … then … else … end``; calls such as
+        ``floor(time, '15min')``.
+
+    Returns
+    -------
+    Expression
+        The same as the operators and methods of `col` would make. ``parse(str(e)).equals(e)``.
+
+    Raises
+    ------
+    ExpressionSyntaxError
+        Where the text is none; shows the line with a caret, what was expected, and what was
+        probably meant.
+    """
+    if not isinstance(text, str):
+        raise InvalidInputError(
+            f"parse takes text, not {type(text).__name__}", hint="parse('price > 100')"
+        )
+    from lark.exceptions import UnexpectedInput
+
+    try:
+        tree = _parser().parse(text)
+    except UnexpectedInput as error:
+        raise syntax_error(text, error) from None
+    except _Misused as error:
+        raise error.told(text) from error.__cause__
+    return _placed(tree, text)
+
+
+def _placed(expression: Expression, text: str) -> Expression:
+    from tessel.expression.node import post_order
+
+    for node in post_order(expression):
+        if isinstance(node, Column) and node.source is not None and not node.source[0]:
+            node.written_at(text, node.source[1])
+    return expression
+
+
+class _Misused(Exception):
+    """A word that the grammar takes and the language does not; keeps its place."""
+
+    def __init__(self, place: int, length: int, error: TesselError) -> None:
+        super().__init__()
+        self.place, self.length, self.error = place, length, error
+
+    def told(self, text: str) -> TesselError:
+        """Return the error with the text and a caret."""
+        if self.error.detail is None:
+            self.error.detail = marked(text, self.place, self.length)
+        return self.error
+
+
+@functools.cache
+def _parser() -> Lark:
+    from lark import Lark
+
+    source = importlib.resources.files("tessel.expression").joinpath("grammar.lark")
+    return Lark(
+        source.read_text(encoding="utf-8"),
+        parser="lalr",
+        transformer=_transformer(),
+        maybe_placeholders=False,
+        regex=False,
+    )
+
+
+def _at(token: Token, make_it: Callable[[], Any]) -> Any:
+    """Make something of a token; what goes wrong is told at its place."""
+    try:
+        return make_it()
+    except TesselError as error:
+        raise _Misused(token.start_pos or 0, len(token), error) from error
+
+
+def _unquoted(token: str) -> str:
+    quote = token[0]
+    return token[1:-1].replace(quote * 2, quote)
+
+
+def _typed(token: Token) -> Literal:
+    kind, _, quoted = token.partition("'")
+    name = kind.strip()
+    content = _unquoted("'" + quoted)
+    if name.lower() == "float":
+        return Literal(
+            "float", literal_codec.encode("float", literal_codec.decode("float", content))
+        )
+    return _at(token, lambda: _typed_literal(name, content))
+
+
+def _typed_literal(name: str, content: str) -> Literal:
+    lower = name.lower()
+    if lower == "decimal":
+        lower = _decimal_type(content)
+    elif lower == "timestamp":
+        instant = temporal.parse_instant(content)
+        if instant is not None:
+            unit = temporal.unit_holding(instant.wall_ns, "us")
+            lower = f"timestamp[{unit}{'' if instant.offset_seconds is None else ', UTC'}]"
+    elif lower == "duration":
+        unit = temporal.unit_holding(temporal.parse_duration(content) or 0, "us")
+        lower = f"duration[{unit}]"
+    elif "[" in name:
+        # zones keep their letters
+        lower = name[: name.index("[")].lower() + name[name.index("[") :]
+    type_ = parse_type(lower)
+    kind = literal_codec.kind_of(type_) or type_name(type_)
+    return Literal(kind, literal_codec.encode(kind, literal_codec.decode(kind, content)))
+
+
+def _decimal_type(content: str) -> str:
+    whole, _, points = content.strip().lstrip("+-").partition(".")
+    digits = len(whole.lstrip("0")) + len(points)
+    return f"decimal128({max(digits, 1)}, {len(points)})"
+
+
+def _negative(operand: Expression) -> Expression:
+    if isinstance(operand, Literal) and not operand.content.startswith("-"):
+        if operand.kind == "int":
+            return build.lit(-operand.value)
+        if operand.kind == "float" and operand.content != "nan":
+            return build.lit(-operand.value)
+    return make("negative", operand)
+
+
+def _compared(*parts: Any) -> Expression:
+    """Join ``a < b < c`` as Python does: every neighbouring pair."""
+    pairs = [
+        make(_COMPARISONS[parts[place]], parts[place - 1], parts[place + 1])
+        for place in range(1, len(parts), 2)
+    ]
+    return build.all_of(pairs)
+
+
+def _call(name: Token, *arguments: Expression) -> Expression:
+    function = FUNCTIONS.get(name.lower())
+    if function is None:
+        match = nearest(str(name), FUNCTIONS)
+        error = ExpressionSyntaxError(
+            f"no function {str(name)!r}",
+            hint=(f"did you mean {match!r}?   " if match else "")
+            + f"functions: {', '.join(sorted(FUNCTIONS))}",
+            name=str(name),
+        )
+        raise _Misused(name.start_pos or 0, len(name), error)
+    try:
+        return _at(name, lambda: function(*arguments))
+    except TypeError:
+        error = ExpressionSyntaxError(f"{name} cannot take {len(arguments)} arguments")
+        raise _Misused(name.start_pos or 0, len(name), error) from None
+
+
+def _values(*items: Expression) -> ValueSet:
+    for item in items:
+        if not isinstance(item, Literal):
+            error = ExpressionSyntaxError(
+                f"a list after 'in' holds plain values, not {item!r}",
+                hint="compare with other columns by == and or",
+            )
+            raise _Misused(0, 1, error)
+    return ValueSet(items)  # type: ignore[arg-type]
+
+
+def _case(*parts: Any) -> Expression:
+    branches = [part for part in parts if isinstance(part, tuple)]
+    otherwise = parts[-1] if isinstance(parts[-1], Expression) else build.lit(None)
+    conditions, values = zip(*branches, strict=True)
+    return Case(conditions, values, otherwise)
+
+
+_RULES: dict[str, Callable[..., Any]] = {
+    "start": lambda tree: tree,
+    "either": lambda *operands: Or(operands),
+    "both": lambda *operands: And(operands),
+    "negated": Not,
+    "compared": _compared,
+    "values": _values,
+    "is_in": IsIn,
+    "not_in": lambda operand, values: Not(IsIn(operand, values)),
+    "is_missing": IsMissing,
+    "not_missing": lambda operand: Not(IsMissing(operand)),
+    "between": lambda operand, low, high: operand.between(low, high),
+    "not_between": lambda operand, low, high: Not(operand.between(low, high)),
+    "matches": lambda operand, text: Matches(operand, _at(text, lambda: Regex(_unquoted(text)))),
+    "not_matches": lambda operand, text: Not(
+        Matches(operand, _at(text, lambda: Regex(_unquoted(text))))
+    ),
+    "like": lambda operand, text: Like(operand, _unquoted(text)),
+    "not_like": lambda operand, text: Not(Like(operand, _unquoted(text))),
+    "positive": lambda operand: operand,
+    "negative": _negative,
+    "integer": lambda token: _at(token, lambda: build.lit(int(token))),
+    "real": lambda token: build.lit(float(token)),
+    "text": lambda token: build.lit(_unquoted(token)),
+    "typed": _typed,
+    "true": lambda: build.lit(True),
+    "false": lambda: build.lit(False),
+    "null": lambda: build.lit(None),
+    "column": lambda token: Column(str(token)).written_at("", token.start_pos),
+    "quoted_column": lambda token: Column(_unquoted(token)).written_at("", token.start_pos),
+    "call": _call,
+    "branch": lambda condition, value: (condition, value),
+    "case": _case,
+    **{
+        name: functools.partial(make, name)
+        for name in (
+            *("add", "subtract", "multiply", "divide", "floor_divide", "modulo", "power", "xor"),
+        )
+    },
+}
+"""What each rule of the grammar makes of its parts."""
+
+
+def _transformer() -> Any:
+    from lark import Transformer
+
+    class Tree(Transformer[Any, Expression]):
+        """Gives lark the rules as methods."""
+
+    for name, rule in _RULES.items():
+        setattr(Tree, name, staticmethod(functools.partial(_spread, rule)))
+    return Tree()
+
+
+def _spread(rule: Callable[..., Any], children: list[Any]) -> Any:
+    return rule(*children)
