@@ -1,1 +1,36 @@
-"""."""
+"""Queries as Spark jobs: the only part that knows pyspark.
+
+Importing this imports no pyspark; that happens when a session is asked for. Modules, inside out:
+``java_home`` and ``java`` (which Java), ``aot`` and ``training`` (a faster start), ``settings``,
+``driver`` and ``runtime`` (the session), ``daemon`` (the workers), ``blobs``, ``wire`` and
+``errors_wire`` (what travels), ``doctor`` (does it work here).
+"""
+
+from tessel.spark_exec.aot import Warmup, warmup
+from tessel.spark_exec.doctor import Diagnosis, diagnose
+from tessel.spark_exec.java import JavaCandidate, JavaChoice, choose_java, java_candidates
+from tessel.spark_exec.runtime import (
+    active_session,
+    driver_log,
+    is_own_session,
+    local_session,
+    spark_session,
+    stop_session,
+)
+
+__all__ = [
+    "Diagnosis",
+    "JavaCandidate",
+    "JavaChoice",
+    "Warmup",
+    "active_session",
+    "choose_java",
+    "diagnose",
+    "driver_log",
+    "is_own_session",
+    "java_candidates",
+    "local_session",
+    "spark_session",
+    "stop_session",
+    "warmup",
+]

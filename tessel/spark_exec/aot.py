@@ -4,8 +4,6 @@ JDK 25 can keep, in one file, the classes that a program loaded in a training ru
 and linked (JEP 483, 514 and 515). For Spark that is about 180 MB, and saves half of the time to
 the first result. A cache that does not fit the JVM or the jars is ignored by the JVM, so a stale
 one costs nothing but disk; it is named after both all the same.
-
-Run as a program, this module is the training run.
 """
 
 from __future__ import annotations
@@ -24,12 +22,20 @@ from tessel.errors import InvalidInputError, SparkError
 from tessel.spark_exec.java import JavaChoice, choose_java
 from tessel.spark_exec.java_home import cache_folders
 
-__all__ = ["LEAST_AOT_JAVA", "Warmup", "aot_cache", "aot_option", "warmup"]
+__all__ = [
+    "LEAST_AOT_JAVA",
+    "TRAINING_TIMEOUT_SECONDS",
+    "Warmup",
+    "aot_cache",
+    "aot_option",
+    "warmup",
+]
 
 LEAST_AOT_JAVA = 25
 """The first Java that makes such a cache in one run."""
 
-_TRAINING_TIMEOUT_SECONDS = 600
+TRAINING_TIMEOUT_SECONDS = 600
+"""How long a training run may take, writing the cache included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,37 +127,21 @@ def _run_training(option: str) -> float:
     environment.pop("SPARK_REMOTE", None)
     try:
         result = subprocess.run(
-            [sys.executable, "-m", "tessel.spark_exec.aot", option],
+            [sys.executable, "-m", "tessel.spark_exec.training", option],
             env=environment,
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=_TRAINING_TIMEOUT_SECONDS,
+            timeout=TRAINING_TIMEOUT_SECONDS,
             check=False,
             stdin=subprocess.DEVNULL,
         )
     except subprocess.TimeoutExpired as error:
         raise SparkError(
-            f"the training run did not end within {_TRAINING_TIMEOUT_SECONDS} seconds"
+            f"the training run did not end within {TRAINING_TIMEOUT_SECONDS} seconds"
         ) from error
     if result.returncode != 0:
         raise SparkError(
             "the training run failed", detail="\n".join(result.stderr.splitlines()[-20:])
         )
     return time.monotonic() - began
-
-
-def main(option: str) -> None:
-    """Run the jobs whose classes the cache should hold, in a JVM started with ``option``."""
-    from tessel.spark_exec.doctor import run_shuffle
-    from tessel.spark_exec.runtime import spark_session, stop_session
-
-    session = spark_session("local[2]", configuration={"spark.driver.extraJavaOptions": option})
-    for _ in range(3):
-        run_shuffle(session)
-    # The JVM writes the cache as it ends.
-    stop_session(timeout_seconds=_TRAINING_TIMEOUT_SECONDS)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
