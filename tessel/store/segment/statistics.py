@@ -48,12 +48,18 @@ class ColumnStatistics:
 
 
 def bounds_type(type_: pa.DataType) -> pa.DataType | None:
-    """Return the type of a column's bounds: its own, or its dictionary's; None without an order."""
+    """Return the type of a column's bounds: its own, or its dictionary's.
+
+    None where there is no order, and for bytes of a fixed length past ``BOUND_BYTES``: no bound of
+    their type would be short enough.
+    """
     if pat.is_dictionary(type_):
         return bounds_type(type_.value_type)
     if pat.is_nested(type_) or pat.is_null(type_):
         return None
-    return pa.binary() if pat.is_fixed_size_binary(type_) else type_
+    if pat.is_fixed_size_binary(type_) and type_.byte_width > BOUND_BYTES:
+        return None
+    return type_
 
 
 def summarise(column: pa.ChunkedArray) -> ColumnStatistics:
@@ -79,8 +85,9 @@ def _bounds(column: pa.ChunkedArray, kind: pa.DataType) -> tuple[pa.Scalar, pa.S
     """Return the exact minimum and maximum; there is at least one value that is not missing."""
     if pat.is_dictionary(column.type):
         column = _used_values(column)
-    if pat.is_fixed_size_binary(column.type):
-        column = column.cast(pa.binary())
+    if pat.is_fixed_size_binary(kind):
+        bounds = pc.min_max(column.cast(pa.binary()))
+        return pa.scalar(bounds["min"].as_py(), kind), pa.scalar(bounds["max"].as_py(), kind)
     if pat.is_floating(kind):
         # The kernel skips NaN only where something else is in the same chunk.
         column = column.filter(pc.invert(pc.is_nan(column)))

@@ -25,7 +25,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from tessel.errors import DuplicateColumnError, InvalidInputError, UnsupportedTypeError
@@ -175,8 +177,16 @@ def normalise(table: pa.Table, schema: pa.Schema) -> pa.Table:
     Raises
     ------
     InvalidInputError
-        When a value does not fit its stored type.
+        When a value does not fit its stored type, or is none (a date64 within a day, text that is
+        not UTF-8): what is written can be read.
     """
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise InvalidInputError(
+                f"column {name!r} ({column.type}) holds values that are none: {error}", column=name
+            ) from error
     columns = [_cast(column, field) for column, field in zip(table.columns, schema, strict=True)]
     if not columns:
         return table.replace_schema_metadata(None)
@@ -198,13 +208,25 @@ def _cast_array(array: pa.Array, field: pa.Field) -> list[pa.Array]:
         half = len(array) // 2
         return _cast_array(array.slice(0, half), field) + _cast_array(array.slice(half), field)
     try:
-        return [array.cast(field.type)]
+        if pat.is_list_view(array.type) or pat.is_large_list_view(array.type):
+            array = _plain_list(array)
+        made = array.cast(field.type)
+        made.validate()
     except pa.ArrowNotImplementedError as error:
         raise _refused(array.type, field.name, f"it cannot become {field.type}") from error
     except pa.ArrowInvalid as error:
         raise InvalidInputError(
             f"column {field.name!r} does not fit {field.type}: {error}", column=field.name
         ) from error
+    return [made]
+
+
+def _plain_list(array: pa.Array) -> pa.Array:
+    """Return list views as lists; the cast of pyarrow makes invalid arrays of views with nulls."""
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy()
+    offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    mask = array.is_null() if array.null_count else None
+    return pa.LargeListArray.from_arrays(pa.array(offsets), array.flatten(), mask=mask)
 
 
 def _cast_dictionary(array: pa.DictionaryArray, type_: pa.DataType) -> pa.Array:

@@ -1,0 +1,42 @@
+"""What the tests of the store share: reading a whole index, comparing tables to the bit."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from tessel.store import PieceSource, SegmentIndex, SegmentSource, SymbolView
+from tessel.testing.tables import bits
+
+
+def load(index: SegmentIndex, source: SegmentSource) -> pa.Table:
+    """Return all rows and columns that an index selects, put together piece by piece."""
+    strips: list[pa.Table] = []
+    names = index.schema.names
+    for number in range(index.slices):
+        columns: dict[str, pa.ChunkedArray] = {}
+        rows = int(index.slice_row_end[number] - index.slice_row_start[number])
+        for position in range(len(index)):
+            if index.slice_number[position] == number:
+                piece = PieceSource.from_json(index.source(position).to_json())
+                part = source.load(piece)
+                assert part.num_rows == rows == len(piece.row_range)
+                columns |= dict(zip(part.column_names, part.columns, strict=True))
+        assert set(columns) == set(names)
+        if names:
+            strips.append(pa.table([columns[n] for n in names], schema=index.schema.arrow))
+    if not names:
+        return pa.table({"": pa.nulls(index.row_count)}).select([])
+    return pa.concat_tables(strips) if strips else index.schema.empty()
+
+
+def read(view: SymbolView) -> pa.Table:
+    """Return a whole symbol."""
+    return load(view.index(), view.source())
+
+
+def assert_same(found: pa.Table, expected: pa.Table) -> None:
+    """Check names, types, row count, and every value to the bit."""
+    assert found.schema.equals(expected.schema), (found.schema, expected.schema)
+    assert found.num_rows == expected.num_rows
+    for name in expected.column_names:
+        assert bits(found.column(name)) == bits(expected.column(name)), name
