@@ -68,7 +68,6 @@ class DemoReport:
     def _(self, step: QueryStarted) -> None:
         self._line("")
         self._console.print(Rule(Text(step.title, style="bold"), align="left", characters="─"))
-        self._line(step.text, "dim")
 
     @show.register
     def _(self, step: Explained) -> None:

@@ -23,5 +23,8 @@ def register(app: typer.Typer) -> None:
         output: Form = OutputFormat.TABLE,
     ) -> None:
         """Say what a query would read, and the reason for each segment that it would not."""
+        import json
+
         explanation = open_existing(store).explain(symbol, read_plan(plan), as_of=as_of)
-        make_output(output).document(str(explanation), explanation.to_json())
+        data = json.loads(explanation.render("json"))
+        make_output(output).document(str(explanation), data)

@@ -24,7 +24,10 @@ def register(app: typer.Typer) -> None:
         output: Form = OutputFormat.TABLE,
     ) -> None:
         """List the symbols of a store."""
+        import fnmatch
+
         import pyarrow as pa
 
-        names = open_existing(store).symbols(pattern)
+        every = open_existing(store).symbols()
+        names = [name for name in every if fnmatch.fnmatchcase(name, pattern)]
         make_output(output).table(pa.table({"symbol": pa.array(names, pa.string())}))
