@@ -19,7 +19,6 @@ from tessel.expression.types import UNIT_NANOSECONDS
 __all__ = ["comparing", "three_way"]
 
 _EXACT_LIMIT = 1 << 53
-_ZERO = pa.scalar(0, pa.int8())
 
 
 def comparing(function: Callable[[Value, Value], Value]) -> Kernel:
@@ -33,7 +32,8 @@ def comparing(function: Callable[[Value, Value], Value]) -> Kernel:
             if pa.types.is_boolean(left.type):
                 left, right = pc.cast(left, pa.uint8()), pc.cast(right, pa.uint8())
             return function(left, right)
-        return function(three_way(left, right), _ZERO)
+        # Made here: pyarrow imports pandas with its first scalar, which import time must not pay.
+        return function(three_way(left, right), pa.scalar(0, pa.int8()))
 
     return kernel
 
