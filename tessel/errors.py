@@ -9,7 +9,7 @@ the same words.
 ::
 
     TesselError
-    ├── NotFoundError (LookupError)
+    ├── NotFoundError (LookupError)                not-found
     │   ├── ColumnNotFoundError (KeyError)         column-not-found
     │   ├── SymbolNotFoundError (KeyError)         symbol-not-found
     │   ├── VersionNotFoundError                   version-not-found
@@ -202,7 +202,7 @@ def _restore(data: Mapping[str, Any]) -> TesselError:
     cls = next((c for c in _walk(TesselError) if c.kind == data.get("kind")), TesselError)
     # Made by the builtin whose memory layout the class has: the first __new__ in the order of
     # resolution may be another builtin's, which refuses (a LookupError that is also an OSError).
-    layout: type = cls
+    layout: Any = cls
     while issubclass(layout, TesselError) and layout.__base__ is not None:
         layout = layout.__base__
     error: TesselError = layout.__new__(cls)

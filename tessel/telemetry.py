@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -49,6 +50,15 @@ Subscriber = Callable[[Event], None]
 
 _lock = threading.Lock()
 _subscribers: tuple[Subscriber, ...] = ()
+
+
+def _renew_lock() -> None:
+    """Give a forked child a lock that nobody holds; the tuple of subscribers is always whole."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 @contextlib.contextmanager
