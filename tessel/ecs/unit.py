@@ -146,7 +146,8 @@ class ProcessingUnit:
 
     def evaluate(self, expression: Expression | ExpressionContext) -> pa.ChunkedArray:
         """Return the values of an expression, one per row; sub-expressions are computed once."""
-        return evaluate(expression, self.table, self._memo)
+        values = evaluate(expression, self.table, self._memo)
+        return values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
 
     # --- deriving ---------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tessel.ecs import ColRange, Piece, ProcessingUnit, RowRange, TimeRange
 from tessel.errors import ColumnNotFoundError, DuplicateColumnError, ExecutionError
+from tessel.expression import col, lit
 from tessel.expression.schema import TableSchema
 
 TYPES = (pa.int64(), pa.string(), pa.bool_(), pa.float64())
@@ -181,6 +182,31 @@ def test_replace(case: Case, index: str | None):
     assert piece.row_range == RowRange(0, case.whole.num_rows)
     kept = case.unit.replace(case.whole)
     assert kept.schema == case.unit.schema
+
+
+@given(cases())
+def test_evaluate(case: Case):
+    values = [row["c0"] for row in case.whole.to_pylist()]
+    missing = case.unit.evaluate(col("c0").is_missing())
+    assert missing.type == pa.bool_()
+    assert missing.to_pylist() == [value is None for value in values]
+    # A second expression on the same unit, which shares a part with the first.
+    assert case.unit.evaluate(~col("c0").is_missing()).to_pylist() == [
+        v is not None for v in values
+    ]
+    assert case.unit.select([]).evaluate(lit(7)).to_pylist() == [7] * len(values)
+    kept = case.unit.filter(case.unit.evaluate(col("c0").is_missing()))
+    assert kept.num_rows == values.count(None)
+    # The filtered unit remembers nothing of the whole one.
+    assert kept.evaluate(col("c0").is_missing()).to_pylist() == [True] * kept.num_rows
+
+
+def test_a_sub_expression_is_computed_once_a_unit(monkeypatch: pytest.MonkeyPatch):
+    unit = unit_of(*pieces_of(WHOLE, [0, 2, 4], [0, 1, 3]))
+    first = unit.evaluate(col("t") + 1)
+    # If the second call computed ``t + 1`` again, it would see other data and another answer.
+    monkeypatch.setattr(unit, "table", WHOLE.set_column(0, "t", pa.array([10, 20, 30, 40])))
+    assert unit.evaluate(col("t") + 1).equals(first)
 
 
 @given(cases(), st.integers(0, 12))
