@@ -29,7 +29,7 @@ from tessel.clauses.filter import Filter
 from tessel.clauses.head import Head
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.partition import Partition
-from tessel.clauses.pipeline import Executor, LocalExecutor, result_table
+from tessel.clauses.pipeline import Executor, LocalExecutor, result_table, run_stages
 from tessel.clauses.plan import Catalog, Plan, SourcePlan, Stage
 from tessel.clauses.planner import plan_query, query_schema
 from tessel.clauses.positional import Positional
@@ -102,6 +102,7 @@ __all__ = [
     "result_table",
     "run_clauses",
     "run_stage",
+    "run_stages",
     "structure_all_as_one",
     "structure_by_bucket",
     "structure_by_row_slice",

@@ -114,7 +114,9 @@ def _stages(plan: Plan, prefix: str) -> display.Table:
         if number > 1:
             before = plan.stages[number - 2].output
             change = f"{before.name} → {stage.input.name}"
-            lines.append(("barrier", "", change, "units are grouped anew"))
+            same = plan.stages[number - 2].output is stage.input
+            what = "units go on as they are" if same else "units are grouped anew"
+            lines.append(("barrier", "", change, what))
         units = _units(plan, stage, number)
         if not stage.clauses:
             lines.append((str(number), "read", stage.input.name, units))

@@ -29,7 +29,7 @@ from tessel.expression.schema import TableSchema
 from tessel.options import Options, current
 from tessel.store import PieceSource
 
-__all__ = ["Executor", "LocalExecutor", "result_table"]
+__all__ = ["Executor", "LocalExecutor", "result_table", "run_stages"]
 
 
 class Executor(Protocol):
@@ -82,6 +82,14 @@ def result_table(parts: Iterator[pa.Table], schema: TableSchema) -> pa.Table:
     return pa.concat_tables(tables) if tables else schema.empty()
 
 
+def run_stages(
+    stages: Sequence[Stage], units: Iterator[ProcessingUnit], options: Options | None = None
+) -> Iterator[ProcessingUnit]:
+    """Run stages on units that are here already; the last steps of another executor's query."""
+    with ComponentManager() as manager, LocalPool(options or current()) as pool:
+        yield from _Run(manager, pool).stages(stages, units)
+
+
 class _Run:
     """One execution of a plan."""
 
@@ -95,7 +103,13 @@ class _Run:
             units = self._first_stage(plan.inputs[0], first, symbol)
         else:
             units = self._next_stage(first, self._renumbered(plan))
-        for stage in rest:
+        return self.stages(rest, units)
+
+    def stages(
+        self, stages: Sequence[Stage], units: Iterator[ProcessingUnit]
+    ) -> Iterator[ProcessingUnit]:
+        """Run stages, one after another, on the units of the stage before."""
+        for stage in stages:
             units = self._next_stage(stage, units)
         return units
 

@@ -3,11 +3,13 @@
 Importing this imports no pyspark; that happens when a session is asked for. Modules, inside out:
 ``java_home`` and ``java`` (which Java), ``aot`` and ``training`` (a faster start), ``settings``,
 ``driver`` and ``runtime`` (the session), ``daemon`` (the workers), ``blobs``, ``wire`` and
-``errors_wire`` (what travels), ``doctor`` (does it work here).
+``errors_wire`` (what travels), ``tasks``, ``flows`` and ``executor`` (the jobs), ``doctor`` (does
+it work here).
 """
 
 from tessel.spark_exec.aot import Warmup, warmup
 from tessel.spark_exec.doctor import Diagnosis, diagnose
+from tessel.spark_exec.executor import SparkExecutor
 from tessel.spark_exec.java import JavaCandidate, JavaChoice, choose_java, java_candidates
 from tessel.spark_exec.runtime import (
     active_session,
@@ -22,6 +24,7 @@ __all__ = [
     "Diagnosis",
     "JavaCandidate",
     "JavaChoice",
+    "SparkExecutor",
     "Warmup",
     "active_session",
     "choose_java",

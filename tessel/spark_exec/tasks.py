@@ -144,9 +144,7 @@ def _run_unit(data: Mapping[str, Any], described: Mapping[str, Any]) -> list[Wir
 # --- units from wire rows -------------------------------------------------------------------------
 
 
-def map_task(
-    chain: str, plugins: Sequence[type[Clause]]
-) -> TaskFunction:
+def map_task(chain: str, plugins: Sequence[type[Clause]]) -> TaskFunction:
     """Return the task that runs a chain on each part that arrives; ``seq`` and bucket stay."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
