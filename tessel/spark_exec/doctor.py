@@ -160,13 +160,11 @@ def _one_row(session: SparkSession) -> dict[str, str]:
 
 
 def _introduce_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    import tessel
-
     for batch in batches:
         row = {
             "python": f"{platform.python_version()} ({sys.executable})",
             "pyarrow": pa.__version__,
-            "tessel": str(Path(tessel.__file__).parent),
+            "tessel": str(Path(__file__).parents[1]),
             "daemon": "ours" if "tessel.spark_exec.daemon" in _started_modules() else "pyspark's",
         }
         table = pa.Table.from_pylist([row])
