@@ -61,7 +61,7 @@ def comparison_inputs(
 
 def _integers(one: pa.DataType, two: pa.DataType) -> tuple[pa.DataType, pa.DataType]:
     if pa.uint64() in (one, two) and is_signed(one) != is_signed(two):
-        return tuple(t if t == pa.uint64() else pa.int64() for t in (one, two))  # type: ignore[return-value]
+        return tuple(t if t == pa.uint64() else pa.int64() for t in (one, two))
     shared = common_integer(one, two)
     return shared, shared
 

@@ -94,7 +94,11 @@ class ExpressionContext:
                 nodes[name] = ContextNode(node.name, MappingProxyType(fields))
         return ExpressionContext(
             expression.digest.hex(),
-            *(MappingProxyType(part) for part in (nodes, columns, values, value_sets, regexes)),  # type: ignore[arg-type]
+            MappingProxyType(nodes),
+            MappingProxyType(columns),
+            MappingProxyType(values),
+            MappingProxyType(value_sets),
+            MappingProxyType(regexes),
             MappingProxyType(expressions),
         )
 
@@ -206,7 +210,8 @@ class _Reader:
             self._keep(name, Column(column))
         for name, pair in self._section(data, "values", list).items():
             self._keep(name, self._literal(pair))
-        for name, leaf in (*self._sets.items(), *self._regexes.items()):
+        leaves: dict[str, ValueSet | Regex] = {**self._sets, **self._regexes}
+        for name, leaf in leaves.items():
             if leaf.digest.hex() != name:
                 raise _refuse(f"{name!r} does not name what stands there")
 

@@ -122,9 +122,10 @@ class _Evaluation:
         elif isinstance(node, Coalesce):
             value = yield from self._coalesce(name, children, table, memo)
         else:
-            operands = []
+            operands: list[Value] = []
             for child in children:
-                operands.append((yield self._as_written(child, table, memo)))
+                value = yield self._as_written(child, table, memo)
+                operands += (value,)
             value = self._compute(name, operands, table)
         memo[name] = value
         return value
@@ -213,8 +214,7 @@ def _column(table: pa.Table, name: str) -> pa.Array:
         return column.chunk(0)
     if pa.types.is_dictionary(column.type):
         column = column.unify_dictionaries()
-    combined = column.combine_chunks()
-    return combined
+    return column.combine_chunks()
 
 
 def _operand(value: Value, literal: Literal | None, target: pa.DataType) -> Value:

@@ -232,7 +232,7 @@ def _arrow_scalar(value: object) -> pa.Scalar:
             kind = "M8" if isinstance(value, np.datetime64) else "m8"
             value = value.astype(f"{kind}[s]")
     supported = (int, str, bytes, decimal.Decimal, datetime.date, datetime.time, datetime.timedelta)
-    if isinstance(value, supported | np.generic):  # type: ignore[operator]
+    if isinstance(value, (*supported, np.generic)):
         try:
             return pa.scalar(value)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OverflowError):

@@ -161,8 +161,8 @@ def read(content: str, type_: pa.DataType) -> Any:
         case Family.BINARY:
             return bytes.fromhex(content)
         case Family.DECIMAL:
-            value = decimal.Decimal(content)
-            return value.quantize(decimal.Decimal(1).scaleb(-type_.scale), context=_EXACT)
+            exact = decimal.Decimal(content)
+            return exact.quantize(decimal.Decimal(1).scaleb(-type_.scale), context=_EXACT)
         case _:
             return _read_temporal(content, type_)
 

@@ -162,7 +162,7 @@ class ExpressionMethods:
         return make("not", self.is_missing())
 
     def fill_missing(self, value: object) -> Expression:
-        """Return the value where there is one, otherwise ``value`` (a plain one or an expression)."""
+        """Return the value where there is one, otherwise ``value``, plain or an expression."""
         return make("coalesce", self, value)
 
     # --- types ------------------------------------------------------------------------------------

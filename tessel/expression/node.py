@@ -9,7 +9,6 @@ type rule.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
@@ -70,13 +69,21 @@ _KINDS = {
 }
 
 
-@functools.cache
+_layouts: dict[type, tuple[FieldKind, ...]] = {}
+
+
 def layout(cls: type[Expression]) -> tuple[FieldKind, ...]:
     """Return the fields of an operator class, in order, with their kinds."""
-    return tuple(
-        FieldKind(field.name, _KINDS.get(str(field.type), "parameter"), field.default is MISSING)
-        for field in fields(cls)  # type: ignore[arg-type]
-    )
+    found = _layouts.get(cls)
+    if found is None:
+        found = tuple(
+            FieldKind(
+                field.name, _KINDS.get(str(field.type), "parameter"), field.default is MISSING
+            )
+            for field in fields(cls)  # type: ignore[arg-type]
+        )
+        _layouts[cls] = found
+    return found
 
 
 class Expression(ExpressionMethods):

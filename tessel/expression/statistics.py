@@ -303,7 +303,7 @@ _NEVER: dict[type[Comparison], tuple[_Ends, _Ends]] = {
     Greater: (("high", LessEqual, "low"), ("low", Greater, "high")),
     GreaterEqual: (("high", Less, "low"), ("low", GreaterEqual, "high")),
 }
-"""For each order, the comparison of bounds that rules out true, and the one that rules out false."""
+"""For each order, the comparison of ends that rules out true, and the one that rules out false."""
 
 
 @known_of.register

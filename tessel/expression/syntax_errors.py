@@ -93,9 +93,11 @@ def _expected(error: UnexpectedInput) -> str:
         words.append("a value (a column, a number, a text in quotes, a call)")
         accepted -= _VALUE_TOKENS | {"LPAR"}
     if accepted >= _OPERATOR_TOKENS:
+        # the lexer takes what may follow anywhere; the parser knows what may follow here
         words.append("an operator (and, or, ==, <, +, in, is, …)")
-        accepted -= _OPERATOR_TOKENS | {"LPAR"}
-        accepted -= {"_IN"}
+        accepted -= _OPERATOR_TOKENS | {"LPAR", "_IN"}
+        if hasattr(error, "allowed"):
+            accepted = set()
     words += [word for token, word in _WORDS.items() if token in accepted]
     return " or ".join(words) or "something else"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import importlib.resources
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tessel.errors import ExpressionSyntaxError, InvalidInputError, TesselError, nearest
 from tessel.expression import build, literal_codec, temporal
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from lark import Lark, Token
 
 __all__ = ["FUNCTIONS", "parse"]
+
+_Made = TypeVar("_Made")
 
 _COMPARISONS = {
     "==": "equal",
@@ -87,9 +89,9 @@ def parse(text: str) -> Expression:
         tree = _parser().parse(text)
     except UnexpectedInput as error:
         raise syntax_error(text, error) from None
-    except _Misused as error:
+    except _MisuseError as error:
         raise error.told(text) from error.__cause__
-    return _placed(tree, text)
+    return _placed(cast("Expression", tree), text)
 
 
 def _placed(expression: Expression, text: str) -> Expression:
@@ -101,7 +103,7 @@ def _placed(expression: Expression, text: str) -> Expression:
     return expression
 
 
-class _Misused(Exception):
+class _MisuseError(Exception):
     """A word that the grammar takes and the language does not; keeps its place."""
 
     def __init__(self, place: int, length: int, error: TesselError) -> None:
@@ -129,12 +131,12 @@ def _parser() -> Lark:
     )
 
 
-def _at(token: Token, make_it: Callable[[], Any]) -> Any:
+def _at(token: Token, make_it: Callable[[], _Made]) -> _Made:
     """Make something of a token; what goes wrong is told at its place."""
     try:
         return make_it()
     except TesselError as error:
-        raise _Misused(token.start_pos or 0, len(token), error) from error
+        raise _MisuseError(token.start_pos or 0, len(token), error) from error
 
 
 def _unquoted(token: str) -> str:
@@ -207,12 +209,12 @@ def _call(name: Token, *arguments: Expression) -> Expression:
             + f"functions: {', '.join(sorted(FUNCTIONS))}",
             name=str(name),
         )
-        raise _Misused(name.start_pos or 0, len(name), error)
+        raise _MisuseError(name.start_pos or 0, len(name), error)
     try:
         return _at(name, lambda: function(*arguments))
     except TypeError:
         error = ExpressionSyntaxError(f"{name} cannot take {len(arguments)} arguments")
-        raise _Misused(name.start_pos or 0, len(name), error) from None
+        raise _MisuseError(name.start_pos or 0, len(name), error) from None
 
 
 def _values(*items: Expression) -> ValueSet:
@@ -222,7 +224,7 @@ def _values(*items: Expression) -> ValueSet:
                 f"a list after 'in' holds plain values, not {item!r}",
                 hint="compare with other columns by == and or",
             )
-            raise _Misused(0, 1, error)
+            raise _MisuseError(0, 1, error)
     return ValueSet(items)  # type: ignore[arg-type]
 
 

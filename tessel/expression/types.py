@@ -295,7 +295,8 @@ def is_signed(type_: pa.DataType) -> bool:
 
 def finest_unit(*types: pa.DataType) -> str:
     """Return the finest time unit among types that have one."""
-    return max((type_.unit for type_ in types), key=UNITS.index)
+    units: list[str] = [type_.unit for type_ in types]
+    return max(units, key=UNITS.index)
 
 
 def refuse(
