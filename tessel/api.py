@@ -185,7 +185,7 @@ class Store:
         if date_range is not None:
             table = table.date_range(*date_range)
         if columns is not None:
-            table = table.select(*columns)
+            table = table.select(columns)
         return table.then(*(query.clauses if query else ())).collect(executor=executor)
 
     def read_many(

@@ -23,6 +23,7 @@ from tessel.clauses.group_tables import (
     partial_table,
 )
 from tessel.clauses.grouping import check_key_type, group_codes, order_of_keys
+from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.named_aggregate import NamedAggregate, check_outputs
 from tessel.clauses.registry import register
 from tessel.clauses.values import plain_type
@@ -69,10 +70,10 @@ class Aggregation(Clause):
 
     @property
     def structure(self) -> ClauseInfo:
-        """Hash buckets in, hash buckets out."""
+        """Hash buckets in, hash buckets out; without keys everything in, row slices out."""
         return ClauseInfo(
-            Structure.HASH_BUCKETED,
-            Structure.HASH_BUCKETED,
+            Structure.HASH_BUCKETED if self.keys else Structure.ALL,
+            Structure.HASH_BUCKETED if self.keys else Structure.ROW_SLICE,
             columns=frozenset(self.keys).union(*(each.columns for each in self.aggregates)),
             adds=frozenset(each.output for each in self.aggregates),
             keeps_order=False,
@@ -214,4 +215,5 @@ class MergeAggregation(Clause):
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Merge and finish."""
         merged = merge_partials(unit.table, self.keys, self.aggregates, self.source, sort=self.sort)
-        return unit.replace(merged, index=self.index)
+        result = unit.replace(merged, index=self.index)
+        return result if self.index is None else with_times_of_index(result)

@@ -28,8 +28,17 @@ class Apply(Clause):
     expression: Expression
 
     def __post_init__(self) -> None:
-        if not self.column:
-            raise PlanError("apply needs a name for the column it makes", clause=self.name)
+        if not isinstance(self.column, str) or not self.column:
+            raise PlanError(
+                f"apply needs a name for the column it makes, not {self.column!r}",
+                clause=self.name,
+            )
+        if not isinstance(self.expression, Expression):
+            raise PlanError(
+                f"apply takes an expression, not {self.expression!r}",
+                hint='text is read by q.apply("name", "a + b") and by parse("a + b")',
+                clause=self.name,
+            )
 
     @property
     def structure(self) -> ClauseInfo:

@@ -33,10 +33,13 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+
+import numpy as np
 
 from tessel.clauses.structures import (
     StructuredUnits,
@@ -131,6 +134,26 @@ class Clause(ABC):
     internal: ClassVar[bool] = False
     """Whether only the planner makes such clauses; they are no methods of a builder."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Give every subclass equality by its plain form.
+
+        What ``dataclass`` would make compares fields with ``==``, which builds an expression where
+        a field is one. It leaves alone what a class has of its own.
+        """
+        super().__init_subclass__(**options)
+        for method in (Clause.__eq__, Clause.__hash__):
+            if method.__name__ not in cls.__dict__:
+                setattr(cls, method.__name__, method)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._text() == other._text()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash(self._text())
+
+    def _text(self) -> str:
+        return json.dumps(self.to_json(), sort_keys=True)
+
     @property
     @abstractmethod
     def structure(self) -> ClauseInfo:
@@ -189,10 +212,16 @@ class Clause(ABC):
         return [[position] for position in range(len(units))]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the clause as plain data: its name and its fields."""
+        """Return the clause as plain data: its name and its fields.
+
+        Raises
+        ------
+        PlanError
+            When a field holds something that has no plain form.
+        """
         data: dict[str, Any] = {"clause": self.name}
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            data[field.name] = _plain(getattr(self, field.name))
+            data[field.name] = _plain(getattr(self, field.name), f"{self.name}.{field.name}")
         return data
 
     @classmethod
@@ -214,20 +243,31 @@ class Clause(ABC):
         return f"{self.name}({', '.join(shown)})"
 
 
-def _plain(value: Any) -> Any:
+_MOST_EXPRESSION_TEXT = 10_000
+"""Characters up to which a plan holds an expression as text; one that shares much is written as
+its context, which names each part once."""
+
+
+def _plain(value: Any, place: str) -> Any:
+    if value is None or isinstance(value, str | int | float):
+        return value.value if isinstance(value, enum.Enum) else value
     if isinstance(value, Expression):
-        return {"expression": str(value)}
-    if isinstance(value, Clause):
-        return value.to_json()
-    if isinstance(value, enum.Enum):
-        return value.value
+        text = str(value)
+        return {"expression": text if len(text) <= _MOST_EXPRESSION_TEXT else value.to_json()}
+    if isinstance(value, np.generic | enum.Enum):
+        return value.item() if isinstance(value, np.generic) else value.value
     if dataclasses.is_dataclass(value) and hasattr(value, "to_json"):
         return value.to_json()
     if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
+        return [_plain(item, f"{place}[{at}]") for at, item in enumerate(value)]
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return value
+        return {str(key): _plain(item, f"{place}.{key}") for key, item in value.items()}
+    raise PlanError(
+        f"{place} is a {type(value).__name__}, which has no plain form",
+        hint="hold text, numbers, lists or expressions in the fields of a clause, or give the "
+        "clause a to_json and a from_json of its own",
+        field=place,
+    )
 
 
 # --- optional powers ------------------------------------------------------------------------------

@@ -95,6 +95,11 @@ class Verbs:
 
     def rename(self: Self, columns: Mapping[str, str]) -> Self:
         """Give columns other names: a mapping from old to new."""
+        if not isinstance(columns, Mapping):
+            raise PlanError(
+                f"rename takes a mapping from old to new names, not {columns!r}",
+                hint='rename({"old": "new"})',
+            )
         return self.then(Rename(tuple(columns.items())))
 
     def date_range(
@@ -121,7 +126,8 @@ class Verbs:
 
     def row_range(self: Self, start: int | None = None, stop: int | None = None) -> Self:
         """Keep rows by position, like ``iloc[start:stop]``."""
-        return self.then(RowRange(start, stop))
+        ends = [None if each is None else _count("row_range", each) for each in (start, stop)]
+        return self.then(RowRange(*ends))
 
     def groupby(
         self: Self, *keys: str | Sequence[str], sort: bool = True, drop_missing: bool = True

@@ -12,7 +12,7 @@ from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.promotion import promote
 from tessel.clauses.registry import find_clause, register
 from tessel.ecs import ProcessingUnit
-from tessel.errors import PlanError, PlanFormatError
+from tessel.errors import PlanError, PlanFormatError, TesselError
 from tessel.expression.schema import TableSchema
 
 __all__ = ["AlignColumns", "Concat", "SubQuery", "clauses_from_json"]
@@ -62,7 +62,11 @@ def clauses_from_json(data: object) -> tuple[Clause, ...]:
             raise PlanFormatError(
                 f"clauses[{position}] is not a clause", hint='write {"clause": "head", "n": 5}'
             )
-        found.append(find_clause(item["clause"]).from_json(item))
+        try:
+            found.append(find_clause(item["clause"]).from_json(item))
+        except TesselError as error:
+            error.with_context(plan=f"clauses[{position}]")
+            raise
     return tuple(found)
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from tessel.clauses.base import Clause, ClauseInfo, Structure
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
-from tessel.errors import ExpressionTypeError
+from tessel.errors import ExpressionTypeError, PlanError
 from tessel.expression import Expression, evaluate_statistics
 from tessel.expression.schema import TableSchema
 from tessel.store import SegmentIndex
@@ -35,6 +35,20 @@ class Filter(Clause):
     name: ClassVar[str] = "filter"
     predicate: Expression
     optimise: Literal["speed", "memory"] = "speed"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.predicate, Expression):
+            raise PlanError(
+                f"filter takes an expression, not {self.predicate!r}",
+                hint='text is read by q.filter("price > 100") and by parse("price > 100")',
+                clause=self.name,
+            )
+        if self.optimise not in ("speed", "memory"):
+            raise PlanError(
+                f"filter: optimise is {self.optimise!r}",
+                hint="it is speed or memory",
+                clause=self.name,
+            )
 
     @property
     def structure(self) -> ClauseInfo:

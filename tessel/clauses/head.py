@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tessel.clauses.positional import Positional
+from tessel.clauses.positional import Positional, check_count
 from tessel.clauses.registry import register
 
 __all__ = ["Head"]
@@ -18,6 +18,9 @@ class Head(Positional):
 
     name: ClassVar[str] = "head"
     n: int = 5
+
+    def __post_init__(self) -> None:
+        check_count(self.name, self.n)
 
     def ranges(self, total: int) -> tuple[int, int]:
         """Return the rows kept out of ``total``."""

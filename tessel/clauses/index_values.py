@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pyarrow as pa
 
 from tessel.ecs import ProcessingUnit
+from tessel.ecs.components import TimeRange
 from tessel.errors import IndexColumnError
 
-__all__ = ["index_integers"]
+__all__ = ["index_integers", "with_times_of_index"]
 
 
 def index_integers(unit: ProcessingUnit) -> np.ndarray:
@@ -23,3 +26,15 @@ def index_integers(unit: ProcessingUnit) -> np.ndarray:
     parts = [chunk.view(width).to_numpy(zero_copy_only=True) for chunk in column.chunks]
     values = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
     return values.astype(np.int64, copy=False)
+
+
+def with_times_of_index(unit: ProcessingUnit) -> ProcessingUnit:
+    """Return a unit of one piece with the time range of its own index.
+
+    A clause that makes a new index says so with this: the range that the piece came with is that of
+    the old one, and buckets found by it would lose rows.
+    """
+    (piece,) = unit.pieces
+    values = index_integers(unit)
+    times = TimeRange(int(values[0]), int(values[-1])) if len(values) else None
+    return unit.with_pieces([dataclasses.replace(piece, time_range=times)], unit.schema)

@@ -75,9 +75,10 @@ def _read(annotation: Any, value: Any, path: str) -> Any:
         inner = typing.get_args(annotation)[1] if typing.get_args(annotation) else Any
         return {str(key): _read(inner, item, f"{path}.{key}") for key, item in value.items()}
     if annotation is Expression:
-        if not (isinstance(value, Mapping) and isinstance(value.get("expression"), str)):
+        if not isinstance(value, Mapping) or set(value) != {"expression"}:
             raise _wrong(path, 'an expression, {"expression": "text"}', value)
-        return parse(value["expression"])
+        form = value["expression"]
+        return parse(form) if isinstance(form, str) else Expression.from_json(form)
     if hasattr(annotation, "from_json"):
         if not isinstance(value, Mapping):
             raise _wrong(path, "an object", value)

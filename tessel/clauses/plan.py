@@ -95,7 +95,8 @@ def cut_stages(clauses: tuple[Clause, ...], schema: TableSchema) -> tuple[Stage,
     """Cut a list of clauses into stages.
 
     A barrier lies where the structure before differs from the one a clause needs, and after every
-    clause that leaves another structure than it needs.
+    clause that leaves another structure than it needs. One lies also before every clause over time
+    buckets: its buckets are not those of the clause before.
     """
     stages: list[Stage] = []
     run: list[Clause] = []
@@ -103,7 +104,11 @@ def cut_stages(clauses: tuple[Clause, ...], schema: TableSchema) -> tuple[Stage,
     for clause in clauses:
         if run:
             before = run[-1].structure
-            if before.input is not before.output or before.output is not clause.structure.input:
+            if (
+                before.input is not before.output
+                or before.output is not clause.structure.input
+                or clause.structure.input is Structure.TIME_BUCKETED
+            ):
                 stages.append(Stage(tuple(run), tuple(schemas)))
                 run, schemas = [], schemas[-1:]
         run.append(clause)

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator
 from tessel.clauses.base import Clause, ClauseInfo, Structure
 from tessel.clauses.structures import StructuredUnits, structure_by_row_slice
 from tessel.ecs import ProcessingUnit
+from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
 from tessel.store import SegmentIndex
 
-__all__ = ["Positional"]
+__all__ = ["Positional", "check_count", "cut_units"]
 
 
 class Positional(Clause):
@@ -66,6 +67,12 @@ class Positional(Clause):
             return
         start, stop = self.ranges(demand)
         yield from cut_units(units, start, stop)
+
+
+def check_count(clause: str, count: object) -> None:
+    """Refuse what is not a whole number of rows."""
+    if isinstance(count, bool) or not isinstance(count, int):
+        raise PlanError(f"{clause} takes whole numbers of rows, not {count!r}", clause=clause)
 
 
 def cut_units(units: Iterable[ProcessingUnit], start: int, stop: int) -> Iterator[ProcessingUnit]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from tessel.clauses.base import Clause, ClauseInfo, Structure
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
+from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
 
 __all__ = ["Rename"]
@@ -28,6 +29,15 @@ class Rename(Clause):
 
     name: ClassVar[str] = "rename"
     columns: tuple[tuple[str, str], ...]
+
+    def __post_init__(self) -> None:
+        names = [name for pair in self.columns for name in pair]
+        for name in names:
+            if not isinstance(name, str) or not name:
+                raise PlanError(f"rename: {name!r} is no column name", clause=self.name)
+        for old, _ in self.columns:
+            if sum(old == other for other, _ in self.columns) > 1:
+                raise PlanError(f"rename gives {old!r} two new names", clause=self.name)
 
     @property
     def structure(self) -> ClauseInfo:

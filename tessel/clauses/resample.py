@@ -12,12 +12,13 @@ import pyarrow as pa
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.buckets import Bucketer, bucketer_for
 from tessel.clauses.group_tables import complete_table, partial_schema, partial_table
-from tessel.clauses.index_values import index_integers
+from tessel.clauses.index_values import index_integers, with_times_of_index
 from tessel.clauses.named_aggregate import NamedAggregate, check_outputs
 from tessel.clauses.registry import register
 from tessel.clauses.structures import StructuredUnits, UnitFacts, structure_by_time_bucket
 from tessel.ecs import ProcessingUnit
-from tessel.errors import IndexColumnError, PlanError
+from tessel.ecs.components import RowRange, TimeRange
+from tessel.errors import ExecutionError, IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
 from tessel.store import SegmentIndex
 
@@ -128,14 +129,22 @@ class Resample(_Resampling):
     def restructure(self, units: Sequence[UnitFacts], schema: TableSchema) -> list[list[int]]:
         """Group what the stage before left by the time ranges it came from."""
         bucketer = self.bucketer(schema)
-        ranges = sorted({(f.row_range, f.time_range) for f in units if f.time_range is not None})
-        first = bucketer.numbers(np.array([t.first for _, t in ranges if t], dtype=np.int64))
-        last = bucketer.numbers(np.array([t.last for _, t in ranges if t], dtype=np.int64))
-        members: dict[object, list[int]] = {}
+        slices: dict[tuple[int, RowRange, TimeRange], list[int]] = {}
         for position, facts in enumerate(units):
-            members.setdefault((facts.row_range, facts.time_range), []).append(position)
+            if facts.rows == 0:
+                continue  # a piece without rows is in no bucket
+            if facts.time_range is None:
+                raise ExecutionError(
+                    "resample needs the time range of every piece, and a clause left one without",
+                    hint="return what a method of the unit returns, such as unit.replace(table)",
+                    clause=self.name,
+                )
+            slices.setdefault((facts.unit, facts.row_range, facts.time_range), []).append(position)
+        first = bucketer.numbers(np.array([t.first for *_, t in slices], dtype=np.int64))
+        last = bucketer.numbers(np.array([t.last for *_, t in slices], dtype=np.int64))
+        members = list(slices.values())
         groups = structure_by_time_bucket(first, last)
-        return [[p for slice_ in group for p in members[ranges[slice_]]] for group in groups]
+        return [[p for slice_ in group for p in members[slice_]] for group in groups]
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Aggregate the buckets that are this unit's own.
@@ -162,7 +171,7 @@ class Resample(_Resampling):
             keyed = keyed.append_column(name, table.column(name))
         result, _ = complete_table(keyed, [_KEY], self.aggregates)
         names = [name if column == _KEY else column for column in result.column_names]
-        return unit.replace(result.rename_columns(names), index=name)
+        return with_times_of_index(unit.replace(result.rename_columns(names), index=name))
 
 
 _KEY = "\0bucket"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tessel.clauses.positional import Positional
+from tessel.clauses.positional import Positional, check_count
 from tessel.clauses.registry import register
 
 __all__ = ["RowRange"]
@@ -19,6 +19,11 @@ class RowRange(Positional):
     name: ClassVar[str] = "row_range"
     start: int | None = None
     stop: int | None = None
+
+    def __post_init__(self) -> None:
+        for position in (self.start, self.stop):
+            if position is not None:
+                check_count(self.name, position)
 
     def ranges(self, total: int) -> tuple[int, int]:
         """Return the rows kept out of ``total``."""

@@ -58,6 +58,8 @@ def run_clauses(
                     clause=clause.name,
                 ).with_context(clause=clause.describe()) from error
             _check_promise(clause, result, promised)
+            if result.schema.index != promised.index:  # what the planner was told holds
+                result = result.with_pieces(result.pieces, promised)
             unit = result
             facts.update(rows_in=rows, rows_out=unit.num_rows)
     return unit

@@ -15,6 +15,7 @@ from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.partition import Partition
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.resample import PartialResample, Resample
+from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
 
 __all__ = ["lower_aggregation"]
@@ -31,12 +32,27 @@ def lower_aggregation(draft: Draft) -> Draft:
         clause, schema = draft.clauses[position], schemas[position]
         following = draft.clauses[position + 1] if position + 1 < len(draft.clauses) else None
         if type(clause) is Partition and type(following) is Aggregation:
+            _check_same_keys(following, clause.keys)
             clauses += _groupby(clause, following, schema, draft)
             position += 2
+        elif type(clause) is Aggregation:
+            _check_same_keys(clause, ())
+            clauses.append(clause)
+            position += 1
         else:
             clauses += _resample(clause, schema) if type(clause) is Resample else [clause]
             position += 1
     return draft.replace(clauses=tuple(clauses))
+
+
+def _check_same_keys(aggregation: Aggregation, keys: tuple[str, ...]) -> None:
+    """Refuse an aggregation whose groups the clause before did not bring together."""
+    if aggregation.keys != keys:
+        raise PlanError(
+            f"aggregation by {list(aggregation.keys)} follows no partition by the same keys",
+            hint="write groupby(...).agg(...), which makes both",
+            clause=aggregation.name,
+        )
 
 
 def _merges(aggregates: tuple[NamedAggregate, ...]) -> bool:
@@ -52,8 +68,10 @@ def _groupby(
             PartialAggregation(keys, aggregates, partition.drop_missing),
             MergeAggregation(keys, aggregates, schema, aggregation.sort),
         ]
+    if not keys:
+        return [aggregation]  # one group: nothing to spread over buckets, nothing to order
     by_bytes = -(-draft.bytes // draft.bucket_bytes)
-    buckets = 1 if not keys or by_bytes == 0 else min(_MOST_BUCKETS, max(draft.workers, by_bytes))
+    buckets = 1 if by_bytes == 0 else min(_MOST_BUCKETS, max(draft.workers, by_bytes))
     return [
         dataclasses.replace(partition, buckets=buckets, positions=True),
         aggregation,
