@@ -30,7 +30,7 @@ from tessel.store.index_column import check_index_type, checked_order, sorted_by
 from tessel.store.manifest import Manifest, ManifestReference, build_manifest, join_manifests
 from tessel.store.names import check_symbol_name
 from tessel.store.objects import ObjectStore
-from tessel.store.segment import SegmentWriter, WrittenSlice, assign_column_ids
+from tessel.store.segment import SegmentWriter, WrittenSlice, assign_column_ids, normalise
 
 __all__ = ["Transaction"]
 
@@ -287,7 +287,7 @@ def _as_declared(symbol: str, frame: Frame, declared: pa.Schema) -> Iterable[pa.
             symbol=symbol,
             differences=differences,
         )
-    return (table.select(declared.names).cast(declared) for table in frame.tables)
+    return (normalise(table.select(declared.names), declared) for table in frame.tables)
 
 
 def _checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:

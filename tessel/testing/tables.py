@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -259,7 +260,7 @@ def cut_into_segments(
     """Draw a way to cut a table into segments by rows and by columns."""
     cuts = draw(st.lists(st.integers(0, table.num_rows), max_size=max_parts - 1).map(sorted))
     bounds = [0, *cuts, table.num_rows]
-    parts = [table.slice(a, b - a) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    parts = [table.slice(a, b - a) for a, b in itertools.pairwise(bounds)]
     segment_rows = draw(st.integers(1, max(1, table.num_rows)))
     segment_columns = draw(st.integers(1, table.num_columns))
     return Segmentation(parts, index, segment_rows, segment_columns)

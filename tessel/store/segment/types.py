@@ -199,17 +199,22 @@ def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
 
 
 def _cast_array(array: pa.Array, field: pa.Field) -> list[pa.Array]:
+    if pat.is_null(array.type):
+        return [pa.nulls(len(array), field.type)]
     if pat.is_dictionary(field.type) and pat.is_dictionary(array.type):
         return [_cast_dictionary(array, field.type)]
     if array.type == field.type:
-        # Equality ignores the names of list items; the declared type does not.
-        return [array if str(array.type) == str(field.type) else array.cast(field.type)]
+        # Equality ignores the names of list items: the table made of it has the declared ones.
+        return [array]
     if array.nbytes > _SPLIT_BYTES and len(array) > 1:
         half = len(array) // 2
         return _cast_array(array.slice(0, half), field) + _cast_array(array.slice(half), field)
     try:
         if pat.is_list_view(array.type) or pat.is_large_list_view(array.type):
             array = _plain_list(array)
+        if pat.is_nested(array.type) and array.offset:
+            # Casts of sliced structs lose the offset of their children; a copy has none.
+            array = pa.concat_arrays([array, array.slice(0, 0)])
         made = array.cast(field.type)
         made.validate()
     except pa.ArrowNotImplementedError as error:

@@ -1,0 +1,213 @@
+"""The segment index against a plain model of rows and columns, and its size."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tessel.ecs.components import SegmentKey
+from tessel.errors import InvalidInputError, PlanFormatError
+from tessel.expression.schema import TableSchema
+from tessel.options import options
+from tessel.store import PieceSource, Repository, SegmentIndex, SegmentSource
+from tessel.store.manifest import Manifest, build_manifest
+from tessel.store.names import new_id, segment_name
+from tessel.store.objects import MemoryObjects
+from tessel.store.segment import WrittenSegment, WrittenSlice
+from tests.store.helpers import load
+
+ROWS = 12
+
+
+def _view() -> Any:
+    table = pa.table({"a": range(ROWS), "t": range(ROWS), "b": range(ROWS), "c": range(ROWS)})
+    repository = Repository.open("memory://")
+    with options(segment_rows=5, segment_columns=2):
+        repository.write("s", table, index="t")
+    return repository.view("s")
+
+
+VIEW = _view()
+
+_steps = st.lists(
+    st.tuples(st.just("cut"), st.integers(0, ROWS + 1), st.integers(0, ROWS + 1))
+    | st.tuples(st.just("mask"), st.lists(st.booleans(), min_size=3, max_size=3))
+    | st.tuples(st.just("columns"), st.sets(st.sampled_from("atbc")))
+    | st.tuples(st.just("slices"), st.lists(st.integers(0, ROWS), min_size=6, max_size=6)),
+    max_size=5,
+)
+
+
+@given(steps=_steps)
+def test_any_sequence_of_cuts_is_that_of_a_list_of_rows(steps: list[tuple[Any, ...]]) -> None:
+    index: SegmentIndex = VIEW.index()
+    total_segments, total_bytes = len(index), int(index.bytes.sum())
+    slices = [list(range(0, 5)), list(range(5, 10)), list(range(10, 12))]
+    names = ["a", "t", "b", "c"]
+    for kind, *arguments in steps:
+        if kind == "cut":
+            start, stop = arguments
+            kept = [row for rows in slices for row in rows][start:stop]
+            slices = [[row for row in rows if row in kept] for rows in slices]
+            index = index.cut_rows(start, stop, clause=kind, reason="r")
+        elif kind == "mask":
+            mask = arguments[0][: index.slices]
+            slices = [rows for rows, keep in zip(slices, mask, strict=False) if keep]
+            index = index.keep_slices(np.array(mask, dtype=bool), clause=kind, reason="r")
+        elif kind == "columns":
+            wanted = arguments[0] & set(names)
+            names = [name for name in names if name in wanted]
+            index = index.keep_columns(wanted, clause=kind, reason="r")
+        else:
+            low, high = (np.array(arguments[0][n::2][: index.slices]) for n in (0, 1))
+            slices = [
+                [row for row in rows if a <= row < b]
+                for rows, a, b in zip(slices, low, high, strict=True)
+            ]
+            index = index.cut_slices(low, high, clause=kind, reason="r")
+        slices = [rows for rows in slices if rows]
+
+        assert index.schema.names == names
+        assert index.schema.index == ("t" if "t" in names else None)
+        assert index.slices == len(slices)
+        assert index.row_count == sum(map(len, slices))
+        assert index.slice_row_start.tolist() == [rows[0] for rows in slices]
+        assert index.slice_row_end.tolist() == [rows[-1] + 1 for rows in slices]
+        assert set(index.slice_number.tolist()) == set(range(len(slices)))
+        assert index.position.tolist() == sorted(index.position.tolist())
+        assert index.row_start.tolist() == index.slice_row_start[index.slice_number].tolist()
+        assert (index.segment_row_start == index.row_start % 5).all()
+        assert total_segments - len(index) == sum(drop.segments for drop in index.drops)
+        assert ROWS - index.row_count == sum(drop.rows for drop in index.drops)
+        assert total_bytes - index.bytes.sum() == sum(drop.bytes for drop in index.drops)
+        assert all(drop.segments or drop.rows or drop.bytes for drop in index.drops)
+        if index.first_time is not None:
+            assert (index.first_time <= index.row_start).all()
+    rows = [row for kept in slices for row in kept]
+    found = load(index, VIEW.source())
+    assert found.to_pydict() == dict.fromkeys(names, rows)
+    assert found.num_rows == len(rows)
+
+
+def test_misuse_is_refused() -> None:
+    index = VIEW.index()
+    with pytest.raises(InvalidInputError, match="shape"):
+        index.keep_slices(np.ones(2, dtype=bool), clause="c", reason="r")
+    with pytest.raises(InvalidInputError, match="count from 0"):
+        index.cut_rows(-1, 2, clause="c", reason="r")
+    for position in (-1, len(index)):
+        with pytest.raises(InvalidInputError, match="no segment"):
+            index.source(position)
+
+
+# --- pieces ---------------------------------------------------------------------------------------
+
+_BROKEN: dict[str, Any] = {
+    "key": {"object": "../x", "offset": 0, "length": 1, "checksum": 0},
+    "row_start": -1,
+    "row_stop": True,
+    "segment_row_start": 1.5,
+    "columns": "ab",
+    "column_ids": [0],
+    "absent": [1],
+    "col_range": [1],
+    "time_range": [1, 2**63],
+}
+
+
+@pytest.mark.parametrize("field", _BROKEN)
+def test_a_broken_piece_is_refused(field: str) -> None:
+    data = json.loads(json.dumps(VIEW.index().source(0).to_json()))
+    assert PieceSource.from_json(data) == VIEW.index().source(0)
+    with pytest.raises(PlanFormatError):
+        PieceSource.from_json(data | {field: _BROKEN[field]})
+    with pytest.raises(PlanFormatError):
+        PieceSource.from_json({name: data[name] for name in data if name != field})
+    with pytest.raises(PlanFormatError):
+        PieceSource.from_json(data | {"more": 1})
+
+
+def test_a_piece_of_another_symbol_is_refused() -> None:
+    source: SegmentSource = VIEW.source()
+    other = SegmentSource(source.objects, source.schema, dict.fromkeys(source.schema.names, 7))
+    with pytest.raises(PlanFormatError, match="has not the id"):
+        other.load(VIEW.index().source(0))
+
+
+# --- columns that some segments lack, rows cut out of segments ------------------------------------
+
+
+def test_columns_absent_from_some_rows_are_missing_there() -> None:
+    repository = Repository.open("memory://")
+    with options(segment_columns=1):
+        repository.write("s", {"a": [1, 2], "b": ["x", "y"]})
+    state = repository.history.newest().snapshot.symbols["s"]
+    manifest = repository.manifest(state.manifests[0].reference)
+    grown = TableSchema(state.schema.arrow.append(pa.field("new", pa.list_(pa.int8()))))
+    ids = {**state.column_ids, "new": 9}
+    index = SegmentIndex.from_manifests(state.id, [manifest, manifest], grown, ids, rows=4)
+    source = SegmentSource(repository.objects, grown, ids)
+    assert load(index, source).to_pydict() == {
+        "a": [1, 2, 1, 2],
+        "b": ["x", "y", "x", "y"],
+        "new": [None] * 4,
+    }
+    only = index.keep_columns(["new"], clause="c", reason="r")
+    assert len(only) == 2
+    assert load(only, source).to_pydict() == {"new": [None] * 4}
+    assert only.statistics.facts("new").missing.tolist() == [2, 2]
+
+
+def test_a_type_widened_since_is_read_as_the_declared_one() -> None:
+    repository = Repository.open("memory://")
+    repository.write("s", {"a": pa.array([1, 2], pa.int8())})
+    state = repository.history.newest().snapshot.symbols["s"]
+    manifest = repository.manifest(state.manifests[0].reference)
+    wide = TableSchema(pa.schema([("a", pa.int64())]))
+    index = SegmentIndex.from_manifests(state.id, [manifest], wide, state.column_ids, rows=2)
+    source = SegmentSource(repository.objects, wide, state.column_ids)
+    assert load(index, source).equals(pa.table({"a": [1, 2]}))
+    assert index.statistics.facts("a").maximum.equals(pa.array([2]))
+
+
+# --- size -----------------------------------------------------------------------------------------
+
+
+def test_a_hundred_thousand_segments_are_planned_without_an_object_each() -> None:
+    count = 50_000
+    schema = TableSchema(pa.schema([("t", pa.int64()), ("x", pa.int64())]), "t")
+    ids = {"t": 0, "x": 1}
+
+    def segment(column: int) -> WrittenSegment:
+        return WrittenSegment(SegmentKey(segment_name(new_id()), 0, 800, 0), column, column + 1)
+
+    slices = [
+        WrittenSlice(10, (segment(0), segment(1)), 10 * at, 10 * at + 9, {}) for at in range(count)
+    ]
+    data, reference = build_manifest(1, slices, {})
+    objects = MemoryObjects.named("")
+    objects.put_if_absent(reference.object, data)
+    index = SegmentIndex.from_manifests(
+        1, [Manifest(objects, reference)], schema, ids, rows=count * 10
+    )
+    assert len(index) == 2 * count
+    assert index.slice_last_time is not None
+    late = index.keep_slices(index.slice_last_time >= 10 * (count - 3), clause="d", reason="r")
+    late = late.keep_columns(["x"], clause="s", reason="r").cut_rows(5, 25, clause="c", reason="r")
+    assert [late.source(n).row_range for n in range(len(late))] == [
+        index.source(2 * (count - 3 + n) + 1).row_range.__class__(start, stop)
+        for n, (start, stop) in enumerate(
+            [
+                (10 * count - 25, 10 * count - 20),
+                (10 * count - 20, 10 * count - 10),
+                (10 * count - 10, 10 * count - 5),
+            ]
+        )
+    ]
+    assert sum(drop.segments for drop in late.drops) == 2 * count - 3
