@@ -95,6 +95,11 @@ class Transaction:
         else:
             self._abandoned = True
 
+    @property
+    def base_version(self) -> int:
+        """The version that the transaction started from; read what its changes depend on there."""
+        return self._base.number
+
     # --- verbs ------------------------------------------------------------------------------------
 
     def write(
