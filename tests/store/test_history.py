@@ -127,7 +127,9 @@ def test_processes_lose_nothing(tmp_path: Path, method: str) -> None:
     workers, commits = 4, 15
     with options(fsync=False):
         repository = Repository.open(tmp_path)
-        repository.write("shared", {"worker": pa.array([], pa.int64()), "number": pa.array([], pa.int64())})
+        repository.write(
+            "shared", {"worker": pa.array([], pa.int64()), "number": pa.array([], pa.int64())}
+        )
     context = multiprocessing.get_context(method)
     running = [
         context.Process(target=_append_many, args=(str(tmp_path), worker, commits))
@@ -165,7 +167,10 @@ def test_transfers_between_symbols_keep_the_sum_in_every_version() -> None:
     def transfer(worker: int) -> None:
         try:
             for step in range(15):
-                source, target = accounts[(worker + step) % 4], accounts[(worker + 2 * step + 1) % 4]
+                source, target = (
+                    accounts[(worker + step) % 4],
+                    accounts[(worker + 2 * step + 1) % 4],
+                )
                 if source == target:
                     continue
                 while True:
