@@ -23,6 +23,9 @@ from tessel.errors import ExecutionError, InvalidInputError, NameNotFoundError
 
 __all__ = ["ComponentManager"]
 
+# These change with every fetch: an entity has its own from the start, in no block.
+_CHANGING: tuple[type, ...] = (Columns, FetchCount)
+
 
 class ComponentManager:
     """Entities and their components, for the time of one query.
@@ -81,11 +84,15 @@ class ComponentManager:
         if count < 0:
             raise InvalidInputError(f"cannot make {count} entities", count=count)
         _check_columns(count, columns)
-        block = FactBlock(columns)
+        block = FactBlock({kind: v for kind, v in columns.items() if kind not in _CHANGING})
         rows = map(FactRow, itertools.repeat(block), range(count))
         with self._world as world:
             self._kinds.update(dict.fromkeys(columns))
-            return world.create(zip(rows, strict=False))
+            entities = world.create(zip(rows, strict=False))
+            for kind in _CHANGING:
+                if kind in columns:
+                    world.put(entities, kind, columns[kind])
+            return entities
 
     def add_one(self, *components: object) -> int:
         """Make one entity with these components, each of another type."""
