@@ -146,7 +146,7 @@ class Clause(ABC):
                 setattr(cls, method.__name__, method)
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._text() == other._text()  # type: ignore[attr-defined]
+        return type(self) is type(other) and self._text() == other._text()
 
     def __hash__(self) -> int:
         return hash(self._text())

@@ -20,7 +20,7 @@ from tessel import telemetry
 from tessel.clauses.base import Clause, Consumes, Structure
 from tessel.clauses.local_pool import LocalPool, Task
 from tessel.clauses.plan import Plan, SourcePlan, Stage
-from tessel.clauses.stage import load_piece, piece_of, run_clauses, run_stage
+from tessel.clauses.stage import consume_units, load_piece, piece_of, run_stage
 from tessel.clauses.structures import UnitFacts
 from tessel.ecs import ComponentManager, Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, Columns, FetchCount, RowRange, SegmentKey
@@ -167,7 +167,7 @@ class _Run:
         if stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL):
             return self._one_by_one(stage, before)
         if isinstance(clause, Consumes):
-            return self._consumed(clause, stage, before)
+            return self._consumed(stage, before)
         return self._regrouped(clause, stage, before)
 
     def _one_by_one(
@@ -178,12 +178,9 @@ class _Run:
 
         return self._pool.map(task(unit) for unit in before)
 
-    def _consumed(
-        self, clause: Consumes, stage: Stage, before: Iterator[ProcessingUnit]
-    ) -> Iterator[ProcessingUnit]:
+    def _consumed(self, stage: Stage, before: Iterator[ProcessingUnit]) -> Iterator[ProcessingUnit]:
         try:
-            for unit in clause.consume(before, stage.schemas[0]):
-                yield run_clauses(stage.clauses[1:], stage.schemas[1:], unit)
+            yield from consume_units(stage, before)
         finally:
             close = getattr(before, "close", None)
             if close is not None:
@@ -195,9 +192,11 @@ class _Run:
         schema = stage.schemas[0]
         entities: list[int] = []
         facts: list[UnitFacts] = []
+        sizes: list[int] = []
         for unit in before:
             entities += self._push(unit)
             facts += [_facts(unit, piece) for piece in unit.pieces]
+            sizes += [piece.table.nbytes for piece in unit.pieces]
         groups = clause.restructure(facts, schema)
         if not groups and stage.input is Structure.ALL:
             groups = [[]]  # a clause over everything also answers for nothing
@@ -214,7 +213,7 @@ class _Run:
                 pieces = self._gather([facts[position] for position in group], members)
                 return run_stage(stage, ProcessingUnit(ordinal, schema, pieces))
 
-            return Task(run, sum(facts[position].rows for position in group) * 8)
+            return Task(run, sum(sizes[position] for position in group))
 
         yield from self._pool.map(task(ordinal, group) for ordinal, group in enumerate(groups))
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
 from tessel import telemetry
-from tessel.clauses.base import Clause
+from tessel.clauses.base import Clause, Consumes
 from tessel.clauses.plan import SourcePlan, Stage
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import RowRange
@@ -15,7 +15,7 @@ from tessel.errors import ClauseFailedError, SchemaPromiseError, TesselError
 from tessel.expression.schema import TableSchema
 from tessel.store import PieceSource, SegmentSource
 
-__all__ = ["load_piece", "piece_of", "run_clauses", "run_stage", "unit_sources"]
+__all__ = ["consume_units", "load_piece", "piece_of", "run_clauses", "run_stage", "unit_sources"]
 
 
 def run_stage(stage: Stage, unit: ProcessingUnit) -> ProcessingUnit:
@@ -53,16 +53,42 @@ def run_clauses(
                 error.with_context(clause=clause.describe())
                 raise
             except Exception as error:
-                raise ClauseFailedError(
-                    f"clause {clause.name!r} raised {type(error).__name__}: {error}",
-                    clause=clause.name,
-                ).with_context(clause=clause.describe()) from error
-            _check_promise(clause, result, promised)
-            if result.schema.index != promised.index:  # what the planner was told holds
-                result = result.with_pieces(result.pieces, promised)
-            unit = result
+                raise _failed(clause, error) from error
+            unit = _as_promised(clause, result, promised)
             facts.update(rows_in=rows, rows_out=unit.num_rows)
     return unit
+
+
+def consume_units(stage: Stage, units: Iterator[ProcessingUnit]) -> Iterator[ProcessingUnit]:
+    """Run a stage whose first clause takes a stream; errors and promises as in `run_clauses`."""
+    clause = stage.clauses[0]
+    assert isinstance(clause, Consumes)
+    stream = clause.consume(units, stage.schemas[0])
+    while True:
+        try:
+            unit = next(stream, None)
+        except TesselError:
+            raise  # also of the stages before, which have named their clause
+        except Exception as error:
+            raise _failed(clause, error) from error
+        if unit is None:
+            return
+        unit = _as_promised(clause, unit, stage.schemas[1])
+        yield run_clauses(stage.clauses[1:], stage.schemas[1:], unit)
+
+
+def _failed(clause: Clause, error: Exception) -> ClauseFailedError:
+    return ClauseFailedError(
+        f"clause {clause.name!r} raised {type(error).__name__}: {error}", clause=clause.name
+    ).with_context(clause=clause.describe())
+
+
+def _as_promised(clause: Clause, result: ProcessingUnit, promised: TableSchema) -> ProcessingUnit:
+    """Return what a clause gave, held to its promise; the promise alone says what is the index."""
+    _check_promise(clause, result, promised)
+    if result.schema.index == promised.index:
+        return result
+    return result.with_pieces(result.pieces, promised)
 
 
 def _check_promise(clause: Clause, unit: object, promised: TableSchema) -> None:
