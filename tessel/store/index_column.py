@@ -87,7 +87,7 @@ def _integers(column: pa.ChunkedArray, index: str, row: int) -> np.ndarray[Any, 
             row=row + at,
         )
     narrow = pa.int32() if pa.types.is_date32(column.type) else pa.int64()
-    values: np.ndarray[Any, Any] = column.cast(narrow).to_numpy().astype(np.int64)
+    values: np.ndarray[Any, Any] = column.cast(narrow).to_numpy().astype(np.int64, copy=False)
     return values
 
 

@@ -7,6 +7,7 @@ import multiprocessing
 import threading
 import time
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pyarrow as pa
@@ -314,3 +315,33 @@ def test_a_view_never_changes() -> None:
     repository.write("s", {"b": [2]})
     repository.delete("s")
     assert read(view).to_pydict() == {"a": [1]}
+
+
+def _append_until_killed(path: str, acknowledged: Connection) -> None:
+    with options(fsync=False, segment_columns=1):
+        repository = Repository.open(path)
+        while True:
+            acknowledged.send(repository.append("s", {"a": [repository.newest], "b": ["x"]}))
+
+
+def test_a_killed_writer_leaves_all_it_acknowledged_and_nothing_half(tmp_path: Path) -> None:
+    with options(fsync=False):
+        repository = Repository.open(tmp_path)
+        repository.write("s", {"a": [0], "b": ["x"]})
+        context = multiprocessing.get_context("fork")
+        for round_ in range(8):
+            here, there = context.Pipe(duplex=False)
+            process = context.Process(target=_append_until_killed, args=(str(tmp_path), there))
+            process.start()
+            there.close()
+            last = 0
+            for _ in range(round_ + 1):
+                last = here.recv()
+            process.kill()
+            process.join()
+            assert repository.newest >= last
+            table = read(Repository.open(tmp_path).view("s"))
+            assert table["a"].to_pylist() == list(range(repository.newest))
+            assert table["b"].to_pylist() == ["x"] * repository.newest
+        repository.append("s", {"a": [-1], "b": ["y"]})
+    assert read(repository.view("s"))["a"].to_pylist()[-1] == -1

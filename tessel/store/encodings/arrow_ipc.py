@@ -28,10 +28,12 @@ class ArrowIpc:
     def encode(self, table: pa.Table) -> pa.Buffer:
         """Return the table as the bytes of an IPC file; chunks are joined."""
         batch = _one_batch(table)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_file(sink, batch.schema, options=_OPTIONS) as writer:
-            writer.write_batch(batch)
-        return sink.getvalue()
+        # Measured first and written into place: a buffer that grows is copied again and again.
+        measure = pa.MockOutputStream()
+        _write(batch, measure)
+        data = pa.allocate_buffer(measure.size())
+        _write(batch, pa.FixedSizeBufferWriter(data))
+        return data
 
     def decode(
         self, data: pa.Buffer, *, where: str, columns: Sequence[str] | None = None
@@ -53,6 +55,11 @@ class ArrowIpc:
         if not wanted:
             return pa.Table.from_batches([batch]).select([])
         return pa.table(arrays, names=wanted)
+
+
+def _write(batch: pa.RecordBatch, sink: pa.NativeFile) -> None:
+    with pa.ipc.new_file(sink, batch.schema, options=_OPTIONS) as writer:
+        writer.write_batch(batch)
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:

@@ -203,7 +203,7 @@ def _joined(table: pa.Table, name: str) -> pa.Array:
 
 
 def _integers(table: pa.Table, name: str) -> Integers:
-    values: Integers = table.column(name).to_numpy().astype(np.int64)
+    values: Integers = table.column(name).to_numpy().astype(np.int64, copy=False)
     return values
 
 
