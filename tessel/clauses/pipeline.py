@@ -282,22 +282,31 @@ class _Loader:
 
     def gather(self, positions: Sequence[int]) -> list[Piece]:
         """Return the pieces of a unit, reading those that are not there yet."""
+        if self._locks.keys().isdisjoint(positions):
+            return self._gather(positions)
         pieces = []
         for position in positions:
             with self._locks.get(position, _NO_LOCK):
-                pieces.append(self._gather_one(position))
+                pieces += self._gather([position])
         return pieces
 
-    def _gather_one(self, position: int) -> Piece:
-        entity = self._entities[position]
-        (source,), (count,) = self._manager.get([entity], PieceSource, FetchCount)
-        if count.live == count.planned:
-            piece = load_piece(source, self._segments, self._symbol, count.planned)
-            self._manager.attach([entity], {Columns: [Columns(piece.table)]})
-            self._manager.gather([entity])
-            return piece
-        ((held,),) = self._manager.gather([entity], Columns)
-        return piece_of(source, held.table, self._symbol, count.planned)
+    def _gather(self, positions: Sequence[int]) -> list[Piece]:
+        """Gather pieces whose entities no other thread can be asking for now."""
+        entities = [self._entities[position] for position in positions]
+        sources, counts = self._manager.get(entities, PieceSource, FetchCount)
+        if any(count.live < count.planned for count in counts):  # an earlier unit read it
+            (held,) = self._manager.gather(entities, Columns)
+            return [
+                piece_of(source, columns.table, self._symbol, count.planned)
+                for source, columns, count in zip(sources, held, counts, strict=True)
+            ]
+        pieces = [
+            load_piece(source, self._segments, self._symbol, count.planned)
+            for source, count in zip(sources, counts, strict=True)
+        ]
+        self._manager.attach(entities, {Columns: [Columns(piece.table) for piece in pieces]})
+        self._manager.gather(entities)
+        return pieces
 
 
 _NO_LOCK = contextlib.nullcontext()
