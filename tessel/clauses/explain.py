@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tessel import display
-from tessel.clauses.base import Clause, Limits
+from tessel.clauses.base import Clause, Limits, Structure
 from tessel.clauses.plan import Plan, SourcePlan, Stage
 from tessel.errors import NameNotFoundError
 
@@ -114,8 +114,8 @@ def _stages(plan: Plan, prefix: str) -> display.Table:
         if number > 1:
             before = plan.stages[number - 2].output
             change = f"{before.name} → {stage.input.name}"
-            same = plan.stages[number - 2].output is stage.input
-            what = "units go on as they are" if same else "units are grouped anew"
+            one_by_one = stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL)
+            what = "units go on as they are" if one_by_one else "units are grouped anew"
             lines.append(("barrier", "", change, what))
         units = _units(plan, stage, number)
         if not stage.clauses:
