@@ -181,9 +181,9 @@ class Verbs:
         try:
             found = find_clause(name)
         except NameNotFoundError:
-            raise UnknownVerbError.for_name(name, _verbs(type(self)), _NEAR_MISSES) from None
+            raise UnknownVerbError.for_name(name, _verbs(), _NEAR_MISSES) from None
         if found.internal:
-            raise UnknownVerbError.for_name(name, _verbs(type(self)), _NEAR_MISSES)
+            raise UnknownVerbError.for_name(name, _verbs(), _NEAR_MISSES)
         return functools.partial(_then_clause, self, found)
 
 
@@ -191,8 +191,8 @@ def _then_clause(query: Self, clause: type[Clause], *arguments: Any, **named: An
     return query.then(clause(*arguments, **named))
 
 
-def _verbs(cls: type) -> list[str]:
-    methods = {name for name in dir(cls) if not name.startswith("_")}
+def _verbs() -> list[str]:
+    methods = {name for name in vars(Verbs) if not name.startswith("_")}
     public = {name for name in clause_names() if not find_clause(name).internal}
     return sorted(methods | public)
 
