@@ -175,9 +175,10 @@ class Clause(ABC):
         """Group the segments of a symbol into the first work units, before anything is read.
 
         Called only for the first clause of a query. It may drop, cut or reorder what the index
-        holds. The default groups by the clause's input structure.
+        holds. The default gives a clause over everything one unit, or a stream of row slices where
+        it takes one, and every other clause row slices.
         """
-        if self.structure.input is Structure.ALL:
+        if self.structure.input is Structure.ALL and not isinstance(self, Consumes):
             return structure_all_as_one(index)
         return structure_by_row_slice(index)
 
