@@ -9,11 +9,11 @@ from __future__ import annotations
 import pyarrow as pa
 
 from tessel.store.encodings.arrow_ipc import ArrowIpc
-from tessel.store.encodings.base import Encoding
+from tessel.store.encodings.tables import TableEncoding
 
-__all__ = ["ArrowIpc", "Encoding", "decode_batch", "encode_batch"]
+__all__ = ["ArrowIpc", "TableEncoding", "decode_batch", "encode_batch"]
 
-_IN_MEMORY: Encoding = ArrowIpc()
+_IN_MEMORY: TableEncoding = ArrowIpc()
 
 
 def encode_batch(table: pa.Table | pa.RecordBatch) -> pa.Buffer:

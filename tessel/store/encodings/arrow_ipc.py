@@ -21,7 +21,7 @@ _OPTIONS = pa.ipc.IpcWriteOptions(compression=None, unify_dictionaries=False)
 
 
 class ArrowIpc:
-    """An Arrow IPC file; satisfies :class:`~tessel.store.encodings.base.Encoding`."""
+    """An Arrow IPC file; satisfies :class:`~tessel.store.encodings.tables.TableEncoding`."""
 
     name: ClassVar[str] = "arrow-ipc"
 
@@ -90,6 +90,7 @@ def _read_batch(data: pa.Buffer, where: str) -> pa.RecordBatch:
             raise _damaged(where, f"it holds {reader.num_record_batches} record batches, not 1")
         batch = reader.get_batch(0)
         batch.validate()
+        _ = batch.schema.names, str(batch.schema)  # what is not text in a schema raises here
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, CorruptSegmentError):
             raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -153,7 +152,7 @@ def _read_schema(fields: Fields) -> TableSchema:
         if not arrow.names or not arrow.equals(normalise_schema(arrow), check_metadata=True):
             damaged(fields.name, "the schema of a symbol holds what no symbol can")
         schema = TableSchema(arrow, fields.optional_text("index"))
-    except (binascii.Error, pa.ArrowException, OSError, TesselError) as error:
+    except (ValueError, OSError, pa.ArrowException, TesselError) as error:
         damaged(fields.name, f"the schema of a symbol cannot be read: {error}")
     if schema.index is not None and not is_index_type(schema.type_of(schema.index)):
         damaged(fields.name, "the index of a symbol has a type that none can have")

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.errors import CorruptStoreError, NotFoundError
-from tessel.store.encodings import ArrowIpc, Encoding
+from tessel.store.encodings import ArrowIpc, TableEncoding
 from tessel.store.objects import ObjectStore, checksum
 
 __all__ = [
@@ -70,7 +70,7 @@ _DIRECTORY = np.dtype(
 _MAGIC = b"TSLMAN00"
 _SEGMENTS_BLOCK = -1
 _ALIGNMENT = 64
-_ENCODING: Encoding = ArrowIpc()
+_ENCODING: TableEncoding = ArrowIpc()
 
 Blocks = Mapping[tuple[int, int], pa.Table]
 """Statistics tables by symbol and column id."""

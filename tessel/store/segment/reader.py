@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tessel.ecs.components import SegmentKey
 from tessel.errors import CorruptSegmentError, CorruptStoreError, NotFoundError
-from tessel.store.encodings import ArrowIpc, Encoding
+from tessel.store.encodings import ArrowIpc, TableEncoding
 from tessel.store.objects import ObjectStore, checksum
 
 __all__ = ["SegmentReader"]
@@ -24,7 +24,7 @@ class SegmentReader:
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
-        self._encoding: Encoding = ArrowIpc()
+        self._encoding: TableEncoding = ArrowIpc()
 
     def read(
         self, key: SegmentKey, column_ids: Sequence[int], row_start: int, row_stop: int

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from tessel.ecs.components import ColRange, SegmentKey
 from tessel.expression.schema import TableSchema
-from tessel.store.encodings import ArrowIpc, Encoding
+from tessel.store.encodings import ArrowIpc, TableEncoding
 from tessel.store.names import new_id, segment_name
 from tessel.store.objects import ObjectStore, checksum, put_all
 from tessel.store.segment.layout import column_slices, row_slices, stored_order
@@ -90,7 +90,7 @@ class SegmentWriter:
         self._ids = dict(column_ids)
         self._rows = segment_rows
         self._columns = column_slices(len(names), segment_columns)
-        self._encoding: Encoding = ArrowIpc()
+        self._encoding: TableEncoding = ArrowIpc()
 
     def write(self, tables: Iterable[pa.Table]) -> list[WrittenSlice]:
         """Write the rows of the tables, one after the other, as segments.

@@ -1,4 +1,4 @@
-"""The contract of an encoding: columns to bytes and back, the same in memory and at rest."""
+"""The contract of a whole table as bytes: columns to bytes and back, for messages and blocks."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import ClassVar, Protocol
 
 import pyarrow as pa
 
-__all__ = ["Encoding"]
+__all__ = ["TableEncoding"]
 
 
-class Encoding(Protocol):
+class TableEncoding(Protocol):
     """Columns of equal length as one run of bytes.
 
     An encoding keeps every bit: NaN payloads, negative zeros, the values and the order of a

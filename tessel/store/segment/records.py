@@ -1,0 +1,128 @@
+"""The fixed-width records of a segment file besides its pages', and the constants of the layout.
+
+Writers fill these records and readers view bytes as them; nobody else needs to enter. The record
+of a page and its codes belong to the encodings (:mod:`tessel.store.encodings.codes`) and are
+offered here too. The meaning of every field is written down in ``docs/format.md``: they change
+together.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+
+from tessel.store.encodings.codes import (
+    ALIGNMENT,
+    BLOCK_BYTES,
+    PACKED_WIDTHS,
+    PAGE_RECORD,
+    SLOTS,
+    Codec,
+    EncodingCode,
+    PageFlag,
+    ValueKind,
+    aligned,
+)
+
+__all__ = [
+    "ALIGNMENT",
+    "BLOCK_BYTES",
+    "COLUMN_RECORD",
+    "FOOTER_RECORD",
+    "FORMAT_MAJOR",
+    "FORMAT_MINOR",
+    "LARGEST_PAGE_SHIFT",
+    "LONGEST_PREFIX",
+    "MAGIC",
+    "PACKED_WIDTHS",
+    "PAGE_BYTES",
+    "PAGE_RECORD",
+    "SLOTS",
+    "TAIL_BYTES",
+    "Codec",
+    "EncodingCode",
+    "PageFlag",
+    "Role",
+    "ValueKind",
+    "aligned",
+]
+
+MAGIC: Final = b"TSLSEG\r\n"
+"""The last eight bytes of a segment; the line end shows files mangled by text transfers."""
+
+FORMAT_MAJOR: Final = 0
+FORMAT_MINOR: Final = 1
+"""While the major version is 0, a reader reads exactly its own minor version."""
+
+TAIL_BYTES: Final = 64 * 1024
+"""What is read from the end of a segment when nobody knows where its metadata starts."""
+
+LARGEST_PAGE_SHIFT: Final = 16
+"""A page holds at most ``2**16`` top-level rows."""
+
+PAGE_BYTES: Final = 8 * 1024 * 1024
+"""Aimed-for limit of a decoded page; only rows that are large themselves pass it."""
+
+LONGEST_PREFIX: Final = 255
+"""The longest common text prefix kept in the column directory, in bytes."""
+
+class Role(IntEnum):
+    """What a physical column is to its node of the field tree. Each node has exactly one."""
+
+    VALUES = 0
+    """The values of a leaf (or their places in the column's dictionary), and its validity."""
+    LIST = 1
+    """Offsets and validity of a list; its items are the next node."""
+    FIXED_LIST = 2
+    """Validity of a list of fixed size; its items are the next node."""
+    STRUCT = 3
+    """Validity of a struct; its children follow."""
+
+
+COLUMN_RECORD: Final = np.dtype(
+    [
+        ("column_id", "<u8"),
+        ("value_count", "<u8"),
+        ("page_table", "<u8"),
+        ("page_table_checksum", "<u4"),
+        ("page_count", "<u4"),
+        ("node", "<u4"),
+        ("parent", "<i4"),
+        ("dictionary_count", "<u4"),
+        ("width", "<u4"),
+        ("prefix_start", "<u4"),
+        ("prefix_length", "<u2"),
+        ("role", "u1"),
+        ("kind", "u1"),
+        ("page_shift", "u1"),
+        ("has_dictionary", "u1"),
+        ("reserved", "<u2"),
+        ("reserved_2", "<u4"),
+    ]
+)
+"""One physical column, 64 bytes: a line of the column directory."""
+
+FOOTER_RECORD: Final = np.dtype(
+    [
+        ("segment_length", "<u8"),
+        ("row_count", "<u8"),
+        ("metadata_start", "<u8"),
+        ("directory_start", "<u8"),
+        ("prefixes_start", "<u8"),
+        ("schema_start", "<u8"),
+        ("page_count", "<u8"),
+        ("column_count", "<u4"),
+        ("prefixes_length", "<u4"),
+        ("schema_length", "<u4"),
+        ("directory_checksum", "<u4"),
+        ("reserved", "V4"),
+        ("footer_checksum", "<u4"),
+        ("version_major", "<u2"),
+        ("version_minor", "<u2"),
+        ("reserved_2", "V4"),
+        ("magic", "S8"),
+    ]
+)
+"""The last 96 bytes of a segment."""
