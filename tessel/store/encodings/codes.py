@@ -26,6 +26,12 @@ __all__ = [
     "aligned",
 ]
 
+ALIGNMENT: Final = 64
+"""Pages, and the buffers inside an uncompressed page, begin at multiples of this."""
+
+BLOCK_BYTES: Final = 64 * 1024
+"""Bytes that a block codec compresses as one unit."""
+
 SLOTS: Final = 5
 """Places for buffers in a page: the validity bitmap is number 0, the encoding has 1 to 4."""
 

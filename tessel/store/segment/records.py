@@ -68,6 +68,7 @@ PAGE_BYTES: Final = 8 * 1024 * 1024
 LONGEST_PREFIX: Final = 255
 """The longest common text prefix kept in the column directory, in bytes."""
 
+
 class Role(IntEnum):
     """What a physical column is to its node of the field tree. Each node has exactly one."""
 

@@ -1,0 +1,488 @@
+"""The contract of a page encoding: physical values of one page to buffers and a record, and back.
+
+Whoever writes or calls an encoding enters here. One encoding is one file with one class that
+satisfies :class:`PageEncoding` and a line in :mod:`tessel.store.encodings.registry`; what it can
+answer without decoding are the extra protocols at the end. Nulls, lists and structs are none of
+its business: validity is kept apart (slot 0 of the page) and null slots arrive filled.
+
+Integers are handled modulo 2**64, so unsigned, negative and wrapping values need no case of their
+own. Whatever is decoded was written by somebody else: sizes are checked against the record when a
+file is opened (:meth:`PageEncoding.slot_bytes`), contents by :meth:`PageEncoding.check` when a
+page is first touched; after that an encoding trusts its page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from tessel.errors import CorruptSegmentError
+from tessel.store.encodings.codes import EncodingCode, PageFlag, ValueKind
+
+__all__ = [
+    "Addressable",
+    "Bytes",
+    "EncodedPage",
+    "Gathering",
+    "HasCodes",
+    "HasLinearForm",
+    "HasRuns",
+    "HasScaledIntegers",
+    "Integers",
+    "LinearForm",
+    "Page",
+    "PageEncoding",
+    "PageSummary",
+    "PhysicalValues",
+    "Runs",
+    "ScaledIntegers",
+    "integer_view",
+    "native_dtype",
+    "page_from_record",
+    "stored_kind",
+    "widen",
+]
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Integers: TypeAlias = npt.NDArray[np.int64]
+
+_NATIVE: dict[tuple[ValueKind, int], np.dtype[Any]] = {
+    (ValueKind.BOOLEAN, 1): np.dtype(np.bool_),
+    **{(ValueKind.SIGNED, w): np.dtype(f"<i{w}") for w in (1, 2, 4, 8)},
+    **{(ValueKind.UNSIGNED, w): np.dtype(f"<u{w}") for w in (1, 2, 4, 8)},
+    **{(ValueKind.FLOAT, w): np.dtype(f"<f{w}") for w in (4, 8)},
+}
+_INTEGER_ENCODINGS = frozenset({EncodingCode.LINEAR, EncodingCode.DELTA, EncodingCode.RUN_END})
+
+
+def native_dtype(kind: ValueKind, width: int) -> np.dtype[Any]:
+    """Return the dtype of values of a kind as numpy holds them, one element a value.
+
+    Decimals are rows of two 64-bit words, low word first: dtype ``<i8`` and shape ``(n, 2)``.
+    Opaque bytes, the bytes of text and the like are ``u1``, of shape ``(n, width)`` or flat.
+    """
+    if kind == ValueKind.DECIMAL:
+        return np.dtype("<i8")
+    if kind == ValueKind.OFFSETS:
+        return np.dtype("<i4")
+    return _NATIVE.get((kind, width), np.dtype(np.uint8))
+
+
+def stored_kind(kind: ValueKind, width: int, encoding: int) -> tuple[ValueKind, int]:
+    """Return kind and width of what an encoding holds for a column of ``kind``.
+
+    Differs in two cases: list offsets are 32-bit integers, and decimals in an integer encoding are
+    the 64-bit integers that their unscaled values fit in (:func:`widen` turns them back).
+    """
+    if kind == ValueKind.OFFSETS:
+        return ValueKind.SIGNED, 4
+    if kind == ValueKind.DECIMAL and encoding in _INTEGER_ENCODINGS:
+        return ValueKind.SIGNED, 8
+    return kind, width
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PhysicalValues:
+    """The values of one page (or of part of one) in memory.
+
+    Attributes
+    ----------
+    kind, width
+        The type of the values; see :class:`~tessel.store.encodings.codes.ValueKind`.
+    length
+        How many values.
+    data
+        One element a value, of :func:`native_dtype`: bool as one byte each, decimals ``(n, 2)``,
+        fixed-size bytes ``(n, width)``. For text and binary, the bytes of all values.
+    offsets
+        Only of text and binary: ``length + 1`` places in ``data``, int32, never decreasing. The
+        first need not be 0.
+    codes
+        Only where the column has a dictionary: each value's place in it, unsigned.  When encoding
+        values that have codes, ``data`` may be empty.
+    """
+
+    kind: ValueKind
+    width: int
+    length: int
+    data: npt.NDArray[Any]
+    offsets: npt.NDArray[np.int32] | None = None
+    codes: npt.NDArray[Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PageSummary:
+    """What the chooser learnt in one pass over a page, so that no encoding looks again.
+
+    Attributes
+    ----------
+    runs
+        Runs of bit-equal values (of codes, where those are what is encoded).
+    minimum, maximum
+        Of the values as integers (codes included); None for other kinds.
+    total_bytes
+        Bytes of the values of text and binary; otherwise length times width.
+    """
+
+    runs: int
+    minimum: int | None
+    maximum: int | None
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedPage:
+    """What an encoding made of a page: the fields of its record, and up to four buffers.
+
+    Attributes
+    ----------
+    encoding, inner
+        Which encoding, and which one holds its inner integers (for DICTIONARY and SCALED: one of
+        CONSTANT, LINEAR, DELTA, RUN_END; otherwise 0).
+    bit_width, base, step
+        The (inner) linear form. ``base`` and ``step`` are any integers; they are kept modulo
+        2**64. A constant keeps its bits in ``base`` (decimals: low word in ``base``, high word in
+        ``step``).
+    inner_width
+        Bits of one run end or one exception position: 8, 16 or 32.
+    count
+        Runs; or the length in bytes of a constant text.
+    exceptions
+        Floats that are no scaled integers.
+    exponent
+        Of ten: value = integer / 10**exponent, divided, never multiplied.
+    buffers
+        Slots 1 to 4, in order, unpadded and contiguous.
+    """
+
+    encoding: EncodingCode
+    inner: EncodingCode = EncodingCode.NOTHING
+    bit_width: int = 0
+    base: int = 0
+    step: int = 0
+    inner_width: int = 0
+    count: int = 0
+    exceptions: int = 0
+    exponent: int = 0
+    buffers: Sequence[npt.NDArray[Any]] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all buffers, padding excluded."""
+        return sum(buffer.nbytes for buffer in self.buffers)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Page:
+    """One page to decode: its record as plain numbers, and its uncompressed bytes.
+
+    Attributes
+    ----------
+    kind, width
+        Of the values as the encoding holds them (after :func:`stored_kind`).
+    length
+        How many values: rows, or one more than rows for list offsets.
+    rows
+        Top-level or item rows; the length of the validity bitmap.
+    payload
+        Uncompressed bytes, possibly read-only. Slot 0 begins at 0.
+    starts
+        Where slots 1 to 4 begin.
+    dictionary
+        The values of the column's dictionary; None where it has none.
+    place
+        Object, column, page: for errors.
+    """
+
+    kind: ValueKind
+    width: int
+    length: int
+    rows: int
+    encoding: int
+    inner: int
+    bit_width: int
+    base: int
+    step: int
+    inner_width: int
+    count: int
+    exceptions: int
+    exponent: int
+    flags: int
+    null_count: int
+    payload: Bytes
+    starts: tuple[int, ...]
+    dictionary: PhysicalValues | None = None
+    place: dict[str, Any] = field(default_factory=dict)
+
+    def slot(self, number: int, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
+        """Return the first ``count`` elements of slot 1 to 4 as a view.
+
+        Raises
+        ------
+        CorruptSegmentError
+            When the slot is shorter than that.
+        """
+        kind = np.dtype(dtype)
+        start = self.starts[number - 1]
+        stop = start + count * kind.itemsize
+        if stop > self.slot_end(number):
+            raise self.damaged(f"slot {number} has too few bytes for {count} values")
+        return self.payload[start:stop].view(kind)
+
+    def slot_end(self, number: int) -> int:
+        """Return where slot ``number`` ends, padding included."""
+        return self.starts[number] if number < len(self.starts) else len(self.payload)
+
+    def validity(self) -> Bytes | None:
+        """Return the Arrow validity bitmap of the page, ``ceil(rows / 8)`` bytes, or None."""
+        if not self.flags & PageFlag.VALIDITY:
+            return None
+        return self.payload[: (self.rows + 7) // 8]
+
+    def damaged(self, what: str) -> CorruptSegmentError:
+        """Return the error that says what is wrong with this page."""
+        where = ", ".join(f"{name} {value}" for name, value in self.place.items())
+        return CorruptSegmentError(
+            f"damaged page: {what}" + (f" ({where})" if where else ""),
+            hint="restore the object from a copy of the store",
+            **self.place,
+        )
+
+
+def page_from_record(
+    record: np.void,
+    payload: Bytes,
+    kind: ValueKind,
+    width: int,
+    *,
+    dictionary: PhysicalValues | None = None,
+    place: dict[str, Any] | None = None,
+) -> Page:
+    """Return the page of a record of :data:`~tessel.store.encodings.codes.PAGE_RECORD`.
+
+    Parameters
+    ----------
+    record
+        Validated, as those of an opened file are.
+    payload
+        Uncompressed bytes of the page.
+    kind, width
+        Of the column.
+    """
+    rows = int(record["row_count"])
+    held, held_width = stored_kind(kind, width, int(record["encoding"]))
+    return Page(
+        kind=held,
+        width=held_width,
+        length=rows + (kind == ValueKind.OFFSETS and rows > 0),
+        rows=rows,
+        encoding=int(record["encoding"]),
+        inner=int(record["inner"]),
+        bit_width=int(record["bit_width"]),
+        base=int(record["base"]),
+        step=int(record["step"]),
+        inner_width=int(record["inner_width"]),
+        count=int(record["count"]),
+        exceptions=int(record["exceptions"]),
+        exponent=int(record["exponent"]),
+        flags=int(record["flags"]),
+        null_count=int(record["null_count"]),
+        payload=payload,
+        starts=tuple(record["starts"].tolist()),
+        dictionary=dictionary,
+        place={} if place is None else place,
+    )
+
+
+def integer_view(values: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    """Return integers, booleans or float bits as unsigned 64-bit integers modulo 2**64.
+
+    Narrow signed integers are sign-extended, all others are zero-extended.
+    """
+    if values.dtype.kind == "f":
+        values = values.view(f"<u{values.dtype.itemsize}")
+    if values.dtype.kind == "i":
+        return values.astype(np.int64, copy=False).view(np.uint64)
+    return values.astype(np.uint64, copy=False)
+
+
+def widen(integers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return 64-bit unscaled decimals as 128-bit ones, of shape ``(n, 2)``."""
+    wide = np.empty((len(integers), 2), np.int64)
+    wide[:, 0] = integers
+    np.right_shift(integers, 63, out=wide[:, 1])
+    return wide
+
+
+class PageEncoding(Protocol):
+    """One way to store the values of a page. Stateless; used from several threads at once."""
+
+    code: ClassVar[EncodingCode]
+    """Its number in page records."""
+
+    name: ClassVar[str]
+    """Its word in options, plans and ``show --physical``."""
+
+    def accepts(self, kind: ValueKind, width: int) -> bool:
+        """Return whether values of this (stored) kind can ever be encoded so."""
+
+    def estimate(self, values: PhysicalValues, summary: PageSummary) -> int | None:
+        """Return about how many bytes the buffers would take; None where it cannot hold the page.
+
+        Cheap: the chooser asks every encoding that accepts the kind, then encodes with the best.
+        """
+
+    def encode(self, values: PhysicalValues) -> EncodedPage | None:
+        """Return the values as buffers, or None where this encoding cannot hold them.
+
+        Decoding gives the same bits, NaN payloads and negative zeros included. ``length`` is at
+        least 1. Null slots have been filled with a neighbouring value.
+        """
+
+    def slot_bytes(
+        self, records: npt.NDArray[np.void], kind: ValueKind, width: int, lengths: Integers
+    ) -> Integers:
+        """Return the bytes that slots 1 to 4 need at least, shape ``(len(records), 4)``.
+
+        Vectorised and safe on forged records: used to validate files when they are opened. A record
+        that this encoding cannot mean (an illegal width, inner encoding, exponent, count) has -1 in
+        its first place.
+
+        Parameters
+        ----------
+        records
+            Records of this encoding, as a structured array.
+        kind, width
+            Of the values held (after :func:`stored_kind`).
+        lengths
+            Values per page, int64.
+        """
+
+    def check(self, page: Page) -> None:
+        """Raise ``CorruptSegmentError`` where contents break what decoding relies on.
+
+        Codes out of range, offsets or run ends that go backwards, text that is not UTF-8. Called
+        once a page and process, after its checksum was verified.
+        """
+
+    def decode(self, page: Page, start: int, stop: int) -> PhysicalValues:
+        """Return values ``[start, stop)`` of the page, as views where that is possible."""
+
+    def decode_into(
+        self, page: Page, start: int, stop: int, out: npt.NDArray[Any], at: int
+    ) -> None:
+        """Write values ``[start, stop)`` to ``out[at : at + stop - start]``.
+
+        Only for kinds of fixed width. ``out`` has the dtype and trailing shape of
+        :func:`native_dtype`, and may be strided (the low words of decimals).
+        """
+
+    def take(self, page: Page, rows: Integers) -> PhysicalValues:
+        """Return the values at places ``rows`` of the page: any order, repeats, maybe none."""
+
+
+@runtime_checkable
+class Addressable(Protocol):
+    """A value is found without the rest of its page. Without it, the whole page is read."""
+
+    def ranges(self, page: Page, rows: Integers) -> Integers | None:
+        """Return the bytes needed for ``take(page, rows)``, shape ``(m, 2)``: start, stop.
+
+        Places in the payload; unsorted, may overlap. None where this page needs all its bytes.
+        ``page.payload`` may be empty: only the numbers of the record are looked at.
+        """
+
+
+@runtime_checkable
+class Gathering(Protocol):
+    """Takes from many pages in one call. Without it, each page is one call of ``take``."""
+
+    def gather(
+        self,
+        segment: Bytes,
+        records: npt.NDArray[np.void],
+        rows: Integers,
+        kind: ValueKind,
+        width: int,
+        dictionary: PhysicalValues | None,
+    ) -> PhysicalValues | None:
+        """Return one value per element of ``rows``; None where these records need ``take``.
+
+        Parameters
+        ----------
+        segment
+            All bytes of the segment; the pages wanted are there, checked, and not compressed.
+        records
+            One page record per element of ``rows`` (repeated as needed), all of this encoding.
+        rows
+            The place inside that page.
+        """
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearForm:
+    """``base + step * i + residuals[i]`` modulo 2**64, i counted from ``start`` of the decode.
+
+    ``residuals`` is an unsigned array of any width (a view where possible), or None for none.
+    """
+
+    base: int
+    step: int
+    residuals: npt.NDArray[Any] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScaledIntegers:
+    """Floats as ``integers / 10**exponent``, but for ``exceptions`` (places, and their values)."""
+
+    integers: npt.NDArray[np.int64]
+    exponent: int
+    exception_rows: npt.NDArray[Any]
+    exception_values: npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Runs:
+    """Run ``j`` covers values ``[ends[j - 1], ends[j])`` and has ``values`` number ``j``."""
+
+    ends: npt.NDArray[Any]
+    values: PhysicalValues
+
+
+@runtime_checkable
+class HasLinearForm(Protocol):
+    """Offers its linear form. Without it, values are decoded."""
+
+    def linear_form(self, page: Page, start: int, stop: int) -> LinearForm:
+        """Return the linear form of values ``[start, stop)``."""
+
+
+@runtime_checkable
+class HasScaledIntegers(Protocol):
+    """Offers floats as scaled integers. Without it, values are decoded."""
+
+    def scaled_integers(self, page: Page, start: int, stop: int) -> ScaledIntegers:
+        """Return the integers of values ``[start, stop)``; exception rows count from ``start``."""
+
+
+@runtime_checkable
+class HasCodes(Protocol):
+    """Offers places in the column's dictionary. Without it, values are decoded."""
+
+    def codes(self, page: Page, start: int, stop: int) -> npt.NDArray[Any]:
+        """Return the codes of values ``[start, stop)``, unsigned of 1, 2 or 4 bytes."""
+
+    def take_codes(self, page: Page, rows: Integers) -> npt.NDArray[Any]:
+        """Return the codes at places ``rows``."""
+
+
+@runtime_checkable
+class HasRuns(Protocol):
+    """Offers its runs. Without it, values are decoded."""
+
+    def runs(self, page: Page, start: int, stop: int) -> Runs:
+        """Return the runs of values ``[start, stop)``; ends count from ``start``."""

@@ -1,0 +1,39 @@
+"""The page encodings there are, by code and by name: the one list that a new encoding joins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from tessel.errors import NameNotFoundError
+from tessel.store.encodings.base import PageEncoding
+
+__all__ = ["ENCODINGS", "encoding_by_code", "encoding_by_name"]
+
+
+def _listed(encodings: Iterable[PageEncoding]) -> Mapping[int, PageEncoding]:
+    return MappingProxyType({int(encoding.code): encoding for encoding in encodings})
+
+
+ENCODINGS: Mapping[int, PageEncoding] = _listed(())
+"""Every encoding by its code."""
+
+
+def encoding_by_code(code: int) -> PageEncoding:
+    """Return the encoding of a validated page record."""
+    return ENCODINGS[code]
+
+
+def encoding_by_name(name: str) -> PageEncoding:
+    """Return the encoding of that name.
+
+    Raises
+    ------
+    NameNotFoundError
+        Lists the names that exist.
+    """
+    for encoding in ENCODINGS.values():
+        if encoding.name == name:
+            return encoding
+    names = sorted(encoding.name for encoding in ENCODINGS.values())
+    raise NameNotFoundError.for_name("encoding", name, names)
