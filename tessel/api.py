@@ -29,7 +29,7 @@ from tessel.clauses import (
 from tessel.display import preview, render_html, render_text
 from tessel.errors import InvalidInputError, NameNotFoundError
 from tessel.expression.schema import TableSchema
-from tessel.store import Repository, SymbolView, Transaction
+from tessel.store import Repository, SymbolView, Transaction, Version
 
 if TYPE_CHECKING:
     import duckdb
@@ -132,13 +132,17 @@ class Store:
 
     # --- looking ----------------------------------------------------------------------------------
 
-    def symbols(self, pattern: str | None = None) -> list[str]:
-        """Return the symbols of the newest version, sorted; ``pattern`` as in a shell (``ab*``)."""
-        return self._repository.symbols(pattern)
+    def symbols(self, pattern: str | None = None, *, as_of: AsOf = None) -> list[str]:
+        """Return the symbols, sorted; ``pattern`` is a regular expression for the whole name."""
+        return self._repository.symbols(pattern, as_of=as_of)
 
     def versions(self, symbol: str) -> list[int]:
         """Return the versions that touched a symbol, oldest first."""
         return self._repository.versions(symbol)
+
+    def log(self, symbol: str | None = None) -> list[Version]:
+        """Return what was done to a symbol, or to all of them, the oldest first."""
+        return self._repository.log(symbol)
 
     def view(self, symbol: str, *, as_of: AsOf = None) -> SymbolView:
         """Return what is known of a symbol at a version: schema, rows, metadata, segments."""

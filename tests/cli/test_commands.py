@@ -61,6 +61,13 @@ def test_the_store_may_be_named_by_the_environment(
     assert len(_rows("ls")) == 2
 
 
+def test_log(folder: Path) -> None:
+    entries = _rows("log", "-s", folder)
+    assert [entry["number"] for entry in entries] == [1, 2, 3]
+    assert {entry["symbol"] for entry in entries if entry["number"] in (1, 3)} == {"trades"}
+    assert {entry["change"] for entry in entries} <= {"write", "append"}
+
+
 def test_versions(folder: Path) -> None:
     assert _rows("versions", "trades", "-s", folder) == [{"version": 1}, {"version": 3}]
 

@@ -12,6 +12,7 @@ from tessel.cli.commands import (
     demo,
     explain,
     import_files,
+    log,
     ls,
     query,
     show,
@@ -22,7 +23,7 @@ from tessel.cli.commands import (
 
 __all__ = ["register_all"]
 
-_COMMANDS = (demo, import_files, ls, show, versions, query, explain, spark, version)
+_COMMANDS = (demo, import_files, ls, show, versions, log, query, explain, spark, version)
 
 
 def register_all(app: typer.Typer) -> None:
