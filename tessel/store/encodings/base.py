@@ -21,9 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tessel.errors import CorruptSegmentError
-from tessel.store.encodings.codes import EncodingCode, PageFlag, ValueKind
+from tessel.store.encodings.codes import Codec, EncodingCode, PageFlag, ValueKind
 
 __all__ = [
+    "COMPACT",
+    "FAST",
     "Addressable",
     "Bytes",
     "EncodedPage",
@@ -38,6 +40,7 @@ __all__ = [
     "PageEncoding",
     "PageSummary",
     "PhysicalValues",
+    "Profile",
     "Runs",
     "ScaledIntegers",
     "integer_view",
@@ -132,6 +135,46 @@ class PageSummary:
     minimum: int | None
     maximum: int | None
     total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a writer aims at.
+
+    Attributes
+    ----------
+    name
+        ``"fast"`` or ``"compact"`` in options.
+    packed_saving
+        Residuals, codes and text offsets take the narrowest of 0, 8, 16, 32 and 64 bits, unless
+        packing them to the bit saves at least this fraction of the narrowest: 0.0 packs always, 1.0
+        never.
+    codec
+        What pages go through after encoding, where it saves enough.
+    codec_saving
+        The fraction of a page that the codec must save to be used.
+    decode_penalty
+        Bytes a value that an opaque or slow encoding (DELTA) must save to be chosen.
+    """
+
+    name: str
+    packed_saving: float
+    codec: Codec
+    codec_saving: float
+    decode_penalty: float
+
+    def width(self, bits: int) -> int:
+        """Return the width in bits to store integers in that need ``bits`` bits each."""
+        if bits == 0:
+            return 0
+        whole = next(width for width in (8, 16, 32, 64) if bits <= width)
+        if bits > 57 or bits > whole * (1.0 - self.packed_saving):
+            return whole
+        return bits
+
+
+FAST = Profile("fast", 0.3, Codec.NONE, 1.0, 2.0)
+COMPACT = Profile("compact", 0.0, Codec.ZSTD, 0.1, 0.125)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -330,17 +373,20 @@ class PageEncoding(Protocol):
     def accepts(self, kind: ValueKind, width: int) -> bool:
         """Return whether values of this (stored) kind can ever be encoded so."""
 
-    def estimate(self, values: PhysicalValues, summary: PageSummary) -> int | None:
+    def estimate(
+        self, values: PhysicalValues, summary: PageSummary, profile: Profile
+    ) -> int | None:
         """Return about how many bytes the buffers would take; None where it cannot hold the page.
 
         Cheap: the chooser asks every encoding that accepts the kind, then encodes with the best.
         """
 
-    def encode(self, values: PhysicalValues) -> EncodedPage | None:
+    def encode(self, values: PhysicalValues, profile: Profile) -> EncodedPage | None:
         """Return the values as buffers, or None where this encoding cannot hold them.
 
         Decoding gives the same bits, NaN payloads and negative zeros included. ``length`` is at
-        least 1. Null slots have been filled with a neighbouring value.
+        least 1. Null slots have been filled with a neighbouring value. Integers that it keeps in an
+        inner encoding are encoded with the best of those (the profile decides widths).
         """
 
     def slot_bytes(

@@ -22,6 +22,7 @@ __all__ = [
     "Codec",
     "EncodingCode",
     "PageFlag",
+    "Role",
     "ValueKind",
     "aligned",
 ]
@@ -60,6 +61,19 @@ class ValueKind(IntEnum):
     """Bytes of any length; width 0."""
     OFFSETS = 9
     """Where the items of each list begin: one more than rows, from 0 in each page; width 4."""
+
+
+class Role(IntEnum):
+    """What a physical column is to its node of the field tree. Each node has exactly one."""
+
+    VALUES = 0
+    """The values of a leaf (or their places in the column's dictionary), and its validity."""
+    LIST = 1
+    """Offsets and validity of a list; its items are the next node."""
+    FIXED_LIST = 2
+    """Validity of a list of fixed size; its items are the next node."""
+    STRUCT = 3
+    """Validity of a struct; its children follow."""
 
 
 class EncodingCode(IntEnum):

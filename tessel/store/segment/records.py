@@ -8,7 +8,6 @@ together.
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Final
 
 import numpy as np
@@ -22,6 +21,7 @@ from tessel.store.encodings.codes import (
     Codec,
     EncodingCode,
     PageFlag,
+    Role,
     ValueKind,
     aligned,
 )
@@ -67,19 +67,6 @@ PAGE_BYTES: Final = 8 * 1024 * 1024
 
 LONGEST_PREFIX: Final = 255
 """The longest common text prefix kept in the column directory, in bytes."""
-
-
-class Role(IntEnum):
-    """What a physical column is to its node of the field tree. Each node has exactly one."""
-
-    VALUES = 0
-    """The values of a leaf (or their places in the column's dictionary), and its validity."""
-    LIST = 1
-    """Offsets and validity of a list; its items are the next node."""
-    FIXED_LIST = 2
-    """Validity of a list of fixed size; its items are the next node."""
-    STRUCT = 3
-    """Validity of a struct; its children follow."""
 
 
 COLUMN_RECORD: Final = np.dtype(
