@@ -268,17 +268,17 @@ class _Reader:
                     values.append(self._made[value])
                 case "operands":
                     values.append(tuple(self._made[item] for item in value))
-                case "leaf":
-                    values.append(self._leaf(value))
+                case "values" | "regex":
+                    values.append(self._leaf(value, field.kind))
                 case _:
                     if not isinstance(value, str | int | float | bool | None):
                         raise _refuse(f"{field.name} is not a plain value")
                     values.append(value)
         return cls(*values)
 
-    def _leaf(self, name: object) -> ValueSet | Regex:
+    def _leaf(self, name: object, kind: str) -> ValueSet | Regex:
         key = self._text(name, "a value set or regex")
-        found = self._sets.get(key) or self._regexes.get(key)
+        found = self._sets.get(key) if kind == "values" else self._regexes.get(key)
         if found is None:
             raise _refuse(f"there is no value set or regex {key!r}")
         return found

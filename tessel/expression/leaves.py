@@ -235,8 +235,12 @@ def _arrow_scalar(value: object) -> pa.Scalar:
     if isinstance(value, (*supported, np.generic)):
         try:
             return pa.scalar(value)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OverflowError):
-            pass
+        except (pa.ArrowException, OverflowError) as error:
+            raise ExpressionTypeError(
+                f"{value!r} does not fit an Arrow type: {error}",
+                hint="give an Arrow scalar of a wider or coarser type: lit(pa.scalar(…, type))",
+                type=type(value).__name__,
+            ) from error
     raise ExpressionTypeError(
         f"a {type(value).__name__} is not a value that expressions take",
         hint="literals are None, bool, int, float, text, bytes, Decimal, dates, times, timestamps, "
@@ -304,9 +308,9 @@ def _field_value(kind: str, name: str, value: object, cls: type[Expression]) -> 
                 hint="write the value itself",
             )
         return value
-    if isinstance(value, Regex | ValueSet):
-        return value
-    return Regex(value) if isinstance(value, str) else ValueSet.of(value)
+    if kind == "values":
+        return ValueSet.of(value)
+    return value if isinstance(value, Regex) else Regex(value)  # type: ignore[arg-type]
 
 
 def _arity(cls: type[Expression], given: int) -> ExpressionError:

@@ -64,8 +64,8 @@ class FieldKind(NamedTuple):
 _KINDS = {
     "Expression": "operand",
     "tuple[Expression, ...]": "operands",
-    "ValueSet": "leaf",
-    "Regex": "leaf",
+    "ValueSet": "values",
+    "Regex": "regex",
 }
 
 
@@ -288,7 +288,7 @@ def _digest_of(node: Expression) -> bytes:
             for child in value:
                 hasher.update(child.digest)
         else:
-            hasher.update(b"l" if field.kind == "leaf" else b"e")
+            hasher.update(b"e" if field.kind == "operand" else b"l")
             hasher.update(value.digest)
     return hasher.digest()
 

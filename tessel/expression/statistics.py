@@ -7,120 +7,24 @@ once, on arrays as long as there are slices.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import singledispatch
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tessel.errors import TesselError
-from tessel.expression.checking import NodeType, node_types
+from tessel.expression.checking import node_types
 from tessel.expression.context import ExpressionContext
-from tessel.expression.kernels import KERNELS
-from tessel.expression.kernels.membership import members
-from tessel.expression.kernels.values import Value, coerce, literal_value, nan_to_null
-from tessel.expression.leaves import Column, Literal
+from tessel.expression.known import Asked, Known, as_truth, nothing_known, null_flags
+from tessel.expression.leaves import Column
 from tessel.expression.node import Expression
-from tessel.expression.operators.arithmetic import Add, Subtract
-from tessel.expression.operators.boolean import And, Not, Or
-from tessel.expression.operators.comparison import (
-    Comparison,
-    Equal,
-    Greater,
-    GreaterEqual,
-    Less,
-    LessEqual,
-    NotEqual,
-)
-from tessel.expression.operators.conditional import Coalesce
-from tessel.expression.operators.membership import IsIn, IsMissing
-from tessel.expression.operators.text import StartsWith
-from tessel.expression.operators.time import DateOf, Floor, Year
 from tessel.expression.protocols import StatisticsView
 from tessel.expression.schema import TableSchema
-from tessel.expression.types import Family, family
+from tessel.expression.statistics_rules import known_of
 
 __all__ = ["FALSE", "TRUE", "UNKNOWN", "evaluate_statistics"]
 
 FALSE, UNKNOWN, TRUE = -1, 0, 1
 """No row can be true · nothing is proved · every row is true."""
-
-_LOOKED_UP_ONE_BY_ONE = 64
-"""Sets of texts up to this size are compared value by value, larger ones by their ends."""
-
-Flags = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, eq=False)
-class Known:
-    """What is known of a node in every slice.
-
-    Attributes
-    ----------
-    low, high
-        Bounds of the values present: arrays, or scalars for all slices; None where unknown.
-    true, false
-        Whether a row can be true or false, for truth values; None for other types.
-    value, missing
-        Whether a row can have a value, and whether one can be missing.
-    exact
-        Whether the bounds used may prove TRUE.
-    """
-
-    value: Flags
-    missing: Flags
-    exact: Flags
-    low: Value | None = None
-    high: Value | None = None
-    true: Flags | None = None
-    false: Flags | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """One node on its way through the rules."""
-
-    node: Expression
-    type: NodeType
-    operands: tuple[Known, ...]
-    slices: int
-
-    def flags(self, value: bool) -> Flags:
-        return np.full(self.slices, value)
-
-    def exact(self) -> Flags:
-        together = self.flags(True)
-        for operand in self.operands:
-            together = together & operand.exact
-        return together
-
-    def missing(self) -> Flags:
-        together = self.flags(False)
-        for operand in self.operands:
-            together = together | operand.missing
-        return together
-
-    def present(self) -> Flags:
-        together = self.flags(True)
-        for operand in self.operands:
-            together = together & operand.value
-        return together
-
-    def proved(self, value: Value) -> Flags:
-        """Return where a computed condition is true; null proves nothing."""
-        if isinstance(value, pa.Scalar):
-            return self.flags(value.as_py() is True)
-        return np.asarray(pc.fill_null(value, False).to_numpy(zero_copy_only=False), dtype=bool)
-
-    def truth(self, never_true: Flags, never_false: Flags) -> Known:
-        """Return the outcome of a comparison of values that are present."""
-        present, missing = self.present(), self.missing()
-        true, false = present & ~never_true, present & ~never_false
-        return Known(true | false, missing, self.exact(), true=true, false=false)
 
 
 def evaluate_statistics(
@@ -162,8 +66,8 @@ def evaluate_statistics(
         if isinstance(node, Column):
             known[name] = _column(node, view, rows)
         else:
-            known[name] = _settled(_Asked(node, types[name], operands, len(rows)))
-    answer = _as_truth(known[context.root], len(rows))
+            known[name] = _settled(Asked(node, types[name], operands, len(rows)))
+    answer = as_truth(known[context.root], len(rows))
     assert answer.true is not None
     assert answer.false is not None
     result = np.zeros(len(rows), dtype=np.int8)
@@ -172,17 +76,12 @@ def evaluate_statistics(
     return result
 
 
-def _settled(asked: _Asked) -> Known:
+def _settled(asked: Asked) -> Known:
     """Apply the node's rule; where its kernels cannot take the bounds, nothing is known."""
     try:
         return known_of(asked.node, asked)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TesselError):
-        return _unknown(asked)
-
-
-def _unknown(asked: _Asked) -> Known:
-    yes = asked.flags(True)
-    return Known(yes, yes, yes)
+        return nothing_known(asked)
 
 
 def _column(node: Column, view: StatisticsView, rows: npt.NDArray[np.int64]) -> Known:
@@ -193,276 +92,7 @@ def _column(node: Column, view: StatisticsView, rows: npt.NDArray[np.int64]) -> 
     if pa.types.is_null(low.type):
         value = np.ones(len(rows), dtype=bool)
         return Known(value, missing != 0, exact)
-    unbounded = _is_null(low) & _is_null(high)
+    unbounded = null_flags(low) & null_flags(high)
     value = ~(unbounded & (missing >= rows))
     # bounds that are absent because nothing is present do not make a proof inexact
     return Known(value, missing != 0, exact | ~value, low, high)
-
-
-def _is_null(values: pa.Array) -> Flags:
-    return np.asarray(values.is_null().to_numpy(zero_copy_only=False), dtype=bool)
-
-
-def _as_truth(known: Known, slices: int) -> Known:
-    """Return what is known of a truth value; its bounds say which of the two can be."""
-    if known.true is not None:
-        return known
-    can = [known.value, known.value]
-    for place, (bound, seen) in enumerate(((known.high, True), (known.low, False))):
-        if bound is None:
-            continue
-        same = pc.equal(coerce(bound, pa.bool_()), pa.scalar(seen))
-        if isinstance(same, pa.Scalar):
-            possible = np.full(slices, same.as_py() is not False)
-        else:
-            possible = pc.fill_null(same, True).to_numpy(zero_copy_only=False)
-        can[place] = known.value & possible
-    return Known(known.value, known.missing, known.exact, true=can[0], false=can[1])
-
-
-@singledispatch
-def known_of(node: Expression, asked: _Asked) -> Known:
-    """Return what is known of a node from what is known of its operands; by default nothing."""
-    return _unknown(asked)
-
-
-@known_of.register
-def _(node: Literal, asked: _Asked) -> Known:
-    there, yes = asked.flags(not node.is_missing_value), asked.flags(True)
-    if node.is_missing_value:
-        return Known(there, yes, yes, true=there, false=there)
-    return Known(there, ~there, yes, node.scalar, node.scalar)
-
-
-# --- truth ----------------------------------------------------------------------------------------
-
-
-def _chain(asked: _Asked, decisive: bool) -> Known:
-    """Join truth values; one operand of ``decisive`` decides alone (Kleene)."""
-    operands = [_as_truth(operand, asked.slices) for operand in asked.operands]
-    decided, neutral, undecided = asked.flags(False), asked.flags(True), asked.flags(True)
-    for operand in operands:
-        assert operand.true is not None
-        assert operand.false is not None
-        one, other = (operand.true, operand.false) if decisive else (operand.false, operand.true)
-        decided = decided | one
-        neutral = neutral & other
-        undecided = undecided & (other | operand.missing)
-    missing = undecided & asked.missing()
-    true, false = (decided, neutral) if decisive else (neutral, decided)
-    return Known(true | false, missing, asked.exact(), true=true, false=false)
-
-
-@known_of.register
-def _(node: And, asked: _Asked) -> Known:
-    return _chain(asked, decisive=False)
-
-
-@known_of.register
-def _(node: Or, asked: _Asked) -> Known:
-    return _chain(asked, decisive=True)
-
-
-@known_of.register
-def _(node: Not, asked: _Asked) -> Known:
-    operand = _as_truth(asked.operands[0], asked.slices)
-    return Known(
-        operand.value, operand.missing, operand.exact, true=operand.false, false=operand.true
-    )
-
-
-@known_of.register
-def _(node: IsMissing, asked: _Asked) -> Known:
-    (operand,) = asked.operands
-    yes = asked.flags(True)
-    # counts of missing values are limits, not bounds: they may prove TRUE
-    return Known(yes, ~yes, yes, true=operand.missing, false=operand.value)
-
-
-@known_of.register
-def _(node: Coalesce, asked: _Asked) -> Known:
-    if family(asked.type.result) is not Family.BOOL:
-        return _unknown(asked)
-    true, false, missing = asked.flags(False), asked.flags(False), asked.flags(True)
-    for operand in (_as_truth(operand, asked.slices) for operand in asked.operands):
-        assert operand.true is not None
-        assert operand.false is not None
-        true = true | (missing & operand.true)
-        false = false | (missing & operand.false)
-        missing = missing & operand.missing
-    return Known(true | false, missing, asked.exact(), true=true, false=false)
-
-
-# --- comparison -----------------------------------------------------------------------------------
-
-_Ends = tuple[str, type[Comparison], str]
-
-_NEVER: dict[type[Comparison], tuple[_Ends, _Ends]] = {
-    Less: (("low", GreaterEqual, "high"), ("high", Less, "low")),
-    LessEqual: (("low", Greater, "high"), ("high", LessEqual, "low")),
-    Greater: (("high", LessEqual, "low"), ("low", Greater, "high")),
-    GreaterEqual: (("high", Less, "low"), ("low", GreaterEqual, "high")),
-}
-"""For each order, the comparison of ends that rules out true, and the one that rules out false."""
-
-
-@known_of.register
-def _(node: Comparison, asked: _Asked) -> Known:
-    ends = _bounds(asked)
-    if ends is None:
-        return asked.truth(asked.flags(False), asked.flags(False))
-
-    def proved(end: str, comparison: type[Comparison], other: str, *, sides: str = "lr") -> Flags:
-        values = [ends[sides[0]][end], ends[sides[1]][other]]
-        return asked.proved(KERNELS[comparison](node, values, pa.bool_()))
-
-    if type(node) in _NEVER:
-        never_true, never_false = _NEVER[type(node)]
-        return asked.truth(proved(*never_true), proved(*never_false))
-    apart = proved("high", Less, "low") | proved("low", Greater, "high")
-    same = (
-        proved("low", Equal, "high", sides="ll")
-        & proved("low", Equal, "high", sides="rr")
-        & proved("low", Equal, "low")
-    )
-    return asked.truth(same, apart) if isinstance(node, NotEqual) else asked.truth(apart, same)
-
-
-def _bounds(asked: _Asked) -> dict[str, dict[str, Value]] | None:
-    """Return the ends of both operands in the types they are compared in; None if unknown."""
-    assert asked.type.signature is not None
-    ends: dict[str, dict[str, Value]] = {}
-    for side, known, operand, target in zip(
-        "lr", asked.operands, asked.type.operands, asked.type.signature.inputs, strict=True
-    ):
-        if operand.literal is not None:
-            end = literal_value(operand.literal, target)
-            ends[side] = {"low": end, "high": end}
-        elif known.low is None or known.high is None:
-            return None
-        else:
-            ends[side] = {"low": coerce(known.low, target), "high": coerce(known.high, target)}
-    return ends
-
-
-@known_of.register
-def _(node: IsIn, asked: _Asked) -> Known:
-    (operand,) = asked.operands
-    no, yes = asked.flags(False), asked.flags(True)
-    if not node.values.values:
-        return Known(yes, no, yes, true=no, false=yes)
-    plain = asked.type.operands[0].type
-    found, has_missing = members(node.values, plain)
-    never_true = asked.flags(len(found) == 0)
-    never_false = asked.flags(False)
-    if operand.low is not None and operand.high is not None and len(found):
-        low, high = (_slices(coerce(b, plain), asked) for b in (operand.low, operand.high))
-        never_true = _outside(found, low, high, asked)
-        one_value = asked.proved(pc.and_kleene(pc.equal(low, high), pc.is_in(low, found)))
-        never_false = one_value
-    answer = asked.truth(never_true, never_false)
-    if not has_missing:
-        return answer
-    assert answer.true is not None
-    # what is not in the set may be the missing value of the set
-    assert answer.false is not None
-    return Known(
-        answer.value, answer.missing | answer.false, answer.exact, true=answer.true, false=no
-    )
-
-
-def _slices(bound: Value, asked: _Asked) -> pa.Array:
-    return pa.repeat(bound, asked.slices) if isinstance(bound, pa.Scalar) else bound
-
-
-def _outside(found: pa.Array, low: pa.Array, high: pa.Array, asked: _Asked) -> Flags:
-    """Return where no value of a set lies between the bounds."""
-    if family(found.type) in (Family.TEXT, Family.BINARY, Family.DECIMAL, Family.BOOL):
-        values = found.to_pylist()
-        if len(values) > _LOOKED_UP_ONE_BY_ONE:
-            first, last = (pa.scalar(end, found.type) for end in (min(values), max(values)))
-            return asked.proved(_less(high, first)) | asked.proved(_less(last, low))
-        outside = asked.flags(True)
-        for value in values:
-            one = pa.scalar(value, found.type)
-            outside &= asked.proved(_less(high, one)) | asked.proved(_less(one, low))
-        return outside
-    unknown = _is_null(low) | _is_null(high)
-    members_found, lows, highs = (_counts(array) for array in (found, low, high))
-    ordered = np.sort(members_found)
-    inside = np.searchsorted(ordered, highs, "right") > np.searchsorted(ordered, lows, "left")
-    return np.asarray(~inside & ~unknown, dtype=bool)
-
-
-def _less(left: Value, right: Value) -> Value:
-    return KERNELS[Less](None, [left, right], pa.bool_())
-
-
-def _counts(array: pa.Array) -> npt.NDArray[Any]:
-    if pa.types.is_temporal(array.type):
-        array = array.view(pa.int64() if array.type.bit_width == 64 else pa.int32())
-    return np.asarray(array.fill_null(0).to_numpy(zero_copy_only=False))
-
-
-@known_of.register
-def _(node: StartsWith, asked: _Asked) -> Known:
-    (operand,) = asked.operands
-    if operand.low is None or operand.high is None:
-        return asked.truth(asked.flags(False), asked.flags(False))
-    plain = asked.type.operands[0].type
-    prefix, length = pa.scalar(node.part, plain), len(node.part)
-    low, high = coerce(operand.low, plain), coerce(operand.high, plain)
-    low_start, high_start = (
-        pc.utf8_slice_codeunits(bound, start=0, stop=length) for bound in (low, high)
-    )
-    apart = asked.proved(pc.less(high, prefix)) | asked.proved(pc.greater(low_start, prefix))
-    same = asked.proved(pc.equal(low_start, prefix)) & asked.proved(pc.equal(high_start, prefix))
-    return asked.truth(apart, same)
-
-
-# --- values whose bounds follow from those of their operands --------------------------------------
-
-
-def _sum(asked: _Asked, low_of: tuple[str, str], high_of: tuple[str, str]) -> Known:
-    """Bound a sum: rounding to the nearest keeps order, and checked integers raise."""
-    ends = _bounds(asked)
-    if ends is None:
-        return _unknown(asked)
-    kernel = KERNELS[type(asked.node)]
-    result = asked.type.result
-    low, high = (
-        nan_to_null(kernel(asked.node, [ends["l"][left], ends["r"][right]], result))
-        for left, right in (low_of, high_of)
-    )
-    # inf - inf is NaN, hence missing
-    missing = asked.missing() | pa.types.is_floating(result)
-    return Known(asked.present(), missing, asked.exact(), low, high)
-
-
-@known_of.register
-def _(node: Add, asked: _Asked) -> Known:
-    return _sum(asked, ("low", "low"), ("high", "high"))
-
-
-@known_of.register
-def _(node: Subtract, asked: _Asked) -> Known:
-    return _sum(asked, ("low", "high"), ("high", "low"))
-
-
-def _rising(node: Year | DateOf | Floor, asked: _Asked) -> Known:
-    """Bound a function that never falls, on instants without changes of clocks."""
-    (operand,) = asked.operands
-    plain = asked.type.operands[0].type
-    clocks_change = pa.types.is_timestamp(plain) and plain.tz not in (None, "UTC")
-    if clocks_change or operand.low is None or operand.high is None:
-        return _unknown(asked)
-    kernel: Callable[..., Value] = KERNELS[type(node)]
-    low, high = (
-        kernel(node, [coerce(bound, plain)], asked.type.result)
-        for bound in (operand.low, operand.high)
-    )
-    return Known(operand.value, operand.missing, operand.exact, low, high)
-
-
-for _class in (Year, DateOf, Floor):
-    known_of.register(_class, _rising)

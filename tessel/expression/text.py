@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tessel.errors import ExpressionSyntaxError, InvalidInputError, TesselError, nearest
 from tessel.expression import build, literal_codec, temporal
-from tessel.expression.leaves import Column, Literal, Regex, ValueSet
+from tessel.expression.leaves import KEYWORDS, Column, Literal, Regex, ValueSet
 from tessel.expression.node import Expression
 from tessel.expression.operators.boolean import And, Not, Or
 from tessel.expression.operators.conditional import Case
@@ -38,18 +38,21 @@ _COMPARISONS = {
     ">": "greater",
     ">=": "greater_equal",
 }
-_NOT_CALLED = ("column", "literal", "is_in", "case")
+_NOT_CALLED = ("column", "literal", "is_in")
 _SHORTHANDS: dict[str, Callable[..., Expression]] = {
     "where": build.where,
     "fill_missing": build.coalesce,
     "clip": lambda operand, low, high: operand.clip(low, high),
-    "between": lambda operand, low, high: operand.between(low, high),
     "not_missing": lambda operand: operand.not_missing(),
 }
 
 
 def _callable_names() -> dict[str, Callable[..., Expression]]:
-    named = {name: cls.of for name, cls in OPERATORS.items() if name not in _NOT_CALLED}
+    named = {
+        name: cls.of
+        for name, cls in OPERATORS.items()
+        if name not in _NOT_CALLED and name not in KEYWORDS
+    }
     return {**named, **_SHORTHANDS}
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import functools
 from collections.abc import Callable
-from typing import Any, ParamSpec
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 from hypothesis import strategies as st
@@ -64,6 +64,7 @@ _FLOATS = (
 _TEXTS = st.sampled_from(["", "a", "ab", "b", "AAPL", "é", "z'q", "a%", "\U0010ffff"]) | st.text(
     st.characters(exclude_categories=["Cs"]), max_size=4
 )
+_WAITS = st.integers(-(10**15), 10**15).map(lambda count: datetime.timedelta(microseconds=count))
 _SECONDS = st.integers(-9, 9) | st.integers(_2013 - 10**8, _2013 + 10**8)
 
 _VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -85,20 +86,18 @@ _VALUES: dict[str, st.SearchStrategy[Any]] = {
     "end": st.integers(-9, 9),
 }
 
-_Given = ParamSpec("_Given")
+_Strategies = TypeVar("_Strategies", bound=Callable[..., st.SearchStrategy[Expression]])
 
 
-def _named(
-    function: Callable[_Given, st.SearchStrategy[Expression]],
-) -> Callable[_Given, st.SearchStrategy[Expression]]:
+def _named(function: _Strategies) -> _Strategies:
     """Let hypothesis show a strategy by its name instead of its parts and their parts."""
-    made = functools.cache(function)
+    made: Callable[..., st.SearchStrategy[Expression]] = functools.cache(function)
 
-    def drawn(draw: st.DrawFn, *args: _Given.args, **kwargs: _Given.kwargs) -> Expression:
+    def drawn(draw: st.DrawFn, /, *args: Any, **kwargs: Any) -> Expression:
         return draw(made(*args, **kwargs))
 
     drawn.__name__ = drawn.__qualname__ = function.__name__
-    return functools.wraps(function)(st.composite(drawn))
+    return cast("_Strategies", functools.wraps(function)(st.composite(drawn)))
 
 
 def _array(name: str, values: list[Any]) -> pa.Array:
@@ -142,7 +141,7 @@ def literals() -> st.SearchStrategy[Expression]:
         st.datetimes(),
         st.datetimes(timezones=st.just(datetime.UTC)),
         st.times(),
-        st.timedeltas(),
+        _WAITS,
         _INTEGERS.map(lambda count: pa.scalar(count, pa.timestamp("ns", "Europe/Paris"))),
         _INTEGERS.map(lambda count: pa.scalar(count, pa.timestamp("s"))),
         st.integers(-128, 127).map(lambda count: pa.scalar(count, pa.int8())),
@@ -252,7 +251,7 @@ def _comparisons(depth: int) -> st.SearchStrategy[Expression]:
         _pairs(naive, _instants(), _COMPARISONS),
         _pairs(aware, aware | _SECONDS.map(lambda s: lit(_iso(s) + "+02:00")), _COMPARISONS),
         _pairs(_columns("day"), st.dates().map(lambda d: lit(d.isoformat())), _COMPARISONS),
-        _pairs(_columns("wait"), st.timedeltas().map(lit), _COMPARISONS),
+        _pairs(_columns("wait"), _WAITS.map(lit), _COMPARISONS),
         _pairs(_columns("money"), _decimal_literals() | _columns("money", "tiny"), _COMPARISONS),
         _pairs(_columns("flag"), st.booleans().map(lit) | _columns("flag"), _COMPARISONS),
     )
