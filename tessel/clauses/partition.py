@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -87,7 +88,7 @@ class Partition(Clause):
         rows, bucket = rows[order], bucket[order]
         starts = np.flatnonzero(np.diff(bucket, prepend=-1))
         pieces: list[Piece] = []
-        for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True):
+        for start, stop in itertools.pairwise([*starts, len(rows)]):
             part = table.take(pa.array(rows[start:stop]))
             pieces += unit.replace(part, bucket=int(bucket[start])).pieces
         return unit.with_pieces(pieces, schema)

@@ -19,7 +19,7 @@ class Draft:
     Attributes
     ----------
     schema
-        The columns of the input, all of them.
+        The columns of the input: all of them, until a pass finds those that are read.
     clauses
         What is to run, in order.
     pruning

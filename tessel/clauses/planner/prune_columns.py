@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+
+from tessel.clauses.apply import Apply
+from tessel.clauses.base import Clause
 from tessel.clauses.drop import Drop
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.select import Select
+from tessel.expression.schema import TableSchema
 
 __all__ = ["prune_columns", "write_drop_as_select"]
 
@@ -20,14 +26,22 @@ def write_drop_as_select(draft: Draft) -> Draft:
 
 
 def prune_columns(draft: Draft) -> Draft:
-    """Walk from the result to the source and note the columns that are used.
+    """Walk from the result to the source, note the columns that are used, and read no others.
 
-    One column is read even where none is used, so that rows can be counted.
+    What only makes columns that nothing uses falls away: a rewrite may take an error away, never
+    add one. One column is read even where none is used, so that rows can be counted.
     """
     schemas = draft.schemas()
     needed = set(schemas[-1].names)
-    for clause, before in zip(reversed(draft.clauses), reversed(schemas[:-1]), strict=True):
-        info = clause.structure
+    kept: list[tuple[Clause, TableSchema]] = []
+    for clause, (before, after) in zip(
+        reversed(draft.clauses), reversed(list(itertools.pairwise(schemas))), strict=True
+    ):
+        narrowed = _narrowed(clause, needed)
+        if narrowed is None:
+            continue
+        kept.append((narrowed, after))
+        info = narrowed.structure
         if info.columns is None:
             needed = set(before.names)
             continue
@@ -35,4 +49,31 @@ def prune_columns(draft: Draft) -> Draft:
         if info.uses_index and before.index is not None:
             needed.add(before.index)
     columns = tuple(name for name in draft.schema.names if name in needed)
-    return draft.replace(columns=columns or tuple(draft.schema.names[:1]))
+    columns = columns or tuple(draft.schema.names[:1])
+    read = draft.schema.select(columns)
+    clauses = _in_written_order(read, list(reversed(kept)))
+    return draft.replace(schema=read, clauses=clauses, columns=columns)
+
+
+def _narrowed(clause: Clause, needed: set[str]) -> Clause | None:
+    """Return a clause that makes only the columns that are used; None where that is nothing."""
+    if type(clause) is Select:
+        return Select(tuple(n for n in clause.columns if n in needed) or clause.columns[:1])
+    if type(clause) is Apply and clause.column not in needed:
+        return None
+    return clause
+
+
+def _in_written_order(
+    read: TableSchema, clauses: Sequence[tuple[Clause, TableSchema]]
+) -> tuple[Clause, ...]:
+    """Put columns back in their places: one replaced but never read would come out last."""
+    ordered: list[Clause] = []
+    for clause, written in clauses:
+        ordered.append(clause)
+        read = clause.output_schema(read)
+        names = [name for name in written.names if name in read]
+        if names != read.names:
+            ordered.append(Select(tuple(names)))
+            read = read.select(names)
+    return tuple(ordered)

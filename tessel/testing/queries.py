@@ -1,0 +1,411 @@
+"""Random tables and random chains of clauses over them, as plain steps.
+
+A chain is a list of :class:`Step`, each a verb of the builder with its arguments, so that a test
+can hand the same chain to the builder (:func:`build`) and to an interpreter of its own::
+
+    @given(data=st.data())
+    def test_mine(data):
+        table = data.draw(query_tables())
+        steps = data.draw(chains(TableSchema(table.schema, "t")))
+        store.read("symbol", query=build(steps))
+
+Conditions and values are small trees (:class:`Tree`) for the same reason: whoever interprets them
+needs no parser.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from tessel.clauses import Concat, QueryBuilder, SubQuery
+from tessel.errors import PlanError, SchemaMismatchError
+from tessel.expression import Expression, col, lit, when
+from tessel.expression.schema import TableSchema
+
+__all__ = ["Step", "Tree", "build", "chains", "conditions", "expression_of", "query_tables"]
+
+EPOCH = dt.datetime(2020, 3, 7, 22, 0)
+"""First instant of the random indexes: the day before New York moves its clocks."""
+
+_TEXTS = ["", "a", "b", "Bé", "zz", "\U0001f600"]
+_FLOATS = [0.0, -0.0, 1.5, -2.25, 0.1, 1e300, float("inf"), float("-inf"), float("nan")]
+_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32())
+_INDEXES = (pa.timestamp("us"), pa.timestamp("ns", "America/New_York"), pa.timestamp("s", "UTC"))
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A condition or a value: an operator and what it works on.
+
+    Attributes
+    ----------
+    operator
+        ``"column"``, ``"literal"``, a comparison such as ``"<"``, ``"and"``, ``"or"``, ``"not"``,
+        ``"missing"``, ``"in"``, ``"between"``, ``"+"``, ``"*"``, ``"/"`` or ``"when"``.
+    operands
+        Trees, or plain values for columns and literals.
+    """
+
+    operator: str
+    operands: tuple[Any, ...]
+
+
+_BUILD: dict[str, Callable[..., Any]] = {
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "not": lambda a: ~a,
+    "missing": lambda a: a.is_missing(),
+    "between": lambda a, low, high: a.between(low, high),
+    "+": lambda a, b: a + b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "when": lambda c, a, b: when(c).then(a).otherwise(b),
+}
+
+
+def expression_of(tree: Tree) -> Expression:
+    """Return the expression of a tree."""
+    if tree.operator == "column":
+        return col(tree.operands[0])
+    if tree.operator == "literal":
+        return lit(tree.operands[0])
+    if tree.operator == "in":
+        return expression_of(tree.operands[0]).is_in(list(tree.operands[1]))
+    made: Expression = _BUILD[tree.operator](*(expression_of(each) for each in tree.operands))
+    return made
+
+
+@dataclass(frozen=True)
+class Step:
+    """One verb of a query with its arguments.
+
+    Attributes
+    ----------
+    verb
+        ``filter``, ``apply``, ``select``, ``drop``, ``rename``, ``date_range``, ``head``, ``tail``,
+        ``row_range``, ``groupby``, ``agg``, ``resample`` or ``concat``.
+    arguments
+        As the verb takes them; trees for expressions, a list of steps for what concat runs first.
+    """
+
+    verb: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+def build(steps: Sequence[Step], query: QueryBuilder | None = None) -> QueryBuilder:
+    """Return the query of a chain of steps."""
+    query = query or QueryBuilder()
+    for step in steps:
+        query = _BUILDERS.get(step.verb, _plain_verb(step.verb))(query, **step.arguments)
+    return query
+
+
+def _plain_verb(verb: str) -> Callable[..., QueryBuilder]:
+    def add(query: QueryBuilder, **arguments: Any) -> QueryBuilder:
+        made: QueryBuilder = getattr(query, verb)(**arguments)
+        return made
+
+    return add
+
+
+def _outputs(aggregates: dict[str, tuple[str | None, str]]) -> dict[str, Any]:
+    return {
+        name: how if column is None else (column, how) for name, (column, how) in aggregates.items()
+    }
+
+
+_BUILDERS: dict[str, Callable[..., QueryBuilder]] = {
+    "filter": lambda q, condition: q.filter(expression_of(condition)),
+    "apply": lambda q, name, value: q.apply(name, expression_of(value)),
+    "select": lambda q, columns: q.select(columns),
+    "drop": lambda q, columns: q.drop(columns),
+    "rename": lambda q, columns: q.rename(columns),
+    "agg": lambda q, aggregates: q.agg(**_outputs(aggregates)),
+    "groupby": lambda q, keys, aggregates, sort, drop_missing: q.groupby(
+        keys, sort=sort, drop_missing=drop_missing
+    ).agg(**_outputs(aggregates)),
+    "resample": lambda q, rule, aggregates, closed, label: q.resample(
+        rule, closed=closed, label=label
+    ).agg(**_outputs(aggregates)),
+    "concat": lambda q, symbol, steps, join: q.concat(
+        SubQuery(symbol, None, build(steps).clauses), join=join
+    ),
+}
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+@st.composite
+def query_tables(draw: st.DrawFn, *, max_rows: int = 24, index: bool | None = None) -> pa.Table:
+    """Draw a table with one column of each family that clauses treat differently.
+
+    ``i`` small int64, ``w`` an integer of another width up to its bounds, ``f`` and ``g`` floats
+    with NaN, infinities and both zeros, ``s`` text or a dictionary of it, ``b`` bool, ``u``
+    instants, ``d`` dates; all with nulls. ``t``, where drawn, is fit to be the time index.
+    """
+    rows = draw(st.integers(0, max_rows))
+
+    def values(strategy: st.SearchStrategy[Any]) -> list[Any]:
+        present = draw(st.sampled_from([strategy, strategy, st.none() | strategy, st.none()]))
+        return draw(st.lists(present, min_size=rows, max_size=rows))
+
+    wide = draw(st.sampled_from(_INTEGERS))
+    bounds = np.iinfo(wide.to_pandas_dtype())
+    text = pa.array(values(st.sampled_from(_TEXTS)), pa.string())
+    columns = {
+        "i": pa.array(values(st.integers(-4, 4)), pa.int64()),
+        "w": pa.array(
+            values(st.sampled_from([bounds.min, bounds.max, 0, 1]) | st.integers(0, 5)), wide
+        ),
+        "f": pa.array(values(st.sampled_from(_FLOATS) | st.floats(-8, 8)), pa.float64()),
+        "g": pa.array(values(st.sampled_from(_FLOATS[:5] + _FLOATS[6:])), pa.float32()),
+        "s": text.dictionary_encode() if draw(st.booleans()) else text,
+        "b": pa.array(values(st.booleans()), pa.bool_()),
+        "u": pa.array(values(st.integers(0, 5)), pa.timestamp("ms", draw(st.sampled_from(_ZONES)))),
+        "d": pa.array(values(st.integers(-2, 2)), pa.int32()).cast(pa.date32()),
+    }
+    names = draw(st.permutations(sorted(columns)))
+    kept = names[: draw(st.integers(2, len(names)))]
+    made = {name: columns[name] for name in kept}
+    if draw(st.booleans()) if index is None else index:
+        made["t"] = draw(_index(rows))
+        order = draw(st.permutations(sorted(made)))
+        made = {name: made[name] for name in order}
+    return pa.table(made)
+
+
+_ZONES = (None, "UTC", "Asia/Kolkata")
+
+
+@st.composite
+def _index(draw: st.DrawFn, rows: int) -> pa.Array:
+    kind = draw(st.sampled_from(_INDEXES))
+    minutes = st.sampled_from([0, 0, 1, 7, 20, 60, 300])
+    steps = draw(st.lists(minutes, min_size=rows, max_size=rows))
+    seconds = (EPOCH - dt.datetime(1970, 1, 1)) // dt.timedelta(seconds=1)
+    values = seconds + 60 * np.cumsum(np.array(steps, dtype=np.int64)) if rows else np.array([])
+    naive = pa.array(values.astype(np.int64), pa.int64()).cast(pa.timestamp("s"))
+    return naive.cast(pa.timestamp(kind.unit)).cast(pa.int64()).cast(kind)
+
+
+# --- conditions and values ------------------------------------------------------------------------
+
+_SAMPLES: tuple[tuple[Callable[[pa.DataType], bool], st.SearchStrategy[Any]], ...] = (
+    (pa.types.is_boolean, st.booleans()),
+    (pa.types.is_integer, st.integers(-5, 5)),
+    (pa.types.is_floating, st.sampled_from([0.0, 1.5, -2.0, 100.0])),
+    (pa.types.is_string, st.sampled_from(_TEXTS)),
+)
+
+
+def _samples(kind: pa.DataType) -> st.SearchStrategy[Any] | None:
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return next((found for check, found in _SAMPLES if check(plain)), None)
+
+
+def _column(name: str) -> Tree:
+    return Tree("column", (name,))
+
+
+@st.composite
+def conditions(draw: st.DrawFn, schema: TableSchema, *, depth: int = 2) -> Tree:
+    """Draw a condition over the columns of a schema."""
+    if depth and draw(st.integers(0, 2)) == 0:
+        operator = draw(st.sampled_from(["and", "or", "not"]))
+        count = 1 if operator == "not" else 2
+        return Tree(
+            operator, tuple(draw(conditions(schema, depth=depth - 1)) for _ in range(count))
+        )
+    name = draw(st.sampled_from(schema.names))
+    samples = _samples(schema.type_of(name))
+    if samples is None or draw(st.integers(0, 5)) == 0:
+        return Tree("missing", (_column(name),))
+    if pa.types.is_boolean(schema.type_of(name)):
+        return _column(name)
+    literal = samples.map(lambda value: Tree("literal", (value,)))
+    operator = draw(st.sampled_from(["==", "!=", "<", "<=", ">", ">=", "in", "between"]))
+    if operator == "in":
+        return Tree("in", (_column(name), tuple(draw(st.lists(samples, min_size=1, max_size=3)))))
+    if operator == "between":
+        return Tree("between", (_column(name), draw(literal), draw(literal)))
+    return Tree(operator, (_column(name), draw(literal)))
+
+
+@st.composite
+def _values(draw: st.DrawFn, schema: TableSchema) -> Tree:
+    """Draw a value; the types are those whose result the semantics state without a doubt."""
+    whole = [n for n in schema.names if schema.type_of(n) == pa.int64()]
+    real = [n for n in schema.names if schema.type_of(n) == pa.float64()]
+    choices = [conditions(schema)]
+    if whole:
+        name = st.sampled_from(whole).map(_column)
+        three = Tree("literal", (3,))
+        choices += [
+            name.map(lambda a: Tree("+", (a, three))),
+            name.map(lambda a: Tree("when", (Tree(">", (a, three)), a, a))),
+        ]
+    if real:
+        name = st.sampled_from(real).map(_column)
+        half = Tree("literal", (0.5,))
+        choices += [name.map(lambda a: Tree("*", (a, half)))]
+    if whole and real:
+        pairs = st.tuples(st.sampled_from(real).map(_column), st.sampled_from(whole).map(_column))
+        choices += [pairs.map(lambda pair: Tree("/", pair))]
+    return draw(st.one_of(choices))
+
+
+# --- steps ----------------------------------------------------------------------------------------
+
+
+@st.composite
+def _aggregates(draw: st.DrawFn, schema: TableSchema) -> dict[str, tuple[str | None, str]]:
+    found: dict[str, tuple[str | None, str]] = {}
+    merge_only = draw(st.booleans())
+    free = (f"o{number}" for number in itertools.count() if f"o{number}" not in schema)
+    for _ in range(draw(st.integers(1, 3))):
+        name = draw(st.sampled_from(schema.names))
+        kind = schema.type_of(name)
+        hows = ["count", "first", "last", "min", "max"] + ([] if merge_only else ["nunique"])
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+            hows += ["sum", "mean"] + ([] if merge_only else ["median"])
+        how = draw(st.sampled_from([*hows, "size"]))
+        found[next(free)] = (None, "size") if how == "size" else (name, how)
+    return found
+
+
+@st.composite
+def _bounds(draw: st.DrawFn) -> str | None:
+    minutes = st.integers(-60, 60 * 60).filter(_exists_everywhere)
+    at = EPOCH + dt.timedelta(minutes=draw(minutes))
+    forms = ["%Y-%m-%d", "%Y-%m-%dT%H", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]
+    return draw(st.none() | st.sampled_from(forms).map(at.strftime))
+
+
+def _exists_everywhere(minutes: int) -> bool:
+    """Say whether an instant, read as local time, is not skipped by a change of clocks."""
+    return (EPOCH + dt.timedelta(minutes=minutes)).hour != 2
+
+
+def _steps(schema: TableSchema) -> list[st.SearchStrategy[Step]]:
+    """Return what may come next, each verb as one choice."""
+    names = schema.names
+    some = st.lists(st.sampled_from(names), min_size=1, unique=True)
+    position = st.integers(-30, 30)
+
+    def step(verb: str, **arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[Step]:
+        return st.fixed_dictionaries(arguments).map(lambda drawn: Step(verb, drawn))
+
+    keys = [n for n in names if not pa.types.is_nested(schema.type_of(n))]
+    choices = [
+        step("filter", condition=conditions(schema)),
+        step("filter", condition=conditions(schema)),
+        step("apply", name=st.sampled_from([*names, "new"]), value=_values(schema)),
+        step("select", columns=some),
+        step("rename", columns=_renames(names)),
+        step("head", n=position),
+        step("tail", n=position),
+        step("row_range", start=st.none() | position, stop=st.none() | position),
+        step("agg", aggregates=_aggregates(schema)),
+        step(
+            "groupby",
+            keys=st.lists(st.sampled_from(keys), min_size=1, max_size=2, unique=True),
+            aggregates=_aggregates(schema),
+            sort=st.booleans(),
+            drop_missing=st.booleans(),
+        ),
+    ]
+    if len(names) > 1:
+        choices.append(step("drop", columns=some.filter(lambda drawn: len(drawn) < len(names))))
+    if schema.index is not None:
+        sides = st.sampled_from(["left", "right"])
+        choices += [
+            step(
+                "date_range",
+                start=_bounds(),
+                end=_bounds(),
+                closed=st.sampled_from(["both", "left", "right", "neither"]),
+            ),
+            step(
+                "resample",
+                rule=st.sampled_from(["20min", "1h", "90min", "1D"]),
+                aggregates=_aggregates(schema),
+                closed=sides,
+                label=sides,
+            ),
+        ]
+    return choices
+
+
+@st.composite
+def _renames(draw: st.DrawFn, names: Sequence[str]) -> dict[str, str]:
+    """Draw new names: fresh ones, and names that columns trade."""
+    if len(names) > 1 and draw(st.booleans()):
+        one, other = draw(st.permutations(list(names)))[:2]
+        return {one: other, other: one}
+    return {draw(st.sampled_from(list(names))): "renamed"} if "renamed" not in names else {}
+
+
+@st.composite
+def chains(
+    draw: st.DrawFn,
+    schema: TableSchema,
+    *,
+    others: dict[str, TableSchema] | None = None,
+    max_steps: int = 5,
+) -> list[Step]:
+    """Draw a chain that is valid for a schema.
+
+    Parameters
+    ----------
+    draw
+        Given by hypothesis.
+    schema
+        Of the symbol the chain runs on.
+    others
+        Symbols that a concat may add, of columns whose types go together with those of ``schema``.
+    max_steps
+        The longest chain.
+    """
+    steps: list[Step] = []
+    for _ in range(draw(st.integers(0, max_steps))):
+        if others and draw(st.integers(0, 4)) == 0:
+            joined = draw(_concats(schema, others))
+            if joined is not None:
+                steps.append(joined[0])
+                schema = joined[1]
+            continue
+        step = draw(st.one_of(_steps(schema)))
+        schema = build([step]).schema(schema)
+        steps.append(step)
+    return steps
+
+
+@st.composite
+def _concats(
+    draw: st.DrawFn, schema: TableSchema, others: dict[str, TableSchema]
+) -> tuple[Step, TableSchema] | None:
+    """Draw a concat and the schema after it; None where the types do not go together."""
+    name = draw(st.sampled_from(sorted(others)))
+    inner = draw(chains(others[name], max_steps=2))
+    join: Literal["outer", "inner"] = draw(st.sampled_from(["outer", "inner"]))
+    schemas = [schema, build(inner).schema(others[name])]
+    try:
+        combined = Concat((SubQuery(name),), join).combined_schema(schemas)
+    except (SchemaMismatchError, PlanError):
+        return None
+    return Step("concat", {"symbol": name, "steps": inner, "join": join}), combined

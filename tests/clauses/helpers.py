@@ -1,0 +1,63 @@
+"""What the tests of clauses share: stores of random tables, runs under many settings."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from tessel import telemetry
+from tessel.api import Store, open_store
+from tessel.clauses import QueryBuilder
+from tessel.options import options
+from tessel.testing.tables import bits
+
+_numbers = itertools.count()
+
+SETTINGS: tuple[dict[str, int], ...] = (
+    {"workers": 1},
+    {"workers": 2, "inline_bytes": 0},
+    {"workers": 4, "inline_bytes": 0, "live_bytes": 1, "hash_bucket_bytes": 64},
+    {"workers": 3, "live_bytes": 2_000, "hash_bucket_bytes": 1},
+)
+"""Settings that no answer may depend on."""
+
+
+def fresh_store() -> Store:
+    """Return an empty store of its own in memory."""
+    return open_store(f"memory://clauses-{next(_numbers)}")
+
+
+def stored(
+    table: pa.Table | dict[str, Any], *, index: str | None = None, rows: int = 2, columns: int = 2
+) -> Store:
+    """Return a store with the symbol ``x``, cut into small segments."""
+    store = fresh_store()
+    with options(segment_rows=rows, segment_columns=columns):
+        store.write("x", pa.table(table) if isinstance(table, dict) else table, index=index)
+    return store
+
+
+def answer(store: Store, query: QueryBuilder) -> pa.Table:
+    """Return the answer of a query on the symbol ``x``, which must be one under all settings."""
+    found = []
+    for setting in SETTINGS:
+        with options(**setting):
+            found.append(store.read("x", query=query).to_arrow())
+    first = found[0]
+    for other in found[1:]:
+        assert other.schema.equals(first.schema)
+        for name in first.column_names:
+            assert bits(other.column(name)) == bits(first.column(name)), name
+    return first
+
+
+@contextmanager
+def events(name: str) -> Iterator[list[telemetry.Event]]:
+    """Collect the events of a name."""
+    found: list[telemetry.Event] = []
+    with telemetry.subscribe(lambda event: found.append(event) if event.name == name else None):
+        yield found
