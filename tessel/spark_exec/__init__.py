@@ -3,8 +3,8 @@
 Importing this imports no pyspark; that happens when a session is asked for. Modules, inside out:
 ``java_home`` and ``java`` (which Java), ``aot`` and ``training`` (a faster start), ``settings``,
 ``driver`` and ``runtime`` (the session), ``daemon`` (the workers), ``blobs``, ``wire`` and
-``errors_wire`` (what travels), ``tasks``, ``flows`` and ``executor`` (the jobs), ``doctor`` (does
-it work here).
+``errors_wire``, ``parts`` and ``plugins`` (what travels), ``tasks``, ``flows``, ``jobs`` and
+``executor`` (the jobs), ``doctor`` (does it work here).
 """
 
 from tessel.spark_exec.aot import Warmup, warmup

@@ -43,6 +43,8 @@ class PartFacts:
         Planned fetch count: in how many units the part is wanted.
     index
         Name of the time index column, or None.
+    bucket
+        Hash bucket of all rows; None where they were not partitioned.
     """
 
     row_range: RowRange
@@ -50,6 +52,7 @@ class PartFacts:
     symbol: Symbol | None = None
     fetches: int = 1
     index: str | None = None
+    bucket: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the facts as plain data."""
@@ -60,6 +63,7 @@ class PartFacts:
             "symbol": None if symbol is None else [symbol.ordinal, symbol.name],
             "fetches": self.fetches,
             "index": self.index,
+            "bucket": self.bucket,
         }
 
     @staticmethod
@@ -175,7 +179,10 @@ def _facts(data: object) -> PartFacts:
     if fetches < 0:
         raise ValueError(f"{fetches} fetches")
     index = None if data["index"] is None else _text(data["index"])
-    return PartFacts(RowRange(start, end), time_range, symbol, fetches, index)
+    bucket = None if data["bucket"] is None else _whole(data["bucket"])
+    if bucket is not None and bucket < 0:
+        raise ValueError(f"bucket {bucket}")
+    return PartFacts(RowRange(start, end), time_range, symbol, fetches, index, bucket)
 
 
 def _whole(value: object) -> int:

@@ -8,14 +8,15 @@
 | everything, reduced already | the parts are collected and the stage runs here |
 | a range of positions | rows are counted, then only what is kept is computed; a limit from the front takes units in growing rounds and stops |
 | everything | one task gets all parts, in order |
+
+Errors are those that the local pool raises: of the earliest stage that failed, and of its earliest
+unit; none of units that a limit would not have asked for.
 """  # noqa: E501  # a table
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from tessel import telemetry
 from tessel.clauses import (
     Clause,
     Limits,
+    Partition,
     Plan,
     SourcePlan,
     Stage,
@@ -32,31 +34,25 @@ from tessel.clauses import (
     UnitFacts,
     run_stages,
 )
-from tessel.ecs import Piece, ProcessingUnit
+from tessel.ecs import ProcessingUnit
 from tessel.ecs.components import ColRange
-from tessel.errors import StoreNotVisibleError, TesselError
-from tessel.expression.schema import TableSchema
+from tessel.errors import InvalidInputError, StoreNotVisibleError, TesselError
 from tessel.spark_exec.blobs import PartFacts
-from tessel.spark_exec.errors_wire import from_driver_exception, raise_error_rows
-from tessel.spark_exec.flows import (
-    DriverFlow,
-    FrameFlow,
-    NarrowFlow,
-    UnitTask,
-    chain_text,
-    plugins_of,
-)
-from tessel.spark_exec.runtime import ignore_pandas_notice, spark_session
+from tessel.spark_exec.errors_wire import ERROR_ROWS, raise_error_rows
+from tessel.spark_exec.flows import DriverFlow, Flow, FrameFlow, NarrowFlow, UnitTask
+from tessel.spark_exec.jobs import Jobs, slots_of_session
+from tessel.spark_exec.parts import place_of_unit, rows_by_unit, unit_number, unit_of_rows
+from tessel.spark_exec.plugins import packed_plugins, plugins_of
+from tessel.spark_exec.runtime import spark_session
 from tessel.spark_exec.tasks import (
-    TaskFunction,
+    count_task,
     facts_task,
-    map_task,
     marker_task,
     reduce_task,
     route_task,
     source_task,
 )
-from tessel.spark_exec.wire import WIRE_DDL, WireRow, read_parts, received
+from tessel.spark_exec.wire import MAX_BLOB_BYTES, WireRow, sequence
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,12 +60,17 @@ if TYPE_CHECKING:
 __all__ = ["SparkExecutor"]
 
 _TASKS_PER_SLOT = 3
+_TASK_BYTES = 4 * 1024 * 1024
+"""A slot gets one task of less than this: a task has a price."""
 _ROUND_GROWTH = 4
 _MOST_ROWS_IN_ROUNDS = 1_000_000
+_PARTITION_BYTES = 64 * 1024 * 1024
 
 
 class SparkExecutor:
     """Runs queries as Spark jobs: ``store.read(symbol, query=q, executor=SparkExecutor())``.
+
+    It may run several queries at once, from several threads.
 
     Parameters
     ----------
@@ -77,21 +78,28 @@ class SparkExecutor:
         A session of yours, used as it is. By default the one that exists, else one of our own.
     master
         For a session of our own: ``local[2]``, ``spark://host:port``, ``sc://host:port``.
+    max_blob_bytes
+        Aimed-for bound of what travels in one row between tasks.
     """
 
     name = "spark"
 
-    def __init__(self, session: SparkSession | None = None, *, master: str | None = None) -> None:
+    def __init__(
+        self,
+        session: SparkSession | None = None,
+        *,
+        master: str | None = None,
+        max_blob_bytes: int = MAX_BLOB_BYTES,
+    ) -> None:
+        if max_blob_bytes < 1:
+            raise InvalidInputError(f"max_blob_bytes is at least 1, not {max_blob_bytes}")
         self._session = session if session is not None else spark_session(master)
-        ignore_pandas_notice()
+        self._blob_bytes = max_blob_bytes
 
     @property
     def slots(self) -> int:
         """Tasks that run at a time, as far as Spark tells."""
-        told = self._session.conf.get("spark.sql.shuffle.partitions", None)
-        with contextlib.suppress(Exception):  # Connect has no context to ask
-            return max(1, int(self._session.sparkContext.defaultParallelism))
-        return max(1, int(told or 2))
+        return slots_of_session(self._session)
 
     def run(self, plan: Plan) -> Iterator[pa.Table]:
         """Run a plan as Spark jobs; give the parts of the result in order.
@@ -99,15 +107,15 @@ class SparkExecutor:
         Raises
         ------
         StoreNotVisibleError
-            For a store that workers cannot open, before any job starts.
+            For a store that workers cannot open; for one in memory before any job starts.
         TesselError
             What the local pool would raise; SparkError for failures of Spark itself.
         """
         uri = _visible_uri(plan)
-        stages = list(_all_stages(plan))
-        with contextlib.ExitStack() as cleanup, _cancellable(self._session):
-            run = _Run(self._session, uri, self.slots, plugins_of(stages), cleanup)
-            for unit in run.units(run.flow(plan), plan.schema):
+        plugins = packed_plugins(plugins_of(plan))
+        with Jobs(self._session) as jobs:
+            run = _Run(jobs, uri, self.slots, plugins, self._blob_bytes)
+            for unit in run.units(run.flow(plan)):
                 if unit.num_rows:
                     yield unit.table
 
@@ -115,140 +123,134 @@ class SparkExecutor:
 class _Run:
     """One execution of a plan."""
 
-    def __init__(
-        self,
-        session: SparkSession,
-        uri: str,
-        slots: int,
-        plugins: Sequence[type[Clause]],
-        cleanup: contextlib.ExitStack,
-    ) -> None:
-        self._session = session
+    def __init__(self, jobs: Jobs, uri: str, slots: int, plugins: bytes, blob_bytes: int) -> None:
+        self._jobs = jobs
         self._uri = uri
         self._slots = slots
         self._plugins = plugins
-        self._cleanup = cleanup
+        self._blob_bytes = blob_bytes
 
     # --- stages -----------------------------------------------------------------------------------
 
-    def flow(self, plan: Plan) -> NarrowFlow | FrameFlow | DriverFlow:
+    def flow(self, plan: Plan) -> Flow:
         """Return where the result of a plan is, after all of its stages."""
         first, *rest = plan.stages
-        flow: NarrowFlow | FrameFlow | DriverFlow
+        flow: Flow
         if len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
-            source = NarrowFlow.from_source(plan.inputs[0], self._uri)
-            starts_with_all = first.clauses and first.input is Structure.ALL
-            flow = self._after(source, first) if starts_with_all else source.then(first)
+            source = plan.inputs[0]
+            if first.clauses and first.input is Structure.ALL:
+                flow = NarrowFlow.from_source(source, None, self._uri)
+                flow = self._after(flow, first, None)
+            else:
+                flow = NarrowFlow.from_source(source, first, self._uri)
         else:
-            flow = self._after(self._side_by_side(plan), first)
+            flow = self._after(self._side_by_side(plan), first, None)
+        before = first
         for stage in rest:
-            flow = self._after(flow, stage)
+            flow = self._after(flow, stage, before)
+            before = stage
         return flow
 
-    def _side_by_side(self, plan: Plan) -> NarrowFlow | FrameFlow | DriverFlow:
+    def _side_by_side(self, plan: Plan) -> Flow:
         """Return the units of several inputs, one input after another."""
-        parts = [part for part in plan.inputs if isinstance(part, Plan)]
-        flows = [self.flow(part) for part in parts]
+        flows = [self._deferred(part) for part in plan.inputs if isinstance(part, Plan)]
         narrow = [flow for flow in flows if isinstance(flow, NarrowFlow)]
         if len(narrow) == len(flows):
             return NarrowFlow.side_by_side(narrow)
-        return DriverFlow(self._chained(flows, [part.schema for part in parts]))
+        return DriverFlow(self._chained(flows))
 
-    def _chained(
-        self, flows: Sequence[NarrowFlow | FrameFlow | DriverFlow], schemas: Sequence[TableSchema]
-    ) -> Iterator[ProcessingUnit]:
+    def _deferred(self, plan: Plan) -> Flow:
+        """Return the flow of one of several inputs; its error is raised when its turn has come."""
+        try:
+            return self.flow(plan)
+        except TesselError as error:
+            return DriverFlow(_raising(error))
+
+    def _chained(self, flows: Sequence[Flow]) -> Iterator[ProcessingUnit]:
         ordinal = 0
-        for symbol, (flow, schema) in enumerate(zip(flows, schemas, strict=True)):
-            for unit in self.units(flow, schema):
-                pieces = [_of_symbol(piece, symbol) for piece in unit.pieces]
+        for symbol, flow in enumerate(flows):
+            for unit in self.units(flow):
+                pieces = [dataclasses.replace(piece, symbol=symbol) for piece in unit.pieces]
                 yield ProcessingUnit(ordinal, unit.schema, pieces)
                 ordinal += 1
 
-    def _after(
-        self, flow: NarrowFlow | FrameFlow | DriverFlow, stage: Stage
-    ) -> NarrowFlow | FrameFlow | DriverFlow:
+    def _after(self, flow: Flow, stage: Stage, before: Stage | None) -> Flow:
         """Return the flow after one more stage."""
         if isinstance(flow, DriverFlow):
             return DriverFlow(run_stages([stage], flow.units))
-        clause = stage.clauses[0]
         if stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL):
-            return self._mapped(flow, stage)
+            return flow.then(stage)
+        if isinstance(flow, NarrowFlow) and not flow.units:
+            return DriverFlow(run_stages([stage], iter(())))
+        clause = stage.clauses[0]
         if clause.structure.reduced:
-            return DriverFlow(run_stages([stage], self.units(flow, stage.schemas[0])))
+            return DriverFlow(run_stages([stage], self.units(flow)))
         if isinstance(clause, Limits):
             return self._limited(flow, clause, stage)
         if type(clause).restructure is not Clause.restructure:
             return self._routed(flow, clause, stage)
         if stage.input is Structure.HASH_BUCKETED:
-            return self._by_bucket(flow, stage)
+            return self._by_bucket(flow, stage, before)
         if stage.input is Structure.ALL:
             return self._all_in_one(flow, stage)
         return self._routed(flow, clause, stage)
 
-    def _mapped(self, flow: NarrowFlow | FrameFlow, stage: Stage) -> NarrowFlow | FrameFlow:
-        if isinstance(flow, NarrowFlow):
-            return flow.then(stage)
-        return FrameFlow(
-            self._map(flow.frame, map_task(chain_text(stage.clauses, stage), self._plugins))
-        )
+    def _by_bucket(
+        self, flow: NarrowFlow | FrameFlow, stage: Stage, before: Stage | None
+    ) -> FrameFlow:
+        last = before.clauses[-1] if before is not None and before.clauses else None
+        # The planner made as many buckets as keep each in its bytes: each gets a task.
+        partitions = last.buckets if isinstance(last, Partition) else self._slots
+        frame = self._jobs.grouped(self._frame(flow), partitions)
+        return FrameFlow(frame, barriers=_barriers(flow) + 1).then(stage)
 
-    def _by_bucket(self, flow: NarrowFlow | FrameFlow, stage: Stage) -> FrameFlow:
-        text = chain_text(stage.clauses, stage)
-        return self._reduced(self._frame(flow), reduce_task(text, {}, False, self._plugins))
+    def _all_in_one(self, flow: NarrowFlow | FrameFlow, stage: Stage) -> Flow:
+        if isinstance(flow, NarrowFlow) and [unit.places[-1] for unit in flow.units] == [(0, 0)]:
+            return flow.then(stage)  # it is one unit already
+        frame = self._jobs.grouped(self._with_markers(self._frame(flow), [0]), 1)
+        return FrameFlow(frame, everything=True, barriers=_barriers(flow) + 1).then(stage)
 
-    def _all_in_one(self, flow: NarrowFlow | FrameFlow, stage: Stage) -> FrameFlow:
-        from pyspark.sql import functions
-
-        marker = self._map(self._session.range(0, 1, 1, 1), marker_task())
-        frame = self._frame(flow).unionAll(marker).repartitionById(1, functions.lit(0))
-        text = chain_text(stage.clauses, stage)
-        return FrameFlow(self._map(frame, reduce_task(text, {}, True, self._plugins)))
+    def _with_markers(self, frame: DataFrame, buckets: Sequence[int]) -> DataFrame:
+        return frame.unionAll(self._jobs.numbers(1, marker_task(buckets)))
 
     def _routed(self, flow: NarrowFlow | FrameFlow, clause: Clause, stage: Stage) -> FrameFlow:
         """Let the clause group the parts by their facts, then send each where it is wanted."""
-        frame = self._frame(flow).persist()
-        self._cleanup.callback(frame.unpersist)
-        rows = self._collected(self._map(frame, facts_task()))
-        rows.sort(key=lambda row: (row.seq, row.bucket))
-        facts = _joined_facts(rows)
+        frame = self._jobs.kept(self._frame(flow))
+        rows = self._ordered(self._jobs.mapped(frame, facts_task()), _barriers(flow))
+        facts, size = _joined_facts(row for _, unit in rows for row in unit)
         groups = clause.restructure([fact for _, fact in facts], stage.schemas[0])
         if not groups and stage.input is Structure.ALL:
-            groups = [[]]
-        targets: dict[tuple[int, int], list[int]] = {}
-        planned: dict[int, int] = {}
+            groups = [[]]  # a clause over everything also answers for nothing
+        targets: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        wanted = [0] * len(facts)
         for number, group in enumerate(groups):
-            for position in group:
-                (seq, bucket), _ = facts[position]
-                targets.setdefault((seq, bucket), []).append(number)
-                planned[seq] = planned.get(seq, 0) + 1
+            for at, position in enumerate(group):
+                targets.setdefault(facts[position][0], []).append((number, at))
+                wanted[position] += 1
+        planned = {
+            (number, sequence(0, at)): wanted[position]
+            for number, group in enumerate(groups)
+            for at, position in enumerate(group)
+            if wanted[position] > 1
+        }
         telemetry.emit("barrier", units=len(groups), pieces=len(facts))
-        routed = self._map(frame, route_task(targets))
-        if [] in groups:  # a unit without pieces: only a clause over everything has one
-            return self._all_in_one(FrameFlow(routed), stage)
-        text = chain_text(stage.clauses, stage)
-        return self._reduced(routed, reduce_task(text, planned, False, self._plugins))
-
-    def _reduced(self, frame: DataFrame, task: TaskFunction) -> FrameFlow:
-        from pyspark.sql import functions
-
-        partitions = self._slots
-        bucket = functions.col("bucket") % functions.lit(partitions)
-        return FrameFlow(self._map(frame.repartitionById(partitions, bucket), task))
+        routed = self._jobs.mapped(frame, route_task(targets))
+        empty = [number for number, group in enumerate(groups) if not group]
+        if empty:
+            routed = self._with_markers(routed, empty)
+        partitions = max(1, min(len(groups), max(self._slots, size // _PARTITION_BYTES)))
+        grouped = self._jobs.grouped(routed, partitions)
+        return FrameFlow(grouped, planned=planned, barriers=_barriers(flow) + 1).then(stage)
 
     # --- limits -----------------------------------------------------------------------------------
 
-    def _limited(
-        self, flow: NarrowFlow | FrameFlow, clause: Limits, stage: Stage
-    ) -> NarrowFlow | FrameFlow | DriverFlow:
+    def _limited(self, flow: NarrowFlow | FrameFlow, clause: Limits, stage: Stage) -> Flow:
         demand = clause.demand()
-        rest = Stage(stage.clauses[1:], stage.schemas[1:])
         if isinstance(flow, FrameFlow):
-            units = self.units(flow, stage.schemas[0])
-            return DriverFlow(run_stages([stage], units))
-        if demand is not None and demand <= _MOST_ROWS_IN_ROUNDS:
-            rounds = self._in_rounds(flow, demand, stage.schemas[0])
-            return DriverFlow(run_stages([stage], rounds))
-        counted = self._counts(flow)
+            flow = dataclasses.replace(flow, frame=self._jobs.kept(flow.frame))
+        elif demand is not None and demand <= _MOST_ROWS_IN_ROUNDS:
+            return DriverFlow(run_stages([stage], self._in_rounds(flow, demand)))
+        counted = self._counts(flow, demand)
         start, stop = clause.ranges(sum(rows for _, rows in counted))
         cuts: dict[int, tuple[int, int]] = {}
         at = 0
@@ -257,19 +259,23 @@ class _Run:
             if low < high:
                 cuts[seq] = (low, high)
             at += rows
-        return flow.cut(cuts).then(rest)
+        return flow.cut(cuts).then(Stage(stage.clauses[1:], stage.schemas[1:]))
 
-    def _counts(self, flow: NarrowFlow) -> list[tuple[int, int]]:
-        """Return the rows of every unit, in order, without moving data."""
-        rows = self._collected(self._map(self._frame(flow), facts_task()))
-        counts = dict.fromkeys((unit.seq for unit in flow.units), 0)
-        for row in rows:
-            counts[row.seq & ~0xFFFF] += row.rows
-        return sorted(counts.items())
+    def _counts(self, flow: NarrowFlow | FrameFlow, demand: int | None) -> list[tuple[int, int]]:
+        """Return the rows of the units, in order, up to the demand, without moving data."""
+        counted: list[tuple[int, int]] = []
+        total = 0
+        if demand == 0:
+            return counted
+        frame = self._jobs.mapped(self._frame(flow), count_task())
+        for seq, unit in self._ordered(frame, _barriers(flow)):
+            counted.append((seq, sum(row.rows for row in unit)))
+            total += counted[-1][1]
+            if demand is not None and total >= demand:
+                break
+        return counted
 
-    def _in_rounds(
-        self, flow: NarrowFlow, demand: int, schema: TableSchema
-    ) -> Iterator[ProcessingUnit]:
+    def _in_rounds(self, flow: NarrowFlow, demand: int) -> Iterator[ProcessingUnit]:
         """Give units in order, computing more of them each round until the demand is met."""
         at, size, given = 0, self._slots, 0
         while at < len(flow.units) and given < demand:
@@ -277,86 +283,88 @@ class _Run:
             at, size = at + size, size * _ROUND_GROWTH
             # No unit can contribute more rows than are still wanted.
             wanted = flow.only(chosen).cut({unit.seq: (0, demand - given) for unit in chosen})
-            for unit in self.units(wanted, schema):
+            for unit in self.units(wanted):
                 given += unit.num_rows
                 yield unit
 
-    # --- Spark ------------------------------------------------------------------------------------
+    # --- running ----------------------------------------------------------------------------------
 
     def _frame(self, flow: NarrowFlow | FrameFlow) -> DataFrame:
+        """Return the wire rows of a flow's units."""
         if isinstance(flow, FrameFlow):
-            return flow.frame
-        partitions = flow.packed(self._slots * _TASKS_PER_SLOT)
-        numbers = self._session.range(0, len(partitions), 1, max(1, len(partitions)))
-        return self._map(numbers, source_task(flow.specification(partitions), self._plugins))
+            task = reduce_task(
+                flow.steps,
+                flow.planned,
+                flow.everything,
+                flow.barriers,
+                self._plugins,
+                self._blob_bytes,
+            )
+            return self._jobs.mapped(flow.frame, task)
+        tasks = max(
+            self._slots, min(self._slots * _TASKS_PER_SLOT, flow.total_bytes // _TASK_BYTES)
+        )
+        partitions = flow.packed(tasks)
+        described = [flow.described(units) for units in partitions]
+        task = source_task(flow.head(), described, self._plugins, self._blob_bytes)
+        return self._jobs.numbers(len(partitions), task)
 
-    @staticmethod
-    def _map(frame: DataFrame, task: TaskFunction) -> DataFrame:
-        return frame.mapInArrow(task, WIRE_DDL)
-
-    def _collected(self, frame: DataFrame) -> list[WireRow]:
-        with telemetry.span("spark.job"):
-            try:
-                batches = frame.toArrow().to_batches()
-            except TesselError:
-                raise
-            except Exception as error:
-                raise from_driver_exception(error) from error
-        return raise_error_rows(received(batches))
-
-    def units(
-        self, flow: NarrowFlow | FrameFlow | DriverFlow, schema: TableSchema
-    ) -> Iterator[ProcessingUnit]:
+    def units(self, flow: Flow) -> Iterator[ProcessingUnit]:
         """Run what is left to run and give the units of a flow in order."""
         if isinstance(flow, DriverFlow):
             yield from flow.units
-            return
-        if isinstance(flow, NarrowFlow) and not flow.units:
-            return
-        rows = self._collected(self._frame(flow))
-        by_seq = sorted(read_parts(rows), key=lambda part: (part.seq, part.bucket))
-        for ordinal, part in enumerate(by_seq):
-            kept = TableSchema(part.table.schema.remove_metadata(), part.facts.index)
-            piece = Piece(
-                part.table,
-                part.facts.row_range,
-                ColRange(0, part.table.num_columns),
-                part.facts.time_range,
-                0 if part.facts.symbol is None else part.facts.symbol.ordinal,
-                part.bucket,
-                part.facts.fetches,
-            )
-            yield ProcessingUnit(ordinal, kept, [piece])
+        elif isinstance(flow, FrameFlow) or flow.units:
+            for place, rows in self._ordered(self._frame(flow), _barriers(flow)):
+                yield unit_of_rows(place, rows)
+
+    def _ordered(self, frame: DataFrame, barriers: int) -> Iterator[tuple[int, list[WireRow]]]:
+        """Run a frame and give the rows of its units in plan order.
+
+        An error from before the last barrier is raised before any unit is given, one from after it
+        in the place of its unit.
+        """
+        rows = self._jobs.rows(frame)
+        errors = [row for row in rows if row.rows == ERROR_ROWS and row.bucket < barriers]
+        raise_error_rows(row for row in errors if row.bucket == min(e.bucket for e in errors))
+        for place, unit in rows_by_unit(rows):
+            yield place, raise_error_rows(unit)
 
 
-def _joined_facts(rows: Iterable[WireRow]) -> list[tuple[tuple[int, int], UnitFacts]]:
-    """Return the facts of each part, its pieces counted together."""
+def _barriers(flow: NarrowFlow | FrameFlow) -> int:
+    return flow.barriers if isinstance(flow, FrameFlow) else 0
+
+
+def _raising(error: TesselError) -> Iterator[ProcessingUnit]:
+    """Return units of which the first, when it is asked for, raises."""
+
+    def fail(_: None) -> ProcessingUnit:
+        raise error
+
+    return map(fail, [None])
+
+
+def _joined_facts(
+    rows: Iterable[WireRow],
+) -> tuple[list[tuple[tuple[int, int], UnitFacts]], int]:
+    """Return the facts of each part, its pieces counted together, and the bytes of all."""
     found: dict[tuple[int, int], UnitFacts] = {}
+    size = 0
     for row in rows:
-        key = (row.seq & ~0xFFFF, row.bucket)
-        facts = PartFacts.from_json(json.loads(row.blob))
+        key = (place_of_unit(row.seq), row.bucket)
+        told = json.loads(row.blob)
+        size += told["bytes"]
+        facts = PartFacts.from_json(told["facts"])
         before = found[key].rows if key in found else 0
         found[key] = UnitFacts(
-            key[0] >> 16,
+            unit_number(row.seq),
             before + row.rows,
             facts.row_range,
-            ColRange(0, 0),
+            ColRange(0, told["columns"]),
             facts.time_range,
             0 if facts.symbol is None else facts.symbol.ordinal,
-            row.bucket,
+            facts.bucket,
         )
-    return list(found.items())
-
-
-def _of_symbol(piece: Piece, symbol: int) -> Piece:
-    return dataclasses.replace(piece, symbol=symbol)
-
-
-def _all_stages(plan: Plan) -> Iterator[Stage]:
-    for part in plan.inputs:
-        if isinstance(part, Plan):
-            yield from _all_stages(part)
-    yield from plan.stages
+    return list(found.items()), size
 
 
 def _visible_uri(plan: Plan) -> str:
@@ -372,19 +380,3 @@ def _visible_uri(plan: Plan) -> str:
             uri=uri,
         )
     return uri
-
-
-@contextlib.contextmanager
-def _cancellable(session: SparkSession) -> Iterator[None]:
-    """Cancel the jobs of the block when it is left by an error, Ctrl-C or a closed iterator."""
-    tag = f"tessel-{uuid.uuid4().hex}"
-    session.addTag(tag)
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(Exception):  # the session may be what failed
-            session.interruptTag(tag)
-        raise
-    finally:
-        with contextlib.suppress(Exception):
-            session.removeTag(tag)

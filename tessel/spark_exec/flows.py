@@ -2,8 +2,10 @@
 
 A :class:`NarrowFlow` is a list of units that nothing has been run for: they are read and processed
 in one stage of tasks, and a part of them can be run alone, which is what limits need. A
-:class:`FrameFlow` is a DataFrame of wire rows, after a shuffle. A :class:`DriverFlow` is units in
-this process.
+:class:`FrameFlow` is a DataFrame whose wire rows a shuffle has brought together, and what is to run
+on them. A :class:`DriverFlow` is units in this process.
+
+Every stage that needs no barrier is added to what will run, so that one task does it all.
 """
 
 from __future__ import annotations
@@ -11,204 +13,269 @@ from __future__ import annotations
 import dataclasses
 import heapq
 import json
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tessel.clauses import Clause, SourcePlan, Stage
 from tessel.ecs import ProcessingUnit
-from tessel.spark_exec.tasks import Chain, chain_to_json
+from tessel.spark_exec.tasks import CUT, RENUMBER, Chain, ReduceStep, Step, chain_to_json
 from tessel.spark_exec.wire import sequence
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["DriverFlow", "FrameFlow", "NarrowFlow", "UnitTask", "chain_text", "plugins_of"]
+__all__ = ["DriverFlow", "Flow", "FrameFlow", "NarrowFlow", "Track", "UnitTask"]
 
-Step = int | tuple[int, int]
-"""The number of a chain, or a cut ``(start, stop)`` of the unit's rows."""
+Place = tuple[int, int]
+"""Symbol and ordinal of a unit: its place in plan order."""
+
+_LEAST_UNIT_BYTES = 4096
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class UnitTask:
     """One unit that a worker will read and process.
 
     Attributes
     ----------
-    symbol, ordinal
-        Its place in the order of the result.
-    source
-        Number of its symbol among the flow's sources.
-    pieces
-        Plain data of its pieces.
-    planned
-        In how many units each piece is wanted.
+    track
+        Number of its track in the flow.
+    positions
+        Its segments in the index of the source.
     bytes
         Estimated bytes to read.
-    steps
-        What runs on it, in order.
+    places
+        Its place when it is read, then after each renumbering.
+    cuts
+        Its rows ``[start, stop)`` that each cut keeps, in order.
     """
 
-    symbol: int
-    ordinal: int
-    source: int
-    pieces: tuple[dict[str, Any], ...]
-    planned: tuple[int, ...]
+    track: int
+    positions: tuple[int, ...]
     bytes: int
-    steps: tuple[Step, ...] = ()
+    places: tuple[Place, ...]
+    cuts: tuple[tuple[int, int], ...] = ()
 
     @property
     def seq(self) -> int:
         """Its ``seq`` on the wire."""
-        return sequence(self.symbol, self.ordinal)
+        return sequence(*self.places[-1])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Track:
+    """What the units of one symbol have in common.
+
+    Attributes
+    ----------
+    source
+        Where they are read from.
+    planned
+        For positions in the index that several units want, how many.
+    chain
+        The first stage, as JSON; its errors name the symbol. None where there is a barrier first.
+    steps
+        What runs after it.
+    """
+
+    source: SourcePlan
+    planned: Mapping[int, int]
+    chain: str | None
+    steps: tuple[Step, ...] = ()
+
+    def to_json(self, uri: str) -> dict[str, Any]:
+        """Return what workers need to know of it."""
+        view = self.source.view
+        return {
+            "uri": uri,
+            "name": view.name,
+            "shown": f"{view.name!r} (version {view.version})",
+            "schema": json.dumps(view.schema.to_json()),
+            "column_ids": json.dumps(dict(view.column_ids)),
+            "read_schema": json.dumps(self.source.schema.to_json()),
+            "chain": self.chain,
+            "steps": self.steps,
+        }
+
+
+@dataclass(frozen=True, eq=False)
 class NarrowFlow:
     """Units that one stage of tasks can produce.
 
     Attributes
     ----------
     units
-        In the order of the result.
-    sources
-        Plain data of the symbols: where, and with which columns.
+        In plan order.
+    tracks
+        One a symbol; units refer to them by number.
     chains
-        JSON of the chains that the units' steps number.
+        JSON of the chains that the tracks' steps number.
+    uri
+        Where the store is.
     """
 
     units: tuple[UnitTask, ...]
-    sources: tuple[dict[str, str], ...]
-    chains: tuple[str, ...] = ()
+    tracks: tuple[Track, ...]
+    chains: tuple[str, ...]
+    uri: str
 
     @classmethod
-    def from_source(cls, source: SourcePlan, uri: str) -> NarrowFlow:
-        """Return the units of a symbol as planned."""
-        view, index = source.view, source.index
+    def from_source(cls, source: SourcePlan, first: Stage | None, uri: str) -> NarrowFlow:
+        """Return the units of a symbol as planned, with its first stage unless that is None."""
         counts: dict[int, int] = {}
         for unit in source.units:
             for position in unit:
                 counts[position] = counts.get(position, 0) + 1
-        described = {position: index.source(position).to_json() for position in counts}
+        planned = {position: count for position, count in counts.items() if count > 1}
+        sizes = source.index.bytes.tolist()
         units = tuple(
-            UnitTask(
-                symbol=0,
-                ordinal=ordinal,
-                source=0,
-                pieces=tuple(described[position] for position in unit),
-                planned=tuple(counts[position] for position in unit),
-                bytes=int(index.bytes[list(unit)].sum()),
-            )
+            UnitTask(0, tuple(unit), sum(sizes[p] for p in unit), ((0, ordinal),))
             for ordinal, unit in enumerate(source.units)
         )
-        data = {
-            "uri": uri,
-            "name": view.name,
-            "shown": f"{view.name!r} (version {view.version})",
-            "schema": json.dumps(view.schema.to_json()),
-            "column_ids": json.dumps(dict(view.column_ids)),
-            "read_schema": json.dumps(index.schema.to_json()),
-        }
-        return cls(units, (data,))
+        chain = chain_text(first) if first is not None and first.clauses else None
+        return cls(units, (Track(source, planned, chain),), (), uri)
+
+    @property
+    def total_bytes(self) -> int:
+        """Estimated bytes to read."""
+        return sum(unit.bytes for unit in self.units)
 
     def then(self, stage: Stage) -> NarrowFlow:
         """Return the flow with a stage run on every unit."""
         if not stage.clauses:
             return self
-        chains = (*self.chains, chain_text(stage.clauses, stage))
-        step = len(self.chains)
-        units = tuple(dataclasses.replace(u, steps=(*u.steps, step)) for u in self.units)
-        return NarrowFlow(units, self.sources, chains)
+        chains = (*self.chains, chain_text(stage))
+        return dataclasses.replace(self, tracks=self._with_step(len(self.chains)), chains=chains)
 
     def cut(self, cuts: Mapping[int, tuple[int, int]]) -> NarrowFlow:
         """Keep the units whose ``seq`` is in ``cuts``, each cut to its rows ``[start, stop)``."""
         units = tuple(
-            dataclasses.replace(unit, steps=(*unit.steps, cuts[unit.seq]))
+            dataclasses.replace(unit, cuts=(*unit.cuts, cuts[unit.seq]))
             for unit in self.units
             if unit.seq in cuts
         )
-        return NarrowFlow(units, self.sources, self.chains)
+        return dataclasses.replace(self, units=units, tracks=self._with_step(CUT))
 
     def only(self, units: Sequence[UnitTask]) -> NarrowFlow:
         """Return the flow of some of its units."""
-        return NarrowFlow(tuple(units), self.sources, self.chains)
+        return dataclasses.replace(self, units=tuple(units))
 
-    @classmethod
-    def side_by_side(cls, flows: Sequence[NarrowFlow]) -> NarrowFlow:
-        """Return the units of several flows, one flow after another, numbered by symbol."""
+    @staticmethod
+    def side_by_side(flows: Sequence[NarrowFlow]) -> NarrowFlow:
+        """Return the units of several flows, one flow after another, numbered anew."""
         units: list[UnitTask] = []
-        sources: list[dict[str, str]] = []
+        tracks: list[Track] = []
         chains: list[str] = []
         for symbol, flow in enumerate(flows):
-            for ordinal, unit in enumerate(flow.units):
-                steps = tuple(
-                    step + len(chains) if isinstance(step, int) else step for step in unit.steps
-                )
-                source = unit.source + len(sources)
-                units.append(
-                    dataclasses.replace(
-                        unit, symbol=symbol, ordinal=ordinal, source=source, steps=steps
-                    )
-                )
-            sources += flow.sources
+            for unit in flow.units:
+                places = (*unit.places, (symbol, len(units)))
+                track = unit.track + len(tracks)
+                units.append(dataclasses.replace(unit, track=track, places=places))
+            for each in flow.tracks:
+                moved = [
+                    step + len(chains) if isinstance(step, int) else step for step in each.steps
+                ]
+                tracks.append(dataclasses.replace(each, steps=(*moved, RENUMBER)))
             chains += flow.chains
-        return cls(tuple(units), tuple(sources), tuple(chains))
+        return NarrowFlow(tuple(units), tuple(tracks), tuple(chains), flows[0].uri)
 
     def packed(self, tasks: int) -> list[list[UnitTask]]:
         """Return the units spread over at most ``tasks`` partitions by bytes, largest first."""
         loads = [(0, number) for number in range(min(tasks, len(self.units)))]
         partitions: list[list[UnitTask]] = [[] for _ in loads]
-        for unit in sorted(self.units, key=lambda unit: (-unit.bytes, unit.seq)):
+        numbered = sorted(enumerate(self.units), key=lambda pair: (-pair[1].bytes, pair[0]))
+        places: list[list[int]] = [[] for _ in loads]
+        for position, unit in numbered:
             load, number = heapq.heappop(loads)
-            partitions[number].append(unit)
+            places[number].append(position)
             # Every unit costs something, so that units of few bytes are spread as well.
-            heapq.heappush(loads, (load + unit.bytes + 4096, number))
-        return [sorted(partition, key=lambda unit: unit.seq) for partition in partitions]
+            heapq.heappush(loads, (load + unit.bytes + _LEAST_UNIT_BYTES, number))
+        for partition, positions in zip(partitions, places, strict=True):
+            partition += [self.units[position] for position in sorted(positions)]
+        return partitions
 
-    def specification(self, partitions: Sequence[Sequence[UnitTask]]) -> str:
-        """Return what the workers need, as JSON."""
-        described = [
-            [
-                {
-                    "seq": unit.seq,
-                    "ordinal": unit.ordinal,
-                    "symbol": unit.symbol,
-                    "source": unit.source,
-                    "pieces": unit.pieces,
-                    "planned": unit.planned,
-                    "steps": unit.steps,
-                }
-                for unit in partition
-            ]
-            for partition in partitions
+    def head(self) -> str:
+        """Return what is told to every worker, as JSON."""
+        tracks = [track.to_json(self.uri) for track in self.tracks]
+        return json.dumps({"tracks": tracks, "chains": self.chains}, separators=(",", ":"))
+
+    def described(self, units: Sequence[UnitTask]) -> bytes:
+        """Return what is told of some units to the one task that runs them.
+
+        A task reads its own units only, and packed: of 100,000 units each would otherwise read
+        tens of megabytes.
+        """
+        plain = [
+            {
+                "track": unit.track,
+                "places": unit.places,
+                "cuts": unit.cuts,
+                "pieces": [
+                    self.tracks[unit.track].source.index.source(position).to_json()
+                    for position in unit.positions
+                ],
+                "planned": [
+                    self.tracks[unit.track].planned.get(position, 1) for position in unit.positions
+                ],
+            }
+            for unit in units
         ]
-        return json.dumps(
-            {"sources": self.sources, "chains": self.chains, "partitions": described},
-            separators=(",", ":"),
+        return zlib.compress(json.dumps(plain, separators=(",", ":")).encode(), level=1)
+
+    def _with_step(self, step: Step) -> tuple[Track, ...]:
+        return tuple(
+            dataclasses.replace(track, steps=(*track.steps, step)) for track in self.tracks
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FrameFlow:
-    """Wire rows in a DataFrame, one part a unit, ordered by ``seq``."""
+    """Wire rows in a DataFrame, the parts of each unit together, and what is to run on the units.
+
+    Attributes
+    ----------
+    frame
+        Wire rows; ``bucket`` is the number of the unit.
+    steps
+        What runs on each unit.
+    planned
+        ``(unit, seq)`` of a part that several units fetch to how many they are.
+    everything
+        Whether all parts are of one unit, which is there also where no part is.
+    barriers
+        How many shuffles lie before: an error from before one stands before those after it.
+    """
 
     frame: DataFrame
+    steps: tuple[ReduceStep, ...] = ()
+    planned: Mapping[tuple[int, int], int] = dataclasses.field(default_factory=dict)
+    everything: bool = False
+    barriers: int = 1
+
+    def then(self, stage: Stage) -> FrameFlow:
+        """Return the flow with a stage run on every unit."""
+        if not stage.clauses:
+            return self
+        return dataclasses.replace(self, steps=(*self.steps, chain_text(stage)))
+
+    def cut(self, cuts: Mapping[int, tuple[int, int]]) -> FrameFlow:
+        """Keep the units whose ``seq`` is in ``cuts``, each cut to its rows ``[start, stop)``."""
+        return dataclasses.replace(self, steps=(*self.steps, dict(cuts)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DriverFlow:
-    """Units in this process, in order."""
+    """Units in this process, in plan order."""
 
     units: Iterator[ProcessingUnit]
 
 
-def chain_text(clauses: Sequence[Clause], stage: Stage) -> str:
-    """Return the last ``len(clauses)`` clauses of a stage, with their schemas, as JSON."""
-    schemas = stage.schemas[len(stage.schemas) - len(clauses) - 1 :]
-    return json.dumps(chain_to_json(Chain(tuple(clauses), schemas)), separators=(",", ":"))
+Flow = NarrowFlow | FrameFlow | DriverFlow
 
 
-def plugins_of(stages: Sequence[Stage]) -> tuple[type[Clause], ...]:
-    """Return the clause classes of stages that are not part of the package."""
-    found = {type(clause): None for stage in stages for clause in stage.clauses}
-    return tuple(cls for cls in found if not cls.__module__.startswith("tessel."))
+def chain_text(stage: Stage) -> str:
+    """Return the clauses of a stage with their schemas, as JSON."""
+    clauses: tuple[Clause, ...] = stage.clauses
+    return json.dumps(chain_to_json(Chain(clauses, stage.schemas)), separators=(",", ":"))

@@ -3,43 +3,46 @@
 The functions here are handed to ``mapInArrow`` with a specification of plain data. They load
 clauses, schemas and pieces from it, run the same stage functions as the local pool, and turn every
 failure into an error row. A worker opens the store itself and keeps its readers between tasks.
+
+An error row's ``bucket`` says how many barriers lay before the stage that failed: among several
+errors the one of the earliest stage counts, since those after it may come of data that it lacks.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
+import socket
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
-from tessel.clauses import Clause, clauses_from_json, load_piece, register, run_clauses
-from tessel.ecs import Piece, ProcessingUnit
-from tessel.ecs.components import ColRange, Symbol
-from tessel.errors import TesselError
+from tessel.clauses import Clause, clauses_from_json, load_piece, run_clauses
+from tessel.ecs import ProcessingUnit
+from tessel.errors import StoreNotVisibleError, TesselError
 from tessel.expression.schema import TableSchema
-from tessel.spark_exec.blobs import PartFacts, decode
-from tessel.spark_exec.errors_wire import ERROR_ROWS, error_row
-from tessel.spark_exec.wire import (
-    ReceivedPart,
-    WireRow,
-    read_parts,
-    received,
-    sequence,
-    wire_batch,
-    wire_rows,
-)
+from tessel.spark_exec.blobs import decode
+from tessel.spark_exec.errors_wire import ERROR_ROWS, WorkerError, error_row
+from tessel.spark_exec.parts import piece_of_part, place_of_unit, unit_rows
+from tessel.spark_exec.plugins import load_plugins
+from tessel.spark_exec.wire import WireRow, read_parts, received, sequence, wire_batch
 from tessel.store import PieceSource, SegmentSource, open_objects
 
 __all__ = [
+    "CUT",
     "MARKER_ROWS",
+    "RENUMBER",
     "Chain",
+    "ReduceStep",
+    "Step",
     "TaskFunction",
     "chain_to_json",
+    "count_task",
     "facts_task",
-    "map_task",
     "marker_task",
     "reduce_task",
     "route_task",
@@ -50,9 +53,14 @@ TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """What ``mapInArrow`` takes."""
 
 MARKER_ROWS = -2
-"""Value of ``rows`` of a wire row that only makes a task run where there may be no data."""
+"""Value of ``rows`` of a wire row that makes a unit be run where no data may arrive."""
 
-_PIECE_MASK = (1 << 16) - 1
+CUT: Literal["cut"] = "cut"
+RENUMBER: Literal["renumber"] = "renumber"
+Step = int | Literal["cut", "renumber"]
+"""The number of a chain, a cut of the unit's rows, or a new place in plan order."""
+ReduceStep = str | Mapping[int, tuple[int, int]]
+"""A chain as JSON, or the cuts ``[start, stop)`` of the units by ``seq``; others are left out."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,10 @@ class Chain:
 
     clauses: tuple[Clause, ...]
     schemas: tuple[TableSchema, ...]
+
+    def run(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Run the clauses on a unit."""
+        return run_clauses(self.clauses, self.schemas, unit)
 
 
 def chain_to_json(chain: Chain) -> dict[str, Any]:
@@ -72,7 +84,9 @@ def chain_to_json(chain: Chain) -> dict[str, Any]:
 
 
 @functools.lru_cache(maxsize=256)
-def _chain(text: str) -> Chain:
+def _chain(text: str, plugins: bytes) -> Chain:
+    # The plug-ins are part of the key: a class that was changed in a notebook has the same name.
+    load_plugins(plugins)
     data = json.loads(text)
     schemas = tuple(TableSchema.from_json(item) for item in data["schemas"])
     return Chain(clauses_from_json(data["clauses"]), schemas)
@@ -82,171 +96,240 @@ def _chain(text: str) -> Chain:
 def _segments(uri: str, schema: str, column_ids: str) -> SegmentSource:
     """Return the reader of a symbol; it survives tasks, and with it what was verified."""
     objects = open_objects(uri)
+    if next(iter(objects.list(limit=1)), None) is None:
+        raise StoreNotVisibleError(
+            f"a Spark worker on {socket.gethostname()!r} finds no store at {uri!r}",
+            hint="put the store where every worker sees it under this path, or run the query "
+            'locally: executor="local"',
+            uri=uri,
+        )
     return SegmentSource(objects, TableSchema.from_json(json.loads(schema)), json.loads(column_ids))
+
+
+def _typed(run: TaskFunction) -> TaskFunction:
+    """Let errors that are of no unit, such as a damaged row, reach the driver as what they are."""
+
+    @functools.wraps(run)
+    def typed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from run(batches)
+        except TesselError as error:
+            raise WorkerError(error) from error
+
+    return typed
 
 
 # --- units from segments --------------------------------------------------------------------------
 
 
-def source_task(specification: str, plugins: Sequence[type[Clause]]) -> TaskFunction:
+def source_task(
+    head: str, partitions: Sequence[bytes], plugins: bytes, blob_bytes: int
+) -> TaskFunction:
     """Return the task that reads units and runs their chains.
 
     Parameters
     ----------
-    specification
-        JSON: ``sources`` (uri, schema, column ids, name), ``chains``, and ``partitions``: for each
-        partition its units, each with ``seq``, ``symbol``, ``source``, ``pieces``, ``planned`` and
-        ``steps`` (numbers of chains, or ``[start, stop]`` cuts).
+    head
+        JSON: ``tracks`` (uri, schemas, column ids, name, ``chain``, ``steps``) and ``chains``.
+    partitions
+        For each partition its units, as compressed JSON: each with ``track``, ``pieces``,
+        ``planned``, ``places`` and ``cuts``.
     plugins
-        Clause classes that are not part of the package; they travel with the function.
+        Clause classes that are not part of the package.
+    blob_bytes
+        Aimed-for bound of what travels in one row.
     """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        _register(plugins)
-        data = _specification(specification)
+        load_plugins(plugins)
+        told = json.loads(head)
+        chains = [_chain(text, plugins) for text in told["chains"]]
         for batch in batches:
             for partition in batch.column(0).to_pylist():
-                for unit in data["partitions"][partition]:
-                    yield wire_batch(_guarded(lambda: _run_unit(data, unit), unit["seq"]))  # noqa: B023  # called at once
+                for described in json.loads(zlib.decompress(partitions[partition])):
+                    track = told["tracks"][described["track"]]
+                    seq = sequence(*described["places"][-1])
 
-    return run
+                    def work(
+                        described: Any = described, track: Any = track, seq: int = seq
+                    ) -> list[WireRow]:
+                        unit = _read(track, described, plugins)
+                        unit = _run_steps(track["steps"], chains, described, unit)
+                        return unit_rows(unit, seq, track["name"], blob_bytes)
+
+                    yield wire_batch(_guarded(work, seq, 0))
+
+    return _typed(run)
 
 
-@functools.lru_cache(maxsize=8)
-def _specification(text: str) -> dict[str, Any]:
-    data: dict[str, Any] = json.loads(text)
-    return data
-
-
-def _run_unit(data: Mapping[str, Any], described: Mapping[str, Any]) -> list[WireRow]:
-    source = data["sources"][described["source"]]
-    segments = _segments(source["uri"], source["schema"], source["column_ids"])
-    symbol = described["symbol"]
+def _read(track: Mapping[str, Any], described: Mapping[str, Any], plugins: bytes) -> ProcessingUnit:
+    """Read a unit and run the first stage of its symbol, which its errors name."""
+    symbol, ordinal = described["places"][0]
     try:
+        segments = _segments(track["uri"], track["schema"], track["column_ids"])
         pieces = [
             load_piece(PieceSource.from_json(piece), segments, symbol, planned)
             for piece, planned in zip(described["pieces"], described["planned"], strict=True)
         ]
-        schema = TableSchema.from_json(json.loads(source["read_schema"]))
-        unit = ProcessingUnit(described["ordinal"], schema, pieces)
-        for step in described["steps"]:
-            if isinstance(step, int):
-                unit = _run_chain(_chain(data["chains"][step]), unit)
-            else:
-                start, stop = step
-                unit = unit.slice(start, stop - start)
+        schema = TableSchema.from_json(json.loads(track["read_schema"]))
+        unit = ProcessingUnit(ordinal, schema, pieces)
+        return unit if track["chain"] is None else _chain(track["chain"], plugins).run(unit)
     except TesselError as error:
-        error.with_context(symbol=source["shown"])
+        error.with_context(symbol=track["shown"])
         raise
-    return _sent(unit, described["seq"], source["name"])
+
+
+def _run_steps(
+    steps: Sequence[Step],
+    chains: Sequence[Chain],
+    described: Mapping[str, Any],
+    unit: ProcessingUnit,
+) -> ProcessingUnit:
+    cuts, places = iter(described["cuts"]), iter(described["places"][1:])
+    for step in steps:
+        if isinstance(step, int):
+            unit = chains[step].run(unit)
+        elif step == CUT:
+            start, stop = next(cuts)
+            unit = unit.slice(start, stop - start)
+        else:
+            unit = _renumbered(unit, *next(places))
+    return unit
+
+
+def _renumbered(unit: ProcessingUnit, symbol: int, ordinal: int) -> ProcessingUnit:
+    pieces = [dataclasses.replace(piece, symbol=symbol) for piece in unit.pieces]
+    return ProcessingUnit(ordinal, unit.schema, pieces)
 
 
 # --- units from wire rows -------------------------------------------------------------------------
 
 
-def map_task(chain: str, plugins: Sequence[type[Clause]]) -> TaskFunction:
-    """Return the task that runs a chain on each part that arrives; ``seq`` and bucket stay."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        _register(plugins)
-        loaded = _chain(chain)
-        rows, special = _split(received(batches))
-        yield from _passed_on(special)
-        for part in read_parts(rows):
-
-            def work(part: ReceivedPart = part) -> list[WireRow]:
-                unit = _unit(part.seq >> 16, loaded.schemas[0], [part])
-                return _sent(_run_chain(loaded, unit), part.seq, _name(part), part.bucket)
-
-            yield wire_batch(_guarded(work, part.seq, part.bucket))
-
-    return run
-
-
 def reduce_task(
-    chain: str, planned: Mapping[int, int], everything: bool, plugins: Sequence[type[Clause]]
+    steps: Sequence[ReduceStep],
+    planned: Mapping[tuple[int, int], int],
+    everything: bool,
+    barriers: int,
+    plugins: bytes,
+    blob_bytes: int,
 ) -> TaskFunction:
-    """Return the task that gathers the parts of each bucket into one unit and runs a chain on it.
+    """Return the task that gathers the parts of each bucket into one unit and runs steps on it.
 
     Parameters
     ----------
-    chain
-        JSON of the chain.
+    steps
+        What runs; the first is a chain.
     planned
-        For parts that several units fetch: ``seq`` to how many.
+        For parts that several units fetch: ``(bucket, seq)`` to how many they are.
     everything
-        Whether there is one unit of everything, which is run also where nothing arrives.
+        Whether all that arrives is one unit, whatever its bucket.
+    barriers
+        How many shuffles lie before, which is noted with errors.
+    plugins, blob_bytes
+        As for :func:`source_task`.
     """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        _register(plugins)
-        loaded = _chain(chain)
-        rows, special = _split(received(batches))
-        yield from _passed_on(special)
-        if any(row.rows == ERROR_ROWS for row in special):
-            return  # the answer is that error; a unit with holes must not be computed
+        load_plugins(plugins)
+        first = _chain(_text(steps[0]), plugins)
         buckets: dict[int, list[WireRow]] = {}
-        for row in rows:
-            buckets.setdefault(0 if everything else row.bucket, []).append(row)
-        if everything and special:
-            buckets.setdefault(0, [])
+        errors: list[WireRow] = []
+        for row in received(batches):
+            if row.rows == ERROR_ROWS:
+                errors.append(row)
+                continue
+            held = buckets.setdefault(0 if everything else row.bucket, [])
+            if row.rows != MARKER_ROWS:
+                held.append(row)
+        if errors:
+            # The answer is that error: a unit with holes must not be computed.
+            yield wire_batch(errors)
+            return
         for bucket in sorted(buckets):
             seq = sequence(0, bucket)
+            if any(seq not in step for step in steps if not isinstance(step, str)):
+                continue
 
             def work(bucket: int = bucket, seq: int = seq) -> list[WireRow]:
                 parts = sorted(read_parts(buckets.pop(bucket)), key=lambda p: (p.seq, p.bucket))
-                unit = _unit(bucket, loaded.schemas[0], parts, planned)
-                return _sent(_run_chain(loaded, unit), seq, None)
+                pieces = [piece_of_part(p, planned.get((bucket, p.seq), 1)) for p in parts]
+                unit = ProcessingUnit(bucket, first.schemas[0], pieces)
+                for step in steps:
+                    unit = _reduced(step, plugins, seq, unit)
+                return unit_rows(unit, seq, "", blob_bytes)
 
-            yield wire_batch(_guarded(work, seq))
+            yield wire_batch(_guarded(work, seq, barriers))
 
-    return run
+    return _typed(run)
+
+
+def _reduced(step: ReduceStep, plugins: bytes, seq: int, unit: ProcessingUnit) -> ProcessingUnit:
+    if isinstance(step, str):
+        return _chain(step, plugins).run(unit)
+    start, stop = step[seq]
+    return unit.slice(start, stop - start)
+
+
+def _text(step: ReduceStep) -> str:
+    assert isinstance(step, str)  # a cut comes after the stage whose rows were counted
+    return step
 
 
 def facts_task() -> TaskFunction:
     """Return the task that sends what is known of each part instead of its data."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for row in received(batches):
-            if row.rows in (ERROR_ROWS, MARKER_ROWS):
-                yield wire_batch([row])
-                continue
-            part = decode(row.blob)
-            blob = json.dumps(part.facts.to_json()).encode()
-            yield wire_batch([WireRow(row.bucket, row.seq, row.rows, blob)])
+    def known(row: WireRow) -> WireRow:
+        part = decode(row.blob)
+        told = {
+            "facts": part.facts.to_json(),
+            "columns": part.table.num_columns,
+            "bytes": len(row.blob),
+        }
+        return WireRow(row.bucket, row.seq, row.rows, json.dumps(told).encode())
 
-    return run
+    return _each_row(lambda row: [known(row)])
 
 
-def route_task(targets: Mapping[tuple[int, int], Sequence[int]]) -> TaskFunction:
+def count_task() -> TaskFunction:
+    """Return the task that sends the number of rows of each part instead of its data."""
+    return _each_row(lambda row: [WireRow(row.bucket, row.seq, row.rows, b"")])
+
+
+def route_task(targets: Mapping[tuple[int, int], Sequence[tuple[int, int]]]) -> TaskFunction:
     """Return the task that sends each part to the units that want it.
 
     Parameters
     ----------
     targets
-        ``(seq, bucket)`` of a part to the numbers of its units.
+        ``(seq, bucket)`` of a part to the units that want it, each with the part's place in it.
     """
 
+    def copies(row: WireRow) -> list[WireRow]:
+        place = place_of_unit(row.seq)
+        wanted = targets.get((place, row.bucket), ())
+        piece = row.seq - place
+        return [WireRow(u, sequence(0, at) + piece, row.rows, row.blob) for u, at in wanted]
+
+    return _each_row(copies)
+
+
+def _each_row(change: Callable[[WireRow], Iterable[WireRow]]) -> TaskFunction:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for row in received(batches):
-            if row.rows in (ERROR_ROWS, MARKER_ROWS):
-                yield wire_batch([row])
-                continue
-            units = targets.get((row.seq & ~_PIECE_MASK, row.bucket), ())
-            copies = [WireRow(unit, row.seq, row.rows, row.blob) for unit in units]
-            if copies:
-                yield wire_batch(copies)
+            rows = [row] if row.rows in (ERROR_ROWS, MARKER_ROWS) else list(change(row))
+            if rows:
+                yield wire_batch(rows)
 
-    return run
+    return _typed(run)
 
 
-def marker_task() -> TaskFunction:
-    """Return the task that sends one marker row."""
+def marker_task(buckets: Sequence[int]) -> TaskFunction:
+    """Return the task that sends one marker row to each of some buckets."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if batch.num_rows:
-                yield wire_batch([WireRow(0, 0, MARKER_ROWS, b"")])
+                yield wire_batch([WireRow(bucket, 0, MARKER_ROWS, b"") for bucket in buckets])
 
     return run
 
@@ -254,78 +337,8 @@ def marker_task() -> TaskFunction:
 # --- inside ---------------------------------------------------------------------------------------
 
 
-def _register(plugins: Sequence[type[Clause]]) -> None:
-    for plugin in plugins:
-        register(plugin)
-
-
-def _run_chain(chain: Chain, unit: ProcessingUnit) -> ProcessingUnit:
-    return run_clauses(chain.clauses, chain.schemas, unit)
-
-
-def _guarded(work: Callable[[], list[WireRow]], seq: int, bucket: int = 0) -> list[WireRow]:
+def _guarded(work: Callable[[], list[WireRow]], seq: int, barriers: int) -> list[WireRow]:
     try:
         return work()
     except Exception as error:
-        return [error_row(error, seq=seq, bucket=bucket)]
-
-
-def _split(rows: Iterable[WireRow]) -> tuple[list[WireRow], list[WireRow]]:
-    data: list[WireRow] = []
-    special: list[WireRow] = []
-    for row in rows:
-        (special if row.rows in (ERROR_ROWS, MARKER_ROWS) else data).append(row)
-    return data, special
-
-
-def _passed_on(special: Sequence[WireRow]) -> Iterator[pa.RecordBatch]:
-    errors = [row for row in special if row.rows == ERROR_ROWS]
-    if errors:
-        yield wire_batch(errors)
-
-
-def _name(part: ReceivedPart) -> str | None:
-    return None if part.facts.symbol is None else part.facts.symbol.name
-
-
-def _unit(
-    ordinal: int,
-    schema: TableSchema,
-    parts: Sequence[ReceivedPart],
-    planned: Mapping[int, int] | None = None,
-) -> ProcessingUnit:
-    pieces = [
-        Piece(
-            part.table,
-            part.facts.row_range,
-            ColRange(0, part.table.num_columns),
-            part.facts.time_range,
-            0 if part.facts.symbol is None else part.facts.symbol.ordinal,
-            part.bucket,
-            (planned or {}).get(part.seq, part.facts.fetches),
-        )
-        for part in parts
-    ]
-    return ProcessingUnit(ordinal, schema, pieces)
-
-
-def _sent(
-    unit: ProcessingUnit, seq: int, name: str | None, bucket: int | None = None
-) -> list[WireRow]:
-    """Return a unit as wire rows: one part a bucket, column slices and row groups joined."""
-    buckets = dict.fromkeys(piece.bucket for piece in unit.pieces)
-    rows: list[WireRow] = []
-    for number in buckets:
-        pieces = [piece for piece in unit.pieces if piece.bucket == number]
-        whole = unit.with_pieces(pieces, unit.schema)
-        joined = whole.replace(whole.table, index=unit.schema.index).pieces[0]
-        facts = PartFacts(
-            joined.row_range,
-            joined.time_range,
-            Symbol(joined.symbol, name or ""),
-            joined.planned_fetches,
-            unit.schema.index,
-        )
-        target = bucket if bucket is not None else number or 0
-        rows += wire_rows(joined.table, facts, seq=seq, bucket=target)
-    return rows
+        return [error_row(error, seq=seq, bucket=barriers)]

@@ -28,6 +28,7 @@ facts = st.builds(
     symbol=st.none() | st.builds(Symbol, st.integers(0, 9), st.text(max_size=5)),
     fetches=st.integers(0, 9),
     index=st.none() | st.text(max_size=5),
+    bucket=st.none() | st.integers(0, 9),
 )
 
 
@@ -112,11 +113,13 @@ def test_a_forged_stream_is_a_table_or_a_typed_error(rows: int) -> None:
         {"fetches": -1},
         {"fetches": 1.5},
         {"index": 3},
+        {"bucket": "0"},
+        {"bucket": -1},
     ],
     ids=str,
 )
 def test_forged_facts_are_refused(change: dict[str, object]) -> None:
-    good = PartFacts(RowRange(0, 3), TimeRange(1, 2), Symbol(0, "a"), 1, "time").to_json()
+    good = PartFacts(RowRange(0, 3), TimeRange(1, 2), Symbol(0, "a"), 1, "time", 5).to_json()
     assert PartFacts.from_json(good).to_json() == good
     with pytest.raises(CorruptStoreError, match="facts are not valid"):
         PartFacts.from_json({**good, **change})

@@ -1,0 +1,116 @@
+"""How clauses that are not part of the package reach Spark's workers.
+
+Workers have the package and what is installed beside it, but neither the script that runs, nor the
+cells of a notebook, nor a module next to the script. Classes from such places travel by value,
+those of installed packages by name. This is Spark's own way for functions; nothing of it is stored.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pickle
+import site
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tessel.clauses import Clause, Plan, Stage, register
+from tessel.errors import PlanError, SparkError
+
+__all__ = ["load_plugins", "packed_plugins", "plugins_of"]
+
+_lock = threading.Lock()
+
+
+def plugins_of(plan: Plan) -> tuple[type[Clause], ...]:
+    """Return the clause classes of a plan that are not part of the package."""
+    found = {type(clause): None for stage in _stages(plan) for clause in stage.clauses}
+    return tuple(cls for cls in found if not cls.__module__.startswith("tessel."))
+
+
+def packed_plugins(classes: Sequence[type[Clause]]) -> bytes:
+    """Return clause classes as bytes for :func:`load_plugins`; empty where there are none.
+
+    Raises
+    ------
+    PlanError
+        If a class refers to something that cannot be sent, such as an open file.
+    """
+    if not classes:
+        return b""
+    cloudpickle: Any = importlib.import_module("pyspark.cloudpickle")
+    with _lock:  # the registry is the process's; it is left as it was
+        known = cloudpickle.list_registry_pickle_by_value()
+        names = {cls.__module__ for cls in classes}
+        modules = [sys.modules[name] for name in names - known if name in sys.modules]
+        by_value = [module for module in modules if not _is_installed(module)]
+        try:
+            for module in by_value:
+                cloudpickle.register_pickle_by_value(module)
+            packed: bytes = cloudpickle.dumps(tuple(classes))
+        except Exception as error:
+            named = ", ".join(sorted(cls.name for cls in classes))
+            raise PlanError(
+                f"the clause {named} cannot be sent to Spark's workers: {error}",
+                hint="let its methods refer to nothing that lives in this process alone, or "
+                "install its module as a package, here and on the workers",
+                clause=named,
+            ) from error
+        finally:
+            for name in {module.__name__ for module in by_value}:
+                if name in cloudpickle.list_registry_pickle_by_value():
+                    cloudpickle.unregister_pickle_by_value(sys.modules[name])
+    return packed
+
+
+def load_plugins(packed: bytes) -> None:
+    """Register the clause classes that were packed; runs in a worker.
+
+    Raises
+    ------
+    SparkError
+        If a module that they need is not installed on the worker.
+    """
+    if not packed:
+        return
+    for cls in _unpacked(packed):
+        register(cls)
+
+
+@functools.lru_cache(maxsize=64)
+def _unpacked(packed: bytes) -> tuple[type[Clause], ...]:
+    try:
+        classes: tuple[type[Clause], ...] = pickle.loads(packed)
+    except ImportError as error:
+        raise SparkError(
+            f"a clause of the query cannot be loaded by Spark's workers: {error}",
+            hint="install the package that holds it on the workers too",
+        ) from error
+    return classes
+
+
+def _stages(plan: Plan) -> Iterator[Stage]:
+    for part in plan.inputs:
+        if isinstance(part, Plan):
+            yield from _stages(part)
+    yield from plan.stages
+
+
+def _is_installed(module: ModuleType) -> bool:
+    """Return whether a module lies where installers put packages, so that workers have it too."""
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return module.__name__ != "__main__"
+    return any(Path(file).resolve().is_relative_to(folder) for folder in _install_folders())
+
+
+@functools.cache
+def _install_folders() -> tuple[Path, ...]:
+    named = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    folders = [*named, *site.getsitepackages(), site.getusersitepackages()]
+    return tuple(Path(folder).resolve() for folder in dict.fromkeys(folders))
