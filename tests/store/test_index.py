@@ -39,7 +39,8 @@ _steps = st.lists(
     st.tuples(st.just("cut"), st.integers(0, ROWS + 1), st.integers(0, ROWS + 1))
     | st.tuples(st.just("mask"), st.lists(st.booleans(), min_size=3, max_size=3))
     | st.tuples(st.just("columns"), st.sets(st.sampled_from("atbc")))
-    | st.tuples(st.just("slices"), st.lists(st.integers(0, ROWS), min_size=6, max_size=6)),
+    | st.tuples(st.just("slices"), st.lists(st.integers(0, ROWS), min_size=6, max_size=6))
+    | st.tuples(st.just("split"), st.integers(1, ROWS)),
     max_size=5,
 )
 
@@ -57,15 +58,27 @@ def test_any_sequence_of_cuts_is_that_of_a_list_of_rows(steps: list[tuple[Any, .
             slices = [[row for row in rows if row in kept] for rows in slices]
             index = index.cut_rows(start, stop, clause=kind, reason="r")
         elif kind == "mask":
-            mask = arguments[0][: index.slices]
+            mask = (arguments[0] * ROWS)[: index.slices]
             slices = [rows for rows, keep in zip(slices, mask, strict=False) if keep]
             index = index.keep_slices(np.array(mask, dtype=bool), clause=kind, reason="r")
         elif kind == "columns":
             wanted = arguments[0] & set(names)
             names = [name for name in names if name in wanted]
             index = index.keep_columns(wanted, clause=kind, reason="r")
+        elif kind == "split":
+            before = index
+            slices = [
+                [row for row in rows if row % 5 // arguments[0] == part]
+                for rows in slices
+                for part in range(5)
+            ]
+            index = index.split(arguments[0])
+            assert set(index.position.tolist()) == set(before.position.tolist())
+            assert index.drops == before.drops
+            total_segments += len(index) - len(before)
+            total_bytes += int(index.bytes.sum() - before.bytes.sum())
         else:
-            low, high = (np.array(arguments[0][n::2][: index.slices]) for n in (0, 1))
+            low, high = (np.array((arguments[0][n::2] * ROWS)[: index.slices]) for n in (0, 1))
             slices = [
                 [row for row in rows if a <= row < b]
                 for rows, a, b in zip(slices, low, high, strict=True)
@@ -80,7 +93,8 @@ def test_any_sequence_of_cuts_is_that_of_a_list_of_rows(steps: list[tuple[Any, .
         assert index.slice_row_start.tolist() == [rows[0] for rows in slices]
         assert index.slice_row_end.tolist() == [rows[-1] + 1 for rows in slices]
         assert set(index.slice_number.tolist()) == set(range(len(slices)))
-        assert index.position.tolist() == sorted(index.position.tolist())
+        order = list(zip(index.slice_number.tolist(), index.position.tolist(), strict=True))
+        assert order == sorted(order)
         assert index.row_start.tolist() == index.slice_row_start[index.slice_number].tolist()
         assert (index.segment_row_start == index.row_start % 5).all()
         assert total_segments - len(index) == sum(drop.segments for drop in index.drops)
@@ -101,6 +115,8 @@ def test_misuse_is_refused() -> None:
         index.keep_slices(np.ones(2, dtype=bool), clause="c", reason="r")
     with pytest.raises(InvalidInputError, match="count from 0"):
         index.cut_rows(-1, 2, clause="c", reason="r")
+    with pytest.raises(InvalidInputError, match="parts of 0 rows"):
+        index.split(0)
     for position in (-1, len(index)):
         with pytest.raises(InvalidInputError, match="no segment"):
             index.source(position)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tessel.clauses.base import Clause
+from tessel.clauses.base import Clause, Structure
 from tessel.clauses.concat import AlignColumns, Concat, SubQuery
-from tessel.clauses.plan import Catalog, Plan, SourcePlan, cut_stages
+from tessel.clauses.plan import Catalog, Plan, SourcePlan, Stage, cut_stages
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.planner.lower_aggregation import lower_aggregation
 from tessel.clauses.planner.prune_columns import prune_columns, write_drop_as_select
@@ -16,7 +16,7 @@ from tessel.clauses.structures import structure_by_row_slice
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.options import Options, current
-from tessel.store import SymbolView
+from tessel.store import SegmentIndex, SymbolView
 
 __all__ = ["PASSES", "plan_query", "query_schema"]
 
@@ -27,6 +27,12 @@ PASSES: tuple[Callable[[Draft], Draft], ...] = (
     lower_aggregation,
 )
 """The passes on the clauses of one symbol, in the order in which they run."""
+
+_PIECES_PER_WORKER = 4
+_PAGE_ROWS = 1 << 16
+"""No page of a segment has more rows, and those with fewer divide it: cuts never go through one."""
+
+_LEAST_PIECE_ROWS = 4 * _PAGE_ROWS
 
 _AFTER_CONCAT: tuple[Callable[[Draft], Draft], ...] = (write_drop_as_select, lower_aggregation)
 
@@ -94,11 +100,25 @@ def _plan_symbol(
     if draft.columns is not None:
         index = index.keep_columns(draft.columns, clause="select", reason="no clause reads them")
     stages = cut_stages(draft.clauses, index.schema)
+    index = _in_pieces(index, stages, workers)
     first = stages[0].clauses
     structured = first[0].structure_units(index) if first else structure_by_row_slice(index)
     absorbed = tuple(clause for clause in draft.pruning if isinstance(clause, Positional))
     source = SourcePlan(view, structured.index, structured.units, absorbed)
     return Plan((source,), stages, schema)
+
+
+def _in_pieces(index: SegmentIndex, stages: tuple[Stage, ...], workers: int) -> SegmentIndex:
+    """Cut long segments into pieces, so that a few of them keep all workers busy.
+
+    Not before time buckets, which are grouped by first and last times that never go back: of the
+    pieces of a segment it is known only that they lie somewhere within its times.
+    """
+    if any(stage.input is Structure.TIME_BUCKETED for stage in stages):
+        return index
+    aim = -(-index.row_count // (_PIECES_PER_WORKER * workers))
+    rows = max(_LEAST_PIECE_ROWS, -(-aim // _PAGE_ROWS) * _PAGE_ROWS)
+    return index.split(rows)
 
 
 def _plan_concat(

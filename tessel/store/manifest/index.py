@@ -49,8 +49,8 @@ class Drop:
 class SegmentIndex:
     """The segments of a symbol that a query still wants. Made by ``SymbolView.index``.
 
-    A *row slice* is a range of rows with all the segments that hold columns of it. Arrays over
-    segments have shape ``(len(index),)``, arrays over row slices ``(index.slices,)``; all int64.
+    A *row slice* is a range of rows with all the segments that hold columns of it; after ``split``
+    several row slices are parts of the same segments. Arrays over segments have shape ``(len(index),)``, arrays over row slices ``(index.slices,)``; all int64.
     Segments are ordered by row slice, then by columns in stored order (the time index first, then
     the order of the schema), and so are pieces.
     """
@@ -66,6 +66,7 @@ class SegmentIndex:
         kept_slices: Integers | None = None,
         starts: Integers | None = None,
         ends: Integers | None = None,
+        numbers: Integers | None = None,
         drops: tuple[Drop, ...] = (),
     ) -> None:
         self.schema = schema
@@ -79,6 +80,8 @@ class SegmentIndex:
         """First row of each row slice, counted in the symbol."""
         self.slice_row_end = table.slice_end if ends is None else ends
         """End (exclusive) of the rows of each row slice, counted in the symbol."""
+        self.slice_number: Integers = table.slice_of if numbers is None else numbers
+        """The row slice of each segment, counted from 0 without gaps."""
         self._holders: dict[bytes, tuple[str, ...]] = {}
 
     @classmethod
@@ -121,11 +124,6 @@ class SegmentIndex:
     def position(self) -> Integers:
         """The place of each segment among all segments of the symbol, in manifest order."""
         return self._segments
-
-    @cached_property
-    def slice_number(self) -> Integers:
-        """The row slice of each segment, counted from 0 without gaps."""
-        return np.searchsorted(self._slices, self._table.slice_of[self._segments]).astype(np.int64)
 
     @cached_property
     def row_start(self) -> Integers:
@@ -315,6 +313,7 @@ class SegmentIndex:
         return self._derive(
             schema=schema,
             segments=self._segments[holds],
+            numbers=number[holds],
             slices=self._slices,
             starts=self.slice_row_start,
             ends=self.slice_row_end,
@@ -322,12 +321,54 @@ class SegmentIndex:
             reason=reason,
         )
 
+    def split(self, rows: int) -> SegmentIndex:
+        """Cut long row slices, so that several workers share one segment; nothing is dropped.
+
+        Cuts lie at multiples of ``rows`` counted in the segment, so that a multiple of the rows of
+        a page never cuts one. The parts of a slice keep its bounds of the index, and its
+        statistics as bounds: what they say is true of each part, but no longer exact. So the
+        parts of one slice overlap in time, as far as the index knows.
+        """
+        if rows < 1:
+            raise InvalidInputError(f"row slices cannot be cut into parts of {rows} rows")
+        inside = self._slice_segment_row()
+        cuts = -(-(inside + self.slice_row_end - self.slice_row_start) // rows) - inside // rows
+        if (cuts <= 1).all():
+            return self
+        parent = np.repeat(np.arange(self.slices), cuts)
+        number = np.arange(len(parent)) - np.repeat(np.cumsum(cuts) - cuts, cuts)
+        origin = (self.slice_row_start - inside)[parent]
+        low = origin + (inside[parent] // rows + number) * rows
+        first = np.searchsorted(self.slice_number, parent)
+        held = np.searchsorted(self.slice_number, parent, side="right") - first
+        part = np.repeat(np.arange(len(parent)), held)
+        at = np.arange(len(part)) + np.repeat(first - (np.cumsum(held) - held), held)
+        return SegmentIndex(
+            self._table,
+            self.schema,
+            self.column_ids,
+            full_schema=self._full_schema,
+            segments=self._segments[at],
+            kept_slices=self._slices[parent],
+            starts=np.maximum(low, self.slice_row_start[parent]),
+            ends=np.minimum(low + rows, self.slice_row_end[parent]),
+            numbers=part,
+            drops=self.drops,
+        )
+
+    def _slice_segment_row(self) -> Integers:
+        """Return the row of its (first) segment at which each row slice begins."""
+        first = np.searchsorted(self.slice_number, np.arange(self.slices))
+        return self.segment_row_start[first]
+
     def _with_slices(
         self, mask: Flags, starts: Integers, ends: Integers, clause: str, reason: str
     ) -> SegmentIndex:
+        kept = mask[self.slice_number]
         return self._derive(
             schema=self.schema,
-            segments=self._segments[mask[self.slice_number]],
+            segments=self._segments[kept],
+            numbers=(np.cumsum(mask, dtype=np.int64) - 1)[self.slice_number[kept]],
             slices=self._slices[mask],
             starts=starts,
             ends=ends,
@@ -340,6 +381,7 @@ class SegmentIndex:
         *,
         schema: TableSchema,
         segments: Integers,
+        numbers: Integers,
         slices: Integers,
         starts: Integers,
         ends: Integers,
@@ -355,6 +397,7 @@ class SegmentIndex:
             kept_slices=slices,
             starts=starts,
             ends=ends,
+            numbers=numbers,
         )
         drop = Drop(
             clause,
