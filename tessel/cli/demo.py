@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tessel.cli.compare import Difference, first_difference
 from tessel.cli.flights import FLIGHTS_INDEX, read_flights
+from tessel.compare import Difference, first_difference
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.cli.compare import first_difference
+from tessel.compare import first_difference
 
 TYPES = {
     pa.int64(): st.integers(-3, 3),
     pa.string(): st.sampled_from(["", "a", "ab"]),
     pa.float64(): st.sampled_from([0.0, -0.0, 1.5, math.nan, math.inf]),
     pa.timestamp("ns", "UTC"): st.integers(0, 3),
+    pa.dictionary(pa.int8(), pa.float64()): st.sampled_from([0.0, -0.0, 2.5, math.nan]),
     pa.list_(pa.float64()): st.lists(st.sampled_from([0.0, -0.0, math.nan]), max_size=2),
 }
 
