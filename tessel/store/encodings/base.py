@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,10 @@ from tessel.store.encodings.codes import Codec, EncodingCode, PageFlag, ValueKin
 __all__ = [
     "COMPACT",
     "FAST",
+    "INTEGER_ENCODINGS",
     "Addressable",
     "Bytes",
+    "Continued",
     "EncodedPage",
     "Gathering",
     "HasCodes",
@@ -59,7 +61,10 @@ _NATIVE: dict[tuple[ValueKind, int], np.dtype[Any]] = {
     **{(ValueKind.UNSIGNED, w): np.dtype(f"<u{w}") for w in (1, 2, 4, 8)},
     **{(ValueKind.FLOAT, w): np.dtype(f"<f{w}") for w in (4, 8)},
 }
-_INTEGER_ENCODINGS = frozenset({EncodingCode.LINEAR, EncodingCode.DELTA, EncodingCode.RUN_END})
+INTEGER_ENCODINGS: Final = frozenset(
+    {EncodingCode.LINEAR, EncodingCode.DELTA, EncodingCode.RUN_END}
+)
+"""Those in which a column of decimals holds 64-bit integers instead."""
 
 
 def native_dtype(kind: ValueKind, width: int) -> np.dtype[Any]:
@@ -83,7 +88,7 @@ def stored_kind(kind: ValueKind, width: int, encoding: int) -> tuple[ValueKind, 
     """
     if kind == ValueKind.OFFSETS:
         return ValueKind.SIGNED, 4
-    if kind == ValueKind.DECIMAL and encoding in _INTEGER_ENCODINGS:
+    if kind == ValueKind.DECIMAL and encoding in INTEGER_ENCODINGS:
         return ValueKind.SIGNED, 8
     return kind, width
 
@@ -173,8 +178,8 @@ class Profile:
         return bits
 
 
-FAST = Profile("fast", 0.3, Codec.NONE, 1.0, 2.0)
-COMPACT = Profile("compact", 0.0, Codec.ZSTD, 0.1, 0.125)
+FAST: Final = Profile("fast", 0.3, Codec.NONE, 1.0, 2.0)
+COMPACT: Final = Profile("compact", 0.0, Codec.ZSTD, 0.1, 0.125)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -277,8 +282,9 @@ class Page:
         return self.payload[start:stop].view(kind)
 
     def slot_end(self, number: int) -> int:
-        """Return where slot ``number`` ends, padding included."""
-        return self.starts[number] if number < len(self.starts) else len(self.payload)
+        """Return where slot ``number`` ends, padding included; never past the payload."""
+        end = len(self.payload)
+        return min(self.starts[number], end) if number < len(self.starts) else end
 
     def validity(self) -> Bytes | None:
         """Return the Arrow validity bitmap of the page, ``ceil(rows / 8)`` bytes, or None."""
@@ -444,6 +450,25 @@ class Addressable(Protocol):
 
 
 @runtime_checkable
+class Continued(Protocol):
+    """Finds values in two steps: what the first ranges hold says which bytes are needed next."""
+
+    def first_ranges(self, page: Page, rows: Integers) -> Integers | None:
+        """Return what must be read first to find ``rows``, as :meth:`Addressable.ranges` does."""
+
+    def next_ranges(self, page: Page, rows: Integers) -> Integers:
+        """Return what ``take(page, rows)`` needs besides the first ranges.
+
+        ``page.payload`` has its full length, and holds the bytes of ``first_ranges`` by now.
+
+        Raises
+        ------
+        CorruptSegmentError
+            When those bytes point outside the page.
+        """
+
+
+@runtime_checkable
 class Gathering(Protocol):
     """Takes from many pages in one call. Without it, each page is one call of ``take``."""
 
@@ -483,9 +508,15 @@ class LinearForm:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScaledIntegers:
-    """Floats as ``integers / 10**exponent``, but for ``exceptions`` (places, and their values)."""
+    """Floats as ``(offset + integers) / 10**exponent``, but for the exceptions.
 
-    integers: npt.NDArray[np.int64]
+    ``integers`` has any integer dtype (a view where possible: compare it with the wanted integer
+    minus ``offset``); no sum leaves 64 bits signed. ``exception_rows`` ascend, and count from the
+    start of what was asked for; ``exception_values`` are the floats there.
+    """
+
+    integers: npt.NDArray[Any]
+    offset: int
     exponent: int
     exception_rows: npt.NDArray[Any]
     exception_values: npt.NDArray[Any]
