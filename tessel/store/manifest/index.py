@@ -50,7 +50,8 @@ class SegmentIndex:
     """The segments of a symbol that a query still wants. Made by ``SymbolView.index``.
 
     A *row slice* is a range of rows with all the segments that hold columns of it; after ``split``
-    several row slices are parts of the same segments. Arrays over segments have shape ``(len(index),)``, arrays over row slices ``(index.slices,)``; all int64.
+    several row slices are parts of the same segments. Arrays over segments have shape
+    ``(len(index),)``, arrays over row slices ``(index.slices,)``; all int64.
     Segments are ordered by row slice, then by columns in stored order (the time index first, then
     the order of the schema), and so are pieces.
     """
