@@ -1,0 +1,256 @@
+"""One physical column as stored pages: dictionary, encodings, statistics, codec, checksums.
+
+The file writer enters here, once a column and possibly from several threads: a column knows nothing
+of the others, and nothing of where its pages will lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import google_crc32c
+import numpy as np
+import numpy.typing as npt
+
+from tessel.errors import InvalidInputError
+from tessel.store.encodings.base import Bytes, EncodedPage, PhysicalValues, Profile
+from tessel.store.encodings.block_codec import compress_blocks
+from tessel.store.encodings.chooser import choose, column_dictionary, summarise_values
+from tessel.store.encodings.codes import (
+    PAGE_RECORD,
+    SLOTS,
+    Codec,
+    EncodingCode,
+    PageFlag,
+    Role,
+    ValueKind,
+    aligned,
+)
+from tessel.store.encodings.fields import FieldNode, PhysicalColumn
+from tessel.store.segment.paging import PageInput, page_input
+from tessel.store.segment.records import LONGEST_PREFIX
+from tessel.store.segment.zone_maps import (
+    DictionaryBounds,
+    PageBounds,
+    common_prefix,
+    page_bounds,
+    slots,
+)
+
+__all__ = ["EncodedColumn", "encode_column"]
+
+_LARGEST_PAYLOAD = (1 << 32) - 64
+_ZEROS = np.zeros(64, np.uint8)
+_BYTE_KINDS = frozenset({ValueKind.TEXT, ValueKind.BINARY, ValueKind.FIXED})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedColumn:
+    """The pages of one physical column.
+
+    Attributes
+    ----------
+    node, page_shift
+        What it is, and how it is cut.
+    records
+        One page record a page, the dictionary's last; ``offset`` is still 0.
+    stored
+        For each record, the pieces that its stored bytes consist of.
+    dictionary_count
+        Values of the dictionary.
+    has_dictionary
+        Whether the last record is the dictionary's.
+    prefix
+        What all values of text, binary or fixed bytes begin with.
+    """
+
+    node: FieldNode
+    page_shift: int
+    records: npt.NDArray[np.void]
+    stored: Sequence[Sequence[Bytes]]
+    dictionary_count: int
+    has_dictionary: bool
+    prefix: bytes
+
+    @property
+    def page_count(self) -> int:
+        """Data pages, the dictionary not counted."""
+        return len(self.records) - self.has_dictionary
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Made:
+    """One page, encoded: everything but its slots for bounds, which need the whole column."""
+
+    page: PageInput
+    encoded: EncodedPage
+    bounds: PageBounds
+    constant: bool
+    first_row: int
+    item_start: int
+
+
+def encode_column(
+    column: PhysicalColumn, page_shift: int, profile: Profile, forced: str | None = None
+) -> EncodedColumn:
+    """Encode all pages of a column.
+
+    Parameters
+    ----------
+    column
+        Cut into pages already.
+    page_shift
+        How it was cut; recorded only.
+    profile
+        What to aim at.
+    forced
+        The name of an encoding to use wherever it can hold a page.
+    """
+    column, dictionary = _with_dictionary(column, profile, forced)
+    by_code = None if dictionary is None else DictionaryBounds(dictionary)
+    made = []
+    for number in range(len(column.bounds) - 1):
+        start = int(column.bounds[number])
+        items = int(column.values.data[start]) if column.node.role == Role.LIST else 0
+        page = page_input(column, number)
+        made.append(_encode(page, column.node.kind, by_code, profile, forced, start, items))
+    if dictionary is not None:
+        page = PageInput(dictionary.length, dictionary, None, 0)
+        made.append(_encode(page, column.node.kind, None, profile, None, 0, 0))
+    prefix = b""
+    if column.node.kind in _BYTE_KINDS:
+        prefix = common_prefix([page.bounds for page in made], LONGEST_PREFIX)
+    records = np.zeros(len(made), PAGE_RECORD)
+    stored = [
+        _store(records, number, page, column.node.kind, prefix, profile)
+        for number, page in enumerate(made)
+    ]
+    count = 0 if dictionary is None else dictionary.length
+    return EncodedColumn(
+        column.node, page_shift, records, stored, count, dictionary is not None, prefix
+    )
+
+
+def _with_dictionary(
+    column: PhysicalColumn, profile: Profile, forced: str | None
+) -> tuple[PhysicalColumn, PhysicalValues | None]:
+    if column.node.role != Role.VALUES or column.node.kind == ValueKind.NONE:
+        return column, None
+    if column.node.is_dictionary:
+        held = column.dictionary
+        # Only null rows refer to a dictionary without values.
+        return column, held if held is not None and held.length else None
+    found = column_dictionary(column, profile, forced)
+    if found is None:
+        return column, None
+    codes, dictionary = found
+    return replace(column, values=replace(column.values, codes=codes)), dictionary
+
+
+def _encode(
+    page: PageInput,
+    kind: ValueKind,
+    by_code: DictionaryBounds | None,
+    profile: Profile,
+    forced: str | None,
+    first_row: int,
+    item_start: int,
+) -> _Made:
+    if kind == ValueKind.NONE or page.null_count == page.rows:
+        code = EncodingCode.NOTHING if kind == ValueKind.NONE else EncodingCode.ALL_MISSING
+        nothing = PageBounds(None, None, 0, False)
+        return _Made(page, EncodedPage(code), nothing, False, first_row, item_start)
+    if by_code is not None and (kind in _BYTE_KINDS or not len(page.values.data)):
+        bounds = by_code.of(page)
+    else:
+        bounds = page_bounds(page, kind)
+    same = bounds.minimum is not None and bounds.minimum == bounds.maximum
+    summary = summarise_values(page.values, constant=same)
+    constant = summary.runs == 1 and not page.null_count and kind != ValueKind.OFFSETS
+    encoded = choose(page.values, summary, profile, forced)
+    return _Made(page, encoded, bounds, constant, first_row, item_start)
+
+
+def _store(
+    records: npt.NDArray[np.void],
+    number: int,
+    made: _Made,
+    kind: ValueKind,
+    prefix: bytes,
+    profile: Profile,
+) -> list[Bytes]:
+    """Fill one record, and return the pieces of the page's stored bytes."""
+    page, encoded = made.page, made.encoded
+    pieces, starts, payload_length = _payload(page, encoded)
+    codec, length = Codec.NONE, payload_length
+    if profile.codec != Codec.NONE and payload_length:
+        packed = compress_blocks(np.concatenate(pieces), profile.codec)
+        if len(packed) <= payload_length * (1.0 - profile.codec_saving):
+            pieces, codec, length = [packed], profile.codec, len(packed)
+    minimum, maximum, flags = slots(made.bounds, kind, prefix)
+    if starts[0]:
+        flags |= PageFlag.VALIDITY
+    if made.constant:
+        flags |= PageFlag.CONSTANT
+    records[number] = (
+        made.first_row,
+        0,
+        length,
+        payload_length,
+        encoded.base % (1 << 64),
+        encoded.step % (1 << 64),
+        minimum,
+        maximum,
+        made.item_start,
+        page.rows,
+        _checksum(pieces),
+        page.null_count,
+        made.bounds.nans,
+        starts,
+        encoded.count,
+        encoded.exceptions,
+        encoded.encoding,
+        encoded.inner,
+        encoded.bit_width,
+        encoded.inner_width,
+        codec,
+        encoded.exponent,
+        flags,
+    )
+    return pieces
+
+
+def _payload(page: PageInput, encoded: EncodedPage) -> tuple[list[Bytes], list[int], int]:
+    """Return the pieces of an uncompressed page, where slots 1 to 4 begin, and its length."""
+    bitmap = page.bitmap
+    pieces: list[Bytes] = []
+    place = _append(pieces, 0, bitmap) if bitmap is not None else 0
+    starts = []
+    for buffer in encoded.buffers:
+        starts.append(place)
+        place = _append(pieces, place, buffer)
+    starts += [place] * (SLOTS - 1 - len(starts))
+    if place > _LARGEST_PAYLOAD:
+        raise InvalidInputError(
+            f"one page of {page.rows} rows has {place} bytes, more than a segment can hold",
+            hint="write fewer rows a segment, or cut the values",
+        )
+    return pieces, starts, place
+
+
+def _append(pieces: list[Bytes], place: int, buffer: npt.NDArray[Any]) -> int:
+    held = np.ascontiguousarray(buffer).reshape(-1).view(np.uint8)
+    end = place + len(held)
+    pieces.append(held)
+    if aligned(end) > end:
+        pieces.append(_ZEROS[: aligned(end) - end])
+    return aligned(end)
+
+
+def _checksum(pieces: Sequence[Bytes]) -> int:
+    value = 0
+    for piece in pieces:
+        value = int(google_crc32c.extend(value, piece))
+    return value

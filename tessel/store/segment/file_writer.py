@@ -1,0 +1,259 @@
+"""A table as the bytes of one segment file.
+
+Whoever writes segments enters here, with :func:`encode_segment`. Columns are encoded one by one,
+on a pool if the caller has one; then their pages are laid out row by row, and the metadata last.
+The layout is that of ``docs/format.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+
+from tessel.errors import InvalidInputError, NameNotFoundError
+from tessel.store.encodings.base import FAST, Bytes, Profile
+from tessel.store.encodings.chooser import PROFILES, check_override
+from tessel.store.encodings.codes import Role, aligned
+from tessel.store.encodings.fields import PhysicalColumn, field_nodes
+from tessel.store.segment.column_writer import EncodedColumn, encode_column
+from tessel.store.segment.paging import cut_field
+from tessel.store.segment.records import (
+    COLUMN_RECORD,
+    FOOTER_RECORD,
+    FORMAT_MAJOR,
+    FORMAT_MINOR,
+    LARGEST_PAGE_SHIFT,
+    MAGIC,
+)
+
+__all__ = ["EncodedSegment", "RunTasks", "WriteOptions", "encode_segment", "profile_by_name"]
+
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
+
+
+class RunTasks(Protocol):
+    """Runs a function on each of some tasks, in any thread, and returns results in their order."""
+
+    def __call__(
+        self, function: Callable[[_Task], _Result], tasks: Iterable[_Task], /
+    ) -> Iterable[_Result]:
+        """Run them; :func:`map` does, and so does ``map`` of an executor."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How a segment is written; answers never depend on it.
+
+    Attributes
+    ----------
+    profile
+        Fast to read, or small.
+    encodings
+        By column name, the name of an encoding to use wherever it can hold a page of the leaves of
+        that column.
+    page_shifts
+        By column name, k where pages hold 2**k rows; chosen by the width of rows otherwise.
+
+    Raises
+    ------
+    InvalidInputError
+        For a page shift that is not from 0 to 16.
+    """
+
+    profile: Profile = FAST
+    encodings: Mapping[str, str] = field(default_factory=dict)
+    page_shifts: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, shift in self.page_shifts.items():
+            if not 0 <= shift <= LARGEST_PAGE_SHIFT:
+                raise InvalidInputError(
+                    f"pages of column {name!r} cannot have 2**{shift} rows",
+                    hint=f"the page shift is from 0 to {LARGEST_PAGE_SHIFT}",
+                    column=name,
+                )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedSegment:
+    """The bytes of a segment, in pieces.
+
+    Attributes
+    ----------
+    pieces
+        To be written one after the other; views of the table's own memory where possible.
+    length
+        Bytes in all.
+    metadata_start
+        Where the metadata begin: readers that are told need one read to open the file.
+    columns
+        What was written, for statistics and reports.
+    """
+
+    pieces: Sequence[Bytes]
+    length: int
+    metadata_start: int
+    columns: Sequence[EncodedColumn]
+
+    def to_buffer(self) -> pa.Buffer:
+        """Return all bytes as one buffer: a copy."""
+        joined = np.concatenate(self.pieces) if self.pieces else np.empty(0, np.uint8)
+        return pa.py_buffer(joined)
+
+
+def profile_by_name(name: str) -> Profile:
+    """Return the profile of that name.
+
+    Raises
+    ------
+    NameNotFoundError
+        Lists the names that exist.
+    """
+    if name not in PROFILES:
+        raise NameNotFoundError.for_name("profile", name, sorted(PROFILES))
+    return PROFILES[name]
+
+
+def encode_segment(
+    table: pa.Table, options: WriteOptions | None = None, run_tasks: RunTasks = map
+) -> EncodedSegment:
+    """Encode a table as one segment.
+
+    Parameters
+    ----------
+    table
+        All rows and columns of the segment. Columns are named by their id in decimal and have
+        stored types (see :mod:`tessel.store.segment.types`).
+    options
+        How; the ``fast`` profile without any override by default.
+    run_tasks
+        Runs the tasks of the columns, for instance ``pool.map``.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        For a type that segments do not hold.
+    InvalidInputError
+        For an encoding that cannot hold a column, or a column with more than 2 GiB of text.
+    """
+    options = WriteOptions() if options is None else options
+    schema = pa.schema([pa.field(name, table.field(name).type) for name in table.column_names])
+    nodes = field_nodes(schema)
+    tops = [node for node in nodes if node.parent < 0]
+    tasks: list[tuple[PhysicalColumn, int, Profile, str | None]] = []
+    for node in tops:
+        forced = options.encodings.get(node.path)
+        shift = options.page_shifts.get(node.path)
+        shift, columns = cut_field(_one_array(table.column(node.top)), node, nodes, shift)
+        for column in columns:
+            override = forced if column.node.role == Role.VALUES else None
+            if override is not None:
+                check_override(override, column.node)
+            tasks.append((column, shift, options.profile, override))
+    encoded = list(run_tasks(_run, tasks))
+    return _lay_out(encoded, schema, table.num_rows)
+
+
+def _run(task: tuple[PhysicalColumn, int, Profile, str | None]) -> EncodedColumn:
+    column, shift, profile, forced = task
+    return encode_column(column, shift, profile, forced)
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.unify_dictionaries()
+    joined = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    if isinstance(joined, pa.ChunkedArray):
+        if joined.num_chunks == 1:
+            return joined.chunk(0)
+        raise InvalidInputError(
+            "one column of one segment has more than 2 GiB", hint="write fewer rows a segment"
+        )
+    return joined
+
+
+def _lay_out(columns: Sequence[EncodedColumn], schema: pa.Schema, rows: int) -> EncodedSegment:
+    pieces: list[Bytes] = []
+    place = 0
+    for column, record in _file_order(columns):
+        column.records["offset"][record] = place
+        pieces += column.stored[record]
+        length = int(column.records["length"][record])
+        if aligned(length) > length:
+            pieces.append(np.zeros(aligned(length) - length, np.uint8))
+        place = aligned(place + length)
+    metadata = _metadata(columns, schema, rows, place)
+    return EncodedSegment([*pieces, metadata], place + len(metadata), place, columns)
+
+
+def _file_order(columns: Sequence[EncodedColumn]) -> list[tuple[EncodedColumn, int]]:
+    """Return (column, number of record): dictionaries, then pages by first row, then column."""
+    order = [(c, c.page_count) for c in columns if c.has_dictionary]
+    owner = np.repeat(np.arange(len(columns)), [c.page_count for c in columns])
+    number = np.concatenate(
+        [np.zeros(0, np.int64), *(np.arange(c.page_count, dtype=np.int64) for c in columns)]
+    )
+    shift = np.array([c.page_shift for c in columns], np.int64)[owner] if len(owner) else owner
+    ranked = np.lexsort((owner, number << shift)).tolist()
+    return order + [(columns[int(owner[at])], int(number[at])) for at in ranked]
+
+
+def _metadata(columns: Sequence[EncodedColumn], schema: pa.Schema, rows: int, start: int) -> Bytes:
+    tables = [column.records.tobytes() for column in columns]
+    prefixes = b"".join(column.prefix for column in columns)
+    directory = np.zeros(len(columns), COLUMN_RECORD)
+    place, prefix_place = start, 0
+    for number, (column, table) in enumerate(zip(columns, tables, strict=True)):
+        directory[number] = _column_record(
+            column, int(schema.names[column.node.top]), place, table, prefix_place
+        )
+        place += len(table)
+        prefix_place += len(column.prefix)
+    body = directory.tobytes() + prefixes + schema.serialize().to_pybytes()
+    footer = np.zeros((), FOOTER_RECORD)
+    footer["row_count"] = rows
+    footer["metadata_start"] = start
+    footer["directory_start"] = place
+    footer["prefixes_start"] = place + directory.nbytes
+    footer["schema_start"] = place + directory.nbytes + len(prefixes)
+    footer["page_count"] = sum(len(column.records) for column in columns)
+    footer["column_count"] = len(columns)
+    footer["prefixes_length"] = len(prefixes)
+    footer["schema_length"] = len(body) - directory.nbytes - len(prefixes)
+    footer["segment_length"] = place + len(body) + FOOTER_RECORD.itemsize
+    footer["directory_checksum"] = google_crc32c.value(body)
+    footer["version_major"], footer["version_minor"] = FORMAT_MAJOR, FORMAT_MINOR
+    footer["magic"] = MAGIC
+    footer["footer_checksum"] = google_crc32c.value(footer.tobytes())
+    return np.frombuffer(b"".join([*tables, body, footer.tobytes()]), np.uint8)
+
+
+def _column_record(
+    column: EncodedColumn, column_id: int, place: int, table: bytes, prefix_place: int
+) -> tuple[Any, ...]:
+    node, data = column.node, column.records[: column.page_count]
+    return (
+        column_id,
+        int(data["row_count"].sum(dtype=np.int64)),
+        place,
+        google_crc32c.value(table),
+        column.page_count,
+        node.number,
+        node.parent,
+        column.dictionary_count,
+        node.width,
+        prefix_place,
+        len(column.prefix),
+        node.role,
+        node.kind,
+        column.page_shift,
+        column.has_dictionary,
+        0,
+        0,
+    )
