@@ -396,20 +396,24 @@ class PageEncoding(Protocol):
         """
 
     def slot_bytes(
-        self, records: npt.NDArray[np.void], kind: ValueKind, width: int, lengths: Integers
+        self,
+        records: npt.NDArray[np.void],
+        kinds: Integers,
+        widths: Integers,
+        lengths: Integers,
     ) -> Integers:
         """Return the bytes that slots 1 to 4 need at least, shape ``(len(records), 4)``.
 
-        Vectorised and safe on forged records: used to validate files when they are opened. A record
-        that this encoding cannot mean (an illegal width, inner encoding, exponent, count) has -1 in
-        its first place.
+        Vectorised and safe on forged records: used to validate files when they are opened, on the
+        pages of all columns at once. A record that this encoding cannot mean (an illegal width,
+        inner encoding, exponent, count) has -1 in its first place.
 
         Parameters
         ----------
         records
             Records of this encoding, as a structured array.
-        kind, width
-            Of the values held (after :func:`stored_kind`).
+        kinds, widths
+            Of the values held (after :func:`stored_kind`), one element a record.
         lengths
             Values per page, int64.
         """
