@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import itertools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -22,8 +22,21 @@ from tessel.clauses.local_pool import LocalPool, Task
 from tessel.clauses.plan import Plan, SourcePlan, Stage
 from tessel.clauses.stage import consume_units, load_piece, piece_of, run_stage
 from tessel.clauses.structures import UnitFacts
-from tessel.ecs import ComponentManager, Piece, ProcessingUnit
-from tessel.ecs.components import ColRange, Columns, FetchCount, RowRange, SegmentKey
+from tessel.ecs import (
+    Bucket,
+    ColRange,
+    Columns,
+    ComponentManager,
+    FactColumn,
+    FetchCount,
+    Piece,
+    ProcessingUnit,
+    RowRange,
+    SegmentKey,
+    Statistics,
+    Symbol,
+    TimeRange,
+)
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.options import Options, current
@@ -219,15 +232,16 @@ class _Run:
 
     def _push(self, unit: ProcessingUnit) -> list[int]:
         pieces = unit.pieces
-        return self._manager.add(
-            len(pieces),
-            {
-                RowRange: [piece.row_range for piece in pieces],
-                ColRange: [piece.col_range for piece in pieces],
-                Columns: [Columns(piece.table) for piece in pieces],
-                FetchCount: [FetchCount(1, 1) for _ in pieces],
-            },
-        )
+        components: dict[type, Sequence[object]] = {
+            RowRange: [piece.row_range for piece in pieces],
+            ColRange: [piece.col_range for piece in pieces],
+            Columns: [Columns(piece.table) for piece in pieces],
+            FetchCount: [FetchCount(1, 1) for _ in pieces],
+        }
+        buckets = [Bucket(piece.bucket) for piece in pieces if piece.bucket is not None]
+        if len(buckets) == len(pieces):
+            components[Bucket] = buckets
+        return self._manager.add(len(pieces), components)
 
     def _gather(self, facts: Sequence[UnitFacts], members: Sequence[int]) -> list[Piece]:
         if not members:
@@ -260,21 +274,32 @@ class _Loader:
             for position in unit:
                 planned[position] = planned.get(position, 0) + 1
         positions = sorted(planned)
-        pieces = [source.index.source(position) for position in positions]
         self._bytes = source.index.bytes
-        entities = manager.add(
-            len(pieces),
-            {
-                RowRange: [RowRange(p.row_start, p.row_stop) for p in pieces],
-                ColRange: [p.col_range for p in pieces],
-                SegmentKey: [p.key for p in pieces],
-                PieceSource: pieces,
-                FetchCount: [FetchCount(planned[p], planned[p]) for p in positions],
-            },
-        )
+        entities = manager.add(len(positions), self._components(planned, positions))
         self._entities = dict(zip(positions, entities, strict=True))
         # Only an entity that several units want can be asked for by two threads at once.
         self._locks = {p: threading.Lock() for p, count in planned.items() if count > 1}
+
+    def _components(
+        self, planned: Mapping[int, int], positions: Sequence[int]
+    ) -> dict[type, Sequence[object]]:
+        index = self._source.index
+        pieces = [index.source(position) for position in positions]
+        symbol = Symbol(self._symbol, self._source.view.name)
+        slices = index.slice_number[list(positions)]
+        columns: dict[type, Sequence[object]] = {
+            RowRange: [piece.row_range for piece in pieces],
+            ColRange: [piece.col_range for piece in pieces],
+            SegmentKey: [piece.key for piece in pieces],
+            Symbol: [symbol] * len(pieces),
+            Statistics: FactColumn(
+                Statistics, view=[index.statistics] * len(pieces), row_slice=slices
+            ),
+            PieceSource: pieces,
+            FetchCount: [FetchCount(planned[p], planned[p]) for p in positions],
+        }
+        times = [piece.time_range for piece in pieces if piece.time_range is not None]
+        return columns | ({TimeRange: times} if len(times) == len(pieces) else {})
 
     def bytes(self, positions: Sequence[int]) -> int:
         """Return the estimated bytes of a unit."""

@@ -9,6 +9,7 @@ from tessel.ecs.components import (
     FetchCount,
     RowRange,
     SegmentKey,
+    Statistics,
     Symbol,
     TimeRange,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "ProcessingUnit",
     "RowRange",
     "SegmentKey",
+    "Statistics",
     "Symbol",
     "TimeRange",
 ]

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from tessel.expression import StatisticsView
+
 __all__ = [
     "Bucket",
     "ColRange",
@@ -17,6 +19,7 @@ __all__ = [
     "FetchCount",
     "RowRange",
     "SegmentKey",
+    "Statistics",
     "Symbol",
     "TimeRange",
 ]
@@ -67,6 +70,22 @@ class TimeRange:
 
     first: int
     last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What is known of an entity's columns without its data: one row slice of a view.
+
+    Attributes
+    ----------
+    view
+        Bounds and missing counts of many row slices, read by column when asked.
+    row_slice
+        Which of them is the entity's.
+    """
+
+    view: StatisticsView
+    row_slice: int
 
 
 @dataclass(frozen=True, slots=True)
