@@ -58,6 +58,11 @@ class LocalObjects:
         """The absolute path of the directory."""
         return self._root
 
+    @property
+    def mapped(self) -> bool:
+        """Whether large reads map the file."""
+        return self._mapped
+
     # --- writing ----------------------------------------------------------------------------------
 
     def put_if_absent(self, name: str, data: bytes | pa.Buffer) -> bool:

@@ -1,0 +1,269 @@
+"""The plan of a read as plain arrays: which bytes, in which order, delivered with what.
+
+The reader of segments, the I/O queue and ``explain`` enter here. A plan is a handful of arrays, one
+element a byte range; nothing in it refers to files or threads, so it can be looked at, tested and
+concatenated. :mod:`tessel.store.segment.plan_pages` makes plans from page tables.
+
+The *priority* of a range is the outermost row that it begins with, also for items of nested lists:
+so complete rows come first.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from tessel.errors import InvalidInputError
+from tessel.store.segment.sources.base import ByteRanges, Integers
+
+__all__ = [
+    "DICTIONARY_PAGE",
+    "Pruned",
+    "RangeFields",
+    "ReadPlan",
+    "outermost_rows",
+    "segment_priority",
+]
+
+DICTIONARY_PAGE: Final = -1
+"""The page number of a column's dictionary in a plan."""
+
+_ROW_BITS: Final = 40
+_ORDINALS: Final = 1 << (63 - _ROW_BITS)
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """Pages of one column that are not read, and why."""
+
+    node: int
+    reason: str
+    pages: int
+    bytes: int
+
+
+RangeFields: TypeAlias = "tuple[Integers, Integers, Integers, Integers, Integers, Integers]"
+"""object, column, page, start, end and priority of ranges in any order, int64 of one length."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadPlan:
+    """The byte ranges of a read, row-major: by priority, then column.
+
+    All arrays are int64 of one length, an element a range.
+
+    Attributes
+    ----------
+    objects
+        Names of objects, each once.
+    object
+        Which of ``objects``.
+    column
+        Node number of the physical column.
+    page
+        Page number in the column, or :data:`DICTIONARY_PAGE`.
+    start, end
+        Bytes ``[start, end)`` of the object; a page without bytes has an empty range.
+    priority
+        Segment ordinal and outermost row, see :func:`segment_priority`.
+    request
+        What is delivered together: the ranges of one page. Numbered from 0 in the order of
+        delivery, which is that of the lowest priority of their ranges.
+    pages, page_bytes
+        Pages that the columns have, wanted or not, and their bytes.
+    pruned
+        Those that are not wanted.
+    """
+
+    objects: tuple[str, ...]
+    object: Integers
+    column: Integers
+    page: Integers
+    start: Integers
+    end: Integers
+    priority: Integers
+    request: Integers
+    pages: int = 0
+    page_bytes: int = 0
+    pruned: tuple[Pruned, ...] = field(default=())
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def request_count(self) -> int:
+        """How many requests there are."""
+        return int(self.request.max()) + 1 if len(self) else 0
+
+    @property
+    def bytes(self) -> int:
+        """Sum of the lengths of the ranges."""
+        return int((self.end - self.start).sum())
+
+    @property
+    def ranges(self) -> ByteRanges:
+        """The ranges alone."""
+        return ByteRanges(self.objects, self.object, self.start, self.end)
+
+    def request_priorities(self) -> Integers:
+        """Return the lowest priority of each request's ranges."""
+        lowest = np.full(self.request_count, np.iinfo(np.int64).max)
+        np.minimum.at(lowest, self.request, self.priority)
+        return lowest
+
+    @classmethod
+    def of_fields(
+        cls,
+        objects: tuple[str, ...],
+        fields: RangeFields,
+        request: Integers,
+        *,
+        pages: int = 0,
+        page_bytes: int = 0,
+        pruned: tuple[Pruned, ...] = (),
+    ) -> ReadPlan:
+        """Make a plan: sort ranges row-major, number the requests in the order of delivery.
+
+        Parameters
+        ----------
+        objects, fields, pages, page_bytes, pruned
+            As in the plan.
+        request
+            Any numbers; equal ones are delivered together.
+        """
+        order = np.lexsort((fields[1], fields[5]))
+        place, column, page, start, end, priority = (values[order] for values in fields)
+        # The first range of a request in this order has its lowest priority: first met, first due.
+        _, first, inverse = np.unique(request[order], return_index=True, return_inverse=True)
+        rank = np.empty(len(first), np.int64)
+        rank[np.argsort(first)] = np.arange(len(first))
+        return cls(
+            objects,
+            place,
+            column,
+            page,
+            start,
+            end,
+            priority,
+            rank[inverse],
+            pages,
+            page_bytes,
+            pruned,
+        )
+
+    @classmethod
+    def of_ranges(
+        cls,
+        name: str,
+        *,
+        request: Integers,
+        priority: Integers,
+        start: Integers,
+        end: Integers,
+        column: Integers | int = 0,
+        page: Integers | int = 0,
+    ) -> ReadPlan:
+        """Make a plan of any ranges of one object, such as items whose offsets have arrived.
+
+        Parameters
+        ----------
+        name
+            The object.
+        request
+            Any numbers; equal ones are delivered together. They are numbered anew.
+        priority, start, end, column, page
+            As in the plan, in any order.
+        """
+        shape = np.shape(start)
+        fields = (
+            np.zeros(shape, np.int64),
+            np.broadcast_to(np.asarray(column, np.int64), shape),
+            np.broadcast_to(np.asarray(page, np.int64), shape),
+            np.asarray(start, np.int64),
+            np.asarray(end, np.int64),
+            np.asarray(priority, np.int64),
+        )
+        return cls.of_fields((name,), fields, np.asarray(request, np.int64))
+
+    @staticmethod
+    def concat(plans: Sequence[ReadPlan]) -> ReadPlan:
+        """Return one plan for several segments, delivered by priority."""
+        objects = {name: at for at, name in enumerate(dict.fromkeys(_names(plans)))}
+        places = [np.array([objects[name] for name in plan.objects], np.int64) for plan in plans]
+        counts = list(itertools.accumulate((plan.request_count for plan in plans), initial=0))
+        columns: list[list[Integers]] = [
+            [place[plan.object] for plan, place in zip(plans, places, strict=True)],
+            *([getattr(plan, name) for plan in plans] for name in _FIELDS),
+        ]
+        joined = [np.concatenate([np.zeros(0, np.int64), *column]) for column in columns]
+        request = [plan.request + count for plan, count in zip(plans, counts, strict=False)]
+        return ReadPlan.of_fields(
+            tuple(objects),
+            (joined[0], joined[1], joined[2], joined[3], joined[4], joined[5]),
+            np.concatenate([np.zeros(0, np.int64), *request]),
+            pages=sum(plan.pages for plan in plans),
+            page_bytes=sum(plan.page_bytes for plan in plans),
+            pruned=tuple(dropped for plan in plans for dropped in plan.pruned),
+        )
+
+
+_FIELDS: Final = ("column", "page", "start", "end", "priority")
+
+
+def _names(plans: Sequence[ReadPlan]) -> list[str]:
+    return [name for plan in plans for name in plan.objects]
+
+
+def segment_priority(ordinal: int, rows: Integers) -> Integers:
+    """Return the priority of outermost rows of a segment: all of one segment before the next.
+
+    Parameters
+    ----------
+    ordinal
+        Place of the segment in the scan.
+    rows
+        Rows counted from the first of the segment.
+
+    Raises
+    ------
+    InvalidInputError
+        For an ordinal that is negative or does not fit (8,388,608 segments a scan).
+    """
+    if not 0 <= ordinal < _ORDINALS:
+        raise InvalidInputError(
+            f"segment {ordinal} of a scan has no priority",
+            hint=f"a scan reads at most {_ORDINALS:,} segments; cut it into several",
+        )
+    return (ordinal << _ROW_BITS) + rows
+
+
+def outermost_rows(items: Integers, levels: Sequence[Integers | int]) -> Integers:
+    """Return the outermost row that each item of nested lists belongs to.
+
+    Parameters
+    ----------
+    items
+        Places of items in the innermost list column.
+    levels
+        From the innermost list outwards: the offsets of the lists (one more than lists, never
+        decreasing), or the size of a fixed-size list.
+
+    Examples
+    --------
+    Outer lists of 10 lists of 5 items each: the 100th item is in the 2nd row.
+
+    >>> outermost_rows(np.array([99]), [np.arange(0, 501, 5), np.arange(0, 101, 10)])
+    array([1])
+    """
+    places = items
+    for level in levels:
+        if isinstance(level, int):
+            places = places // level
+        else:
+            # The last list that begins at or before the item: empty lists begin there too, earlier.
+            places = np.searchsorted(level, places, "right") - 1
+    return places

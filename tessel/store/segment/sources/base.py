@@ -1,0 +1,189 @@
+"""What a place to read bytes from has to offer, and what it is asked.
+
+The I/O queue enters here, and whoever adds a source: one file with a class that satisfies
+:class:`ReadSource`, and a line in :mod:`tessel.store.segment.sources.open`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tessel.errors import InvalidInputError
+
+__all__ = [
+    "KEPT_WHOLE",
+    "LOCAL",
+    "REMOTE",
+    "ByteRanges",
+    "CoalesceLimits",
+    "Integers",
+    "ReadAnswer",
+    "ReadSource",
+    "Viewing",
+    "failed",
+]
+
+Integers: TypeAlias = npt.NDArray[np.int64]
+
+ReadAnswer: TypeAlias = "pa.Buffer | Future[pa.Buffer]"
+"""The bytes of one range, or the promise of them; a range that cannot be read is a failed future.
+
+Not always a future: making one takes longer than looking at 4 KiB of a mapped file.
+"""
+
+KIB: Final = 1024
+MIB: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class CoalesceLimits:
+    """How near ranges must lie to be read as one, and how much is read at once.
+
+    Attributes
+    ----------
+    gap_bytes
+        Ranges with at most this many unwanted bytes between them are read together.
+    part_bytes
+        A part has at most this many bytes.
+    splits
+        Whether a range longer than ``part_bytes`` is cut. Off, it is a part of its own: putting a
+        cut range together again is a copy, which a mapped file must not need.
+
+    Raises
+    ------
+    InvalidInputError
+        For a negative gap, or parts without bytes.
+    """
+
+    gap_bytes: int
+    part_bytes: int
+    splits: bool = True
+
+    def __post_init__(self) -> None:
+        if self.gap_bytes < 0 or self.part_bytes < 1:
+            raise InvalidInputError(
+                f"reads cannot be coalesced over {self.gap_bytes} bytes into parts of "
+                f"{self.part_bytes}",
+                hint="the gap is 0 or more, a part has 1 byte or more",
+            )
+
+
+LOCAL: Final = CoalesceLimits(4 * KIB, 4 * MIB)
+"""Local disks: a seek costs about as much as reading another 4 KiB."""
+
+KEPT_WHOLE: Final = CoalesceLimits(4 * KIB, 4 * MIB, splits=False)
+"""Bytes that are in this process's address space already."""
+
+REMOTE: Final = CoalesceLimits(1 * MIB, 16 * MIB)
+"""Object stores: a request costs about as much as another mebibyte."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByteRanges:
+    """Byte ranges of objects, as arrays of one length.
+
+    Attributes
+    ----------
+    names
+        Objects, each once.
+    object
+        Which of ``names``, int64.
+    start, end
+        Bytes ``[start, end)``, int64.
+    """
+
+    names: tuple[str, ...]
+    object: Integers
+    start: Integers
+    end: Integers
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def take(self, positions: Sequence[int] | Integers) -> ByteRanges:
+        """Return some of the ranges, in the order of ``positions``."""
+        at = np.asarray(positions, dtype=np.int64)
+        return ByteRanges(self.names, self.object[at], self.start[at], self.end[at])
+
+    def outside(self, sizes: Sequence[int]) -> npt.NDArray[np.bool_]:
+        """Return which ranges are none, or do not lie inside their object.
+
+        Parameters
+        ----------
+        sizes
+            Length in bytes of each of ``names``.
+        """
+        limits = np.asarray(sizes, dtype=np.int64)[self.object]
+        return (self.start < 0) | (self.end < self.start) | (self.end > limits)
+
+
+class ReadSource(Protocol):
+    """Reads byte ranges of objects. May be called from several threads at once."""
+
+    @property
+    def kind(self) -> str:
+        """Its word in options and events, such as ``"mmap"``."""
+
+    @property
+    def immediate(self) -> bool:
+        """Whether :meth:`read` answers with buffers before it returns, using no thread."""
+
+    @property
+    def limits(self) -> CoalesceLimits:
+        """How requests to this source are put together."""
+
+    def read(self, ranges: ByteRanges, priorities: Integers) -> list[ReadAnswer]:
+        """Ask for ranges; does not wait.
+
+        Parameters
+        ----------
+        ranges
+            What to read; it is checked against the sizes of the objects before anything is touched
+            or allocated.
+        priorities
+            One per range; where not all can be read at once, the lowest come first, also before
+            ranges that were asked for earlier.
+
+        Returns
+        -------
+        list
+            One answer per range, in their order. A range that cannot be read is a failed future
+            (``NotFoundError``, ``CorruptStoreError`` for one outside its object, ``StoreError``),
+            so that the others are not lost with it.
+        """
+
+    def size(self, name: str) -> int:
+        """Return the length of an object in bytes; ``NotFoundError`` where there is none."""
+
+    def close(self) -> None:
+        """Let go of threads and maps. Buffers that were handed out stay valid."""
+
+
+@runtime_checkable
+class Viewing(Protocol):
+    """Shows whole objects without reading them. Without it, bytes are asked for by range."""
+
+    def view(self, name: str) -> pa.Buffer:
+        """Return all bytes of an object, as a view.
+
+        Raises
+        ------
+        NotFoundError
+            Where there is no such object.
+        CorruptStoreError
+            Where it has become shorter since it was first looked at.
+        """
+
+
+def failed(error: BaseException) -> Future[pa.Buffer]:
+    """Return the answer for a range that cannot be read."""
+    future: Future[pa.Buffer] = Future()
+    future.set_exception(error)
+    return future

@@ -1,0 +1,103 @@
+"""Reads through any object store: many requests in flight, since each takes its time."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from functools import partial
+from types import TracebackType
+from typing import ClassVar, Self
+
+import pyarrow as pa
+
+from tessel.errors import OptionError
+from tessel.store.objects import ObjectStore
+from tessel.store.objects.base import short_object
+from tessel.store.segment.sources.base import (
+    REMOTE,
+    ByteRanges,
+    CoalesceLimits,
+    Integers,
+    ReadAnswer,
+    failed,
+)
+from tessel.store.segment.sources.workers import ReadTask, ReadWorkers
+
+__all__ = ["ObjectStoreSource"]
+
+
+class ObjectStoreSource:
+    """One ``get_range`` per range, in threads; the store itself refuses ranges it does not have.
+
+    Parameters
+    ----------
+    objects
+        Any store.
+    in_flight
+        Requests at a time.
+    limits
+        How requests are put together.
+
+    Raises
+    ------
+    OptionError
+        For fewer than one request at a time.
+    """
+
+    kind: ClassVar[str] = "object_store"
+    immediate: ClassVar[bool] = False
+
+    def __init__(
+        self, objects: ObjectStore, *, in_flight: int = 64, limits: CoalesceLimits = REMOTE
+    ) -> None:
+        if in_flight < 1:
+            raise OptionError(f"a store answers 1 request at a time or more, not {in_flight}")
+        self._objects = objects
+        self._workers = ReadWorkers(in_flight, "tessel-get")
+        self.limits = limits
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def read(self, ranges: ByteRanges, priorities: Integers) -> list[ReadAnswer]:
+        """Start the requests."""
+        answers: list[ReadAnswer] = []
+        for at, start, end, priority in zip(
+            ranges.object.tolist(),
+            ranges.start.tolist(),
+            ranges.end.tolist(),
+            priorities.tolist(),
+            strict=True,
+        ):
+            name = ranges.names[at]
+            if start < 0 or end < start:
+                answers.append(failed(short_object(name, start, end - start, 0)))
+                continue
+            future: Future[pa.Buffer] = Future()
+            task = ReadTask(partial(self._get, name, start, end, future), [future])
+            self._workers.submit(priority, task)
+            answers.append(future)
+        return answers
+
+    def size(self, name: str) -> int:
+        """Return the length of an object in bytes."""
+        return self._objects.size(name)
+
+    def close(self) -> None:
+        """Cancel what was not started, and wait for what was."""
+        self._workers.close()
+
+    def _get(self, name: str, start: int, end: int, future: Future[pa.Buffer]) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        found = self._objects.get_range(name, start, end - start)
+        if found.size != end - start:
+            raise short_object(name, start, end - start, start + found.size)
+        future.set_result(found)

@@ -1,0 +1,176 @@
+"""Reads files by ``pread`` in threads: for disks that take their time, or that one does not trust.
+
+Cold drives and network mounts gain from reads in parallel, and a file that is cut short while it is
+read is an error here, where under a map it would end the process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import ClassVar, Final, Self
+
+import numpy as np
+import pyarrow as pa
+
+from tessel.errors import OptionError, StoreError, TesselError
+from tessel.store.objects import LocalObjects
+from tessel.store.objects.base import short_object
+from tessel.store.segment.sources.base import (
+    LOCAL,
+    ByteRanges,
+    CoalesceLimits,
+    Integers,
+    ReadAnswer,
+)
+from tessel.store.segment.sources.files import OpenFiles, open_object
+from tessel.store.segment.sources.workers import ReadTask, ReadWorkers
+
+__all__ = ["PreadSource"]
+
+_MOST_FILES: Final = 128
+_TASK_BYTES: Final = 4 * 1024 * 1024
+
+
+class _File:
+    """An open file, closed when the last that uses it is done."""
+
+    __slots__ = ("descriptor", "size")
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.size = os.fstat(descriptor).st_size
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Wanted:
+    """One range, and the promise of it."""
+
+    name: str
+    start: int
+    end: int
+    future: Future[pa.Buffer]
+
+
+class PreadSource:
+    """Copies of ranges, read in threads.
+
+    Parameters
+    ----------
+    objects
+        A store on a local disk.
+    threads
+        Reads in parallel.
+    limits
+        How requests are put together.
+
+    Raises
+    ------
+    OptionError
+        For fewer than one thread.
+    """
+
+    kind: ClassVar[str] = "pread"
+    immediate: ClassVar[bool] = False
+
+    def __init__(
+        self, objects: LocalObjects, *, threads: int = 8, limits: CoalesceLimits = LOCAL
+    ) -> None:
+        if threads < 1:
+            raise OptionError(f"files are read by 1 thread or more, not by {threads}")
+        self._root = objects.uri
+        self._files: OpenFiles[_File] = OpenFiles(self._open, _MOST_FILES)
+        self._workers = ReadWorkers(threads, "tessel-pread")
+        self.limits = limits
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def read(self, ranges: ByteRanges, priorities: Integers) -> list[ReadAnswer]:
+        """Start the reads; small ranges share a task, so that each is worth its thread."""
+        futures: list[Future[pa.Buffer]] = [Future() for _ in range(len(ranges))]
+        places, starts = ranges.object.tolist(), ranges.start.tolist()
+        ends = ranges.end.tolist()
+        order = np.argsort(priorities, kind="stable").tolist()
+        for group in _groups(order, starts, ends, self._workers.threads):
+            wanted = [
+                _Wanted(ranges.names[places[at]], starts[at], ends[at], futures[at]) for at in group
+            ]
+            task = ReadTask(partial(self._read_group, wanted), [futures[at] for at in group])
+            self._workers.submit(int(priorities[group[0]]), task)
+        return list(futures)
+
+    def size(self, name: str) -> int:
+        """Return the length of an object in bytes."""
+        return self._files.get(name).size
+
+    def close(self) -> None:
+        """End the threads and close the files."""
+        self._workers.close()
+        self._files.clear()
+
+    def _open(self, name: str) -> _File:
+        return _File(open_object(self._root, name))
+
+    def _read_group(self, wanted: list[_Wanted]) -> None:
+        for one in wanted:
+            if not one.future.set_running_or_notify_cancel():
+                continue
+            try:
+                one.future.set_result(self._read(one))
+            except TesselError as error:
+                one.future.set_exception(error)
+
+    def _read(self, wanted: _Wanted) -> pa.Buffer:
+        file, length = self._files.get(wanted.name), wanted.end - wanted.start
+        if wanted.start < 0 or length < 0 or wanted.end > file.size:
+            raise short_object(wanted.name, wanted.start, length, file.size)
+        buffer = pa.allocate_buffer(length)
+        rest = memoryview(buffer).cast("B")
+        while len(rest):
+            try:
+                count = os.preadv(file.descriptor, [rest], wanted.end - len(rest))
+            except OSError as error:
+                raise StoreError(
+                    f"could not read object {wanted.name!r}: {error.strerror or error}",
+                    object=wanted.name,
+                    errno=error.errno,
+                ) from error
+            if count == 0:
+                size = wanted.end - len(rest)
+                raise short_object(wanted.name, wanted.start, length, size)
+            rest = rest[count:]
+        return buffer
+
+
+def _groups(
+    order: list[int], starts: list[int], ends: list[int], threads: int
+) -> Iterator[list[int]]:
+    """Cut ranges, in the order of their priorities, into about one group a thread."""
+    most = -(-len(order) // threads)
+    group: list[int] = []
+    total = 0
+    for at in order:
+        length = ends[at] - starts[at]
+        if group and (len(group) == most or total + length > _TASK_BYTES):
+            yield group
+            group, total = [], 0
+        group.append(at)
+        total += length
+    if group:
+        yield group

@@ -1,0 +1,97 @@
+"""Threads that read, lowest priority first, and that a forked child starts anew.
+
+Sources that wait for a disk or a network enter here.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+__all__ = ["ReadTask", "ReadWorkers"]
+
+_all: weakref.WeakSet[ReadWorkers] = weakref.WeakSet()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadTask:
+    """Something to read: ``run`` gives each of the futures a result or an error."""
+
+    run: Callable[[], None]
+    futures: Sequence[Future[pa.Buffer]]
+
+
+class ReadWorkers:
+    """A pool whose threads always take the waiting task of the lowest priority.
+
+    Threads are started as they are needed. Handing a task over costs tens of microseconds, so it
+    should be worth about a millisecond.
+
+    Parameters
+    ----------
+    threads
+        How many tasks run at a time.
+    name
+        How the threads are called.
+    """
+
+    def __init__(self, threads: int, name: str) -> None:
+        self.threads = threads
+        self._name = name
+        self._renew()
+        _all.add(self)
+
+    def _renew(self) -> None:
+        """Begin without tasks and threads; those of the parent are not in a forked child."""
+        self._lock = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
+        self._tasks: list[tuple[int, int, ReadTask]] = []
+        self._numbers = itertools.count()
+
+    def submit(self, priority: int, task: ReadTask) -> None:
+        """Run a task, before all waiting ones of a higher priority; equal ones run in order."""
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix=self._name)
+            heapq.heappush(self._tasks, (priority, next(self._numbers), task))
+            self._pool.submit(self._run_first)
+
+    def _run_first(self) -> None:
+        with self._lock:
+            if not self._tasks:
+                return
+            _, _, task = heapq.heappop(self._tasks)
+        try:
+            task.run()
+        except BaseException as error:
+            for future in task.futures:
+                if not future.done():
+                    future.set_exception(error)
+
+    def close(self) -> None:
+        """Cancel what was not started, and wait for what was."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+            left = [task for _, _, task in self._tasks]
+            self._tasks = []
+        for task in left:
+            for future in task.futures:
+                future.cancel()
+        if pool is not None:
+            pool.shutdown(wait=True)
+
+
+def _after_fork() -> None:
+    for workers in list(_all):
+        workers._renew()
+
+
+os.register_at_fork(after_in_child=_after_fork)
