@@ -9,9 +9,10 @@ Formats: LZ4 block (https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.errors import CorruptSegmentError
@@ -27,13 +28,12 @@ _CODECS: Final[Mapping[int, Any]] = {
 }
 
 
-def _block_count(payload_length: int) -> int:
-    return -(-payload_length // BLOCK_BYTES)
+_Count = TypeVar("_Count", int, npt.NDArray[np.int64])
 
 
-def fewest_stored_bytes(payload_length: int) -> int:
+def fewest_stored_bytes(payload_length: _Count) -> _Count:
     """Return the length of the table of blocks: no compressed page is shorter."""
-    return 4 * (_block_count(payload_length) + 1)
+    return 4 * ((payload_length + BLOCK_BYTES - 1) // BLOCK_BYTES + 1)
 
 
 def compress_blocks(payload: Bytes, codec: Codec) -> Bytes:

@@ -22,6 +22,7 @@ __all__ = [
     "Bound",
     "DictionaryBounds",
     "PageBounds",
+    "ZoneMaps",
     "common_prefix",
     "page_bounds",
     "slots",
@@ -232,3 +233,86 @@ def _text_slots(low: bytes, high: bytes, flags: PageFlag) -> tuple[int, int, Pag
         else:
             second += 1
     return first, second, flags
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ZoneMaps:
+    """The bounds and counts of some pages of one column, one element a page.
+
+    Attributes
+    ----------
+    kind
+        Of the column; decides what the bounds mean.
+    minimum, maximum
+        Of :func:`zone_dtype`. Only to be looked at where ``bounded``, and not ``low_open`` or
+        ``high_open``. Of text, binary and fixed bytes, what :meth:`key` makes of values.
+    bounded
+        Whether there is a value that is neither null nor NaN.
+    minimum_exact, maximum_exact
+        Whether the bound is a value of the page; another one never proves anything TRUE.
+    low_open, high_open
+        Whether values may lie beyond every bound.
+    ascending
+        Whether values never decrease and none is missing.
+    rows, nulls, nans
+        Counts, int64.
+    prefix
+        What all values of text, binary and fixed bytes begin with.
+    """
+
+    kind: ValueKind
+    minimum: npt.NDArray[Any]
+    maximum: npt.NDArray[Any]
+    bounded: npt.NDArray[np.bool_]
+    minimum_exact: npt.NDArray[np.bool_]
+    maximum_exact: npt.NDArray[np.bool_]
+    low_open: npt.NDArray[np.bool_]
+    high_open: npt.NDArray[np.bool_]
+    ascending: npt.NDArray[np.bool_]
+    rows: npt.NDArray[np.int64]
+    nulls: npt.NDArray[np.int64]
+    nans: npt.NDArray[np.int64]
+    prefix: bytes
+
+    @classmethod
+    def of(cls, kind: ValueKind, records: npt.NDArray[np.void], prefix: bytes) -> ZoneMaps:
+        """Return the zone maps that page records hold."""
+        dtype, flags = zone_dtype(kind), records["flags"]
+        bounded = (flags & PageFlag.BOUNDS) != 0
+        return cls(
+            kind=kind,
+            minimum=np.ascontiguousarray(records["minimum"]).view(dtype),
+            maximum=np.ascontiguousarray(records["maximum"]).view(dtype),
+            bounded=bounded,
+            minimum_exact=bounded & ((flags & PageFlag.MIN_CUT) == 0),
+            maximum_exact=bounded & ((flags & PageFlag.MAX_CUT) == 0),
+            low_open=(flags & PageFlag.MIN_OPEN) != 0,
+            high_open=(flags & PageFlag.MAX_OPEN) != 0,
+            ascending=(flags & PageFlag.SORTED) != 0,
+            rows=records["row_count"].astype(np.int64),
+            nulls=records["null_count"].astype(np.int64),
+            nans=records["nan_count"].astype(np.int64),
+            prefix=prefix,
+        )
+
+    def key(self, value: bytes) -> int | None:
+        """Return what bytes are compared as: a page without it in its bounds does not hold them.
+
+        None for bytes that do not begin with the prefix: no page holds them.
+        """
+        if not value.startswith(self.prefix):
+            return None
+        rest = value[len(self.prefix) :][:_KEY_BYTES]
+        return int.from_bytes(rest.ljust(_KEY_BYTES, b"\0"), "big")
+
+    def may_hold(self, low: Any, high: Any) -> npt.NDArray[np.bool_]:
+        """Return the pages that may hold a value from ``low`` to ``high``, both included.
+
+        Bounds are in the terms of the slots (see :func:`zone_dtype`); None is no bound.
+        """
+        found = self.bounded.copy()
+        if high is not None:
+            found &= (self.minimum <= high) | self.low_open
+        if low is not None:
+            found &= (self.maximum >= low) | self.high_open
+        return found

@@ -1,0 +1,160 @@
+"""What a schema says about the directory and the pages of every file that has it.
+
+The file reader and its validation enter here. The 20,000 small segments of one symbol share a
+schema, so this is computed once a schema and process, and kept by the bytes of its message.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tessel.errors import UnsupportedTypeError
+from tessel.store.encodings.base import Integers, stored_kind
+from tessel.store.encodings.codes import EncodingCode, Role, ValueKind
+from tessel.store.encodings.fields import FieldNode, field_nodes
+from tessel.store.encodings.registry import ENCODINGS
+
+__all__ = ["Expectations", "SchemaDamageError", "expectations"]
+
+_CODES = max(EncodingCode) + 1
+_LARGEST_ID = (1 << 63) - 1
+
+
+class SchemaDamageError(ValueError):
+    """The bytes of a schema are not one that a segment can have; never leaves this part."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expectations:
+    """A schema, its nodes, and facts of each node as arrays (one element a node).
+
+    Attributes
+    ----------
+    schema, nodes
+        The tree of fields.
+    tops
+        By column id, the top-level node.
+    column_id, parent, role, kind, width
+        What the directory must hold.
+    top
+        Number of the top-level node above (or the node itself).
+    multiplier
+        Rows of the node for one top-level row; 0 where a list above makes that vary.
+    varying
+        Numbers of the nodes of multiplier 0, parents first.
+    legal
+        Which encodings a data page may have: bool of shape (nodes, codes).
+    legal_dictionary
+        Which encodings the dictionary may have, of the same shape.
+    """
+
+    schema: pa.Schema
+    nodes: tuple[FieldNode, ...]
+    tops: dict[int, FieldNode]
+    column_id: Integers
+    parent: Integers
+    role: Integers
+    kind: Integers
+    width: Integers
+    top: Integers
+    multiplier: Integers
+    varying: tuple[int, ...]
+    legal: npt.NDArray[np.bool_]
+    legal_dictionary: npt.NDArray[np.bool_]
+
+
+@lru_cache(maxsize=1024)
+def expectations(message: bytes) -> Expectations:
+    """Return what a schema message implies.
+
+    Raises
+    ------
+    SchemaDamageError
+        When it is no schema, or one that segments do not have.
+    """
+    try:
+        schema = pa.ipc.read_schema(pa.py_buffer(message))
+        nodes = field_nodes(schema)
+    except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
+        raise SchemaDamageError(f"its schema cannot be read: {error}") from error
+    except UnsupportedTypeError as error:
+        raise SchemaDamageError(error.message) from error
+    tops = {_column_id(schema.names[node.top]): node for node in nodes if node.parent < 0}
+    if len(tops) != len(schema):
+        raise SchemaDamageError("two columns have one id")
+    ids = {node.top: column_id for column_id, node in tops.items()}
+    first = {node.top: node.number for node in tops.values()}
+    multiplier = _multipliers(nodes)
+    return Expectations(
+        schema=schema,
+        nodes=nodes,
+        tops=tops,
+        column_id=_array([ids[node.top] for node in nodes]),
+        parent=_array([node.parent for node in nodes]),
+        role=_array([node.role for node in nodes]),
+        kind=_array([node.kind for node in nodes]),
+        width=_array([node.width for node in nodes]),
+        top=_array([first[node.top] for node in nodes]),
+        multiplier=_array(multiplier),
+        varying=tuple(number for number, times in enumerate(multiplier) if times == 0),
+        legal=np.array([_legal(node) for node in nodes], np.bool_).reshape(-1, _CODES),
+        legal_dictionary=np.array([_legal_dictionary(node) for node in nodes], np.bool_).reshape(
+            -1, _CODES
+        ),
+    )
+
+
+def _array(values: list[int]) -> Integers:
+    return np.array(values, np.int64)
+
+
+def _column_id(name: str) -> int:
+    if not (name.isascii() and name.isdecimal()) or str(int(name[:20])) != name:
+        raise SchemaDamageError(f"the column {name[:40]!r} is not named by an id")
+    if int(name) > _LARGEST_ID:
+        raise SchemaDamageError(f"the column id {name} is too large")
+    return int(name)
+
+
+def _multipliers(nodes: tuple[FieldNode, ...]) -> list[int]:
+    found: list[int] = []
+    for node in nodes:
+        if node.parent < 0:
+            found.append(1)
+            continue
+        above = nodes[node.parent]
+        times = {Role.LIST: 0, Role.FIXED_LIST: above.width}.get(above.role, 1)
+        found.append(found[node.parent] * times)
+        if found[-1] >= 1 << 40:
+            raise SchemaDamageError(f"the fixed-size lists of {node.path!r} are too large")
+    return found
+
+
+def _legal(node: FieldNode) -> list[bool]:
+    if node.kind == ValueKind.NONE:
+        return [code == EncodingCode.NOTHING for code in range(_CODES)]
+    if node.is_dictionary:
+        return [
+            code in (EncodingCode.DICTIONARY, EncodingCode.ALL_MISSING) for code in range(_CODES)
+        ]
+    return [code == EncodingCode.ALL_MISSING or _accepts(code, node) for code in range(_CODES)]
+
+
+def _legal_dictionary(node: FieldNode) -> list[bool]:
+    if node.role != Role.VALUES or node.kind == ValueKind.NONE:
+        return [False] * _CODES
+    return [code != EncodingCode.DICTIONARY and _accepts(code, node) for code in range(_CODES)]
+
+
+def _accepts(code: int, node: FieldNode) -> bool:
+    encoding = ENCODINGS.get(code)
+    if encoding is None or code in (EncodingCode.NOTHING, EncodingCode.ALL_MISSING):
+        return False
+    if node.kind == ValueKind.OFFSETS and code == EncodingCode.DICTIONARY:
+        return False
+    return encoding.accepts(*stored_kind(node.kind, node.width, code))

@@ -1,0 +1,372 @@
+"""One segment file, opened: its schema, its directory, and page tables that may be believed.
+
+Readers, planners and reports enter here. Opening costs one read of the tail (or of exactly the
+metadata, for those who know where they start), and a projected open of a wide file one more for
+the page tables of its columns. Nothing is kept of the file but these tables; page bytes are a
+matter of whoever reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import google_crc32c
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tessel.errors import ColumnNotFoundError, CorruptStoreError, FormatVersionError, NotFoundError
+from tessel.store.encodings.codes import PAGE_RECORD
+from tessel.store.encodings.fields import FieldNode
+from tessel.store.segment.expectations import Expectations, SchemaDamageError, expectations
+from tessel.store.segment.records import (
+    COLUMN_RECORD,
+    FOOTER_RECORD,
+    FORMAT_MAJOR,
+    FORMAT_MINOR,
+    MAGIC,
+    TAIL_BYTES,
+)
+from tessel.store.segment.validation import PageSet, check_directory, check_pages, damaged
+from tessel.store.segment.zone_maps import ZoneMaps
+
+__all__ = ["ReadBytes", "SegmentFile"]
+
+ReadBytes: TypeAlias = Callable[[int, int], pa.Buffer]
+"""``(start, stop) -> bytes`` of the object that the segment lies in; places in the object."""
+
+_FOOTER_BYTES = FOOTER_RECORD.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class _Footer:
+    """The footer as plain numbers, checked."""
+
+    rows: int
+    metadata_start: int
+    directory_start: int
+    prefixes_start: int
+    schema_start: int
+    page_records: int
+    columns: int
+    prefixes_length: int
+    directory_checksum: int
+
+
+class SegmentFile:
+    """A segment whose metadata were read and checked; made by :meth:`open`.
+
+    Attributes
+    ----------
+    object, offset, length
+        Where the segment lies.
+    row_count
+        Its rows.
+    schema
+        Its columns, named by column id in decimal.
+    nodes
+        All nodes of the tree of fields; a node's number is that of its physical column.
+    directory
+        The column directory: a structured array, one element a node.
+    metadata_start
+        Where pages end and metadata begin, from the start of the segment.
+    """
+
+    def __init__(
+        self,
+        read: ReadBytes,
+        place: tuple[str, int, int],
+        footer: _Footer,
+        expected: Expectations,
+        directory: npt.NDArray[np.void],
+        prefixes: bytes,
+    ) -> None:
+        self.object, self.offset, self.length = place
+        self.row_count = footer.rows
+        self.metadata_start = footer.metadata_start
+        self.schema: pa.Schema = expected.schema
+        self.nodes = expected.nodes
+        self.directory = directory
+        self._read = read
+        self._expected = expected
+        self._prefixes = prefixes
+        self._tables: dict[int, npt.NDArray[np.void]] = {}
+
+    @classmethod
+    def open(
+        cls,
+        read: ReadBytes,
+        *,
+        object: str,  # noqa: A002  (the word of the store for it)
+        offset: int,
+        length: int,
+        metadata_start: int | None = None,
+        columns: Sequence[int] | None = None,
+    ) -> SegmentFile:
+        """Read and check the metadata of a segment.
+
+        Parameters
+        ----------
+        read
+            Returns bytes of the object.
+        object
+            Its name, for errors.
+        offset, length
+            The segment inside the object.
+        metadata_start
+            Where its metadata begin, counted from its first byte, if that is known.
+        columns
+            Ids of the columns whose page tables are wanted now; all of them by default. Those of
+            other columns are read when they are asked for.
+
+        Raises
+        ------
+        CorruptSegmentError
+            When the bytes are no segment, are damaged, or contradict themselves; names the object
+            and, where one is to blame, column id and page.
+        FormatVersionError
+            For a version that this release does not read.
+        ColumnNotFoundError
+            For an id that the segment does not have.
+        """
+        source = _Source(read, object, offset, length)
+        wanted = TAIL_BYTES if metadata_start is None else length - metadata_start
+        if columns is not None:
+            wanted = min(wanted, TAIL_BYTES)
+        start, tail = source.tail(max(wanted, _FOOTER_BYTES))
+        footer = _footer(tail, start, length, object)
+        if footer.directory_start < start:
+            missing = footer.metadata_start if columns is None else footer.directory_start
+            tail = np.concatenate([source.bytes(missing, start), tail])
+            start = missing
+        file = cls._from_tail(read, source, footer, tail, start)
+        file._load_columns(columns, tail, start)
+        return file
+
+    @classmethod
+    def _from_tail(
+        cls,
+        read: ReadBytes,
+        source: _Source,
+        footer: _Footer,
+        tail: npt.NDArray[np.uint8],
+        start: int,
+    ) -> SegmentFile:
+        body = tail[footer.directory_start - start : -_FOOTER_BYTES]
+        if google_crc32c.value(body) != footer.directory_checksum:
+            raise damaged(source.name, "the checksum of its directory does not fit")
+        size = footer.columns * COLUMN_RECORD.itemsize
+        directory = body[:size].view(COLUMN_RECORD)
+        prefixes = body[size : size + footer.prefixes_length].tobytes()
+        try:
+            expected = expectations(body[size + footer.prefixes_length :].tobytes())
+        except SchemaDamageError as error:
+            raise damaged(source.name, str(error)) from error
+        if len(expected.nodes) != footer.columns:
+            raise damaged(source.name, "its directory has not the columns of its schema")
+        check_directory(
+            directory,
+            expected,
+            name=source.name,
+            rows=footer.rows,
+            metadata_start=footer.metadata_start,
+            page_records=footer.page_records,
+            prefixes_length=footer.prefixes_length,
+        )
+        place = (source.name, source.offset, source.length)
+        return cls(read, place, footer, expected, directory, prefixes)
+
+    # --- page tables ------------------------------------------------------------------------------
+
+    def top(self, column_id: int) -> FieldNode:
+        """Return the top-level node of a column.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            Lists the ids there are.
+        """
+        node = self._expected.tops.get(column_id)
+        if node is None:
+            raise ColumnNotFoundError.for_name(
+                str(column_id), [str(i) for i in self._expected.tops], where=self.object
+            )
+        return node
+
+    @property
+    def column_ids(self) -> list[int]:
+        """Ids of the columns, in the order of the schema."""
+        return list(self._expected.tops)
+
+    def load(self, columns: Sequence[int]) -> None:
+        """Read and check the page tables of some columns, unless that was done."""
+        self._load_columns(columns, np.empty(0, np.uint8), self.length)
+
+    def pages(self, node: int) -> npt.NDArray[np.void]:
+        """Return the page records of a physical column, without its dictionary's; read-only."""
+        return self._table(node)[: int(self.directory["page_count"][node])]
+
+    def dictionary(self, node: int) -> np.void | None:
+        """Return the page record of a column's dictionary, or None where it has none."""
+        if not self.directory["has_dictionary"][node]:
+            return None
+        record: np.void = self._table(node)[-1]
+        return record
+
+    def page_shift(self, node: int) -> int:
+        """Return k: page *p* of the column belongs to top-level rows from ``p << k`` on."""
+        return int(self.directory["page_shift"][node])
+
+    def prefix(self, node: int) -> bytes:
+        """Return what all values of a text column begin with."""
+        record = self.directory[node]
+        start = int(record["prefix_start"])
+        return self._prefixes[start : start + int(record["prefix_length"])]
+
+    def zone_maps(self, node: int) -> ZoneMaps:
+        """Return the bounds and counts of all data pages of a column, as arrays."""
+        return ZoneMaps.of(self.nodes[node].kind, self.pages(node), self.prefix(node))
+
+    def place(self, node: int, page: int | str) -> dict[str, Any]:
+        """Return object, column id and page, as errors about a page name them."""
+        column = int(self._expected.column_id[node])
+        return {"object": self.object, "column": column, "page": page}
+
+    def _table(self, node: int) -> npt.NDArray[np.void]:
+        if node not in self._tables:
+            self.load([int(self._expected.column_id[node])])
+        return self._tables[node]
+
+    def _load_columns(
+        self, columns: Sequence[int] | None, known: npt.NDArray[np.uint8], start: int
+    ) -> None:
+        """Read page tables, unless they are among ``known`` bytes, which begin at ``start``."""
+        if columns is None:
+            numbers = np.arange(len(self.nodes))
+        else:
+            tops = {self.top(column_id).number for column_id in columns}
+            numbers = np.array(
+                [n for top in sorted(tops) for n in range(top, self.nodes[top].end)], np.int64
+            )
+            numbers = numbers[[int(n) not in self._tables for n in numbers]]
+        if not len(numbers):
+            return
+        begins = self.directory["page_table"].astype(np.int64)[numbers]
+        counts = self.directory["page_count"].astype(np.int64)[numbers]
+        counts += self.directory["has_dictionary"][numbers]
+        ends = begins + counts * PAGE_RECORD.itemsize
+        parts = []
+        for first, last in _stretches(begins, ends):
+            part = self._bytes(int(begins[first]), int(ends[last]), known, start)
+            places = [*(begins[first : last + 1] - begins[first]).tolist(), len(part)]
+            self._verify(numbers[first : last + 1].tolist(), part, places)
+            parts.append(part)
+        records = (parts[0] if len(parts) == 1 else np.concatenate(parts)).view(PAGE_RECORD)
+        limits = np.concatenate([[0], np.cumsum(counts)])
+        check_pages(
+            PageSet(records, numbers, limits),
+            self.directory,
+            self._expected,
+            name=self.object,
+            rows=self.row_count,
+            metadata_start=self.metadata_start,
+        )
+        for at, number in enumerate(numbers.tolist()):
+            self._tables[number] = records[limits[at] : limits[at + 1]]
+
+    def _bytes(
+        self, begin: int, end: int, known: npt.NDArray[np.uint8], start: int
+    ) -> npt.NDArray[np.uint8]:
+        if begin >= start:
+            return known[begin - start : end - start]
+        source = _Source(self._read, self.object, self.offset, self.length)
+        if end <= start or not len(known):
+            return source.bytes(begin, end)
+        return np.concatenate([source.bytes(begin, start), known[: end - start]])
+
+    def _verify(self, nodes: list[int], part: npt.NDArray[np.uint8], places: list[int]) -> None:
+        """Check the tables of ``nodes``, which lie one after the other in ``part``."""
+        stated = self.directory["page_table_checksum"][nodes].tolist()
+        for at, node in enumerate(nodes):
+            if google_crc32c.value(part[places[at] : places[at + 1]]) != stated[at]:
+                column = int(self._expected.column_id[node])
+                raise damaged(
+                    self.object, "the checksum of a page table does not fit", column=column
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The bytes of one segment, by places counted from its first byte."""
+
+    read: ReadBytes
+    name: str
+    offset: int
+    length: int
+
+    def bytes(self, start: int, stop: int) -> npt.NDArray[np.uint8]:
+        try:
+            held = self.read(self.offset + start, self.offset + stop)
+        except (NotFoundError, CorruptStoreError) as error:
+            raise damaged(self.name, f"it is missing or cut short: {error.message}") from error
+        if held.size != stop - start:
+            raise damaged(self.name, f"{stop - start} bytes were wanted, {held.size} came")
+        return np.frombuffer(held, np.uint8)
+
+    def tail(self, wanted: int) -> tuple[int, npt.NDArray[np.uint8]]:
+        if self.length < _FOOTER_BYTES:
+            raise damaged(self.name, f"{self.length} bytes are too few for a segment")
+        start = max(0, self.length - wanted)
+        return start, self.bytes(start, self.length)
+
+
+def _footer(tail: npt.NDArray[np.uint8], start: int, length: int, name: str) -> _Footer:
+    record = tail[-_FOOTER_BYTES:].copy().view(FOOTER_RECORD)
+    values = dict(zip(FOOTER_RECORD.names or (), record[0].item(), strict=True))
+    if values["magic"] != MAGIC:
+        raise damaged(name, "it is not a segment file, or it is cut short")
+    version = (values["version_major"], values["version_minor"])
+    if version != (FORMAT_MAJOR, FORMAT_MINOR):
+        raise FormatVersionError(
+            f"{name} has segment format {version[0]}.{version[1]}, "
+            f"this release reads {FORMAT_MAJOR}.{FORMAT_MINOR}",
+            hint="read it with the release that wrote it, and write it again with this one",
+            object=name,
+            version=f"{version[0]}.{version[1]}",
+        )
+    record["footer_checksum"] = 0
+    if google_crc32c.value(record.view(np.uint8)) != values["footer_checksum"]:
+        raise damaged(name, "the checksum of its footer does not fit")
+    footer = _Footer(
+        rows=values["row_count"],
+        metadata_start=values["metadata_start"],
+        directory_start=values["directory_start"],
+        prefixes_start=values["prefixes_start"],
+        schema_start=values["schema_start"],
+        page_records=values["page_count"],
+        columns=values["column_count"],
+        prefixes_length=values["prefixes_length"],
+        directory_checksum=values["directory_checksum"],
+    )
+    end = length - _FOOTER_BYTES
+    if (
+        values["segment_length"] != length
+        or footer.rows >= 1 << 40
+        or footer.metadata_start % 64
+        or footer.metadata_start + footer.page_records * PAGE_RECORD.itemsize
+        != footer.directory_start
+        or footer.directory_start + footer.columns * COLUMN_RECORD.itemsize != footer.prefixes_start
+        or footer.prefixes_start + footer.prefixes_length != footer.schema_start
+        or footer.schema_start + values["schema_length"] != end
+    ):
+        raise damaged(name, "the parts that its footer names do not make up its length")
+    return footer
+
+
+def _stretches(begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Group ranges that adjoin, as (first, last); they ascend."""
+    cuts = np.flatnonzero(begins[1:] != ends[:-1]) + 1
+    firsts = [0, *cuts.tolist()]
+    return list(zip(firsts, [*(cuts - 1).tolist(), len(begins) - 1], strict=True))
