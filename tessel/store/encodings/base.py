@@ -396,11 +396,7 @@ class PageEncoding(Protocol):
         """
 
     def slot_bytes(
-        self,
-        records: npt.NDArray[np.void],
-        kinds: Integers,
-        widths: Integers,
-        lengths: Integers,
+        self, records: npt.NDArray[np.void], kind: ValueKind, width: int, lengths: Integers
     ) -> Integers:
         """Return the bytes that slots 1 to 4 need at least, shape ``(len(records), 4)``.
 
@@ -411,9 +407,9 @@ class PageEncoding(Protocol):
         Parameters
         ----------
         records
-            Records of this encoding, as a structured array.
-        kinds, widths
-            Of the values held (after :func:`stored_kind`), one element a record.
+            Records of this encoding, of one or many columns, as a structured array.
+        kind, width
+            Of the values held (after :func:`stored_kind`), the same for all.
         lengths
             Values per page, int64.
         """

@@ -277,11 +277,14 @@ class _Checker:
         lengths = self.row_count + (lists & (self.row_count > 0))
         kinds, widths = self.stored_kinds(lists)
         needed = np.zeros((len(encoding), 4), np.int64)
-        for each in np.flatnonzero(np.bincount(encoding)).tolist():
+        # Columns of one type and encoding are asked about together.
+        groups = (widths << 16) | (kinds << 8) | encoding
+        for group in sorted(set(groups.tolist())):
+            each, kind, width = group & 255, (group >> 8) & 255, group >> 16
             if each > EncodingCode.ALL_MISSING:
-                chosen = np.flatnonzero(encoding == each)
+                chosen = groups == group
                 needed[chosen] = ENCODINGS[each].slot_bytes(
-                    self.records[chosen], kinds[chosen], widths[chosen], lengths[chosen]
+                    self.records[chosen], ValueKind(kind), width, lengths[chosen]
                 )
         self.require((needed >= 0).all(axis=1), "its encoding has parameters that mean nothing")
         starts = self.records["starts"].astype(np.int64)
