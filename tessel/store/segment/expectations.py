@@ -22,6 +22,7 @@ from tessel.store.encodings.registry import ENCODINGS
 __all__ = ["Expectations", "SchemaDamageError", "expectations"]
 
 _CODES = max(EncodingCode) + 1
+_BYTE_KINDS = frozenset({ValueKind.TEXT, ValueKind.BINARY, ValueKind.FIXED})
 _LARGEST_ID = (1 << 63) - 1
 
 
@@ -51,6 +52,10 @@ class Expectations:
         Which encodings a data page may have: bool of shape (nodes, codes).
     legal_dictionary
         Which encodings the dictionary may have, of the same shape.
+    may_have_dictionary
+        Whether the node may have one.
+    is_bytes
+        Whether its values are text, binary or fixed bytes.
     """
 
     schema: pa.Schema
@@ -66,6 +71,8 @@ class Expectations:
     varying: tuple[int, ...]
     legal: npt.NDArray[np.bool_]
     legal_dictionary: npt.NDArray[np.bool_]
+    may_have_dictionary: npt.NDArray[np.bool_]
+    is_bytes: npt.NDArray[np.bool_]
 
 
 @lru_cache(maxsize=1024)
@@ -90,6 +97,8 @@ def expectations(message: bytes) -> Expectations:
     ids = {node.top: column_id for column_id, node in tops.items()}
     first = {node.top: node.number for node in tops.values()}
     multiplier = _multipliers(nodes)
+    legal_dictionary = np.array([_legal_dictionary(node) for node in nodes], np.bool_)
+    legal_dictionary = legal_dictionary.reshape(-1, _CODES)
     return Expectations(
         schema=schema,
         nodes=nodes,
@@ -103,9 +112,9 @@ def expectations(message: bytes) -> Expectations:
         multiplier=_array(multiplier),
         varying=tuple(number for number, times in enumerate(multiplier) if times == 0),
         legal=np.array([_legal(node) for node in nodes], np.bool_).reshape(-1, _CODES),
-        legal_dictionary=np.array([_legal_dictionary(node) for node in nodes], np.bool_).reshape(
-            -1, _CODES
-        ),
+        legal_dictionary=legal_dictionary,
+        may_have_dictionary=np.logical_or.reduce(legal_dictionary, axis=1),
+        is_bytes=np.array([node.kind in _BYTE_KINDS for node in nodes], np.bool_),
     )
 
 

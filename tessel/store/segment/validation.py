@@ -8,8 +8,9 @@ the page is first touched.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +37,16 @@ _MOST_VALUES = 1 << 48
 _LARGEST_DICTIONARY = (1 << 31) - 1
 _INTEGER_CODES = np.isin(np.arange(256), sorted(INTEGER_ENCODINGS))
 _FLAGS = int(sum(PageFlag))
-_BYTE_KINDS = (ValueKind.TEXT, ValueKind.BINARY, ValueKind.FIXED)
+
+# Plain integers: operators of numpy with members of an enum take several times as long.
+_VALIDITY = int(PageFlag.VALIDITY)
+_NONE, _FLOAT, _DECIMAL = int(ValueKind.NONE), int(ValueKind.FLOAT), int(ValueKind.DECIMAL)
+_OFFSETS, _SIGNED = int(ValueKind.OFFSETS), int(ValueKind.SIGNED)
+_ALL_MISSING, _DICTIONARY = int(EncodingCode.ALL_MISSING), int(EncodingCode.DICTIONARY)
+_NO_CODEC, _LAST_CODEC = int(Codec.NONE), int(max(Codec))
+
+Check: TypeAlias = "tuple[Any, str]"
+"""An array of bool, and what is wrong where it is False."""
 
 
 def damaged(name: str, what: str, **place: Any) -> CorruptSegmentError:
@@ -67,11 +77,10 @@ def check_directory(
     CorruptSegmentError
         Names the object and the column.
     """
+    checks: list[Check] = []
 
-    def require(holds: npt.NDArray[np.bool_], what: str) -> None:
-        if not holds.all():
-            column = int(expected.column_id[int(np.argmin(holds))])
-            raise damaged(name, what, column=column)
+    def require(holds: Any, what: str) -> None:
+        checks.append((holds, what))
 
     for field in ("column_id", "parent", "role", "kind", "width"):
         require(directory[field] == getattr(expected, field), f"{field} does not fit the schema")
@@ -87,21 +96,24 @@ def check_directory(
     counts = directory["dictionary_count"]
     require((has_dictionary == (counts > 0)) & (counts <= _LARGEST_DICTIONARY), "a dictionary size")
     require(
-        (has_dictionary == 0) | expected.legal_dictionary.any(axis=1),
+        (has_dictionary == 0) | expected.may_have_dictionary,
         "it has a dictionary, which its type cannot have",
     )
     records = pages + has_dictionary
     begins = metadata_start + PAGE_RECORD.itemsize * (np.cumsum(records) - records)
     require(directory["page_table"] == begins, "its page table lies elsewhere")
-    if int(records.sum()) != page_records:
-        raise damaged(name, "the page tables do not add up")
     values = directory["value_count"]
     fixed = expected.multiplier > 0
     require(values <= _MOST_VALUES, "it has more values than a segment can have")
     require(~fixed | (values == expected.multiplier * rows), "it has not as many values as rows")
     prefix = directory["prefix_length"].astype(np.int64)
     require(directory["prefix_start"] + prefix <= prefixes_length, "its prefix lies outside")
-    require((prefix == 0) | np.isin(expected.kind, _BYTE_KINDS), "it has a prefix, being no text")
+    require((prefix == 0) | expected.is_bytes, "it has a prefix, being no text")
+    found = _first_failure(checks)
+    if found is not None:
+        raise damaged(name, found[1], column=int(expected.column_id[found[0]]))
+    if int(records.sum()) != page_records:
+        raise damaged(name, "the page tables do not add up")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,6 +135,19 @@ class PageSet:
     first: Integers
 
 
+def _first_failure(checks: Sequence[Check]) -> tuple[int, str] | None:
+    """Return the place and the text of the first check that fails, or None where all hold."""
+    together = checks[0][0].copy() if checks else np.ones(0, np.bool_)
+    for holds, _ in checks:
+        together &= holds
+    if together.all():
+        return None
+    for holds, what in checks:
+        if not holds.all():
+            return int(np.argmin(holds)), what
+    raise AssertionError("a check that fails is among the checks")
+
+
 class _Checker:
     """Checks over the records of a set of columns; an instance lives for one call."""
 
@@ -142,8 +167,9 @@ class _Checker:
         self.name = name
         self.rows = rows
         self.metadata_start = metadata_start
-        self.owner = np.repeat(pages.columns, np.diff(pages.first))
-        place = np.repeat(pages.first[:-1], np.diff(pages.first))
+        counts = pages.first[1:] - pages.first[:-1]
+        self.owner = np.repeat(pages.columns, counts)
+        place = np.repeat(pages.first[:-1], counts)
         self.number = np.arange(len(self.records)) - place
         self.of_dictionary = self.number == directory["page_count"][self.owner]
         self.kind = expected.kind[self.owner]
@@ -151,9 +177,17 @@ class _Checker:
         self.encoding = self.records["encoding"]
         self.payload = self.records["payload_length"].astype(np.int64)
 
+        self.checks: list[Check] = []
+
     def require(self, holds: Any, what: str) -> None:
-        if not holds.all():
-            self.fail(int(np.argmin(holds)), what)
+        self.checks.append((holds, what))
+
+    def settle(self) -> None:
+        """Raise for the first check that does not hold; nothing is believed before."""
+        found = _first_failure(self.checks)
+        if found is not None:
+            self.fail(*found)
+        self.checks.clear()
 
     def fail(self, at: int, what: str) -> NoReturn:
         column = int(self.expected.column_id[self.owner[at]])
@@ -170,9 +204,9 @@ class _Checker:
             "its bytes lie outside the pages of the file",
         )
         codec = records["codec"]
-        plain = codec == Codec.NONE
+        plain = codec == _NO_CODEC
         self.require(
-            (codec <= max(Codec)) & (payload % ALIGNMENT == 0) & (~plain | (length == payload)),
+            (codec <= _LAST_CODEC) & (payload % ALIGNMENT == 0) & (~plain | (length == payload)),
             "its codec or its lengths are none",
         )
         if not plain.all():
@@ -193,21 +227,21 @@ class _Checker:
         nans = records["nan_count"]
         self.require(nulls <= rows, "it has more nulls than rows")
         self.require(
-            (nans == 0) | ((kind == ValueKind.FLOAT) & (nans <= rows - nulls)),
+            (nans == 0) | ((kind == _FLOAT) & (nans <= rows - nulls)),
             "it has more NaNs than values",
         )
         flags = records["flags"]
         partly = (nulls > 0) & (nulls < rows)
         self.require(
-            (flags <= _FLAGS) & (((flags & PageFlag.VALIDITY) != 0) == partly),
+            (flags <= _FLAGS) & (((flags & _VALIDITY) != 0) == partly),
             "its flags are none",
         )
         self.require(
             ~partly | (records["starts"][:, 0] >= (rows + 7) >> 3), "its validity is cut short"
         )
-        missing = self.encoding == EncodingCode.ALL_MISSING
+        missing = self.encoding == _ALL_MISSING
         self.require(
-            (missing == (nulls == rows)) | (kind == ValueKind.NONE),
+            (missing == (nulls == rows)) | (kind == _NONE),
             "its encoding and its nulls contradict each other",
         )
         self.require(~self.of_dictionary | (nulls == 0), "a dictionary holds nulls")
@@ -269,11 +303,12 @@ class _Checker:
             self.expected.legal[owner, code],
         )
         self.require(known & legal, "its encoding is none of its type")
-        codes = encoding == EncodingCode.DICTIONARY
+        self.settle()
+        codes = encoding == _DICTIONARY
         if codes.any():
             has = self.directory["has_dictionary"][owner] == 1
             self.require(~codes | has, "it refers to a dictionary that is not there")
-        lists = self.kind == ValueKind.OFFSETS
+        lists = self.kind == _OFFSETS
         lengths = self.row_count + (lists & (self.row_count > 0))
         kinds, widths = self.stored_kinds(lists)
         needed = np.zeros((len(encoding), 4), np.int64)
@@ -281,7 +316,7 @@ class _Checker:
         groups = (widths << 16) | (kinds << 8) | encoding
         for group in sorted(set(groups.tolist())):
             each, kind, width = group & 255, (group >> 8) & 255, group >> 16
-            if each > EncodingCode.ALL_MISSING:
+            if each > _ALL_MISSING:
                 chosen = groups == group
                 needed[chosen] = ENCODINGS[each].slot_bytes(
                     self.records[chosen], ValueKind(kind), width, lengths[chosen]
@@ -295,9 +330,9 @@ class _Checker:
 
     def stored_kinds(self, lists: npt.NDArray[np.bool_]) -> tuple[Integers, Integers]:
         kinds, widths = self.kind, self.expected.width[self.owner]
-        narrow = (kinds == ValueKind.DECIMAL) & _INTEGER_CODES[self.encoding]
+        narrow = (kinds == _DECIMAL) & _INTEGER_CODES[self.encoding]
         if lists.any() or narrow.any():
-            kinds = np.where(lists | narrow, int(ValueKind.SIGNED), kinds)
+            kinds = np.where(lists | narrow, _SIGNED, kinds)
             widths = np.where(narrow, 8, widths)
         return kinds, widths
 
@@ -325,3 +360,4 @@ def check_pages(
     checker.counts()
     checker.cuts()
     checker.encodings()
+    checker.settle()
