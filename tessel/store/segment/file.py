@@ -53,6 +53,7 @@ class _Footer:
     columns: int
     prefixes_length: int
     directory_checksum: int
+    checksum: int
 
 
 class SegmentFile:
@@ -72,6 +73,8 @@ class SegmentFile:
         The column directory: a structured array, one element a node.
     metadata_start
         Where pages end and metadata begin, from the start of the segment.
+    checksum
+        Of the footer; since every part states the checksums of those below it, that of the whole.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class SegmentFile:
         self.object, self.offset, self.length = place
         self.row_count = footer.rows
         self.metadata_start = footer.metadata_start
+        self.checksum = footer.checksum
         self.schema: pa.Schema = expected.schema
         self.nodes = expected.nodes
         self.directory = directory
@@ -349,6 +353,7 @@ def _footer(tail: npt.NDArray[np.uint8], start: int, length: int, name: str) -> 
         columns=values["column_count"],
         prefixes_length=values["prefixes_length"],
         directory_checksum=values["directory_checksum"],
+        checksum=values["footer_checksum"],
     )
     end = length - _FOOTER_BYTES
     if (

@@ -101,6 +101,12 @@ class EncodedSegment:
     metadata_start: int
     columns: Sequence[EncodedColumn]
 
+    @property
+    def checksum(self) -> int:
+        """That of the footer: it vouches for the whole segment."""
+        footer = self.pieces[-1][-FOOTER_RECORD.itemsize :].view(FOOTER_RECORD)
+        return int(footer["footer_checksum"][0])
+
     def to_buffer(self) -> pa.Buffer:
         """Return all bytes as one buffer: a copy."""
         joined = np.concatenate(self.pieces) if self.pieces else np.empty(0, np.uint8)
