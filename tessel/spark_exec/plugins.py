@@ -3,17 +3,24 @@
 Workers have the package and what is installed beside it, but neither the script that runs, nor the
 cells of a notebook, nor a module next to the script. Classes from such places travel by value,
 those of installed packages by name. This is Spark's own way for functions; nothing of it is stored.
+
+The fields of a clause are read by their annotations. As text (``from __future__ import
+annotations``) these mean something in the module of the class alone, which a worker does not have:
+they travel as what they mean.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
+import inspect
 import pickle
 import site
 import sys
 import sysconfig
 import threading
+import typing
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -52,7 +59,7 @@ def packed_plugins(classes: Sequence[type[Clause]]) -> bytes:
         try:
             for module in by_value:
                 cloudpickle.register_pickle_by_value(module)
-            packed: bytes = cloudpickle.dumps(tuple(classes))
+            packed: bytes = cloudpickle.dumps((tuple(classes), _annotations(classes)))
         except Exception as error:
             named = ", ".join(sorted(cls.name for cls in classes))
             raise PlanError(
@@ -85,13 +92,32 @@ def load_plugins(packed: bytes) -> None:
 @functools.lru_cache(maxsize=64)
 def _unpacked(packed: bytes) -> tuple[type[Clause], ...]:
     try:
-        classes: tuple[type[Clause], ...] = pickle.loads(packed)
+        classes, annotations = pickle.loads(packed)
     except ImportError as error:
         raise SparkError(
             f"a clause of the query cannot be loaded by Spark's workers: {error}",
             hint="install the package that holds it on the workers too",
         ) from error
-    return classes
+    for cls, meant in annotations:
+        cls.__annotations__ = meant
+    found: tuple[type[Clause], ...] = classes
+    return found
+
+
+def _annotations(classes: Sequence[type[Clause]]) -> list[tuple[type, dict[str, Any]]]:
+    """Return the own annotations of classes that travel by value, and of their bases."""
+    bases = dict.fromkeys(base for cls in classes for base in cls.__mro__)
+    found = []
+    for base in bases:
+        own = inspect.get_annotations(base)
+        module = sys.modules.get(base.__module__)
+        if not own or base.__module__.startswith("tessel.") or (module and _is_installed(module)):
+            continue
+        # What cannot be resolved stays text; reading such a field fails in this process too.
+        with contextlib.suppress(NameError):
+            meant = typing.get_type_hints(base, include_extras=True)
+            found.append((base, {name: meant[name] for name in own}))
+    return found
 
 
 def _stages(plan: Plan) -> Iterator[Stage]:

@@ -9,7 +9,7 @@ For tests of clauses and of executors; every error is part of the answer::
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -35,7 +35,7 @@ class Failure:
         return f"{self.error.__name__}: {dict(self.told)}"
 
 
-Outcome = pa.Table | Failure
+Outcome: TypeAlias = pa.Table | Failure
 
 
 def outcome(store: Store, symbol: str, query: QueryBuilder, executor: Executor | str) -> Outcome:
@@ -65,11 +65,9 @@ def assert_same(local: Outcome, other: Outcome) -> None:
         )
 
 
-def assert_parity(
-    store: Store, symbol: str, query: QueryBuilder, executor: Executor, local: str = "local"
-) -> Outcome:
+def assert_parity(store: Store, symbol: str, query: QueryBuilder, executor: Executor) -> Outcome:
     """Assert that a query ends alike on the local pool and on an executor; return the outcome."""
-    expected = outcome(store, symbol, query, local)
+    expected = outcome(store, symbol, query, "local")
     assert_same(expected, outcome(store, symbol, query, executor))
     return expected
 
