@@ -57,10 +57,11 @@ class LocalPool:
     def map(self, tasks: Iterable[Task[Result]]) -> Iterator[Result]:
         """Run tasks and give their results in the order of the tasks.
 
-        The first task, in order, that fails ends the rest with its error. Closing the iterator
-        cancels what has not started.
+        The first task, in order, that fails ends the rest with its error; where the iterable of
+        tasks itself fails, which is the stage before, the tasks that it gave come first. Closing
+        the iterator cancels what has not started.
         """
-        source = iter(tasks)
+        source = _failing_last(tasks)
         if self._options.workers == 1:
             for task in source:
                 yield task.run()
@@ -108,3 +109,20 @@ class LocalPool:
                 self._options.workers, thread_name_prefix="tessel-pool"
             )
         return self._threads.submit(contextvars.copy_context().run, task.run)
+
+
+def _failing_last(tasks: Iterable[Task[Result]]) -> Iterator[Task[Result]]:
+    """Give the failure of an iterable as one more task.
+
+    Tasks are taken ahead of their turn; an error met there must not overtake those of the tasks
+    before, or which error a query ends with would depend on the number of workers.
+    """
+    try:
+        yield from tasks
+    except Exception as error:
+        failure = error
+
+        def fail() -> Result:
+            raise failure
+
+        yield Task(fail, 0)
