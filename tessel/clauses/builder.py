@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
@@ -342,7 +342,7 @@ def _expression(value: Any) -> Expression:
 def _names(names: tuple[str | Sequence[str], ...]) -> tuple[str, ...]:
     flat: list[str] = []
     for name in names:
-        flat += [name] if isinstance(name, str) else list(name)
+        flat += list(name) if isinstance(name, Iterable) and not isinstance(name, str) else [name]
     for name in flat:
         if not isinstance(name, str):
             raise PlanError(f"a column is named by text, not by {name!r}")

@@ -84,15 +84,30 @@ class LocalExecutor:
         """
         options = self._options or current()
         with ComponentManager() as manager, LocalPool(options) as pool:
-            for unit in _Run(manager, pool).units(plan):
-                if unit.num_rows:
-                    yield unit.table
+            try:
+                for unit in _Run(manager, pool).units(plan):
+                    if unit.num_rows:
+                        yield unit.table
+            except TesselError as error:
+                error.with_context(symbol=", ".join(_symbols(plan)))
+                raise
 
 
 def result_table(parts: Iterator[pa.Table], schema: TableSchema) -> pa.Table:
     """Return the parts of a result as one table, also where there are none."""
     tables = list(parts)
     return pa.concat_tables(tables) if tables else schema.empty()
+
+
+def _symbols(plan: Plan) -> list[str]:
+    """Name what a plan reads, for errors of stages that see several symbols as one."""
+    names: list[str] = []
+    for part in plan.inputs:
+        if isinstance(part, Plan):
+            names += _symbols(part)
+        else:
+            names.append(f"{part.view.name!r} (version {part.view.version})")
+    return list(dict.fromkeys(names))
 
 
 def run_stages(
