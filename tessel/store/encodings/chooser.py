@@ -53,6 +53,7 @@ _MOST_DISTINCT = 0.5
 """Above this fraction of distinct values in the sample, a dictionary is not tried."""
 
 _LARGEST_DICTIONARY = 1 << 20
+_ROWS_OF_BYTES = frozenset({ValueKind.DECIMAL, ValueKind.FIXED})
 _BYTE_KINDS = frozenset({ValueKind.TEXT, ValueKind.BINARY, ValueKind.FIXED})
 _NUMBER_KINDS = frozenset({ValueKind.SIGNED, ValueKind.UNSIGNED, ValueKind.FLOAT})
 _FOR_PRESENT: Final = tuple(
@@ -274,7 +275,7 @@ def _arrow(values: PhysicalValues, validity: npt.NDArray[np.bool_] | None) -> pa
     buffers: Sequence[pa.Buffer | None]
     if values.offsets is not None:
         type_, held = pa.binary(), [values.offsets, values.data]
-    elif values.kind == ValueKind.FIXED:
+    elif values.kind in _ROWS_OF_BYTES:
         type_, held = pa.binary(values.width), [values.data]
     else:
         type_, held = pa.from_numpy_dtype(np.dtype(f"<u{values.width}")), [values.data]
@@ -284,6 +285,6 @@ def _arrow(values: PhysicalValues, validity: npt.NDArray[np.bool_] | None) -> pa
 
 def _like(found: PhysicalValues, values: PhysicalValues) -> PhysicalValues:
     data = found.data
-    if values.kind in _NUMBER_KINDS:
+    if values.kind in _NUMBER_KINDS or values.kind == ValueKind.DECIMAL:
         data = data.view(native_dtype(values.kind, values.width))
     return PhysicalValues(values.kind, values.width, found.length, data, found.offsets)
