@@ -1,0 +1,135 @@
+"""Clauses as other people write them, good and bad."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from tessel.clauses import Clause, ClauseInfo, Structure, register
+from tessel.ecs import ProcessingUnit
+from tessel.expression import col
+from tessel.expression.schema import TableSchema
+
+
+@dataclass(frozen=True)
+class RowWise(Clause):
+    """What the clauses here share: row slices in, row slices out, the columns stay."""
+
+    column: str
+
+    @property
+    def structure(self) -> ClauseInfo:
+        return ClauseInfo(
+            Structure.ROW_SLICE, Structure.ROW_SLICE, columns=frozenset([self.column])
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        input_schema.require([self.column])
+        return input_schema
+
+
+@register
+@dataclass(frozen=True)
+class DropNegative(RowWise):
+    name: ClassVar[str] = "drop_negative"
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        return unit.filter(unit.evaluate(col(self.column) >= 0))
+
+
+@register
+@dataclass(frozen=True)
+class PreviousDiffers(RowWise):
+    """Looks at neighbours, and says that it reads everything."""
+
+    name: ClassVar[str] = "previous_differs"
+
+    @property
+    def structure(self) -> ClauseInfo:
+        return ClauseInfo(Structure.ALL, Structure.ROW_SLICE)
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        values = unit.column(self.column).to_pylist()
+        kept = [at == 0 or value != values[at - 1] for at, value in enumerate(values)]
+        return unit.filter(pa.array(kept, pa.bool_()))
+
+
+@register
+@dataclass(frozen=True)
+class FailsAbove(RowWise):
+    """Raises an error of its own in every unit that holds a value above the limit."""
+
+    name: ClassVar[str] = "fails_above"
+    limit: int = 0
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        worst = max(unit.column(self.column).to_pylist(), default=self.limit)
+        if worst > self.limit:
+            raise KeyError(f"value {worst}")
+        return unit
+
+
+@register
+@dataclass(frozen=True)
+class Slow(RowWise):
+    """Takes its time; the later the unit, the less, so that units finish out of order."""
+
+    name: ClassVar[str] = "slow"
+    seconds: float = 0.01
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        time.sleep(self.seconds / (1 + unit.ordinal))
+        return unit
+
+
+@register
+@dataclass(frozen=True)
+class BreaksPromise(RowWise):
+    """Returns something other than its output_schema says; ``how`` tells what."""
+
+    name: ClassVar[str] = "breaks_promise"
+    how: str = "type"
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        if self.how == "type":
+            return unit.with_column(self.column, pa.nulls(unit.num_rows, pa.string()))
+        if self.how == "extra":
+            return unit.with_column("extra", pa.nulls(unit.num_rows, pa.string()))
+        if self.how == "order":
+            return unit.select(unit.schema.names[::-1])
+        if self.how == "data":
+            wrong = unit.with_column(self.column, pa.nulls(unit.num_rows, pa.string()))
+            return unit.with_pieces(wrong.pieces, unit.schema)
+        return unit.table  # type: ignore[return-value]
+
+
+@register
+@dataclass(frozen=True)
+class EveryOther(RowWise):
+    """Takes a stream: every second row of the whole, and can be told to fail or to lie."""
+
+    name: ClassVar[str] = "every_other"
+    fault: str = ""
+
+    @property
+    def structure(self) -> ClauseInfo:
+        return ClauseInfo(Structure.ALL, Structure.ROW_SLICE, columns=frozenset([self.column]))
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        return next(iter(self.consume([unit], unit.schema)), unit.slice(0, 0))
+
+    def consume(
+        self, units: Iterable[ProcessingUnit], schema: TableSchema
+    ) -> Iterator[ProcessingUnit]:
+        at = 0
+        for unit in units:
+            if self.fault == "raises":
+                raise KeyError("no more")
+            kept = [(at + row) % 2 == 0 for row in range(unit.num_rows)]
+            at += unit.num_rows
+            result = unit.filter(pa.array(kept, pa.bool_()))
+            yield result.rename({self.column: "lie"}) if self.fault == "lies" else result
