@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +16,25 @@ import pyarrow as pa
 
 from tessel.errors import UnsupportedTypeError
 from tessel.store.encodings.base import Integers, stored_kind
-from tessel.store.encodings.codes import EncodingCode, Role, ValueKind
+from tessel.store.encodings.codes import PAGE_RECORD, EncodingCode, Role, ValueKind
 from tessel.store.encodings.fields import FieldNode, field_nodes
 from tessel.store.encodings.registry import ENCODINGS
+from tessel.store.segment.records import COLUMN_RECORD, field_place
 
-__all__ = ["Expectations", "SchemaDamageError", "expectations"]
+__all__ = ["STATIC", "Expectations", "Frame", "SchemaDamageError", "expectations", "frame"]
+
+
+def _static_places() -> list[int]:
+    places: list[int] = []
+    for name in ("column_id", "node", "parent", "width", "role", "reserved", "reserved_2"):
+        start = field_place(COLUMN_RECORD, name)
+        # Role and kind, a byte each, are one number.
+        places += range(start // 2, (start + max(2, COLUMN_RECORD[name].itemsize)) // 2)
+    return places
+
+
+STATIC: Final = np.array(_static_places())
+"""What follows from the schema in a line of the directory, in a view of it as u2."""
 
 _CODES = max(EncodingCode) + 1
 _BYTE_KINDS = frozenset({ValueKind.TEXT, ValueKind.BINARY, ValueKind.FIXED})
@@ -56,6 +71,8 @@ class Expectations:
         Whether the node may have one.
     is_bytes
         Whether its values are text, binary or fixed bytes.
+    static
+        What the directory holds at :data:`STATIC`, shape (nodes, places).
     """
 
     schema: pa.Schema
@@ -73,6 +90,7 @@ class Expectations:
     legal_dictionary: npt.NDArray[np.bool_]
     may_have_dictionary: npt.NDArray[np.bool_]
     is_bytes: npt.NDArray[np.bool_]
+    static: npt.NDArray[np.uint16]
 
 
 @lru_cache(maxsize=1024)
@@ -114,7 +132,100 @@ def expectations(message: bytes) -> Expectations:
         legal=np.array([_legal(node) for node in nodes], np.bool_).reshape(-1, _CODES),
         legal_dictionary=legal_dictionary,
         may_have_dictionary=np.logical_or.reduce(legal_dictionary, axis=1),
+        static=_static(nodes, ids),
         is_bytes=np.array([node.kind in _BYTE_KINDS for node in nodes], np.bool_),
+    )
+
+
+def _static(nodes: tuple[FieldNode, ...], ids: dict[int, int]) -> npt.NDArray[np.uint16]:
+    directory = np.zeros(len(nodes), COLUMN_RECORD)
+    for node in nodes:
+        line = directory[node.number]
+        line["column_id"], line["node"], line["parent"] = ids[node.top], node.number, node.parent
+        line["width"], line["role"], line["kind"] = node.width, node.role, node.kind
+    held: npt.NDArray[np.uint16] = directory.view("<u2").reshape(len(nodes), -1)[:, STATIC]
+    return held
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """What schema, rows, page shifts and dictionaries say about the page tables of a file.
+
+    ``R`` page records in all, a column's dictionary last; ``C`` columns.
+
+    Attributes
+    ----------
+    pages
+        Data pages, shape (C,).
+    first
+        Where the records of each column begin, and R; shape (C + 1,).
+    table_start
+        Where its page table begins, from the first one; shape (C,).
+    owner, number
+        Column of a record, and its place in the table of that column; shape (R,), as all below.
+    of_dictionary
+        Whether it is a dictionary's.
+    fresh
+        Whether its rows are counted from 0: a first page, or a dictionary.
+    kind, width
+        Of its column.
+    rows
+        The rows it must have; -1 where that depends on lists or on the dictionary.
+    legal
+        Which encodings it may have, shape (R, codes).
+    """
+
+    pages: Integers
+    first: Integers
+    table_start: Integers
+    owner: Integers
+    number: Integers
+    of_dictionary: npt.NDArray[np.bool_]
+    fresh: npt.NDArray[np.bool_]
+    kind: Integers
+    width: Integers
+    rows: Integers
+    legal: npt.NDArray[np.bool_]
+
+
+@lru_cache(maxsize=1024)
+def frame(message: bytes, rows: int, shifts: bytes, dictionaries: bytes) -> Frame:
+    """Return the frame of all files of a schema that are cut alike.
+
+    Parameters
+    ----------
+    message
+        The schema, one that :func:`expectations` takes.
+    rows
+        Top-level rows; with the shifts they are known to need no more records than there are.
+    shifts, dictionaries
+        A byte a column: its page shift, and 1 where it has a dictionary.
+    """
+    expected = expectations(message)
+    shift = np.frombuffer(shifts, np.uint8).astype(np.int64)
+    pages = (rows + (1 << shift) - 1) >> shift
+    counts = pages + np.frombuffer(dictionaries, np.uint8)
+    first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    owner = np.repeat(np.arange(len(counts)), counts)
+    number = np.arange(len(owner)) - first[owner]
+    of_dictionary = number == pages[owner]
+    whole = np.minimum(1 << shift[owner], rows - (number << shift[owner]))
+    times = expected.multiplier[owner]
+    legal = np.where(
+        of_dictionary[:, None], expected.legal_dictionary[owner], expected.legal[owner]
+    )
+    return Frame(
+        pages=pages,
+        first=first,
+        table_start=first[:-1] * PAGE_RECORD.itemsize,
+        owner=owner,
+        number=number,
+        of_dictionary=of_dictionary,
+        fresh=(number == 0) | of_dictionary,
+        kind=expected.kind[owner],
+        width=expected.width[owner],
+        rows=np.where((times == 0) | of_dictionary, -1, times * whole),
+        legal=legal,
     )
 
 

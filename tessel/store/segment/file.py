@@ -8,8 +8,10 @@ matter of whoever reads them.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import google_crc32c
@@ -20,7 +22,12 @@ import pyarrow as pa
 from tessel.errors import ColumnNotFoundError, CorruptStoreError, FormatVersionError, NotFoundError
 from tessel.store.encodings.codes import PAGE_RECORD
 from tessel.store.encodings.fields import FieldNode
-from tessel.store.segment.expectations import Expectations, SchemaDamageError, expectations
+from tessel.store.segment.expectations import (
+    Expectations,
+    Frame,
+    SchemaDamageError,
+    expectations,
+)
 from tessel.store.segment.records import (
     COLUMN_RECORD,
     FOOTER_RECORD,
@@ -28,8 +35,15 @@ from tessel.store.segment.records import (
     FORMAT_MINOR,
     MAGIC,
     TAIL_BYTES,
+    field_place,
 )
-from tessel.store.segment.validation import PageSet, check_directory, check_pages, damaged
+from tessel.store.segment.validation import (
+    PageSet,
+    check_directory,
+    check_pages,
+    damaged,
+    page_frame,
+)
 from tessel.store.segment.zone_maps import ZoneMaps
 
 __all__ = ["ReadBytes", "SegmentFile"]
@@ -38,6 +52,9 @@ ReadBytes: TypeAlias = Callable[[int, int], pa.Buffer]
 """``(start, stop) -> bytes`` of the object that the segment lies in; places in the object."""
 
 _FOOTER_BYTES = FOOTER_RECORD.itemsize
+_FOOTER = struct.Struct("<7Q4I4sI2H4s8s")
+_FOOTER_FIELDS = FOOTER_RECORD.names or ()
+_CHECKSUM_PLACE = field_place(FOOTER_RECORD, "footer_checksum")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +100,7 @@ class SegmentFile:
         place: tuple[str, int, int],
         footer: _Footer,
         expected: Expectations,
+        frame_: Frame,
         directory: npt.NDArray[np.void],
         prefixes: bytes,
     ) -> None:
@@ -96,6 +114,7 @@ class SegmentFile:
         self._read = read
         self._expected = expected
         self._prefixes = prefixes
+        self._frame = frame_
         self._tables: dict[int, npt.NDArray[np.void]] = {}
 
     @classmethod
@@ -164,23 +183,25 @@ class SegmentFile:
         size = footer.columns * COLUMN_RECORD.itemsize
         directory = body[:size].view(COLUMN_RECORD)
         prefixes = body[size : size + footer.prefixes_length].tobytes()
+        message = body[size + footer.prefixes_length :].tobytes()
         try:
-            expected = expectations(body[size + footer.prefixes_length :].tobytes())
+            expected = expectations(message)
         except SchemaDamageError as error:
             raise damaged(source.name, str(error)) from error
         if len(expected.nodes) != footer.columns:
             raise damaged(source.name, "its directory has not the columns of its schema")
+        frame_ = page_frame(directory, message, source.name, footer.rows, footer.page_records)
         check_directory(
             directory,
             expected,
+            frame_,
             name=source.name,
             rows=footer.rows,
             metadata_start=footer.metadata_start,
-            page_records=footer.page_records,
             prefixes_length=footer.prefixes_length,
         )
         place = (source.name, source.offset, source.length)
-        return cls(read, place, footer, expected, directory, prefixes)
+        return cls(read, place, footer, expected, frame_, directory, prefixes)
 
     # --- page tables ------------------------------------------------------------------------------
 
@@ -248,41 +269,43 @@ class SegmentFile:
     ) -> None:
         """Read page tables, unless they are among ``known`` bytes, which begin at ``start``."""
         if columns is None:
-            numbers = np.arange(len(self.nodes))
+            numbers = list(range(len(self.nodes)))
         else:
-            tops = {self.top(column_id).number for column_id in columns}
-            numbers = np.array(
-                [n for top in sorted(tops) for n in range(top, self.nodes[top].end)], np.int64
-            )
-            numbers = numbers[[int(n) not in self._tables for n in numbers]]
-        if not len(numbers):
+            tops = sorted({self.top(column_id).number for column_id in columns})
+            numbers = [n for top in tops for n in range(top, self.nodes[top].end)]
+            numbers = [n for n in numbers if n not in self._tables]
+        if not numbers:
             return
-        begins = self.directory["page_table"].astype(np.int64)[numbers]
-        counts = self.directory["page_count"].astype(np.int64)[numbers]
-        counts += self.directory["has_dictionary"][numbers]
-        ends = begins + counts * PAGE_RECORD.itemsize
+        first = self._frame.first.tolist()
         parts = []
-        for first, last in _stretches(begins, ends):
-            part = self._bytes(int(begins[first]), int(ends[last]), known, start)
-            places = [*(begins[first : last + 1] - begins[first]).tolist(), len(part)]
-            self._verify(numbers[first : last + 1].tolist(), part, places)
+        for begin, end in _stretches(numbers):
+            places = [at * PAGE_RECORD.itemsize for at in first[begin : end + 1]]
+            part = self._bytes(places[0], places[-1], known, start)
+            self._verify(begin, part, [place - places[0] for place in places])
             parts.append(part)
         records = (parts[0] if len(parts) == 1 else np.concatenate(parts)).view(PAGE_RECORD)
-        limits = np.concatenate([[0], np.cumsum(counts)])
+        picked = None
+        if len(records) != first[-1]:
+            picked = np.concatenate([np.arange(first[n], first[n + 1]) for n in numbers])
         check_pages(
-            PageSet(records, numbers, limits),
+            PageSet(records, picked),
             self.directory,
             self._expected,
+            self._frame,
             name=self.object,
-            rows=self.row_count,
             metadata_start=self.metadata_start,
         )
-        for at, number in enumerate(numbers.tolist()):
-            self._tables[number] = records[limits[at] : limits[at + 1]]
+        at = 0
+        for number in numbers:
+            size = first[number + 1] - first[number]
+            self._tables[number] = records[at : at + size]
+            at += size
 
     def _bytes(
         self, begin: int, end: int, known: npt.NDArray[np.uint8], start: int
     ) -> npt.NDArray[np.uint8]:
+        """Return bytes of the page tables; places count from the first one."""
+        begin, end = begin + self.metadata_start, end + self.metadata_start
         if begin >= start:
             return known[begin - start : end - start]
         source = _Source(self._read, self.object, self.offset, self.length)
@@ -290,12 +313,12 @@ class SegmentFile:
             return source.bytes(begin, end)
         return np.concatenate([source.bytes(begin, start), known[: end - start]])
 
-    def _verify(self, nodes: list[int], part: npt.NDArray[np.uint8], places: list[int]) -> None:
-        """Check the tables of ``nodes``, which lie one after the other in ``part``."""
-        stated = self.directory["page_table_checksum"][nodes].tolist()
-        for at, node in enumerate(nodes):
-            if google_crc32c.value(part[places[at] : places[at + 1]]) != stated[at]:
-                column = int(self._expected.column_id[node])
+    def _verify(self, first: int, part: npt.NDArray[np.uint8], places: list[int]) -> None:
+        """Check the tables of the columns from ``first`` on, which adjoin in ``part``."""
+        stated = self.directory["page_table_checksum"][first : first + len(places)].tolist()
+        for at, (begin, end) in enumerate(pairwise(places)):
+            if google_crc32c.value(part[begin:end]) != stated[at]:
+                column = int(self._expected.column_id[first + at])
                 raise damaged(
                     self.object, "the checksum of a page table does not fit", column=column
                 )
@@ -327,8 +350,8 @@ class _Source:
 
 
 def _footer(tail: npt.NDArray[np.uint8], start: int, length: int, name: str) -> _Footer:
-    record = tail[-_FOOTER_BYTES:].copy().view(FOOTER_RECORD)
-    values = dict(zip(FOOTER_RECORD.names or (), record[0].item(), strict=True))
+    held = tail[-_FOOTER_BYTES:].tobytes()
+    values = dict(zip(_FOOTER_FIELDS, _FOOTER.unpack(held), strict=True))
     if values["magic"] != MAGIC:
         raise damaged(name, "it is not a segment file, or it is cut short")
     version = (values["version_major"], values["version_minor"])
@@ -340,8 +363,8 @@ def _footer(tail: npt.NDArray[np.uint8], start: int, length: int, name: str) -> 
             object=name,
             version=f"{version[0]}.{version[1]}",
         )
-    record["footer_checksum"] = 0
-    if google_crc32c.value(record.view(np.uint8)) != values["footer_checksum"]:
+    unsigned = held[:_CHECKSUM_PLACE] + bytes(4) + held[_CHECKSUM_PLACE + 4 :]
+    if google_crc32c.value(unsigned) != values["footer_checksum"]:
         raise damaged(name, "the checksum of its footer does not fit")
     footer = _Footer(
         rows=values["row_count"],
@@ -370,8 +393,12 @@ def _footer(tail: npt.NDArray[np.uint8], start: int, length: int, name: str) -> 
     return footer
 
 
-def _stretches(begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Group ranges that adjoin, as (first, last); they ascend."""
-    cuts = np.flatnonzero(begins[1:] != ends[:-1]) + 1
-    firsts = [0, *cuts.tolist()]
-    return list(zip(firsts, [*(cuts - 1).tolist(), len(begins) - 1], strict=True))
+def _stretches(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Return ascending numbers as ranges [begin, end)."""
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        if found and found[-1][1] == number:
+            found[-1] = (found[-1][0], number + 1)
+        else:
+            found.append((number, number + 1))
+    return found

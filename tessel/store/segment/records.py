@@ -8,7 +8,8 @@ together.
 
 from __future__ import annotations
 
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 import numpy as np
 
@@ -47,6 +48,7 @@ __all__ = [
     "Role",
     "ValueKind",
     "aligned",
+    "field_place",
 ]
 
 MAGIC: Final = b"TSLSEG\r\n"
@@ -114,3 +116,8 @@ FOOTER_RECORD: Final = np.dtype(
     ]
 )
 """The last 96 bytes of a segment."""
+
+
+def field_place(record: np.dtype[Any], name: str) -> int:
+    """Return where a field begins in a record, in bytes."""
+    return int((record.fields or MappingProxyType({}))[name][1])

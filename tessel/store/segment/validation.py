@@ -21,6 +21,7 @@ from tessel.store.encodings.block_codec import fewest_stored_bytes
 from tessel.store.encodings.codes import (
     ALIGNMENT,
     PAGE_RECORD,
+    SLOTS,
     Codec,
     EncodingCode,
     PageFlag,
@@ -28,10 +29,10 @@ from tessel.store.encodings.codes import (
     ValueKind,
 )
 from tessel.store.encodings.registry import ENCODINGS
-from tessel.store.segment.expectations import Expectations
-from tessel.store.segment.records import LARGEST_PAGE_SHIFT
+from tessel.store.segment.expectations import STATIC, Expectations, Frame, frame
+from tessel.store.segment.records import LARGEST_PAGE_SHIFT, field_place
 
-__all__ = ["PageSet", "check_directory", "check_pages", "damaged"]
+__all__ = ["PageSet", "check_directory", "check_pages", "damaged", "page_frame"]
 
 _MOST_VALUES = 1 << 48
 _LARGEST_DICTIONARY = (1 << 31) - 1
@@ -44,6 +45,20 @@ _NONE, _FLOAT, _DECIMAL = int(ValueKind.NONE), int(ValueKind.FLOAT), int(ValueKi
 _OFFSETS, _SIGNED = int(ValueKind.OFFSETS), int(ValueKind.SIGNED)
 _ALL_MISSING, _DICTIONARY = int(EncodingCode.ALL_MISSING), int(EncodingCode.DICTIONARY)
 _NO_CODEC, _LAST_CODEC = int(Codec.NONE), int(max(Codec))
+
+
+def _places(size: int) -> dict[str, int]:
+    """Return where fields of ``size`` bytes stand, in a view of records as numbers of that size."""
+    return {
+        name: field_place(PAGE_RECORD, name) // size
+        for name in PAGE_RECORD.names or ()
+        if PAGE_RECORD[name].base.itemsize == size
+    }
+
+
+_WORD, _LONG, _SMALL = _places(4), _places(8), _places(1)
+_STARTS = slice(_WORD["starts"], _WORD["starts"] + SLOTS - 1)
+_ENDS = slice(_STARTS.start + 1, _STARTS.stop + 1)
 
 Check: TypeAlias = "tuple[Any, str]"
 """An array of bool, and what is wrong where it is False."""
@@ -60,14 +75,33 @@ def damaged(name: str, what: str, **place: Any) -> CorruptSegmentError:
     )
 
 
+def page_frame(
+    directory: npt.NDArray[np.void], message: bytes, name: str, rows: int, page_records: int
+) -> Frame:
+    """Return the frame of a file, after checking that it is no larger than the file.
+
+    Raises
+    ------
+    CorruptSegmentError
+        When the rows need other page tables than there are.
+    """
+    shift, has = directory["page_shift"], directory["has_dictionary"]
+    if len(directory) and (int(shift.max()) > LARGEST_PAGE_SHIFT or int(has.max()) > 1):
+        raise damaged(name, "pages have more rows than they may, or two dictionaries")
+    records = int(((rows + (1 << shift.astype(np.int64)) - 1) >> shift).sum()) + int(has.sum())
+    if records != page_records:
+        raise damaged(name, f"its rows need {records} page records, it has {page_records}")
+    return frame(message, rows, shift.tobytes(), has.tobytes())
+
+
 def check_directory(
     directory: npt.NDArray[np.void],
     expected: Expectations,
+    frame_: Frame,
     *,
     name: str,
     rows: int,
     metadata_start: int,
-    page_records: int,
     prefixes_length: int,
 ) -> None:
     """Check the column directory against the schema, the footer and itself.
@@ -77,62 +111,55 @@ def check_directory(
     CorruptSegmentError
         Names the object and the column.
     """
-    checks: list[Check] = []
-
-    def require(holds: Any, what: str) -> None:
-        checks.append((holds, what))
-
-    for field in ("column_id", "parent", "role", "kind", "width"):
-        require(directory[field] == getattr(expected, field), f"{field} does not fit the schema")
-    require(directory["node"] == np.arange(len(directory)), "nodes are out of order")
-    shift = directory["page_shift"].astype(np.int64)
-    require(shift <= LARGEST_PAGE_SHIFT, "pages have more rows than they may")
-    require(shift == shift[expected.top], "the parts of one field are cut differently")
-    pages = directory["page_count"].astype(np.int64)
-    require(
-        pages == (rows + (1 << shift) - 1) >> shift, "it has not as many pages as its rows need"
-    )
-    has_dictionary = directory["has_dictionary"].astype(np.int64)
+    shift, has = directory["page_shift"], directory["has_dictionary"]
     counts = directory["dictionary_count"]
-    require((has_dictionary == (counts > 0)) & (counts <= _LARGEST_DICTIONARY), "a dictionary size")
-    require(
-        (has_dictionary == 0) | expected.may_have_dictionary,
-        "it has a dictionary, which its type cannot have",
-    )
-    records = pages + has_dictionary
-    begins = metadata_start + PAGE_RECORD.itemsize * (np.cumsum(records) - records)
-    require(directory["page_table"] == begins, "its page table lies elsewhere")
-    values = directory["value_count"]
-    fixed = expected.multiplier > 0
-    require(values <= _MOST_VALUES, "it has more values than a segment can have")
-    require(~fixed | (values == expected.multiplier * rows), "it has not as many values as rows")
-    prefix = directory["prefix_length"].astype(np.int64)
-    require(directory["prefix_start"] + prefix <= prefixes_length, "its prefix lies outside")
-    require((prefix == 0) | expected.is_bytes, "it has a prefix, being no text")
-    found = _first_failure(checks)
+    values = directory["value_count"].astype(np.int64)
+    prefix = directory["prefix_length"]
+    ends = directory["prefix_start"].astype(np.int64) + prefix
+    fixed = (values == expected.multiplier * rows) | (expected.multiplier == 0)
+    checks: list[Check] = [
+        (
+            directory.view("<u2").reshape(len(directory), -1)[:, STATIC] == expected.static,
+            "it does not fit the schema",
+        ),
+        (shift == shift[expected.top], "the parts of one field are cut differently"),
+        (directory["page_count"] == frame_.pages, "it has not the pages that its rows need"),
+        (
+            directory["page_table"] == frame_.table_start + metadata_start,
+            "its page table lies elsewhere",
+        ),
+        ((has == (counts > 0)) & (counts <= _LARGEST_DICTIONARY), "it misstates its dictionary"),
+        (expected.may_have_dictionary >= has, "it has a dictionary, unlike its type"),
+        (fixed & (values >= 0) & (values <= _MOST_VALUES), "it has not as many values as rows"),
+        (ends <= prefixes_length, "its prefix lies outside"),
+        ((prefix == 0) | expected.is_bytes, "it has a prefix, being no text"),
+    ]
+    found = _first_failure([(_per_row(holds), what) for holds, what in checks])
     if found is not None:
         raise damaged(name, found[1], column=int(expected.column_id[found[0]]))
-    if int(records.sum()) != page_records:
-        raise damaged(name, "the page tables do not add up")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PageSet:
-    """Page records of some columns, each column's contiguous, in the order of the directory.
+    """Page records of some columns, in the order of the directory.
 
     Attributes
     ----------
     records
-        The records.
-    columns
-        Numbers of the columns (nodes), ascending; with a field, all its nodes are there.
-    first
-        Where the records of each of ``columns`` begin, and their number in all.
+        The records; of a field, those of all its nodes are there.
+    picked
+        Which of the file's records they are; None for all.
     """
 
     records: npt.NDArray[np.void]
-    columns: Integers
-    first: Integers
+    picked: Integers | None = None
+
+
+def _per_row(holds: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    if holds.ndim == 1:
+        return holds
+    together: npt.NDArray[np.bool_] = np.logical_and.reduce(holds, axis=1)
+    return together
 
 
 def _first_failure(checks: Sequence[Check]) -> tuple[int, str] | None:
@@ -149,37 +176,45 @@ def _first_failure(checks: Sequence[Check]) -> tuple[int, str] | None:
 
 
 class _Checker:
-    """Checks over the records of a set of columns; an instance lives for one call."""
+    """Checks over the records of a set of columns; an instance lives for one call.
+
+    Fields of the records are columns of three views: ``words`` (u4, as int64), ``longs`` (u8, as
+    int64, so that what does not fit is negative) and ``small`` (single bytes).
+    """
 
     def __init__(
         self,
         pages: PageSet,
         directory: npt.NDArray[np.void],
         expected: Expectations,
+        frame_: Frame,
         name: str,
-        rows: int,
         metadata_start: int,
     ) -> None:
+        count = len(pages.records)
         self.records = pages.records
-        self.set = pages
         self.directory = directory
         self.expected = expected
         self.name = name
-        self.rows = rows
         self.metadata_start = metadata_start
-        counts = pages.first[1:] - pages.first[:-1]
-        self.owner = np.repeat(pages.columns, counts)
-        place = np.repeat(pages.first[:-1], counts)
-        self.number = np.arange(len(self.records)) - place
-        self.of_dictionary = self.number == directory["page_count"][self.owner]
-        self.kind = expected.kind[self.owner]
-        self.row_count = self.records["row_count"].astype(np.int64)
-        self.encoding = self.records["encoding"]
-        self.payload = self.records["payload_length"].astype(np.int64)
-
+        self.words = pages.records.view("<u4").reshape(count, -1).astype(np.int64)
+        self.longs = pages.records.view("<i8").reshape(count, -1)
+        self.small = pages.records.view("u1").reshape(count, -1)
+        picked: Any = slice(None) if pages.picked is None else pages.picked
+        self.owner = frame_.owner[picked]
+        self.number = frame_.number[picked]
+        self.of_dictionary = frame_.of_dictionary[picked]
+        self.fresh = frame_.fresh[picked]
+        self.kind = frame_.kind[picked]
+        self.width = frame_.width[picked]
+        self.expected_rows = frame_.rows[picked]
+        self.legal = frame_.legal[picked]
+        self.row_count = self.words[:, _WORD["row_count"]]
+        self.payload = self.words[:, _WORD["payload_length"]]
+        self.encoding = self.small[:, _SMALL["encoding"]]
         self.checks: list[Check] = []
 
-    def require(self, holds: Any, what: str) -> None:
+    def require(self, holds: npt.NDArray[np.bool_], what: str) -> None:
         self.checks.append((holds, what))
 
     def settle(self) -> None:
@@ -196,154 +231,125 @@ class _Checker:
 
     def places(self) -> None:
         """Check that stored bytes lie among the pages, and that their lengths fit the codec."""
-        records, payload = self.records, self.payload
-        offset = records["offset"].astype(np.int64)
-        length = records["length"].astype(np.int64)
+        words, payload = self.words, self.payload
+        offset = self.longs[:, _LONG["offset"]]
+        length = words[:, _WORD["length"]]
+        starts = words[:, _STARTS]
+        places = starts[:, 0] | starts[:, 1] | starts[:, 2] | starts[:, 3]
         self.require(
-            (offset >= 0) & (offset % ALIGNMENT == 0) & (offset <= self.metadata_start - length),
+            (offset | payload | places) % ALIGNMENT == 0, "its buffers begin at odd places"
+        )
+        self.require(
+            (offset >= 0) & (offset <= self.metadata_start - length),
             "its bytes lie outside the pages of the file",
         )
-        codec = records["codec"]
-        plain = codec == _NO_CODEC
-        self.require(
-            (codec <= _LAST_CODEC) & (payload % ALIGNMENT == 0) & (~plain | (length == payload)),
-            "its codec or its lengths are none",
-        )
-        if not plain.all():
+        codec = self.small[:, _SMALL["codec"]]
+        if codec.any():
+            plain = codec == _NO_CODEC
             fewest = fewest_stored_bytes(payload)
+            self.require(codec <= _LAST_CODEC, "its codec is none")
             self.require(plain | (length >= fewest), "it is too short for what it should hold")
-        starts = records["starts"]
-        self.require(
-            (starts % ALIGNMENT == 0).all(axis=1)
-            & (starts[:, 1:] >= starts[:, :-1]).all(axis=1)
-            & (starts[:, -1] <= payload),
-            "its buffers are out of order",
-        )
+            self.require(~plain | (length == payload), "its two lengths differ without a codec")
+        else:
+            self.require(length == payload, "its two lengths differ without a codec")
 
     def counts(self) -> None:
         """Check that rows, nulls and NaNs add up, and say whether there is a validity bitmap."""
-        records, rows, kind = self.records, self.row_count, self.kind
-        nulls = records["null_count"].astype(np.int64)
-        nans = records["nan_count"]
-        self.require(nulls <= rows, "it has more nulls than rows")
+        rows, kind = self.row_count, self.kind
+        nulls = self.words[:, _WORD["null_count"]]
+        nans = self.words[:, _WORD["nan_count"]]
+        flags = self.records["flags"]
+        partly = (flags & _VALIDITY) != 0
+        self.require(nulls + nans <= rows, "it has more nulls and NaNs than rows")
+        self.require((nans == 0) | (kind == _FLOAT), "it has NaNs, being no floats")
+        self.require(flags <= _FLAGS, "its flags are none")
+        if nulls.any() or partly.any():
+            first = self.words[:, _STARTS.start]
+            self.require(partly == ((nulls > 0) & (nulls < rows)), "its validity is misstated")
+            self.require(~partly | (first >= (rows + 7) >> 3), "its validity is cut short")
+            self.require(~self.of_dictionary | (nulls == 0), "a dictionary holds nulls")
         self.require(
-            (nans == 0) | ((kind == _FLOAT) & (nans <= rows - nulls)),
-            "it has more NaNs than values",
-        )
-        flags = records["flags"]
-        partly = (nulls > 0) & (nulls < rows)
-        self.require(
-            (flags <= _FLAGS) & (((flags & _VALIDITY) != 0) == partly),
-            "its flags are none",
-        )
-        self.require(
-            ~partly | (records["starts"][:, 0] >= (rows + 7) >> 3), "its validity is cut short"
-        )
-        missing = self.encoding == _ALL_MISSING
-        self.require(
-            (missing == (nulls == rows)) | (kind == _NONE),
+            ((self.encoding == _ALL_MISSING) == (nulls == rows)) | (kind == _NONE),
             "its encoding and its nulls contradict each other",
         )
-        self.require(~self.of_dictionary | (nulls == 0), "a dictionary holds nulls")
 
     def cuts(self) -> None:
         """Check that pages follow each other without gap, cut where their top-level rows are."""
-        records, owner, directory = self.records, self.owner, self.directory
-        first = records["first_row"].astype(np.int64)
+        first = self.longs[:, _LONG["first_row"]]
         follows = np.zeros_like(first)
-        follows[1:] = first[:-1] + self.row_count[:-1]
-        begins = (self.number == 0) | self.of_dictionary
-        self.require(first == np.where(begins, 0, follows), "its rows do not follow the last page")
+        np.add(first[:-1], self.row_count[:-1], out=follows[1:])
+        follows[self.fresh] = 0
+        self.require(first == follows, "its rows do not follow those of the page before it")
+        sizes = self.directory["dictionary_count"][self.owner]
+        wanted = np.where(self.of_dictionary, sizes, self.expected_rows)
         self.require(
-            ~self.of_dictionary | (self.row_count == directory["dictionary_count"][owner]),
-            "the dictionary has another size",
+            (self.row_count == wanted) | (wanted < 0), "it has not the rows that belong in it"
         )
-        shift = directory["page_shift"].astype(np.int64)[owner]
-        expected = np.minimum(1 << shift, self.rows - (self.number << shift))
-        times = self.expected.multiplier[owner]
-        self.require(
-            (times == 0) | self.of_dictionary | (self.row_count == times * expected),
-            "it has not the rows of its place",
-        )
-        for node in self.expected.varying:
-            self.items(node)
 
     def items(self, node: int) -> None:
         """Check that pages below a list hold exactly the items of the lists above."""
-        at = np.searchsorted(self.set.columns, node)
-        if at == len(self.set.columns) or self.set.columns[at] != node:
+        mine = np.flatnonzero((self.owner == node) & ~self.of_dictionary)
+        if not len(mine):
             return
         above = self.expected.nodes[self.expected.nodes[node].parent]
-        mine, theirs = self.slice_of(node), self.slice_of(above.number)
-        records, parents = self.records[mine], self.records[theirs]
+        theirs = np.flatnonzero((self.owner == above.number) & ~self.of_dictionary)
         if above.role == Role.LIST:
-            holds = records["first_row"] == parents["item_start"]
+            holds = self.longs[mine, _LONG["first_row"]] == self.longs[theirs, _LONG["item_start"]]
         else:
             times = above.width if above.role == Role.FIXED_LIST else 1
             holds = self.row_count[mine] == self.row_count[theirs] * times
         if not holds.all():
-            self.fail(mine.start + int(np.argmin(holds)), "it does not fit the page above it")
-        held = int(self.row_count[mine].sum())
-        if held != int(self.directory["value_count"][node]):
-            self.fail(mine.start, "its pages do not hold all values")
-
-    def slice_of(self, node: int) -> slice:
-        at = int(np.searchsorted(self.set.columns, node))
-        start = int(self.set.first[at])
-        return slice(start, start + int(self.directory["page_count"][node]))
+            self.fail(int(mine[np.argmin(holds)]), "it does not fit the page above it")
+        if int(self.row_count[mine].sum()) != int(self.directory["value_count"][node]):
+            self.fail(int(mine[0]), "the pages do not hold all values")
 
     def encodings(self) -> None:
         """Check that encodings are ones of the type, with buffers long enough for the values."""
-        owner, encoding = self.owner, self.encoding
-        known = encoding < self.expected.legal.shape[1]
+        encoding = self.encoding
+        known = encoding < self.legal.shape[1]
         code = np.where(known, encoding, 0)
-        legal = np.where(
-            self.of_dictionary,
-            self.expected.legal_dictionary[owner, code],
-            self.expected.legal[owner, code],
+        self.require(
+            known & self.legal[np.arange(len(code)), code], "its encoding is none of its type"
         )
-        self.require(known & legal, "its encoding is none of its type")
+        if (encoding == _DICTIONARY).any():
+            has = self.directory["has_dictionary"][self.owner] == 1
+            self.require((encoding != _DICTIONARY) | has, "it refers to a dictionary not there")
         self.settle()
-        codes = encoding == _DICTIONARY
-        if codes.any():
-            has = self.directory["has_dictionary"][owner] == 1
-            self.require(~codes | has, "it refers to a dictionary that is not there")
+        needed = self.needed()
+        self.require(needed[:, 0] >= 0, "its encoding has parameters that mean nothing")
+        room = self.words[:, _ENDS] - self.words[:, _STARTS]
+        room[:, -1] = self.payload - self.words[:, _STARTS.stop - 1]
+        self.require(_per_row(needed <= room), "its buffers are too short, or out of order")
+
+    def needed(self) -> Integers:
+        """Return the bytes that the slots of each page need, as its encoding says."""
         lists = self.kind == _OFFSETS
         lengths = self.row_count + (lists & (self.row_count > 0))
-        kinds, widths = self.stored_kinds(lists)
-        needed = np.zeros((len(encoding), 4), np.int64)
-        # Columns of one type and encoding are asked about together.
-        groups = (widths << 16) | (kinds << 8) | encoding
-        for group in sorted(set(groups.tolist())):
-            each, kind, width = group & 255, (group >> 8) & 255, group >> 16
-            if each > _ALL_MISSING:
-                chosen = groups == group
-                needed[chosen] = ENCODINGS[each].slot_bytes(
-                    self.records[chosen], ValueKind(kind), width, lengths[chosen]
-                )
-        self.require((needed >= 0).all(axis=1), "its encoding has parameters that mean nothing")
-        starts = self.records["starts"].astype(np.int64)
-        room = np.empty_like(starts)
-        room[:, :3] = starts[:, 1:]
-        room[:, 3] = self.payload
-        self.require((needed <= room - starts).all(axis=1), "its buffers are too short")
-
-    def stored_kinds(self, lists: npt.NDArray[np.bool_]) -> tuple[Integers, Integers]:
-        kinds, widths = self.kind, self.expected.width[self.owner]
+        kinds, widths = self.kind, self.width
         narrow = (kinds == _DECIMAL) & _INTEGER_CODES[self.encoding]
         if lists.any() or narrow.any():
             kinds = np.where(lists | narrow, _SIGNED, kinds)
             widths = np.where(narrow, 8, widths)
-        return kinds, widths
+        needed = np.zeros((len(lengths), SLOTS - 1), np.int64)
+        # Columns of one type and encoding are asked about together.
+        groups = (widths << 16) | (kinds << 8) | self.encoding
+        for group in sorted(set(groups.tolist())):
+            code, kind, width = group & 255, (group >> 8) & 255, group >> 16
+            if code > _ALL_MISSING:
+                chosen = np.flatnonzero(groups == group)
+                needed[chosen] = ENCODINGS[code].slot_bytes(
+                    self.records[chosen], ValueKind(kind), width, lengths[chosen]
+                )
+        return needed
 
 
 def check_pages(
     pages: PageSet,
     directory: npt.NDArray[np.void],
     expected: Expectations,
+    frame_: Frame,
     *,
     name: str,
-    rows: int,
     metadata_start: int,
 ) -> None:
     """Check all page records of some columns.
@@ -355,9 +361,11 @@ def check_pages(
     """
     if not len(pages.records):
         return
-    checker = _Checker(pages, directory, expected, name, rows, metadata_start)
+    checker = _Checker(pages, directory, expected, frame_, name, metadata_start)
     checker.places()
     checker.counts()
     checker.cuts()
     checker.encodings()
     checker.settle()
+    for node in expected.varying:
+        checker.items(node)
