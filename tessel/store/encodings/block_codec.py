@@ -4,11 +4,14 @@ The column writer and whoever loads pages enter here; encodings see uncompressed
 Blocks are small so that one is decompressed in the cache, and part of a page without the rest.
 Formats: LZ4 block (https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md), Zstandard frames
 (RFC 8878).
+
+What is read was written by somebody else. The table is checked before memory is taken, and every
+block must give exactly its bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -16,24 +19,33 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.errors import CorruptSegmentError
-from tessel.store.encodings.base import Bytes
+from tessel.store.encodings.base import Bytes, Integers
 from tessel.store.encodings.codes import BLOCK_BYTES, Codec
 
-__all__ = ["compress_blocks", "decompress_blocks", "fewest_stored_bytes"]
+__all__ = [
+    "block_table",
+    "compress_blocks",
+    "decompress_blocks",
+    "decompress_ranges",
+    "fewest_stored_bytes",
+    "stored_ranges",
+]
 
 _ZSTD_LEVEL = 3
 _CODECS: Final[Mapping[int, Any]] = {
     Codec.LZ4: lambda: pa.Codec("lz4_raw"),
     Codec.ZSTD: lambda: pa.Codec("zstd", compression_level=_ZSTD_LEVEL),
 }
-
+_PLACE_BYTES = 4
+_LZ4_RATIO: Final = 255
+"""An LZ4 block of n bytes stands for less than 255 times as many."""
 
 _Count = TypeVar("_Count", int, npt.NDArray[np.int64])
 
 
 def fewest_stored_bytes(payload_length: _Count) -> _Count:
     """Return the length of the table of blocks: no compressed page is shorter."""
-    return 4 * ((payload_length + BLOCK_BYTES - 1) // BLOCK_BYTES + 1)
+    return _PLACE_BYTES * ((payload_length + BLOCK_BYTES - 1) // BLOCK_BYTES + 1)
 
 
 def compress_blocks(payload: Bytes, codec: Codec) -> Bytes:
@@ -47,14 +59,52 @@ def compress_blocks(payload: Bytes, codec: Codec) -> Bytes:
         raw = payload[start : start + BLOCK_BYTES]
         packed = np.frombuffer(made.compress(raw), np.uint8)
         blocks.append(packed if len(packed) < len(raw) else raw)
-    table = np.zeros(len(blocks) + 1, "<u4")
-    table[1:] = np.cumsum([len(block) for block in blocks], dtype=np.int64)
-    table += fewest_stored_bytes(len(payload))
-    return np.concatenate([table.view(np.uint8), *blocks])
+    places = np.zeros(len(blocks) + 1, "<u4")
+    places[1:] = np.cumsum([len(block) for block in blocks], dtype=np.int64)
+    places += fewest_stored_bytes(len(payload))
+    return np.concatenate([places.view(np.uint8), *blocks])
+
+
+def block_table(
+    stored: Bytes, codec: int, payload_length: int, place: Mapping[str, Any]
+) -> npt.NDArray[np.int64]:
+    """Return where each block begins in the stored bytes, and where the last one ends.
+
+    Parameters
+    ----------
+    stored
+        All stored bytes of the page, or its beginning, where only the table was read so far.
+    payload_length
+        Bytes before compression, from the page's record.
+    place
+        Object, column, page: for errors.
+
+    Raises
+    ------
+    CorruptSegmentError
+        When the table is cut, goes backwards, or a block cannot have the bytes it should.
+    """
+    table_bytes = fewest_stored_bytes(payload_length)
+    if len(stored) < table_bytes:
+        raise _damaged("its table of blocks is cut short", place)
+    places = stored[:table_bytes].view("<u4").astype(np.int64)
+    raw = _raw_lengths(payload_length)
+    lengths = places[1:] - places[:-1]
+    wrong = (lengths < 1) | (lengths > raw)
+    if codec == Codec.LZ4:
+        wrong |= raw > lengths * _LZ4_RATIO
+    if places[0] != table_bytes or bool(wrong.any()):
+        raise _damaged("its table of blocks does not ascend within their sizes", place)
+    return places
 
 
 def decompress_blocks(
-    stored: Bytes, codec: int, payload_length: int, place: Mapping[str, Any]
+    stored: Bytes,
+    codec: int,
+    payload_length: int,
+    place: Mapping[str, Any],
+    *,
+    verified: bool = False,
 ) -> Bytes:
     """Return the payload of stored bytes.
 
@@ -68,42 +118,110 @@ def decompress_blocks(
         What the page record promises.
     place
         Object, column, page: for errors.
+    verified
+        Whether the same bytes were decompressed before; LZ4 then takes half the time.
 
     Raises
     ------
     CorruptSegmentError
-        When the table of blocks or a block is not one.
+        When the table of blocks is none, or a block does not give exactly its bytes.
     """
-    first = fewest_stored_bytes(payload_length)
-    if len(stored) < first:
-        raise _damaged("its table of blocks is cut short", place)
-    table = stored[:first].view("<u4").astype(np.int64)
-    lengths = table[1:] - table[:-1]
-    raw_lengths = np.full(len(lengths), BLOCK_BYTES)
-    raw_lengths[len(lengths) - 1 :] = payload_length - BLOCK_BYTES * (len(lengths) - 1)
-    if table[0] != first or table[-1] != len(stored) or (lengths < 1).any():
-        raise _damaged("its table of blocks does not fit its length", place)
-    if (lengths > raw_lengths).any():
-        raise _damaged("a block is longer than its contents", place)
+    places = block_table(stored, codec, payload_length, place)
+    if places[-1] != len(stored):
+        raise _damaged(f"its blocks end at {places[-1]} of {len(stored)} bytes", place)
     payload = np.empty(payload_length, np.uint8)
-    made = _CODECS[codec]()
-    for number, raw in enumerate(raw_lengths.tolist()):
-        block = stored[table[number] : table[number + 1]]
-        start = number * BLOCK_BYTES
-        if len(block) != raw:
-            block = _decompressed(made, block, raw, place)
-        payload[start : start + raw] = block
+    _fill(payload, stored, places, range(len(places) - 1), codec, place, verified)
     return payload
 
 
-def _decompressed(codec: Any, block: Bytes, raw_length: int, place: Mapping[str, Any]) -> Bytes:
+def stored_ranges(places: npt.NDArray[np.int64], ranges: Integers) -> Integers:
+    """Return the stored bytes that hold ranges of the payload, one range a block: start, stop.
+
+    Parameters
+    ----------
+    places
+        From :func:`block_table`.
+    ranges
+        Shape ``(m, 2)``: start and stop in the payload; any order, may overlap.
+    """
+    wanted = _blocks_of(ranges, len(places) - 1)
+    return np.stack((places[wanted], places[wanted + 1]), axis=1)
+
+
+def decompress_ranges(
+    stored: Bytes,
+    places: npt.NDArray[np.int64],
+    codec: int,
+    payload_length: int,
+    ranges: Integers,
+    place: Mapping[str, Any],
+    *,
+    verified: bool = False,
+) -> Bytes:
+    """Return a payload of full length in which (at least) the ranges are filled in.
+
+    Parameters
+    ----------
+    stored
+        As long as all stored bytes; of them, those of :func:`stored_ranges` are there.
+    """
+    if len(stored) < places[-1]:
+        raise _damaged(f"its blocks end at {places[-1]} of {len(stored)} bytes", place)
+    payload = np.zeros(payload_length, np.uint8)
+    wanted = _blocks_of(ranges, len(places) - 1).tolist()
+    _fill(payload, stored, places, wanted, codec, place, verified)
+    return payload
+
+
+def _blocks_of(ranges: Integers, blocks: int) -> npt.NDArray[np.int64]:
+    """Return the numbers of the blocks that ranges touch, ascending."""
+    held = ranges[ranges[:, 1] > ranges[:, 0]]
+    marks = np.zeros(blocks + 1, np.int64)
+    np.add.at(marks, held[:, 0] // BLOCK_BYTES, 1)
+    np.add.at(marks, (held[:, 1] - 1) // BLOCK_BYTES + 1, -1)
+    return np.flatnonzero(np.cumsum(marks)[:-1] > 0)
+
+
+def _raw_lengths(payload_length: int) -> npt.NDArray[np.int64]:
+    starts = np.arange(0, payload_length, BLOCK_BYTES, dtype=np.int64)
+    return np.minimum(starts + BLOCK_BYTES, payload_length) - starts
+
+
+def _fill(
+    payload: Bytes,
+    stored: Bytes,
+    places: npt.NDArray[np.int64],
+    wanted: Iterable[int],
+    codec: int,
+    place: Mapping[str, Any],
+    verified: bool,
+) -> None:
+    decompressor = _CODECS[codec]()
+    for block in wanted:
+        begin, end = int(places[block]), int(places[block + 1])
+        target = payload[block * BLOCK_BYTES : (block + 1) * BLOCK_BYTES]
+        held = stored[begin:end]
+        if len(held) == len(target):
+            target[...] = held
+            continue
+        source = pa.py_buffer(held)
+        try:
+            raw = decompressor.decompress(source, len(target))
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise _damaged(f"block {block} cannot be decompressed: {error}", place) from error
+        if codec == Codec.LZ4 and not verified and _fits(decompressor, source, len(target) - 1):
+            # How long it is stands nowhere in a block, and what it lacks would be old memory.
+            raise _damaged(f"block {block} does not give {len(target)} bytes", place)
+        target[...] = np.frombuffer(raw, np.uint8)
+
+
+def _fits(decompressor: pa.Codec, source: pa.Buffer, length: int) -> bool:
+    """Return whether a block gives ``length`` bytes or fewer."""
     try:
-        held = codec.decompress(block, decompressed_size=raw_length)
-    except (OSError, pa.ArrowException) as error:
-        raise _damaged(f"a block cannot be decompressed: {error}", place) from error
-    if held.size != raw_length:
-        raise _damaged(f"a block holds {held.size} bytes, not {raw_length}", place)
-    return np.frombuffer(held, np.uint8)
+        decompressor.decompress(source, length)
+    except (OSError, ValueError, pa.ArrowException):
+        return False
+    return True
 
 
 def _damaged(what: str, place: Mapping[str, Any]) -> CorruptSegmentError:

@@ -1,0 +1,207 @@
+"""Integers as ``base + step * i + residual[i]`` modulo 2**64: fitting, filling in, finding one.
+
+Linear, delta, run-end and variable pages enter here: they all keep integers in this form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tessel.store.encodings.base import Bytes, Integers, Profile, integer_view
+from tessel.store.encodings.packed import pack, packed_at, packed_size, unpack
+
+__all__ = [
+    "CHUNK",
+    "LinearFit",
+    "fill_linear",
+    "fit_linear",
+    "linear_at",
+    "linear_size",
+    "proven_bounds",
+    "signed_word",
+    "unsigned_view",
+]
+
+CHUNK: Final = 1 << 16
+"""Values handled at once, so that what is in between stays in the cache whatever the page."""
+
+_WORD: Final = 1 << 64
+_SAMPLE = 17
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearFit:
+    """A linear form of integers, and what is left of them.
+
+    Attributes
+    ----------
+    base, step
+        Any integers, meant modulo 2**64.
+    bits
+        Width of the widest residual.
+    residuals
+        Not negative, as uint64; None where all are 0.
+    """
+
+    base: int
+    step: int
+    bits: int
+    residuals: npt.NDArray[np.uint64] | None
+
+    def packed(self, width: int) -> tuple[npt.NDArray[Any], ...]:
+        """Return the residuals in ``width`` bits each, or nothing where there are none."""
+        return () if self.residuals is None or width == 0 else (pack(self.residuals, width),)
+
+
+def fit_linear(integers: npt.NDArray[Any], profile: Profile) -> LinearFit:
+    """Return the linear form of integers (or bits) with the narrowest residuals.
+
+    Two are compared: no step and the least value as base; and the step that leads from the first to
+    the last value, which fits sequences and timestamps that are nearly regular. Where the bounds
+    allow it, the base is 0, so that the residuals are the values.
+
+    Parameters
+    ----------
+    integers
+        At least one; any integer dtype, bool, or floats, whose bits are meant.
+    """
+    if integers.dtype.kind == "f":
+        integers = integers.view(f"<u{integers.dtype.itemsize}")
+    lowest, highest = int(integers.min()), int(integers.max())
+    if lowest == highest:
+        return LinearFit(lowest, 0, 0, None)
+    level_bits = (highest - lowest).bit_length()
+    sloped = _fit_slope(integers, level_bits)
+    if sloped is not None and profile.width(sloped.bits) < profile.width(level_bits):
+        return sloped
+    base = lowest
+    if lowest > 0 and profile.width(highest.bit_length()) == profile.width(level_bits):
+        base, level_bits = 0, highest.bit_length()
+    residuals = integer_view(integers) - np.uint64(base % _WORD)
+    return LinearFit(base, 0, level_bits, residuals)
+
+
+def _fit_slope(integers: npt.NDArray[Any], level_bits: int) -> LinearFit | None:
+    """Return the form with the mean step, or None where a sample shows it to be no better."""
+    count = len(integers)
+    step = round((int(integers[-1]) - int(integers[0])) / (count - 1))
+    if step == 0:
+        return None
+    sample = np.linspace(0, count - 1, min(count, _SAMPLE)).astype(np.int64)
+    if _residuals(integers[sample], step, sample.view(np.uint64))[1].bit_length() >= level_bits:
+        return None
+    offsets, spread, least = _residuals(integers, step, _places(8, count))
+    offsets -= np.int64(least)
+    base = (int(integers[0]) + least) % _WORD
+    return LinearFit(base, step, spread.bit_length(), offsets.view(np.uint64) if spread else None)
+
+
+def _residuals(
+    integers: npt.NDArray[Any], step: int, places: npt.NDArray[np.uint64]
+) -> tuple[npt.NDArray[np.int64], int, int]:
+    """Return distances from the line through the first value, their spread, and the least.
+
+    Everything wraps around: if the distances leave 64 bits, they come out wide, but not wrong.
+    """
+    wrapped = integer_view(integers) - places * np.uint64(step % _WORD)
+    distances = (wrapped - wrapped[0]).view(np.int64)
+    least = int(distances.min())
+    return distances, int(distances.max()) - least, least
+
+
+@lru_cache(maxsize=8)
+def _all_places(item_bytes: int) -> npt.NDArray[Any]:
+    places = np.arange(CHUNK, dtype=np.uint64).astype(f"<u{item_bytes}")
+    places.flags.writeable = False
+    return places
+
+
+def _places(item_bytes: int, count: int) -> npt.NDArray[Any]:
+    """Return 0, 1, 2, ... modulo the width."""
+    if count <= CHUNK:
+        return _all_places(item_bytes)[:count]
+    return np.arange(count, dtype=np.uint64).astype(f"<u{item_bytes}", copy=False)
+
+
+def unsigned_view(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the bits of values as unsigned integers of the same width; strides may stay."""
+    return values.view(f"<u{values.dtype.itemsize}")
+
+
+def signed_word(number: int) -> int:
+    """Return a number modulo 2**64 as a signed one."""
+    return (number + (1 << 63)) % _WORD - (1 << 63)
+
+
+def fill_linear(
+    stream: Bytes,
+    width: int,
+    base: int,
+    step: int,
+    start: int,
+    stop: int,
+    out: npt.NDArray[Any],
+) -> None:
+    """Write integers ``[start, stop)`` of a linear form to ``out``, modulo the width of ``out``.
+
+    Parameters
+    ----------
+    stream, width
+        The packed residuals from number 0 on, and their width in bits.
+    out
+        ``stop - start`` long; any dtype of 1, 2, 4 or 8 bytes, possibly strided.
+    """
+    bits = unsigned_view(out)
+    modulus = 1 << 8 * bits.dtype.itemsize
+    for at in range(start, stop, CHUNK):
+        end = min(at + CHUNK, stop)
+        part = bits[at - start : end - start]
+        begin = part.dtype.type((base + step * at) % modulus)
+        residuals = unpack(stream, width, at, end) if width else None
+        if step % modulus:
+            places = _places(part.dtype.itemsize, end - at)
+            np.multiply(places, part.dtype.type(step % modulus), out=part)
+            part += begin
+            if residuals is not None:
+                np.add(part, residuals, out=part, casting="unsafe")
+        elif residuals is None:
+            part[...] = begin
+        elif not begin:
+            part[...] = residuals
+        elif residuals.dtype.itemsize <= part.dtype.itemsize:
+            np.add(residuals, begin, out=part)
+        else:
+            part[...] = residuals
+            part += begin
+
+
+def linear_at(
+    stream: Bytes, width: int, base: int, step: int, places: Integers
+) -> npt.NDArray[np.uint64]:
+    """Return the integers of a linear form at ``places``, modulo 2**64."""
+    if width:
+        found = packed_at(stream, width, places).astype(np.uint64, copy=False)
+        if base % _WORD:
+            found = found + np.uint64(base % _WORD)
+    else:
+        found = np.full(len(places), base % _WORD, np.uint64)
+    if step % _WORD:
+        found = found + places.astype(np.uint64) * np.uint64(step % _WORD)
+    return found
+
+
+def proven_bounds(base: int, step: int, width: int, count: int) -> tuple[int, int]:
+    """Return bounds of a linear form that follow from its numbers alone, without wrapping."""
+    first = signed_word(base)
+    last = first + signed_word(step) * max(count - 1, 0)
+    return min(first, last), max(first, last) + (1 << width) - 1
+
+
+def linear_size(count: int, bits: int, profile: Profile) -> int:
+    """Return the bytes of ``count`` residuals of ``bits`` bits."""
+    return packed_size(count, profile.width(bits))

@@ -1,0 +1,167 @@
+"""Places in the dictionary of the column: grouping, comparing and joining work on the codes.
+
+Codes in 8, 16 or 32 bits are read in place. The dictionary itself is a page of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tessel.store.encodings.base import (
+    Bytes,
+    EncodedPage,
+    Integers,
+    Page,
+    PageSummary,
+    PhysicalValues,
+    Profile,
+)
+from tessel.store.encodings.codes import EncodingCode, ValueKind
+from tessel.store.encodings.gathering import linear_in_segment
+from tessel.store.encodings.inner import (
+    ADDRESSABLE,
+    best_estimate,
+    encode_inner,
+    inner_bytes,
+    inner_of,
+)
+from tessel.store.encodings.text import take_values
+
+__all__ = ["Dictionary"]
+
+_NO_DICTIONARY = frozenset({ValueKind.NONE, ValueKind.OFFSETS})
+
+
+class Dictionary:
+    """Codes in an inner encoding."""
+
+    code: ClassVar[EncodingCode] = EncodingCode.DICTIONARY
+    name: ClassVar[str] = "dictionary"
+
+    def accepts(self, kind: ValueKind, width: int) -> bool:
+        """Return whether there are values to make a dictionary of."""
+        return kind not in _NO_DICTIONARY
+
+    def estimate(
+        self, values: PhysicalValues, summary: PageSummary, profile: Profile
+    ) -> int | None:
+        """Return the bytes of the codes; None without codes. ``summary`` is of the codes."""
+        if values.codes is None:
+            return None
+        return int(best_estimate(values.codes, summary, profile)[0])
+
+    def encode(self, values: PhysicalValues, profile: Profile) -> EncodedPage | None:
+        """Return the codes in the best inner encoding, or None without codes."""
+        if values.codes is None:
+            return None
+        held = encode_inner(values.codes, profile)
+        return EncodedPage(
+            self.code,
+            inner=held.encoding,
+            bit_width=held.bit_width,
+            base=held.base,
+            step=held.step,
+            inner_width=held.inner_width,
+            count=held.count,
+            buffers=held.buffers,
+        )
+
+    def slot_bytes(
+        self, records: npt.NDArray[np.void], kind: ValueKind, width: int, lengths: Integers
+    ) -> Integers:
+        """Return the bytes of the codes in slots 1 and 2."""
+        sizes = np.zeros((len(records), 4), np.int64)
+        sizes[:, :2] = inner_bytes(records, lengths)
+        return sizes
+
+    def check(self, page: Page) -> None:
+        """Refuse codes that are no places in the dictionary."""
+        held = 0 if page.dictionary is None else page.dictionary.length
+        inner_of(page).check_integers(page, 0, held - 1)
+
+    def decode(self, page: Page, start: int, stop: int) -> PhysicalValues:
+        """Return the values, looked up, with their codes."""
+        return _looked_up(page, self.codes(page, start, stop))
+
+    def decode_into(
+        self, page: Page, start: int, stop: int, out: npt.NDArray[Any], at: int
+    ) -> None:
+        """Look values up in place."""
+        data = _dictionary(page).data
+        target = out[at : at + stop - start]
+        codes = self.codes(page, start, stop)
+        if target.flags.c_contiguous:
+            # Codes were checked, so nothing is clipped; the mode spares a copy of the output.
+            np.take(data, codes, axis=0, out=target, mode="clip")
+        else:
+            target[...] = data[codes]
+
+    def take(self, page: Page, rows: Integers) -> PhysicalValues:
+        """Return the values at ``rows``, with their codes."""
+        return _looked_up(page, self.take_codes(page, rows))
+
+    def codes(self, page: Page, start: int, stop: int) -> npt.NDArray[Any]:
+        """Return codes as a view where they are kept whole, else computed."""
+        if (
+            page.inner == EncodingCode.LINEAR
+            and page.bit_width in (8, 16, 32)
+            and not page.base
+            and not page.step
+        ):
+            return page.slot(1, f"<u{page.bit_width // 8}", page.length)[start:stop]
+        found = np.empty(stop - start, _code_dtype(page))
+        inner_of(page).integers_into(page, start, stop, found)
+        return found
+
+    def take_codes(self, page: Page, rows: Integers) -> npt.NDArray[Any]:
+        """Return the codes at ``rows``."""
+        return inner_of(page).integers_at(page, rows).astype(_code_dtype(page))
+
+    def ranges(self, page: Page, rows: Integers) -> Integers | None:
+        """Return the bytes of the codes at ``rows``."""
+        return inner_of(page).integer_ranges(page, rows)
+
+    def gather(
+        self,
+        segment: Bytes,
+        records: npt.NDArray[np.void],
+        rows: Integers,
+        kind: ValueKind,
+        width: int,
+        dictionary: PhysicalValues | None,
+    ) -> PhysicalValues | None:
+        """Find the codes of many pages at once, then look them up."""
+        if dictionary is None or not np.isin(records["inner"], sorted(ADDRESSABLE)).all():
+            return None
+        found = linear_in_segment(segment, records, rows)
+        if found is None:
+            return None
+        codes = found.astype(_narrowest(dictionary.length))
+        return _with_codes(take_values(dictionary, codes), codes)
+
+
+def _dictionary(page: Page) -> PhysicalValues:
+    if page.dictionary is None:
+        raise page.damaged("it has codes, but its column has no dictionary")
+    return page.dictionary
+
+
+def _narrowest(length: int) -> np.dtype[Any]:
+    return np.dtype("<u1" if length <= 1 << 8 else "<u2" if length <= 1 << 16 else "<u4")
+
+
+def _code_dtype(page: Page) -> np.dtype[Any]:
+    return _narrowest(_dictionary(page).length)
+
+
+def _looked_up(page: Page, codes: npt.NDArray[Any]) -> PhysicalValues:
+    return _with_codes(take_values(_dictionary(page), codes), codes)
+
+
+def _with_codes(values: PhysicalValues, codes: npt.NDArray[Any]) -> PhysicalValues:
+    return PhysicalValues(
+        values.kind, values.width, values.length, values.data, values.offsets, codes
+    )

@@ -1,0 +1,146 @@
+"""Values of fixed width as Arrow lays them out: read in place, without a copy."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tessel.store.encodings.base import (
+    Bytes,
+    EncodedPage,
+    Integers,
+    Page,
+    PageSummary,
+    PhysicalValues,
+    Profile,
+    native_dtype,
+)
+from tessel.store.encodings.codes import EncodingCode, ValueKind
+from tessel.store.encodings.gathering import load, slot_places
+from tessel.store.encodings.validity import bits_at, bits_of
+
+__all__ = ["Flat"]
+
+_KINDS = frozenset(
+    {
+        ValueKind.BOOLEAN,
+        ValueKind.SIGNED,
+        ValueKind.UNSIGNED,
+        ValueKind.FLOAT,
+        ValueKind.DECIMAL,
+        ValueKind.FIXED,
+    }
+)
+
+
+class Flat:
+    """One Arrow buffer in slot 1; booleans are a bitmap."""
+
+    code: ClassVar[EncodingCode] = EncodingCode.FLAT
+    name: ClassVar[str] = "flat"
+
+    def accepts(self, kind: ValueKind, width: int) -> bool:
+        """Return whether all values have the same width."""
+        return kind in _KINDS
+
+    def estimate(
+        self, values: PhysicalValues, summary: PageSummary, profile: Profile
+    ) -> int | None:
+        """Return length times width, or a bit a boolean; None where there are only codes."""
+        if len(values.data) != values.length:
+            return None
+        return int(_size(values.kind, values.width, values.length))
+
+    def encode(self, values: PhysicalValues, profile: Profile) -> EncodedPage | None:
+        """Return the values themselves as the buffer."""
+        if len(values.data) != values.length:
+            return None
+        if values.kind == ValueKind.BOOLEAN:
+            return EncodedPage(self.code, buffers=(np.packbits(values.data, bitorder="little"),))
+        return EncodedPage(self.code, buffers=(np.ascontiguousarray(values.data),))
+
+    def slot_bytes(
+        self, records: npt.NDArray[np.void], kind: ValueKind, width: int, lengths: Integers
+    ) -> Integers:
+        """Return the bytes of the buffer in slot 1."""
+        sizes = np.zeros((len(records), 4), np.int64)
+        sizes[:, 0] = _size(kind, width, lengths) if kind in _KINDS else -1
+        return sizes
+
+    def check(self, page: Page) -> None:
+        """Any bits are values."""
+
+    def decode(self, page: Page, start: int, stop: int) -> PhysicalValues:
+        """Return a view; booleans are unpacked to a byte each."""
+        return PhysicalValues(page.kind, page.width, stop - start, _values(page, start, stop))
+
+    def decode_into(
+        self, page: Page, start: int, stop: int, out: npt.NDArray[Any], at: int
+    ) -> None:
+        """Copy values."""
+        # Bits are copied, not floats: a signalling NaN must stay what it is.
+        held = _values(page, start, stop)
+        target = out[at : at + stop - start]
+        if held.dtype.kind == "f":
+            bits = f"<u{held.dtype.itemsize}"
+            held, target = held.view(bits), target.view(bits)
+        target[...] = held
+
+    def take(self, page: Page, rows: Integers) -> PhysicalValues:
+        """Return the values at ``rows``."""
+        if page.kind == ValueKind.BOOLEAN:
+            data = bits_at(page.slot(1, np.uint8, (page.length + 7) // 8), rows)
+        else:
+            data = _values(page, 0, page.length)[rows]
+        return PhysicalValues(page.kind, page.width, len(rows), data)
+
+    def ranges(self, page: Page, rows: Integers) -> Integers | None:
+        """Return the bytes of each value; of booleans, the byte that has the bit."""
+        ranges = np.empty((len(rows), 2), np.int64)
+        if page.kind == ValueKind.BOOLEAN:
+            ranges[:, 0] = page.starts[0] + (rows >> 3)
+            ranges[:, 1] = ranges[:, 0] + 1
+        else:
+            ranges[:, 0] = page.starts[0] + rows * page.width
+            ranges[:, 1] = ranges[:, 0] + page.width
+        return ranges
+
+    def gather(
+        self,
+        segment: Bytes,
+        records: npt.NDArray[np.void],
+        rows: Integers,
+        kind: ValueKind,
+        width: int,
+        dictionary: PhysicalValues | None,
+    ) -> PhysicalValues | None:
+        """Load the values of many pages from the segment."""
+        starts = slot_places(records, 1)
+        data: npt.NDArray[Any] | None
+        if kind == ValueKind.BOOLEAN:
+            held = load(segment, starts + (rows >> 3), np.uint8)
+            data = None if held is None else ((held >> (rows & 7).astype(np.uint8)) & 1).view(bool)
+        elif kind in (ValueKind.DECIMAL, ValueKind.FIXED):
+            dtype = native_dtype(kind, width)
+            data = load(segment, starts + rows * width, f"V{width}") if width else None
+            data = None if data is None else data.view(dtype).reshape(len(rows), -1)
+        else:
+            data = load(segment, starts + rows * width, native_dtype(kind, width))
+        return None if data is None else PhysicalValues(kind, width, len(rows), data)
+
+
+def _size(kind: ValueKind, width: int, lengths: Any) -> Any:
+    return (lengths + 7) // 8 if kind == ValueKind.BOOLEAN else lengths * width
+
+
+def _values(page: Page, start: int, stop: int) -> npt.NDArray[Any]:
+    if page.kind == ValueKind.BOOLEAN:
+        return bits_of(page.slot(1, np.uint8, (page.length + 7) // 8), start, stop)
+    dtype = native_dtype(page.kind, page.width)
+    if page.kind not in (ValueKind.DECIMAL, ValueKind.FIXED):
+        return page.slot(1, dtype, page.length)[start:stop]
+    columns = page.width // dtype.itemsize
+    rows: npt.NDArray[Any] = page.slot(1, dtype, page.length * columns)
+    return rows.reshape(page.length, columns)[start:stop]

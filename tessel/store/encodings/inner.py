@@ -1,0 +1,126 @@
+"""Integers inside another encoding: codes of a dictionary page, integers of a scaled page.
+
+Such a page keeps its integers in slots 1 and 2 under the ``inner`` encoding of its record. What can
+be an inner encoding satisfies :class:`IntegerStore` besides
+:class:`~tessel.store.encodings.base.PageEncoding`; a new one joins :data:`INNER`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tessel.store.encodings.base import EncodedPage, Integers, Page, PageSummary, Profile
+from tessel.store.encodings.codes import EncodingCode
+from tessel.store.encodings.constant import Constant
+from tessel.store.encodings.delta import Delta
+from tessel.store.encodings.linear import Linear
+from tessel.store.encodings.run_end import RunEnd
+
+__all__ = [
+    "ADDRESSABLE",
+    "INNER",
+    "IntegerStore",
+    "best_estimate",
+    "encode_inner",
+    "inner_bytes",
+    "inner_of",
+]
+
+
+class IntegerStore(Protocol):
+    """Holds integers of a page, whatever the kind of the page's values."""
+
+    code: ClassVar[EncodingCode]
+
+    def integer_estimate(
+        self, integers: npt.NDArray[Any], summary: PageSummary, profile: Profile
+    ) -> int | None:
+        """Return the bytes that integers would take; None where they cannot be held."""
+
+    def encode_integers(self, integers: npt.NDArray[Any], profile: Profile) -> EncodedPage | None:
+        """Return integers of any dtype as buffers, or None."""
+
+    def integer_bytes(self, records: npt.NDArray[np.void], lengths: Integers) -> Integers:
+        """Return the bytes that slots 1 and 2 need, as ``PageEncoding.slot_bytes`` does."""
+
+    def check_integers(self, page: Page, lowest: int, highest: int) -> None:
+        """Raise ``CorruptSegmentError`` where an integer, taken as signed, is out of bounds."""
+
+    def integers_into(self, page: Page, start: int, stop: int, out: npt.NDArray[Any]) -> None:
+        """Write integers ``[start, stop)`` modulo the width of ``out``."""
+
+    def integers_at(self, page: Page, rows: Integers) -> npt.NDArray[np.uint64]:
+        """Return the integers at ``rows`` modulo 2**64."""
+
+    def integer_ranges(self, page: Page, rows: Integers) -> Integers | None:
+        """Return the bytes of the integers at ``rows``; None where all are needed."""
+
+
+_STORES: Final[tuple[IntegerStore, ...]] = (Constant(), Linear(), Delta(), RunEnd())
+
+INNER: Final[Mapping[int, IntegerStore]] = MappingProxyType(
+    {int(store.code): store for store in _STORES}
+)
+"""What may be an inner encoding, by its code."""
+
+ADDRESSABLE: Final = frozenset({EncodingCode.CONSTANT, EncodingCode.LINEAR})
+"""Inner encodings of which one integer is found by arithmetic."""
+
+
+def inner_of(page: Page) -> IntegerStore:
+    """Return what holds the integers of a validated page."""
+    return INNER[page.inner]
+
+
+def _summarise(integers: npt.NDArray[Any]) -> PageSummary:
+    """Return what the inner encodings want to know; at least one integer."""
+    runs = 1 + int(np.count_nonzero(integers[1:] != integers[:-1]))
+    return PageSummary(runs, int(integers.min()), int(integers.max()), integers.nbytes)
+
+
+def best_estimate(
+    integers: npt.NDArray[Any], summary: PageSummary, profile: Profile
+) -> tuple[float, IntegerStore]:
+    """Return the least cost in bytes, and the inner encoding that has it.
+
+    What is not addressable costs more than its bytes, by the profile.
+    """
+    best: tuple[float, IntegerStore] | None = None
+    for store in _STORES:
+        size = store.integer_estimate(integers, summary, profile)
+        if size is None:
+            continue
+        cost = float(size)
+        if store.code not in ADDRESSABLE:
+            cost += profile.decode_penalty * len(integers)
+        if best is None or cost < best[0]:
+            best = cost, store
+        if not cost:
+            break
+    if best is None:
+        raise AssertionError("linear holds any integers")
+    return best
+
+
+def encode_inner(integers: npt.NDArray[Any], profile: Profile) -> EncodedPage:
+    """Return integers in the inner encoding that takes the fewest bytes; at least one."""
+    _, store = best_estimate(integers, _summarise(integers), profile)
+    encoded = store.encode_integers(integers, profile)
+    if encoded is None:
+        raise AssertionError(f"{store.code.name} estimated integers that it does not hold")
+    return encoded
+
+
+def inner_bytes(records: npt.NDArray[np.void], lengths: Integers) -> Integers:
+    """Return the bytes that slots 1 and 2 of records need; -1 for an illegal inner encoding."""
+    sizes = np.full((len(records), 2), -1, np.int64)
+    for code, store in INNER.items():
+        chosen = records["inner"] == code
+        if chosen.any():
+            sizes[chosen] = store.integer_bytes(records[chosen], lengths[chosen])
+    return sizes

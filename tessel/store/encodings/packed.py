@@ -1,0 +1,146 @@
+"""Packed integers: unsigned integers of 0 to 57 bits, or 64, as a stream of bits.
+
+Every encoding that keeps integers enters here. Widths of 8, 16, 32 and 64 bits are arrays, which
+are read in place. Any other width is unpacked with eight strided views: eight integers of ``w``
+bits take ``w`` bytes, so integer ``j`` of every group begins at the same bit of a byte, and one
+view with stride ``w``, one shift and one mask find it in all groups at once. That is why a stream
+is followed by eight bytes: the last view may look past it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tessel.store.encodings.base import Bytes, Integers
+from tessel.store.encodings.codes import PACKED_WIDTHS
+
+__all__ = [
+    "END_WIDTHS",
+    "WHOLE_WIDTHS",
+    "narrowest_width",
+    "pack",
+    "packed_at",
+    "packed_ranges",
+    "packed_size",
+    "packed_sizes",
+    "unpack",
+]
+
+WHOLE_WIDTHS: Final = frozenset({8, 16, 32, 64})
+"""Widths in bits that are arrays."""
+
+END_WIDTHS: Final = np.isin(np.arange(256), (8, 16, 32))
+"""Whether a number is a legal width of run ends and positions of exceptions; indexed by it."""
+
+_PAD_BYTES = 8
+_GROUP = 8
+_NO_BYTES: Final = np.empty(0, np.uint8)
+_LEGAL: Final = np.isin(np.arange(256), sorted(PACKED_WIDTHS))
+_IS_WHOLE: Final = np.isin(np.arange(256), sorted(WHOLE_WIDTHS))
+_WIDEST_IN_4_BYTES = 25
+_WORD_BITS = 64
+
+
+def narrowest_width(largest: int) -> int:
+    """Return the narrowest of 8, 16 and 32 bits that holds integers up to ``largest``."""
+    return 8 if largest < 1 << 8 else 16 if largest < 1 << 16 else 32
+
+
+def packed_size(count: int, width: int) -> int:
+    """Return the bytes that ``count`` integers of ``width`` bits take."""
+    if width in WHOLE_WIDTHS:
+        return count * width // 8
+    return -(-count // _GROUP) * width + _PAD_BYTES if width else 0
+
+
+def packed_sizes(counts: Integers, widths: npt.NDArray[np.uint8]) -> Integers:
+    """Return :func:`packed_size` of each pair; -1 where the width is none."""
+    bits = widths.astype(np.int64)
+    stream = -(-counts // _GROUP) * bits + _PAD_BYTES
+    sizes = np.where(_IS_WHOLE[widths], counts * bits // 8, np.where(bits == 0, 0, stream))
+    return np.where(_LEGAL[widths], sizes, -1)
+
+
+def pack(integers: npt.NDArray[np.uint64], width: int) -> npt.NDArray[Any]:
+    """Return integers below ``2**width`` as bytes.
+
+    Works on groups of 64 integers, which take ``width`` words: integer ``j`` of every group lies in
+    the same one or two words.
+    """
+    if width == 0:
+        return _NO_BYTES
+    if width in WHOLE_WIDTHS:
+        return integers.astype(f"<u{width // 8}")
+    groups = -(-len(integers) // _WORD_BITS)
+    by_place = np.zeros((_WORD_BITS, groups), np.uint64)
+    padded = np.zeros(groups * _WORD_BITS, np.uint64)
+    padded[: len(integers)] = integers
+    by_place[...] = padded.reshape(groups, _WORD_BITS).T
+    words = np.zeros((width, groups), "<u8")
+    for place in range(_WORD_BITS):
+        word, shift = divmod(place * width, _WORD_BITS)
+        words[word] |= by_place[place] << np.uint64(shift)
+        if shift + width > _WORD_BITS:
+            words[word + 1] |= by_place[place] >> np.uint64(_WORD_BITS - shift)
+    stream = np.ascontiguousarray(words.T).view(np.uint8).reshape(-1)
+    packed = np.zeros(packed_size(len(integers), width), np.uint8)
+    held = min(len(packed) - _PAD_BYTES, len(stream))
+    packed[:held] = stream[:held]
+    return packed
+
+
+def unpack(stream: Bytes, width: int, start: int, stop: int) -> npt.NDArray[Any]:
+    """Return integers ``[start, stop)`` of a stream, unsigned; a view where the width is whole.
+
+    Parameters
+    ----------
+    stream
+        The bytes of all integers, from the first on.
+    width
+        In bits; not 0.
+    """
+    if width in WHOLE_WIDTHS:
+        item = width // 8
+        return stream[start * item : stop * item].view(f"<u{item}")
+    dtype = np.dtype("<u4" if width <= _WIDEST_IN_4_BYTES else "<u8")
+    first = start // _GROUP
+    groups = -(-stop // _GROUP) - first
+    if stop <= start:
+        return np.empty(0, dtype)
+    unpacked = np.empty((groups, _GROUP), dtype)
+    for place in range(_GROUP):
+        byte, shift = divmod(place * width, 8)
+        window = np.ndarray((groups,), dtype, stream, first * width + byte, (width,))
+        np.right_shift(window, dtype.type(shift), out=unpacked[:, place])
+    np.bitwise_and(unpacked, dtype.type((1 << width) - 1), out=unpacked)
+    return unpacked.reshape(-1)[start - first * _GROUP : stop - first * _GROUP]
+
+
+def packed_at(stream: Bytes, width: int, places: Integers) -> npt.NDArray[Any]:
+    """Return the integers at ``places``, unsigned; ``width`` is not 0."""
+    if width in WHOLE_WIDTHS:
+        whole = len(stream) // (width // 8) * (width // 8)
+        found: npt.NDArray[Any] = stream[:whole].view(f"<u{width // 8}")[places]
+        return found
+    bits = places * width
+    windows: npt.NDArray[np.uint64] = np.ndarray((len(stream) - 7,), "<u8", stream, 0, (1,))
+    words: npt.NDArray[np.uint64] = windows[bits >> 3]
+    words >>= (bits & 7).astype(np.uint64)
+    words &= np.uint64((1 << width) - 1)
+    return words
+
+
+def packed_ranges(slot_start: int, width: int, places: Integers) -> Integers:
+    """Return which bytes hold the integers at ``places``, shape ``(m, 2)``: start, stop.
+
+    The stop is what :func:`packed_at` loads, which may be a few bytes more than the integer.
+    """
+    if width == 0:
+        return np.empty((0, 2), np.int64)
+    ranges = np.empty((len(places), 2), np.int64)
+    ranges[:, 0] = slot_start + (places * width >> 3)
+    ranges[:, 1] = ranges[:, 0] + (width // 8 if width in WHOLE_WIDTHS else 8)
+    return ranges

@@ -1,0 +1,123 @@
+"""Bitmaps: one bit a row, least significant first, 1 = present, as Arrow has them.
+
+Whoever reads or writes slot 0 of a page enters here, and the flat encoding for its booleans. Only
+this module knows how bits lie in bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tessel.store.encodings.base import Bytes, Integers, Page
+
+__all__ = [
+    "bitmap_at",
+    "bitmap_into",
+    "bitmap_of",
+    "bits_at",
+    "bits_of",
+    "check_validity",
+    "count_ones",
+    "sliced_bitmap",
+]
+
+
+def bitmap_of(present: npt.NDArray[np.bool_]) -> Bytes:
+    """Return one bool a row as a bitmap; the last bits of the last byte are 0."""
+    return np.packbits(present, bitorder="little")
+
+
+def bits_of(bitmap: Bytes, start: int, stop: int) -> npt.NDArray[np.bool_]:
+    """Return bits ``[start, stop)`` as one bool each."""
+    first = start >> 3
+    bits = np.unpackbits(bitmap[first : (stop + 7) >> 3], bitorder="little")
+    return bits[start - (first << 3) : stop - (first << 3)].view(np.bool_)
+
+
+def bits_at(bitmap: Bytes, rows: Integers) -> npt.NDArray[np.bool_]:
+    """Return the bits of ``rows`` as one bool each."""
+    found: npt.NDArray[Any] = bitmap[rows >> 3]
+    return ((found >> (rows & 7).astype(np.uint8)) & np.uint8(1)).view(np.bool_)
+
+
+def bitmap_at(bitmap: Bytes, rows: Integers) -> Bytes:
+    """Return the bits of ``rows`` as a bitmap."""
+    return bitmap_of(bits_at(bitmap, rows))
+
+
+def sliced_bitmap(bitmap: Bytes, start: int, stop: int) -> Bytes:
+    """Return bits ``[start, stop)`` as a bitmap that begins at bit 0.
+
+    A view where ``start`` is a multiple of 8; bits after the last one may then be anything.
+    """
+    length = (stop - start + 7) >> 3
+    first, shift = divmod(start, 8)
+    if not shift or stop <= start:
+        return bitmap[first : first + length]
+    held = bitmap[first : (stop + 7) >> 3]
+    moved = held[:length] >> np.uint8(shift)
+    following = held[1 : length + 1]
+    moved[: len(following)] |= following << np.uint8(8 - shift)
+    return moved
+
+
+def bitmap_into(bitmap: Bytes, start: int, stop: int, out: Bytes, at: int) -> None:
+    """Copy bits ``[start, stop)`` of a bitmap to bits ``[at, at + stop - start)`` of another.
+
+    All other bits of ``out`` stay as they are, so pages can be put behind one another.
+    """
+    length = stop - start
+    if length <= 0:
+        return
+    first, shift = divmod(at, 8)
+    last = (at + length - 1) >> 3
+    target = out[first : last + 1]
+    head = np.uint8((1 << shift) - 1)
+    tail_bits = (at + length - 1) % 8 + 1
+    tail = np.uint8((0xFF << tail_bits) & 0xFF)
+    kept_head, kept_tail = target[0] & head, target[-1] & tail
+    moved = sliced_bitmap(bitmap, start, stop)
+    if shift:
+        target[: len(moved)] = moved << np.uint8(shift)
+        carried = moved >> np.uint8(8 - shift)
+        target[1:] |= carried[: len(target) - 1]
+        if len(target) > len(moved):
+            target[-1] = carried[-1]
+    else:
+        target[...] = moved
+    target[0] = (target[0] & ~head) | kept_head
+    target[-1] = (target[-1] & ~tail) | kept_tail
+
+
+def count_ones(bitmap: Bytes, length: int) -> int:
+    """Return how many of the first ``length`` bits are 1."""
+    whole, rest = divmod(length, 8)
+    ones = int(np.bitwise_count(bitmap[:whole]).sum(dtype=np.int64))
+    if rest:
+        ones += (int(bitmap[whole]) & ((1 << rest) - 1)).bit_count()
+    return ones
+
+
+def check_validity(page: Page) -> None:
+    """Check slot 0 of a page against its record.
+
+    Raises
+    ------
+    CorruptSegmentError
+        When the bitmap is cut, or does not have ``null_count`` zeros.
+    """
+    bitmap = page.validity()
+    if bitmap is None:
+        if page.null_count not in (0, page.rows):
+            raise page.damaged(
+                f"{page.null_count} of {page.rows} rows are null, but not said which"
+            )
+        return
+    if len(bitmap) < (page.rows + 7) // 8 or page.starts[0] < len(bitmap):
+        raise page.damaged(f"its validity has too few bytes for {page.rows} rows")
+    nulls = page.rows - count_ones(bitmap, page.rows)
+    if nulls != page.null_count:
+        raise page.damaged(f"{nulls} rows are null, where the record says {page.null_count}")

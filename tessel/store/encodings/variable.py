@@ -1,0 +1,209 @@
+"""Text and binary: linear offsets, then the bytes of all values; both are read in place.
+
+Values of the same length need no offsets at all, so they are found without the rest of the page;
+others in two steps, offsets first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tessel.store.encodings.arithmetic import LinearFit, fill_linear, fit_linear, linear_at
+from tessel.store.encodings.base import (
+    Bytes,
+    EncodedPage,
+    Integers,
+    Page,
+    PageSummary,
+    PhysicalValues,
+    Profile,
+)
+from tessel.store.encodings.codes import EncodingCode, ValueKind
+from tessel.store.encodings.gathering import linear_in_segment, slot_places
+from tessel.store.encodings.packed import (
+    packed_ranges,
+    packed_size,
+    packed_sizes,
+)
+from tessel.store.encodings.text import check_text, gather_spans, take_values
+
+__all__ = ["Variable"]
+
+_KINDS = frozenset({ValueKind.TEXT, ValueKind.BINARY})
+_FEW = 256
+
+
+class Variable:
+    """``length + 1`` offsets in slot 1, bytes in slot 2."""
+
+    code: ClassVar[EncodingCode] = EncodingCode.VARIABLE
+    name: ClassVar[str] = "variable"
+
+    def accepts(self, kind: ValueKind, width: int) -> bool:
+        """Return whether the values may have any length."""
+        return kind in _KINDS
+
+    def estimate(
+        self, values: PhysicalValues, summary: PageSummary, profile: Profile
+    ) -> int | None:
+        """Return the bytes of the values and of the offsets; None where there are only codes."""
+        if values.offsets is None:
+            return None
+        fit = _fit(values.offsets, profile)
+        width = _offset_width(fit, profile)
+        return summary.total_bytes + packed_size(len(values.offsets), width)
+
+    def encode(self, values: PhysicalValues, profile: Profile) -> EncodedPage | None:
+        """Return the offsets, from 0 on, and the bytes they span."""
+        if values.offsets is None:
+            return None
+        offsets = values.offsets
+        data = np.ascontiguousarray(values.data[offsets[0] : offsets[-1]])
+        fit = _fit(offsets, profile)
+        width = _offset_width(fit, profile)
+        if width == 32:
+            # Whole offsets, as Arrow has them, need no arithmetic to be read.
+            fit, held = LinearFit(0, 0, 0, None), (offsets - offsets[0]).view("<u4")
+            return EncodedPage(self.code, bit_width=width, buffers=(held, data))
+        held = fit.packed(width)[0] if width else np.empty(0, np.uint8)
+        return EncodedPage(
+            self.code, bit_width=width, base=fit.base, step=fit.step, buffers=(held, data)
+        )
+
+    def slot_bytes(
+        self, records: npt.NDArray[np.void], kind: ValueKind, width: int, lengths: Integers
+    ) -> Integers:
+        """Return the bytes of the offsets; those of the values are known after these."""
+        sizes = np.zeros((len(records), 4), np.int64)
+        counts = lengths + (lengths > 0)
+        sizes[:, 0] = packed_sizes(counts, records["bit_width"])
+        return sizes
+
+    def check(self, page: Page) -> None:
+        """Refuse offsets that go backwards or leave the bytes, and text that is not UTF-8."""
+        if not page.length:
+            return
+        found = np.empty(page.length + 1, np.int64)
+        _offsets_into(page, 0, page.length + 1, found)
+        if found[0] != 0 or bool((found[1:] < found[:-1]).any()):
+            raise page.damaged("its offsets do not ascend from 0")
+        if found[-1] > min(_bytes_held(page), (1 << 31) - 1):
+            raise page.damaged(f"its offsets reach {found[-1]}, past its bytes")
+        if page.kind == ValueKind.TEXT:
+            check_text(page, found.astype(np.int32), _data(page))
+
+    def decode(self, page: Page, start: int, stop: int) -> PhysicalValues:
+        """Return the bytes as a view, and offsets into them that begin where ``start`` does."""
+        offsets = _offsets(page, start, stop)
+        return PhysicalValues(page.kind, page.width, stop - start, _data(page), offsets)
+
+    def decode_into(
+        self, page: Page, start: int, stop: int, out: npt.NDArray[Any], at: int
+    ) -> None:
+        """Refuse: values have no fixed width.
+
+        Raises
+        ------
+        TypeError
+            Always; readers ask only for kinds of fixed width.
+        """
+        raise TypeError("values of any length are decoded by decode(), not into an array")
+
+    def take(self, page: Page, rows: Integers) -> PhysicalValues:
+        """Return the values at ``rows``, their bytes behind one another."""
+        if len(rows) > _FEW:
+            return take_values(self.decode(page, 0, page.length), rows)
+        starts, stops = _spans(page, rows)
+        offsets, data = gather_spans(_data(page), starts, stops - starts)
+        return PhysicalValues(page.kind, page.width, len(rows), data, offsets)
+
+    def ranges(self, page: Page, rows: Integers) -> Integers | None:
+        """Return the bytes of values of the same length; None where offsets must be read first."""
+        if page.bit_width:
+            return None
+        first = self.first_ranges(page, rows)
+        return first if not len(rows) else self.next_ranges(page, rows)
+
+    def first_ranges(self, page: Page, rows: Integers) -> Integers | None:
+        """Return the bytes of the offsets before and after each value."""
+        both = np.concatenate((rows, rows + 1))
+        return packed_ranges(page.starts[0], page.bit_width, both)
+
+    def next_ranges(self, page: Page, rows: Integers) -> Integers:
+        """Return the bytes of the values, once their offsets are there."""
+        starts, stops = _spans(page, rows)
+        end = page.slot_end(2) if len(page.payload) else page.starts[2]
+        held = end - page.starts[1]
+        if len(rows) and (
+            int(starts.min()) < 0 or bool((stops < starts).any()) or int(stops.max()) > held
+        ):
+            raise page.damaged("its offsets leave its bytes, or go backwards")
+        return np.stack((starts, stops), axis=1) + page.starts[1]
+
+    def gather(
+        self,
+        segment: Bytes,
+        records: npt.NDArray[np.void],
+        rows: Integers,
+        kind: ValueKind,
+        width: int,
+        dictionary: PhysicalValues | None,
+    ) -> PhysicalValues | None:
+        """Find the offsets of many pages at once, then the bytes."""
+        if len(rows) > _FEW * 16:
+            return None
+        starts = linear_in_segment(segment, records, rows)
+        stops = linear_in_segment(segment, records, rows + 1)
+        if starts is None or stops is None:
+            return None
+        places = slot_places(records, 2) + starts.view(np.int64)
+        offsets, data = gather_spans(segment, places, (stops - starts).view(np.int64))
+        return PhysicalValues(kind, width, len(rows), data, offsets)
+
+
+def _fit(offsets: npt.NDArray[np.int32], profile: Profile) -> LinearFit:
+    return fit_linear(offsets - offsets[0], profile)
+
+
+def _offset_width(fit: LinearFit, profile: Profile) -> int:
+    """Return 0, the packed width, or 32 where whole offsets are wanted: these need no decoding."""
+    width = profile.width(fit.bits)
+    return 32 if width and profile.packed_saving > 0 else width
+
+
+def _bytes_held(page: Page) -> int:
+    return page.slot_end(2) - page.starts[1]
+
+
+def _data(page: Page) -> Bytes:
+    return page.payload[page.starts[1] : page.slot_end(2)]
+
+
+def _stream(page: Page) -> Bytes:
+    return page.slot(1, np.uint8, packed_size(page.length + 1, page.bit_width))
+
+
+def _offsets_into(page: Page, start: int, stop: int, out: npt.NDArray[Any]) -> None:
+    fill_linear(_stream(page), page.bit_width, page.base, page.step, start, stop, out)
+
+
+def _offsets(page: Page, start: int, stop: int) -> npt.NDArray[np.int32]:
+    if not page.length:
+        return np.zeros(1, np.int32)
+    if page.bit_width == 32 and not page.base and not page.step:
+        return page.slot(1, np.int32, page.length + 1)[start : stop + 1]
+    offsets = np.empty(stop - start + 1, np.int32)
+    _offsets_into(page, start, stop + 1, offsets)
+    return offsets
+
+
+def _spans(page: Page, rows: Integers) -> tuple[Integers, Integers]:
+    if not len(rows):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    stream = _stream(page) if page.bit_width else page.payload[:0]
+    both = np.concatenate((rows, rows + 1))
+    found = linear_at(stream, page.bit_width, page.base, page.step, both).view(np.int64)
+    return found[: len(rows)], found[len(rows) :]
