@@ -176,14 +176,17 @@ class Admission:
     def admit(self) -> list[int]:
         """Admit all that the rule allows now; return the parts in the order to read them."""
         admitted: list[int] = []
+        if not self._line:
+            return admitted
         while (part := self._first_waiting()) is not None and self._permits(part):
             self._let_in(part)
             admitted.append(part)
         due = self.next_request
         if due is not None:
             # Of the parts further back in the line, (d) can only mean those of this request.
-            for part in sorted(self._requests[due].parts, key=self._place):
-                if not self._parts[part].admitted and self._permits(part):
+            waiting = [p for p in self._requests[due].parts if not self._parts[p].admitted]
+            for part in sorted(waiting, key=self._place):
+                if self._permits(part):
                     self._let_in(part)
                     admitted.append(part)
         return admitted

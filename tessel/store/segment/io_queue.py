@@ -203,7 +203,6 @@ class IoQueue:
         CancelledError
             After the queue was cancelled.
         """
-        self._pump()
         with self._changed:
             delivered = self._take()
         if delivered is not None:
@@ -215,7 +214,6 @@ class IoQueue:
 
     def __next__(self) -> Delivered:
         """Return the next request, waiting for it; raises what :meth:`poll` raises."""
-        self._pump()
         with self._changed:
             while (delivered := self._take()) is None:
                 if self._finished():
@@ -302,6 +300,7 @@ class IoQueue:
         """Let a request fail in its turn; nothing after it will be delivered, so drop that."""
         if request.error is None:
             request.error = error
+            self._changed.notify_all()
         for other in list(self._requests.values()):
             if (other.priority, other.number) > (request.priority, request.number):
                 self._admission.drop(other.number)
@@ -313,15 +312,21 @@ class IoQueue:
         """Take in answers, go on with requests, ask for what may be asked for, until all is quiet.
 
         One thread pumps at a time. Another that comes leaves its news in the state, and the pump
-        looks at the state under the lock before it stops.
+        looks at the state, under the lock, before it stops.
         """
         with self._changed:
             if self._pumping:
                 return
             self._pumping = True
+            complete, admitted = self._find_work()
         try:
-            while self._pump_once():
-                pass
+            while complete or admitted:
+                if admitted:
+                    self._ask(admitted)
+                for request in complete:
+                    self._go_on(request)
+                with self._changed:
+                    complete, admitted = self._find_work()
         except BaseException as error:
             with self._changed:
                 self._pumping = False
@@ -329,26 +334,16 @@ class IoQueue:
                 self._abandon()
             raise
 
-    def _pump_once(self) -> bool:
-        with self._changed:
-            self._settle()
-            complete = list(self._complete)
-            self._complete.clear()
-            admitted = [
-                (number, self._parts[number])
-                for number in ([] if self._failure else self._admission.admit())
-            ]
-            if not complete and not admitted:
-                self._pumping = False
-                self._changed.notify_all()
-                return False
-        if admitted:
-            self._ask(admitted)
-        for request in complete:
-            self._go_on(request)
-        with self._changed:
-            self._changed.notify_all()
-        return True
+    def _find_work(self) -> tuple[list[Request], list[tuple[int, Part]]]:
+        """Return requests that lack nothing and parts to ask for; without any, the pump is off."""
+        self._settle()
+        complete = list(self._complete)
+        self._complete.clear()
+        admitted: list[tuple[int, Part]] = []
+        if self._failure is None:
+            admitted = [(number, self._parts[number]) for number in self._admission.admit()]
+        self._pumping = bool(complete or admitted)
+        return complete, admitted
 
     def _ask(self, admitted: Sequence[tuple[int, Part]]) -> None:
         names = tuple(dict.fromkeys(part.name for _, part in admitted))
@@ -405,5 +400,6 @@ class IoQueue:
                 return
             if batch is None:
                 request.complete = True
+                self._changed.notify_all()
             else:
                 self._line_up(batch, [request])

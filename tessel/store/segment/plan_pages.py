@@ -138,7 +138,8 @@ def plan_read(
         np.array([part.node for part in found], np.int64), [len(part.page) for part in found]
     )
     # Node and page together say which request: page numbers begin at -1, that of a dictionary.
-    most = int(page.max(initial=0)) + 2
+    cut = any(column.sub_page is not None for column in columns)
+    request = node * (int(page.max(initial=0)) + 2) + page + 1 if cut else None
     fields = (
         np.zeros(len(page), np.int64),
         node,
@@ -150,7 +151,7 @@ def plan_read(
     return ReadPlan.of_fields(
         (name,),
         fields,
-        node * most + page + 1,
+        request,
         pages=pages,
         page_bytes=page_bytes,
         pruned=tuple(pruned),

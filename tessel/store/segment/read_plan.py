@@ -120,7 +120,7 @@ class ReadPlan:
         cls,
         objects: tuple[str, ...],
         fields: RangeFields,
-        request: Integers,
+        request: Integers | None,
         *,
         pages: int = 0,
         page_bytes: int = 0,
@@ -133,14 +133,12 @@ class ReadPlan:
         objects, fields, pages, page_bytes, pruned
             As in the plan.
         request
-            Any numbers; equal ones are delivered together.
+            Any numbers; equal ones are delivered together. None where each range is a request.
         """
         order = np.lexsort((fields[1], fields[5]))
-        place, column, page, start, end, priority = (values[order] for values in fields)
-        # The first range of a request in this order has its lowest priority: first met, first due.
-        _, first, inverse = np.unique(request[order], return_index=True, return_inverse=True)
-        rank = np.empty(len(first), np.int64)
-        rank[np.argsort(first)] = np.arange(len(first))
+        column, page, start, end, priority = (values.take(order) for values in fields[1:])
+        place = fields[0].take(order) if len(objects) > 1 else fields[0]
+        ranks = np.arange(len(order)) if request is None else _ranked(request[order])
         return cls(
             objects,
             place,
@@ -149,7 +147,7 @@ class ReadPlan:
             start,
             end,
             priority,
-            rank[inverse],
+            ranks,
             pages,
             page_bytes,
             pruned,
@@ -216,6 +214,14 @@ _FIELDS: Final = ("column", "page", "start", "end", "priority")
 
 def _names(plans: Sequence[ReadPlan]) -> list[str]:
     return [name for plan in plans for name in plan.objects]
+
+
+def _ranked(request: Integers) -> Integers:
+    """Return requests numbered by their first ranges, which are in the order of a plan."""
+    _, first, inverse = np.unique(request, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse]
 
 
 def segment_priority(ordinal: int, rows: Integers) -> Integers:

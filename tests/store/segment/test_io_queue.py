@@ -11,6 +11,7 @@ import dataclasses
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import closing
 
 import numpy as np
 import pyarrow as pa
@@ -539,8 +540,10 @@ def test_threads_that_take_and_release_at_will_get_everything_once(
     plan = make_plan(ranges)
     found: list[int] = []
     with (
-        ObjectStoreSource(
-            memory_objects(object=DATA), in_flight=3, limits=CoalesceLimits(8, 64)
+        closing(
+            ObjectStoreSource(
+                memory_objects(object=DATA), in_flight=3, limits=CoalesceLimits(8, 64)
+            )
         ) as source,
         IoQueue(source, budget_bytes=budget) as queue,
     ):
@@ -674,7 +677,8 @@ def test_read_all_gives_the_bytes_of_every_entry_in_the_order_of_the_plan(
 ):
     plan = make_plan(ranges)
     objects = memory_objects(object=DATA)
-    with MemorySource(objects) if kind == "memory" else ObjectStoreSource(objects) as source:
+    made = MemorySource(objects) if kind == "memory" else ObjectStoreSource(objects)
+    with closing(made) as source:
         buffers = read_all(source, plan)
     assert [b.to_pybytes() for b in buffers] == [
         DATA[s:e] for s, e in zip(plan.start.tolist(), plan.end.tolist(), strict=True)

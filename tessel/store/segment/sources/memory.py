@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -44,17 +43,6 @@ class MemorySource:
     ) -> None:
         self._objects = objects
         self.limits = limits
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def read(self, ranges: ByteRanges, priorities: Integers) -> list[ReadAnswer]:
         """Return a slice per range."""

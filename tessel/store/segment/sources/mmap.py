@@ -12,8 +12,7 @@ from __future__ import annotations
 import mmap
 import os
 from dataclasses import dataclass
-from types import TracebackType
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final
 
 import pyarrow as pa
 
@@ -62,17 +61,6 @@ class MmapSource:
         self._root = objects.uri
         self._maps: OpenFiles[_Map] = OpenFiles(self._map, _MOST_MAPS)
         self.limits = limits
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def read(self, ranges: ByteRanges, priorities: Integers) -> list[ReadAnswer]:
         """Return a slice of the map per range."""

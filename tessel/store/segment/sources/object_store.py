@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from functools import partial
-from types import TracebackType
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -54,17 +53,6 @@ class ObjectStoreSource:
         self._objects = objects
         self._workers = ReadWorkers(in_flight, "tessel-get")
         self.limits = limits
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def read(self, ranges: ByteRanges, priorities: Integers) -> list[ReadAnswer]:
         """Start the requests."""

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -89,17 +88,6 @@ class PreadSource:
         self._files: OpenFiles[_File] = OpenFiles(self._open, _MOST_FILES)
         self._workers = ReadWorkers(threads, "tessel-pread")
         self.limits = limits
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def read(self, ranges: ByteRanges, priorities: Integers) -> list[ReadAnswer]:
         """Start the reads; small ranges share a task, so that each is worth its thread."""

@@ -1,0 +1,372 @@
+"""Read plans against brute force: which pages, which bytes, in which order, and why not others."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tessel import display
+from tessel.errors import InvalidInputError
+from tessel.store.segment.explain_read import explain_read, read_document
+from tessel.store.segment.plan_pages import ColumnPages, PageMask, SubPage, plan_read
+from tessel.store.segment.read_plan import (
+    DICTIONARY_PAGE,
+    ReadPlan,
+    outermost_rows,
+    segment_priority,
+)
+from tessel.store.segment.records import PAGE_RECORD
+from tessel.store.segment.row_selection import RowIndices, RowRanges
+from tessel.store.segment.sources import LOCAL, REMOTE
+
+
+def pages_of(*lengths: int, offset: int = 0) -> np.ndarray:
+    """Return page records that lie one after the other."""
+    pages = np.zeros(len(lengths), PAGE_RECORD)
+    pages["length"] = lengths
+    pages["offset"] = offset + np.cumsum(lengths) - lengths
+    return pages
+
+
+def indices(*rows: int) -> RowIndices:
+    return RowIndices(np.array(rows, dtype=np.int64))
+
+
+def triples(plan: ReadPlan) -> list[tuple[int, int, int]]:
+    """Return column, page and row of the ranges in their order."""
+    return list(zip(plan.column.tolist(), plan.page.tolist(), plan.priority.tolist(), strict=True))
+
+
+# --- golden ---------------------------------------------------------------------------------------
+
+
+def test_a_scan_is_row_major():
+    """Columns of 4, 16 and 4,096 bytes a row in pages of 1 MiB: 1, 4 and 1,024 pages."""
+    columns = [
+        ColumnPages(number, pages_of(*[1 << 20] * (1 << 18 >> shift)), shift)
+        for number, shift in enumerate((18, 16, 8))
+    ]
+    plan = plan_read(columns, RowRanges.of((0, 1 << 18)), row_count=1 << 18)
+    assert [int((plan.column == number).sum()) for number in range(3)] == [1, 4, 1024]
+    assert triples(plan)[:4] == [(0, 0, 0), (1, 0, 0), (2, 0, 0), (2, 1, 256)]
+    assert triples(plan)[257:261] == [
+        (2, 255, 65280),
+        (1, 1, 65536),
+        (2, 256, 65536),
+        (2, 257, 65792),
+    ]
+    assert plan.request.tolist() == list(range(1029))
+    assert plan.pruned == ()
+    assert plan.bytes == plan.page_bytes == 1029 << 20
+
+
+def test_the_priority_of_an_item_is_its_outermost_row():
+    """Outer lists of 10, inner lists of 5: the 100th item belongs to the 2nd row."""
+    inner, outer = np.arange(0, 5 * 400 + 1, 5), np.arange(0, 10 * 40 + 1, 10)
+    assert outermost_rows(np.array([99]), [inner, outer]).tolist() == [1]
+    assert outermost_rows(np.array([99]), [5, 10]).tolist() == [1]
+    assert outermost_rows(np.array([99]), [5, outer]).tolist() == [1]
+    items = np.arange(2000)
+    assert outermost_rows(items, [inner, outer]).tolist() == [item // 50 for item in range(2000)]
+    # In page tables: with one row a page, the page of items that holds the 100th is the 2nd.
+    pages = pages_of(*[200] * 40)
+    pages["first_row"] = np.arange(40) * 50
+    plan = plan_read([ColumnPages(2, pages, 0)], RowRanges.of((0, 40)), row_count=40)
+    holds = int(np.searchsorted(pages["first_row"], 99, "right")) - 1
+    assert plan.priority[plan.page == holds].tolist() == [1]
+
+
+@given(st.lists(st.lists(st.lists(st.none(), max_size=3), max_size=3), min_size=1, max_size=6))
+def test_outermost_rows_pass_over_empty_lists(rows: list[list[list[None]]]):
+    inner = np.cumsum([0, *(len(items) for lists in rows for items in lists)])
+    outer = np.cumsum([0, *(len(lists) for lists in rows)])
+    expected = [row for row, lists in enumerate(rows) for items in lists for _ in items]
+    found = outermost_rows(np.arange(len(expected)), [inner, outer])
+    assert found.tolist() == expected
+
+
+def test_segments_come_one_after_the_other():
+    columns = [ColumnPages(0, pages_of(10, 10), 2)]
+    first, second = (
+        plan_read(columns, RowRanges.of((0, 8)), row_count=8, name="pack", offset=64 * n, ordinal=n)
+        for n in range(2)
+    )
+    third = plan_read(columns, indices(7), row_count=8, name="other", ordinal=2)
+    plan = ReadPlan.concat([third, second, first])
+    assert plan.objects == ("other", "pack")
+    assert [plan.objects[at] for at in plan.object] == ["pack"] * 4 + ["other"]
+    assert plan.start.tolist() == [0, 10, 64, 74, 10]
+    assert plan.request.tolist() == [0, 1, 2, 3, 4]
+    assert plan.pages == 6
+    assert [dropped.pages for dropped in plan.pruned] == [1]
+    assert len(ReadPlan.concat([])) == 0
+
+
+def test_a_dictionary_comes_with_the_first_page_that_needs_it():
+    columns = [
+        ColumnPages(0, pages_of(10, 10, 10), 1),
+        ColumnPages(1, pages_of(4, 4, 4, offset=100), 1, dictionary=(500, 60)),
+    ]
+    plan = plan_read(columns, RowRanges.of((2, 6)), row_count=6)
+    assert triples(plan) == [(0, 1, 2), (1, DICTIONARY_PAGE, 2), (1, 1, 2), (0, 2, 4), (1, 2, 4)]
+    assert (plan.start[1], plan.end[1]) == (500, 560)
+    assert plan.request.tolist() == [0, 1, 2, 3, 4]
+    nothing = plan_read(columns, RowRanges.of(), row_count=6)
+    assert len(nothing) == nothing.request_count == 0
+
+
+def test_priorities_do_not_mix_segments():
+    assert segment_priority(1, np.array([0])) > segment_priority(0, np.array([(1 << 40) - 1]))
+    for wrong in (-1, 1 << 23):
+        with pytest.raises(InvalidInputError):
+            segment_priority(wrong, np.array([0]))
+
+
+@pytest.mark.parametrize("rows", [RowRanges.of((3, 9)), indices(2, 8), indices(-1)])
+def test_rows_that_are_not_there_are_refused(rows: RowRanges | RowIndices):
+    with pytest.raises(InvalidInputError, match="the segment has 8"):
+        plan_read([ColumnPages(0, pages_of(1), 3)], rows, row_count=8)
+
+
+@pytest.mark.parametrize("wrong", [(-1, 2), (3, 2)])
+def test_what_is_no_row_range_is_refused(wrong: tuple[int, int]):
+    with pytest.raises(InvalidInputError):
+        RowRanges.of((0, 1), wrong)
+
+
+# --- against brute force --------------------------------------------------------------------------
+
+row_ranges = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(0, 40)).map(lambda pair: (min(pair), max(pair))),
+    max_size=5,
+)
+
+
+@given(row_ranges, row_ranges, st.lists(st.integers(0, 40)))
+def test_row_ranges_are_sets_of_rows(one, other, rows):
+    sets = [
+        {row for start, stop in ranges for row in range(start, stop)} for ranges in (one, other)
+    ]
+    a, b = RowRanges.of(*one), RowRanges.of(*other)
+    for found, expected in ((a, sets[0]), (a & b, sets[0] & sets[1])):
+        pairs = list(zip(found.start.tolist(), found.stop.tolist(), strict=True))
+        assert {row for start, stop in pairs for row in range(start, stop)} == expected
+        assert all(start < stop for start, stop in pairs)
+        assert all(before[1] < after[0] for before, after in zip(pairs, pairs[1:], strict=False))
+        assert found.rows == len(expected)
+    assert a.holds(np.array(rows, np.int64)).tolist() == [row in sets[0] for row in rows]
+    starts, stops = np.meshgrid(np.arange(42), np.arange(42))
+    overlaps = a.overlaps(starts.ravel(), stops.ravel())
+    assert overlaps.tolist() == [
+        any(row in sets[0] for row in range(start, stop))
+        for start, stop in zip(starts.ravel().tolist(), stops.ravel().tolist(), strict=True)
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    shift: int
+    lengths: tuple[int, ...]
+    has_dictionary: bool
+
+
+@st.composite
+def segments(draw: st.DrawFn) -> tuple[int, list[Column]]:
+    row_count = draw(st.integers(0, 50))
+    columns = []
+    for _ in range(draw(st.integers(0, 4))):
+        shift = draw(st.integers(0, 6))
+        pages = -(-row_count >> shift) if row_count == 0 else ((row_count - 1) >> shift) + 1
+        lengths = draw(st.lists(st.integers(0, 9), min_size=pages, max_size=pages))
+        columns.append(Column(shift, tuple(lengths), draw(st.booleans())))
+    return row_count, columns
+
+
+@given(segments(), st.data())
+def test_a_plan_reads_exactly_the_pages_with_wanted_rows(segment, data):
+    row_count, drawn = segment
+    columns = [
+        ColumnPages(
+            10 + number,
+            pages_of(*column.lengths, offset=1000 * number),
+            column.shift,
+            dictionary=(7000 + number, 3) if column.has_dictionary else None,
+        )
+        for number, column in enumerate(drawn)
+    ]
+    some_rows = st.integers(0, max(row_count - 1, 0))
+    if data.draw(st.booleans(), label="ranges") or row_count == 0:
+        ranges = data.draw(st.lists(st.tuples(some_rows, some_rows), max_size=3))
+        ranges = [(min(pair), max(pair)) for pair in ranges]
+        rows: RowRanges | RowIndices = RowRanges.of(*ranges)
+        wanted = {row for start, stop in ranges for row in range(start, stop)}
+    else:
+        chosen = data.draw(st.lists(some_rows, max_size=8))
+        rows, wanted = indices(*chosen), set(chosen)
+    asked = set(wanted)
+    masks = []
+    for column in drawn:
+        if data.draw(st.booleans()):
+            keep = [data.draw(st.booleans()) for _ in column.lengths]
+            masks.append(PageMask(column.shift, np.array(keep, bool), f"k {column.shift}"))
+            wanted &= {row for row in range(row_count) if keep[row >> column.shift]}
+    plan = plan_read(
+        columns, rows, row_count=row_count, name="o", offset=50_000, ordinal=2, masks=masks
+    )
+    expected = []
+    for number, column in enumerate(drawn):
+        pages = sorted({row >> column.shift for row in wanted})
+        if pages and column.has_dictionary:
+            expected.append((pages[0] << column.shift, 10 + number, -1, 7000 + number, 3))
+        for page in pages:
+            start = 1000 * number + sum(column.lengths[:page])
+            expected.append((page << column.shift, 10 + number, page, start, column.lengths[page]))
+    expected.sort(key=lambda entry: entry[:2])
+    assert plan.priority.tolist() == [(2 << 40) + entry[0] for entry in expected]
+    assert plan.column.tolist() == [entry[1] for entry in expected]
+    assert plan.page.tolist() == [entry[2] for entry in expected]
+    assert plan.start.tolist() == [50_000 + entry[3] for entry in expected]
+    assert (plan.end - plan.start).tolist() == [entry[4] for entry in expected]
+    assert plan.request.tolist() == list(range(len(expected)))
+    assert plan.request_priorities().tolist() == plan.priority.tolist()
+    for number, column in enumerate(drawn):
+        pages = {row >> column.shift for row in asked}, {row >> column.shift for row in wanted}
+        drops = [drop for drop in plan.pruned if drop.node == 10 + number]
+        by_rows = [d.pages for d in drops if d.reason == "not in the rows asked for"]
+        by_statistics = [d.pages for d in drops if d.reason.startswith("statistics: k ")]
+        assert sum(by_rows) == len(column.lengths) - len(pages[0])
+        assert sum(by_statistics) == len(pages[0] - pages[1])
+        assert len(by_rows) + len(by_statistics) == len(drops)
+        read = sum(entry[4] for entry in expected if entry[1] == 10 + number and entry[2] >= 0)
+        assert sum(drop.bytes for drop in drops) + read == sum(column.lengths)
+
+
+# --- less than a page -----------------------------------------------------------------------------
+
+
+def four_byte_rows(record: np.void, places: np.ndarray) -> np.ndarray:
+    """Return where rows of 4 bytes lie in their page."""
+    return np.stack([4 * places, 4 * places + 4], axis=1)
+
+
+def addressable(sub_page: SubPage | None) -> ColumnPages:
+    return ColumnPages(0, pages_of(*[4 << 10] * 4, offset=64), 10, sub_page=sub_page)
+
+
+def test_few_rows_of_a_page_are_read_by_their_bytes():
+    rows = indices(2047, 5, 6, 5, 1024, 2047)
+    plan = plan_read([addressable(four_byte_rows)], rows, row_count=4096)
+    assert list(
+        zip(
+            plan.request.tolist(),
+            plan.page.tolist(),
+            plan.priority.tolist(),
+            plan.start.tolist(),
+            plan.end.tolist(),
+            strict=True,
+        )
+    ) == [
+        (0, 0, 5, 84, 92),
+        (1, 1, 1024, 4160, 4164),
+        (1, 1, 1024, 4160 + 4092, 4160 + 4096),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sub_page", "rows"),
+    [
+        pytest.param(None, indices(3), id="not addressable"),
+        pytest.param(lambda record, places: None, indices(3), id="this page is not"),
+        pytest.param(four_byte_rows, indices(*range(0, 1024, 7)), id="more than 1 row in 8"),
+        pytest.param(four_byte_rows, RowRanges.of((3, 4)), id="a range of rows"),
+        pytest.param(
+            lambda record, places: np.array([[0, 513]]), indices(3), id="more than 1 byte in 8"
+        ),
+    ],
+)
+def test_otherwise_the_page_is_read_whole(sub_page: SubPage | None, rows: RowRanges | RowIndices):
+    plan = plan_read([addressable(sub_page)], rows, row_count=4096)
+    assert (plan.start.tolist(), plan.end.tolist()) == ([64], [64 + 4096])
+
+
+@given(st.lists(st.integers(0, 4095), min_size=1, max_size=200))
+def test_the_bytes_of_all_rows_are_there(rows: list[int]):
+    plan = plan_read([addressable(four_byte_rows)], indices(*rows), row_count=4096)
+    read = {
+        at
+        for s, e in zip(plan.start.tolist(), plan.end.tolist(), strict=True)
+        for at in range(s, e)
+    }
+    assert {64 + 4 * row + byte for row in rows for byte in range(4)} <= read
+    assert set(plan.page.tolist()) == {row >> 10 for row in rows}
+    assert plan.bytes == len(read)
+    # One request a page, in the order of the rows.
+    for page in set(plan.page.tolist()):
+        assert len(set(plan.request[plan.page == page].tolist())) == 1
+    assert plan.request.tolist() == sorted(plan.request.tolist())
+
+
+# --- explain --------------------------------------------------------------------------------------
+
+
+def explained() -> ReadPlan:
+    columns = [
+        ColumnPages(0, pages_of(*[3000] * 8), 3),
+        ColumnPages(1, pages_of(*[5000] * 4, offset=24_000), 4, dictionary=(50_000, 100)),
+    ]
+    masks = [PageMask(3, np.array([1, 1, 0, 0, 1, 0, 0, 0], bool), "price > 100")]
+    return plan_read(columns, RowRanges.of((0, 60)), row_count=64, name="s", masks=masks)
+
+
+def test_a_plan_is_explained_as_data():
+    found = explain_read(explained(), LOCAL, column_names={0: "price", 1: "venue"})
+    assert found.pages == 12
+    assert found.pages_read == 5
+    assert found.bytes_wanted == 3 * 3000 + 2 * 5000 + 100
+    # Pages 0 and 1 of price, 4 of price; 0 and 2 of venue; its dictionary.
+    assert (found.requests_before, found.requests_after) == (6, 5)
+    assert found.bytes_read == found.bytes_wanted
+    assert [(c.name, c.pages, c.pages_read, c.bytes_wanted) for c in found.columns] == [
+        ("price", 8, 3, 9000),
+        ("venue", 4, 2, 10_100),
+    ]
+    assert [(d.column, d.reason, d.pages, d.bytes) for d in found.pruned] == [
+        ("price", "statistics: price > 100", 5, 15_000),
+        ("venue", "statistics: price > 100", 2, 10_000),
+    ]
+    remote = explain_read(explained(), REMOTE)
+    assert (remote.requests_after, remote.bytes_read) == (1, 50_100)
+    assert [c.name for c in remote.columns] == ["0", "1"]
+
+
+EXPLAINED = """\
+read plan
+═════════
+columns
+┌────────┬───────┬──────┬───────┐
+│ column │ pages │ read │ bytes │
+├────────┼───────┼──────┼───────┤
+│ price  │     8 │    3 │  9000 │
+│ venue  │     4 │    2 │ 10100 │
+└────────┴───────┴──────┴───────┘
+pages: 5 of 12
+bytes: 19,100 wanted, 19,100 read
+requests: 6 → 5
+
+not read
+┌────────┬───────┬───────┬─────────────────────────┐
+│ column │ pages │ bytes │ why                     │
+├────────┼───────┼───────┼─────────────────────────┤
+│ price  │     5 │ 15000 │ statistics: price > 100 │
+│ venue  │     2 │ 10000 │ statistics: price > 100 │
+└────────┴───────┴───────┴─────────────────────────┘"""
+
+
+def test_an_explanation_is_a_document():
+    found = explain_read(explained(), LOCAL, column_names={0: "price", 1: "venue"})
+    text = display.render_text(read_document(found))
+    assert text == EXPLAINED

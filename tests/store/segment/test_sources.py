@@ -1,0 +1,448 @@
+"""All sources give the same bytes and refuse the same ranges; each has traps of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tessel import telemetry
+from tessel.errors import (
+    CancelledError,
+    CorruptSegmentError,
+    CorruptStoreError,
+    NameNotFoundError,
+    NotFoundError,
+    OptionError,
+    StoreError,
+    TesselError,
+)
+from tessel.store.objects import LocalObjects, MemoryObjects, ObjectStore
+from tessel.store.segment.io_queue import IoQueue
+from tessel.store.segment.read_all import read_all
+from tessel.store.segment.read_plan import ReadPlan
+from tessel.store.segment.sources import (
+    KEPT_WHOLE,
+    LOCAL,
+    REMOTE,
+    SOURCES,
+    ByteRanges,
+    CoalesceLimits,
+    MemorySource,
+    MmapSource,
+    ObjectStoreSource,
+    PreadSource,
+    ReadAnswer,
+    ReadSource,
+    Viewing,
+    default_source,
+    open_source,
+)
+from tessel.store.segment.sources.workers import ReadTask, ReadWorkers
+
+KINDS = ("memory", "mmap", "object_store", "pread")
+DATA = {
+    "pack/a": np.random.default_rng(1).integers(0, 256, 100_000, dtype=np.uint8).tobytes(),
+    "b": bytes(range(256)),
+    "empty": b"",
+}
+NAMES = (*DATA, "absent")
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> LocalObjects:
+    objects = LocalObjects(tmp_path_factory.mktemp("objects"))
+    for name, data in DATA.items():
+        objects.put_if_absent(name, data)
+    return objects
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def source(request: pytest.FixtureRequest, local: LocalObjects) -> Iterator[ReadSource]:
+    opened = open_source(local, request.param)
+    yield opened
+    opened.close()
+
+
+def ranges_of(*ranges: tuple[int, int, int]) -> ByteRanges:
+    table = np.array(ranges, dtype=np.int64).reshape(-1, 3)
+    return ByteRanges(NAMES, table[:, 0], table[:, 1], table[:, 2])
+
+
+def plan_of(name: str, *ranges: tuple[int, int]) -> ReadPlan:
+    table = np.array(ranges, dtype=np.int64).reshape(-1, 2)
+    at = np.arange(len(table))
+    return ReadPlan.of_ranges(name, request=at, priority=at, start=table[:, 0], end=table[:, 1])
+
+
+def outcome(answer: ReadAnswer) -> bytes | type[BaseException]:
+    if isinstance(answer, Future):
+        error = answer.exception(timeout=60)
+        if error is not None:
+            return type(error)
+        answer = answer.result()
+    return answer.to_pybytes()
+
+
+def read(source: ReadSource, *ranges: tuple[int, int, int]) -> list[bytes | type[BaseException]]:
+    answers = source.read(ranges_of(*ranges), np.arange(len(ranges)))
+    return [outcome(answer) for answer in answers]
+
+
+# --- the same for all -----------------------------------------------------------------------------
+
+some_ranges = st.lists(
+    st.one_of(
+        st.tuples(st.integers(0, 3), st.integers(0, 256), st.integers(0, 256)),
+        st.tuples(st.integers(0, 3), st.integers(-5, 100_100), st.integers(-5, 100_100)),
+        st.sampled_from([(0, 0, 100_000), (0, 100_000, 100_000), (0, 0, 1 << 62), (2, 0, 0)]),
+    ),
+    max_size=12,
+)
+
+
+@given(ranges=some_ranges)
+def test_bytes_or_an_error_for_each_range(source: ReadSource, ranges: list[tuple[int, int, int]]):
+    expected: list[bytes | type[BaseException]] = []
+    for place, start, end in ranges:
+        data = DATA.get(NAMES[place])
+        if 0 <= start <= end and data is not None:
+            expected.append(data[start:end] if end <= len(data) else CorruptStoreError)
+        else:
+            expected.append(CorruptStoreError if data is not None else NotFoundError)
+    found = read(source, *ranges)
+    for (place, start, end), got, right in zip(ranges, found, expected, strict=True):
+        if NAMES[place] == "absent" and not 0 <= start <= end:
+            # Wrong in two ways: either is told.
+            assert got in (NotFoundError, CorruptStoreError)
+        else:
+            assert got == right
+
+
+def test_sizes(source: ReadSource):
+    assert {name: source.size(name) for name in DATA} == {n: len(d) for n, d in DATA.items()}
+    with pytest.raises(NotFoundError):
+        source.size("absent")
+
+
+def test_a_source_says_what_it_is(source: ReadSource):
+    assert type(source) is type(SOURCES[source.kind](LocalObjects("/nowhere")))
+    assert source.immediate == (source.kind in ("memory", "mmap"))
+    assert isinstance(source, Viewing) == source.immediate
+    answers = source.read(ranges_of((0, 0, 10)), np.array([0]))
+    assert isinstance(answers[0], pa.Buffer) == source.immediate
+
+
+def test_names_that_leave_the_directory_are_refused(source: ReadSource):
+    with pytest.raises(TesselError):
+        source.size("../outside")
+
+
+def test_a_scan_and_a_take_over_real_sources(source: ReadSource):
+    ranges = [(at * 997 % 90_000, at * 997 % 90_000 + at * 13) for at in range(60)]
+    expected = [DATA["pack/a"][start:end] for start, end in ranges]
+    plan = plan_of("pack/a", *ranges)
+    assert [buffer.to_pybytes() for buffer in read_all(source, plan)] == expected
+    with IoQueue(source, budget_bytes=5000) as queue:
+        queue.submit(plan)
+        found = []
+        for delivered in queue:
+            with delivered:
+                found.append(delivered.buffers[0].to_pybytes())
+    assert found == expected
+
+
+def test_what_cannot_be_read_all_at_once_names_its_page(source: ReadSource):
+    with pytest.raises(CorruptSegmentError) as caught:
+        read_all(source, plan_of("b", (0, 10), (250, 300)))
+    assert caught.value.context["object"] == "b"
+    assert caught.value.context["column"] == "0"
+
+
+def test_buffers_outlive_their_source(local: LocalObjects):
+    for kind in KINDS:
+        opened = open_source(local, kind)
+        (answer,) = opened.read(ranges_of((0, 10, 90_000)), np.array([0]))
+        buffer = answer.result(timeout=60) if isinstance(answer, Future) else answer
+        opened.close()
+        assert buffer.to_pybytes() == DATA["pack/a"][10:90_000]
+
+
+# --- choosing -------------------------------------------------------------------------------------
+
+
+def test_the_store_chooses(local: LocalObjects):
+    class Elsewhere(MemoryObjects):
+        """Registers nothing, so its base class decides."""
+
+    class Cloud:
+        """Some other store."""
+
+    assert isinstance(open_source(local), MmapSource)
+    assert isinstance(open_source(LocalObjects(local.uri, mapped=False)), PreadSource)
+    assert isinstance(open_source(MemoryObjects.named("")), MemorySource)
+    assert isinstance(open_source(Elsewhere("memory://x")), MemorySource)
+    assert isinstance(default_source(Cloud()), ObjectStoreSource)
+
+
+@pytest.mark.parametrize("kind", ["mmap", "pread"])
+def test_files_are_read_from_local_stores_only(kind: str):
+    with pytest.raises(OptionError, match="no local directory"):
+        open_source(MemoryObjects.named(""), kind)
+
+
+def test_an_unknown_kind_is_refused_with_the_nearest(local: LocalObjects):
+    with pytest.raises(NameNotFoundError) as caught:
+        open_source(local, "nmap")
+    assert caught.value.attributes["nearest"] == "mmap"
+
+
+def test_limits_suit_the_place(local: LocalObjects):
+    limits = {kind: open_source(local, kind).limits for kind in KINDS}
+    assert limits == {
+        "memory": KEPT_WHOLE,
+        "mmap": KEPT_WHOLE,
+        "pread": LOCAL,
+        "object_store": REMOTE,
+    }
+    assert (LOCAL.gap_bytes, LOCAL.part_bytes) == (4 << 10, 4 << 20)
+    assert (REMOTE.gap_bytes, REMOTE.part_bytes) == (1 << 20, 16 << 20)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda objects: PreadSource(objects, threads=0),
+        lambda objects: ObjectStoreSource(objects, in_flight=0),
+    ],
+)
+def test_there_is_a_thread_at_least(local: LocalObjects, make: Callable[[ObjectStore], object]):
+    with pytest.raises(OptionError):
+        make(local)
+
+
+def test_memory_may_be_buffers_by_name():
+    source = MemorySource({"blob": pa.py_buffer(b"some bytes")})
+    assert read_all(source, plan_of("blob", (5, 10)))[0].to_pybytes() == b"bytes"
+    with pytest.raises(CorruptSegmentError, match="missing"):
+        read_all(source, plan_of("other", (5, 10)))
+
+
+# --- maps -----------------------------------------------------------------------------------------
+
+
+def test_a_mapped_range_is_no_copy(local: LocalObjects):
+    with closing(MmapSource(local)) as source:
+        whole = source.view("pack/a")
+        (answer,) = source.read(ranges_of((0, 4096, 8192)), np.array([0]))
+        assert isinstance(answer, pa.Buffer)
+        assert answer.address == whole.address + 4096
+        again = source.view("pack/a")
+        assert again.address == whole.address
+
+
+@pytest.mark.parametrize("kind", ["mmap", "pread"])
+@pytest.mark.parametrize("looked_at_before", [False, True])
+def test_a_file_cut_short_is_an_error_and_no_crash(
+    tmp_path: Path, kind: str, looked_at_before: bool
+):
+    """In a process of its own: what must not happen would end it."""
+    context = multiprocessing.get_context("spawn")
+    child = context.Process(target=_read_cut_file, args=(str(tmp_path), kind, looked_at_before))
+    child.start()
+    child.join(120)
+    assert child.exitcode == 0
+
+
+def _read_cut_file(root: str, kind: str, looked_at_before: bool) -> None:
+    objects = LocalObjects(root)
+    objects.put_if_absent("cut", bytes(100_000))
+    path = os.path.join(root, "cut")
+    source = open_source(objects, kind)
+    if looked_at_before:
+        assert read_all(source, plan_of("cut", (90_000, 100_000)))[0].size == 10_000
+    os.truncate(path, 5000)
+    for start, end in ((90_000, 100_000), (4000, 6000)):
+        try:
+            buffers = read_all(source, plan_of("cut", (start, end)))
+        except CorruptSegmentError:
+            continue
+        sum(buffers[0].to_pybytes())
+        raise AssertionError((start, end))
+
+
+def test_maps_are_let_go_but_never_under_a_reader(tmp_path: Path):
+    objects = LocalObjects(tmp_path)
+    for number in range(300):
+        objects.put_if_absent(f"o{number}", bytes([number % 256]) * 10)
+    with closing(MmapSource(objects)) as source:
+        first = source.view("o0")
+        before = len(os.listdir("/proc/self/fd"))
+        for number in range(300):
+            assert source.view(f"o{number}").to_pybytes() == bytes([number % 256]) * 10
+        assert len(os.listdir("/proc/self/fd")) - before <= 260
+        assert first.to_pybytes() == bytes(10)
+
+
+def test_files_are_closed_when_done(local: LocalObjects):
+    before = set(os.listdir("/proc/self/fd"))
+    for kind in ("mmap", "pread"):
+        with closing(open_source(local, kind)) as source:
+            read_all(source, plan_of("b", (0, 10)))
+    assert set(os.listdir("/proc/self/fd")) <= before
+
+
+# --- threads --------------------------------------------------------------------------------------
+
+
+class GatedObjects(MemoryObjects):
+    """Answers only when told to, and notes the order of what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__("memory://gated")
+        self.gate = threading.Event()
+        self.begun = threading.Semaphore(0)
+        self.order: list[int] = []
+        self.lock = threading.Lock()
+        self.now = self.most = 0
+
+    def get_range(self, name: str, offset: int, length: int) -> pa.Buffer:
+        with self.lock:
+            self.order.append(offset)
+            self.now += 1
+            self.most = max(self.most, self.now)
+        self.begun.release()
+        assert self.gate.wait(60)
+        with self.lock:
+            self.now -= 1
+        return super().get_range(name, offset, length)
+
+
+def single_bytes(*starts: int) -> ByteRanges:
+    first = np.array(starts, dtype=np.int64)
+    return ByteRanges(("o",), np.zeros_like(first), first, first + 1)
+
+
+def test_the_lowest_priority_is_read_first_also_if_it_comes_late():
+    objects = GatedObjects()
+    objects.put_if_absent("o", bytes(range(200)))
+    with closing(ObjectStoreSource(objects, in_flight=1)) as source:
+        answers = source.read(single_bytes(10), np.array([0]))
+        assert objects.begun.acquire(timeout=60)
+        answers += source.read(single_bytes(50, 40, 30), np.array([5, 4, 9]))
+        answers += source.read(single_bytes(20), np.array([1]))
+        objects.gate.set()
+        assert [outcome(answer) for answer in answers] == [b"\x0a", b"2", b"(", b"\x1e", b"\x14"]
+    assert objects.order == [10, 20, 40, 50, 30]
+
+
+def test_as_many_are_in_flight_as_allowed():
+    objects = GatedObjects()
+    objects.put_if_absent("o", bytes(200))
+    with closing(ObjectStoreSource(objects, in_flight=5)) as source:
+        answers = source.read(single_bytes(*range(20)), np.arange(20))
+        for _ in range(5):
+            assert objects.begun.acquire(timeout=60)
+        objects.gate.set()
+        assert {outcome(answer) for answer in answers} == {b"\x00"}
+    assert objects.most == 5
+
+
+def test_closing_cancels_what_was_not_started_and_the_queue_hears_of_it():
+    objects = GatedObjects()
+    objects.put_if_absent("o", bytes(200))
+    source = ObjectStoreSource(objects, in_flight=1, limits=CoalesceLimits(0, 10))
+    queue = IoQueue(source)
+    queue.submit(plan_of("o", (0, 10), (20, 30)))
+    assert objects.begun.acquire(timeout=60)
+    cancelled = threading.Event()
+
+    def listen(event: telemetry.Event) -> None:
+        if event.attributes.get("failed"):
+            cancelled.set()
+
+    with telemetry.subscribe(listen):
+        closer = threading.Thread(target=source.close)
+        closer.start()
+        assert cancelled.wait(60)
+    objects.gate.set()
+    closer.join(60)
+    assert not closer.is_alive()
+    assert next(queue).request == 0
+    with pytest.raises(CancelledError):
+        next(queue)
+
+
+def test_an_error_of_a_store_reaches_the_consumer_with_its_place():
+    class Broken(MemoryObjects):
+        def get_range(self, name: str, offset: int, length: int) -> pa.Buffer:
+            raise RuntimeError("no route to host")
+
+    with (
+        closing(ObjectStoreSource(Broken("memory://broken"))) as source,
+        IoQueue(source, column_names={0: "price"}) as queue,
+    ):
+        queue.submit(plan_of("o", (0, 10)))
+        with pytest.raises(StoreError, match="no route to host") as caught:
+            next(queue)
+    assert caught.value.context == {"object": "o", "column": "price", "page": "0"}
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_workers_put_what_a_task_raises_into_its_futures():
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    workers = ReadWorkers(1, "test")
+    future: Future[pa.Buffer] = Future()
+    workers.submit(0, ReadTask(fail, [future]))
+    assert isinstance(future.exception(timeout=60), ZeroDivisionError)
+    workers.close()
+
+
+# --- processes ------------------------------------------------------------------------------------
+
+
+def _read_in_child(kind: str, root: str) -> bytes:
+    return _scan(open_source(LocalObjects(root), kind))
+
+
+def _scan(source: ReadSource) -> bytes:
+    with IoQueue(source, budget_bytes=1000) as queue:
+        queue.submit(plan_of("pack/a", (0, 2000), (5000, 6000)))
+        return b"".join(delivered.buffers[0].to_pybytes() for delivered in queue)
+
+
+SCANNED = DATA["pack/a"][:2000] + DATA["pack/a"][5000:6000]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_source_works_after_a_fork(local: LocalObjects, kind: str):
+    """The child uses the very source that the parent has threads and maps in."""
+    with closing(open_source(local, kind)) as source:
+        assert _scan(source) == SCANNED
+        child = os.fork()
+        if child == 0:
+            try:
+                os._exit(0 if _scan(source) == SCANNED else 1)
+            finally:
+                os._exit(2)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        assert _scan(source) == SCANNED
+
+
+def test_sources_work_in_spawned_processes(local: LocalObjects):
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        for kind in KINDS:
+            assert pool.apply(_read_in_child, (kind, local.uri)) == SCANNED
