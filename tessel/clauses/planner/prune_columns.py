@@ -70,6 +70,8 @@ def _in_written_order(
     """Put columns back in their places: one replaced but never read would come out last."""
     ordered: list[Clause] = []
     for clause, written in clauses:
+        if ordered and type(clause) is type(ordered[-1]) is Select:
+            ordered.pop()  # of two projections in a row the second says it all
         ordered.append(clause)
         read = clause.output_schema(read)
         names = [name for name in written.names if name in read]
