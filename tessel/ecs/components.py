@@ -55,13 +55,16 @@ class SegmentKey:
     offset, length
         Byte range inside the object.
     checksum
-        CRC-32C of these bytes.
+        That of the segment's footer, which vouches for all of its bytes.
+    metadata_start
+        Where in the segment its metadata begin, so that one read opens it; None where unknown.
     """
 
     object: str
     offset: int
     length: int
     checksum: int
+    metadata_start: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,299 @@
+"""From pages to Arrow: rows of a column, in one allocation where they span pages.
+
+Readers and the decode stream enter here. Physical columns are decoded one by one, each page into
+its place of a buffer that was allocated once, and put together by
+:func:`tessel.store.encodings.fields.assemble`. Where a page holds the Arrow buffers themselves,
+nothing is copied.
+
+Buffers come from Arrow's pool: it keeps what was freed, and fresh memory costs more in page faults
+than decoding into it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tessel.store.encodings.base import (
+    Bytes,
+    HasCodes,
+    Page,
+    PageEncoding,
+    PhysicalValues,
+    native_dtype,
+)
+from tessel.store.encodings.codes import EncodingCode, Role, ValueKind
+from tessel.store.encodings.fields import FieldNode, NodeValues, assemble
+from tessel.store.encodings.registry import encoding_by_code
+from tessel.store.segment.pages import SegmentPages
+
+__all__ = ["PagePart", "allocate", "decode_column", "decode_node", "decode_table", "page_parts"]
+
+VARIABLE = frozenset({ValueKind.TEXT, ValueKind.BINARY})
+_LARGEST_OFFSET = (1 << 31) - 1
+_ALREADY_ARROW = frozenset({EncodingCode.FLAT, EncodingCode.VARIABLE})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PagePart:
+    """Rows of one page that are wanted.
+
+    Attributes
+    ----------
+    number, page
+        The page.
+    start, stop
+        Rows of the page, ``[start, stop)``, at least one.
+    at
+        Where they go: a place among the rows wanted.
+    """
+
+    number: int
+    page: Page
+    start: int
+    stop: int
+    at: int
+
+    @property
+    def rows(self) -> int:
+        """How many rows."""
+        return self.stop - self.start
+
+    @property
+    def encoding(self) -> PageEncoding:
+        """What decodes the page."""
+        return encoding_by_code(self.page.encoding)
+
+
+def allocate(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Return an array of Arrow's memory pool; its contents are whatever was there before."""
+    kind = np.dtype(dtype)
+    count = shape if isinstance(shape, int) else int(np.prod(shape))
+    if count == 0:
+        return np.empty(shape, kind)
+    buffer = pa.allocate_buffer(count * kind.itemsize)
+    return np.frombuffer(buffer, kind, count).reshape(shape)
+
+
+def page_parts(segment: SegmentPages, node: int, start: int, stop: int) -> list[PagePart]:
+    """Return what pages hold rows ``[start, stop)`` of a physical column; touches those pages."""
+    parts: list[PagePart] = []
+    if start >= stop:
+        return parts
+    first_rows = segment.first_rows(node)
+    first, last = np.searchsorted(first_rows, [start, stop - 1], "right").tolist()
+    for number in range(first - 1, last):
+        begin, end = int(first_rows[number]), int(first_rows[number + 1])
+        low, high = max(start, begin), min(stop, end)
+        if low < high:
+            page = segment.page(node, number)
+            parts.append(PagePart(number, page, low - begin, high - begin, low - start))
+    return parts
+
+
+def decode_table(
+    segment: SegmentPages, columns: Sequence[int], start: int, stop: int
+) -> list[pa.ChunkedArray]:
+    """Return rows ``[start, stop)`` of top-level columns, given as places in the schema."""
+    return [decode_column(segment, segment.tops[column], start, stop) for column in columns]
+
+
+def decode_column(segment: SegmentPages, node: FieldNode, start: int, stop: int) -> pa.ChunkedArray:
+    """Return rows ``[start, stop)`` of a top-level column, or of a struct's child projected alone.
+
+    Returns
+    -------
+    pa.ChunkedArray
+        Of one chunk; where pages hold the Arrow buffers themselves, of one chunk a page, all of
+        them views of the segment.
+    """
+    if node.role == Role.VALUES:
+        parts = page_parts(segment, node.number, start, stop)
+        if len(parts) > 1 and all(_is_arrow(part.page) for part in parts):
+            chunks = [_leaf_array(segment, node, [replace(p, at=0)], p.rows) for p in parts]
+            return pa.chunked_array(chunks, type=node.type)
+        return pa.chunked_array([_leaf_array(segment, node, parts, stop - start)], type=node.type)
+    values: list[NodeValues | None] = [None] * len(segment.nodes)
+    decode_node(segment, node, start, stop, values)
+    return pa.chunked_array([assemble(node, segment.nodes, values)], type=node.type)
+
+
+def _is_arrow(page: Page) -> bool:
+    return page.encoding in _ALREADY_ARROW and page.kind != ValueKind.BOOLEAN
+
+
+def _leaf_array(
+    segment: SegmentPages, node: FieldNode, parts: Sequence[PagePart], rows: int
+) -> pa.Array:
+    values: list[NodeValues | None] = [None] * len(segment.nodes)
+    values[node.number] = _leaf(segment, node, parts, rows)
+    return assemble(node, segment.nodes, values)
+
+
+def decode_node(
+    segment: SegmentPages,
+    node: FieldNode,
+    start: int,
+    stop: int,
+    into: list[NodeValues | None],
+) -> None:
+    """Decode rows ``[start, stop)`` of a node and of all below it.
+
+    Parameters
+    ----------
+    start, stop
+        Counted in rows of the node.
+    into
+        By node number: gets what was decoded.
+    """
+    rows = stop - start
+    parts = page_parts(segment, node.number, start, stop)
+    if node.role == Role.VALUES:
+        into[node.number] = _leaf(segment, node, parts, rows)
+        return
+    validity, nulls = join_validity(parts, rows)
+    if node.role == Role.LIST:
+        offsets, first_item, end_item = _list_offsets(segment, node, parts, rows)
+        into[node.number] = NodeValues(rows, offsets, validity, nulls)
+        decode_node(segment, segment.nodes[node.number + 1], first_item, end_item, into)
+        return
+    into[node.number] = NodeValues(rows, None, validity, nulls)
+    size = node.width if node.role == Role.FIXED_LIST else 1
+    at = node.number + 1
+    while at < node.end:
+        child = segment.nodes[at]
+        decode_node(segment, child, start * size, stop * size, into)
+        at = child.end
+
+
+def _list_offsets(
+    segment: SegmentPages, node: FieldNode, parts: Sequence[PagePart], rows: int
+) -> tuple[PhysicalValues, int, int]:
+    """Return the offsets of some lists from the first item of them, and what items these are."""
+    offsets = allocate(rows + 1, np.int32)
+    offsets[0] = 0
+    first_item = end_item = 0
+    for part in parts:
+        held = part.encoding.decode(part.page, part.start, part.stop + 1).data.astype(np.int64)
+        item_start = int(segment.first_rows(node.number + 1)[part.number])
+        if part.at == 0:
+            first_item = item_start + int(held[0])
+        end_item = item_start + int(held[-1])
+        if end_item - first_item > _LARGEST_OFFSET:
+            raise part.page.damaged("it has more items than an array can hold")
+        offsets[part.at + 1 : part.at + part.rows + 1] = held[1:] + (item_start - first_item)
+    return PhysicalValues(ValueKind.OFFSETS, 4, rows, offsets), first_item, end_item
+
+
+def _leaf(
+    segment: SegmentPages, node: FieldNode, parts: Sequence[PagePart], rows: int
+) -> NodeValues:
+    if node.kind == ValueKind.NONE:
+        return NodeValues(rows, None)
+    validity, nulls = join_validity(parts, rows)
+    if node.is_dictionary:
+        codes = decode_codes(parts, rows, np.dtype(node.type.index_type.to_pandas_dtype()))
+        values = PhysicalValues(node.kind, node.width, rows, np.empty(0, np.uint8), codes=codes)
+        dictionary = segment.dictionary_array(node.number)
+        return NodeValues(rows, values, validity, nulls, dictionary)
+    if node.kind in VARIABLE:
+        return NodeValues(rows, _variable(parts, node.kind, rows), validity, nulls)
+    return NodeValues(rows, _fixed(parts, node, rows), validity, nulls)
+
+
+def decode_codes(parts: Sequence[PagePart], rows: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return the places in the dictionary of rows that are in pages of a dictionary column."""
+    codes = allocate(rows, dtype)
+    for part in parts:
+        encoding = part.encoding
+        if isinstance(encoding, HasCodes):
+            held = encoding.codes(part.page, part.start, part.stop)
+            codes[part.at : part.at + part.rows] = held
+        else:  # every row is null
+            codes[part.at : part.at + part.rows] = 0
+    return codes
+
+
+def _fixed(parts: Sequence[PagePart], node: FieldNode, rows: int) -> PhysicalValues:
+    if len(parts) == 1:
+        part = parts[0]
+        held = part.encoding.decode(part.page, part.start, part.stop)
+        if (held.kind, held.width) == (node.kind, node.width):
+            return held
+    dtype = native_dtype(node.kind, node.width)
+    per_value = node.width // dtype.itemsize
+    tall = node.kind in (ValueKind.DECIMAL, ValueKind.FIXED)
+    out = allocate((rows, per_value) if tall else rows, dtype)
+    for part in parts:
+        if node.kind == ValueKind.DECIMAL and part.page.kind != ValueKind.DECIMAL:
+            # Unscaled values that fit 64 bits: the high words are their signs.
+            here = out[part.at : part.at + part.rows]
+            part.encoding.decode_into(part.page, part.start, part.stop, here[:, 0], 0)
+            np.right_shift(here[:, 0], 63, out=here[:, 1])
+        else:
+            part.encoding.decode_into(part.page, part.start, part.stop, out, part.at)
+    return PhysicalValues(node.kind, node.width, rows, out)
+
+
+def _variable(parts: Sequence[PagePart], kind: ValueKind, rows: int) -> PhysicalValues:
+    if len(parts) == 1:
+        part = parts[0]
+        return part.encoding.decode(part.page, part.start, part.stop)
+    held = [part.encoding.decode(part.page, part.start, part.stop) for part in parts]
+    offsets = allocate(rows + 1, np.int32)
+    offsets[0] = 0
+    pieces: list[npt.NDArray[Any]] = []
+    total = 0
+    for part, values in zip(parts, held, strict=True):
+        assert values.offsets is not None  # text and binary have them
+        low, high = int(values.offsets[0]), int(values.offsets[-1])
+        if total + high - low > _LARGEST_OFFSET:
+            raise part.page.damaged("its column has more bytes than an array can hold")
+        target = offsets[part.at + 1 : part.at + part.rows + 1]
+        np.add(values.offsets[1:], np.int32(total - low), out=target)
+        pieces.append(values.data[low:high])
+        total += high - low
+    data = allocate(total, np.uint8)
+    if pieces:
+        np.concatenate(pieces, out=data)
+    return PhysicalValues(kind, 0, rows, data, offsets)
+
+
+def join_validity(parts: Sequence[PagePart], rows: int) -> tuple[Bytes | None, int]:
+    """Return one validity bitmap for the rows of several pages, or None, and the nulls if known.
+
+    The count is -1 where a page is cut, so that nobody knows how many of its nulls are in it.
+    """
+    if not any(part.page.null_count for part in parts):
+        return None, 0
+    whole = all(part.rows == part.page.rows for part in parts)
+    nulls = sum(part.page.null_count for part in parts) if whole else -1
+    if all(part.at % 8 == 0 and part.start % 8 == 0 for part in parts):
+        # Bits past the end of the last part belong to no row.
+        bitmap = allocate((rows + 7) // 8, np.uint8)
+        for part in parts:
+            target = bitmap[part.at // 8 : (part.at + part.rows + 7) // 8]
+            held = part.page.validity()
+            if held is None:
+                target[:] = 0 if part.page.null_count else 0xFF
+            else:
+                target[:] = held[part.start // 8 : (part.stop + 7) // 8]
+        return bitmap, nulls
+    present = np.empty(rows, np.bool_)
+    for part in parts:
+        present[part.at : part.at + part.rows] = presence(part)
+    return np.packbits(present, bitorder="little"), nulls
+
+
+def presence(part: PagePart) -> npt.NDArray[np.bool_] | bool:
+    """Return which rows of a part are not null; one answer where it is the same for all."""
+    held = part.page.validity()
+    if held is None:
+        return part.page.null_count == 0
+    bits = np.unpackbits(held[part.start // 8 : (part.stop + 7) // 8], bitorder="little")
+    return bits[part.start % 8 : part.start % 8 + part.rows].view(np.bool_)

@@ -1,0 +1,240 @@
+"""Single rows of a segment: any order, repeats allowed; one gather per column and encoding.
+
+Readers enter here, for random access and for the few survivors of a filter. Where the pages are
+not compressed, values are loaded from the bytes of the whole segment, whatever the number of pages;
+other pages are asked one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tessel.errors import InvalidInputError
+from tessel.store.encodings.base import (
+    Bytes,
+    Gathering,
+    HasCodes,
+    Integers,
+    PhysicalValues,
+    native_dtype,
+    stored_kind,
+    widen,
+)
+from tessel.store.encodings.codes import Codec, PageFlag, Role, ValueKind
+from tessel.store.encodings.fields import (
+    FieldNode,
+    NodeValues,
+    assemble,
+    physical_values,
+    to_arrow,
+)
+from tessel.store.encodings.registry import encoding_by_code
+from tessel.store.segment.pages import SegmentPages
+
+__all__ = ["take_column"]
+
+_VARIABLE = frozenset({ValueKind.TEXT, ValueKind.BINARY})
+_LARGEST_OFFSET = (1 << 31) - 1
+_PHYSICAL = {ValueKind.TEXT: pa.string(), ValueKind.BINARY: pa.binary()}
+
+
+def take_column(segment: SegmentPages, node: FieldNode, rows: Integers) -> pa.Array:
+    """Return rows of a top-level column, or of a struct's child projected alone.
+
+    Parameters
+    ----------
+    rows
+        int64, in any order, repeats allowed.
+
+    Raises
+    ------
+    InvalidInputError
+        For a row that the segment does not have.
+    CorruptSegmentError
+        When a page that holds one of the rows is damaged.
+    """
+    if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < segment.row_count:
+        wrong = rows[(rows < 0) | (rows >= segment.row_count)]
+        raise InvalidInputError(
+            f"row {int(wrong[0])} was asked for, the segment has {segment.row_count}",
+            row=int(wrong[0]),
+        )
+    values: list[NodeValues | None] = [None] * len(segment.nodes)
+    _take_node(segment, node, rows, values)
+    return assemble(node, segment.nodes, values)
+
+
+def _take_node(
+    segment: SegmentPages, node: FieldNode, rows: Integers, into: list[NodeValues | None]
+) -> None:
+    if node.kind == ValueKind.NONE and node.role == Role.VALUES:
+        into[node.number] = NodeValues(len(rows), None)
+        return
+    pages = _Pages(segment, node, rows)
+    validity, nulls = pages.validity()
+    if node.role == Role.VALUES:
+        dictionary = segment.dictionary_array(node.number) if node.is_dictionary else None
+        values = pages.codes() if node.is_dictionary else pages.values()
+        into[node.number] = NodeValues(len(rows), values, validity, nulls, dictionary)
+        return
+    if node.role == Role.LIST:
+        offsets, items = pages.lists()
+        into[node.number] = NodeValues(len(rows), offsets, validity, nulls)
+        _take_node(segment, segment.nodes[node.number + 1], items, into)
+        return
+    into[node.number] = NodeValues(len(rows), None, validity, nulls)
+    below = rows
+    if node.role == Role.FIXED_LIST:
+        below = (rows[:, None] * node.width + np.arange(node.width)).reshape(-1)
+    at = node.number + 1
+    while at < node.end:
+        _take_node(segment, segment.nodes[at], below, into)
+        at = segment.nodes[at].end
+
+
+class _Pages:
+    """Rows of one physical column, and the pages that hold them."""
+
+    def __init__(self, segment: SegmentPages, node: FieldNode, rows: Integers) -> None:
+        self._segment = segment
+        self._node = node
+        self._number = segment.page_of(node.number, rows)
+        self._row = rows - segment.first_rows(node.number)[self._number]
+        self._records = segment.records(node.number)[self._number]
+        segment.touch(node.number, self._number)
+
+    def validity(self) -> tuple[Bytes | None, int]:
+        """Return the validity of the rows as a bitmap, or None; and how many are null."""
+        records = self._records
+        if not records["null_count"].any():
+            return None, 0
+        present = records["null_count"] == 0
+        held = (records["flags"] & PageFlag.VALIDITY) != 0
+        direct = np.flatnonzero(held & (records["codec"] == Codec.NONE))
+        places = records["offset"][direct].astype(np.int64) + (self._row[direct] >> 3)
+        bits = self._segment.data[places] >> (self._row[direct] & 7).astype(np.uint8)
+        present[direct] = (bits & 1).astype(np.bool_)
+        for number, at in _groups(self._number, held & (records["codec"] != Codec.NONE)):
+            bitmap = self._segment.page(self._node.number, number).validity()
+            assert bitmap is not None  # the flag says so
+            bits = bitmap[self._row[at] >> 3] >> (self._row[at] & 7).astype(np.uint8)
+            present[at] = (bits & 1).astype(np.bool_)
+        nulls = len(present) - int(np.count_nonzero(present))
+        return (np.packbits(present, bitorder="little"), nulls) if nulls else (None, 0)
+
+    def codes(self) -> PhysicalValues:
+        """Return places in the dictionary, for a column of dictionary type."""
+        node = self._node
+        codes = np.zeros(len(self._row), node.type.index_type.to_pandas_dtype())
+        for number, at in _groups(self._number, None):
+            page = self._segment.page(node.number, number)
+            encoding = encoding_by_code(page.encoding)
+            if isinstance(encoding, HasCodes):  # or every row is null
+                codes[at] = encoding.take_codes(page, self._row[at])
+        empty = np.empty(0, np.uint8)
+        return PhysicalValues(node.kind, node.width, len(codes), empty, codes=codes)
+
+    def values(self) -> PhysicalValues:
+        """Return the values of a leaf."""
+        node = self._node
+        return self._merged(self._found(self._row), node.kind, node.width)
+
+    def lists(self) -> tuple[PhysicalValues, Integers]:
+        """Return offsets from 0 on, and the rows of the items that they are of."""
+        items = self._segment.first_rows(self._node.number + 1)[self._number]
+        starts, ends = (
+            items + self._merged(self._found(rows), ValueKind.SIGNED, 4).data
+            for rows in (self._row, self._row + 1)
+        )
+        lengths = ends - starts
+        offsets = np.zeros(len(lengths) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        if offsets[-1] > _LARGEST_OFFSET:
+            raise InvalidInputError(
+                f"{len(lengths)} lists have {offsets[-1]} items, more than an array can hold",
+                hint="take fewer rows at a time",
+            )
+        wanted = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
+        held = offsets.astype(np.int32)
+        return PhysicalValues(ValueKind.OFFSETS, 4, len(lengths), held), wanted
+
+    def _found(self, rows: Integers) -> list[tuple[Integers, PhysicalValues]]:
+        """Return values with the places they belong to: one gather per encoding, where it can."""
+        records, node = self._records, self._node
+        found: list[tuple[Integers, PhysicalValues]] = []
+        codes = records["encoding"]
+        same = len(codes) > 0 and bool((codes == codes[0]).all())
+        for code in [int(codes[0])] if same else np.unique(codes).tolist():
+            at = np.arange(len(rows)) if same else np.flatnonzero(codes == code)
+            encoding = encoding_by_code(code)
+            kind, width = stored_kind(node.kind, node.width, code)
+            gathered = None
+            if isinstance(encoding, Gathering) and not records["codec"][at].any():
+                gathered = encoding.gather(
+                    self._segment.data,
+                    records if same else records[at],
+                    rows if same else rows[at],
+                    kind,
+                    width,
+                    self._segment.dictionary(node.number),
+                )
+            if gathered is not None:
+                found.append((at, gathered))
+                continue
+            for number, inside in _groups(self._number[at], None):
+                page = self._segment.page(node.number, number)
+                places = at[inside]
+                found.append((places, encoding.take(page, rows[places])))
+        return found
+
+    def _merged(
+        self, found: Sequence[tuple[Integers, PhysicalValues]], kind: ValueKind, width: int
+    ) -> PhysicalValues:
+        rows = len(self._row)
+        if kind in _VARIABLE:
+            return _merged_text(found, kind, rows)
+        parts = [(at, _widened(values, kind)) for at, values in found]
+        if len(parts) == 1:
+            return PhysicalValues(kind, width, rows, parts[0][1])
+        dtype = native_dtype(kind, width)
+        tall = kind in (ValueKind.DECIMAL, ValueKind.FIXED)
+        out: npt.NDArray[Any] = np.zeros((rows, width // dtype.itemsize) if tall else rows, dtype)
+        for at, data in parts:
+            out[at] = data
+        return PhysicalValues(kind, width, rows, out)
+
+
+def _widened(values: PhysicalValues, kind: ValueKind) -> npt.NDArray[Any]:
+    if kind == ValueKind.DECIMAL and values.kind != ValueKind.DECIMAL:
+        return widen(values.data)
+    return values.data
+
+
+def _merged_text(
+    found: Sequence[tuple[Integers, PhysicalValues]], kind: ValueKind, rows: int
+) -> PhysicalValues:
+    if len(found) == 1:
+        return found[0][1]
+    if not found:
+        return physical_values(pa.array([], _PHYSICAL[kind]))
+    arrays = [to_arrow(_PHYSICAL[kind], NodeValues(v.length, v)) for _, v in found]
+    place = np.empty(rows, np.int64)
+    place[np.concatenate([at for at, _ in found])] = np.arange(rows)
+    return physical_values(pa.concat_arrays(arrays).take(pa.array(place)))
+
+
+def _groups(numbers: Integers, mask: npt.NDArray[np.bool_] | None) -> list[tuple[int, Integers]]:
+    """Return each page number with the places where it stands."""
+    at = np.arange(len(numbers)) if mask is None else np.flatnonzero(mask)
+    if not len(at):
+        return []
+    order = at[np.argsort(numbers[at], kind="stable")]
+    sorted_numbers = numbers[order]
+    begins = np.flatnonzero(np.diff(sorted_numbers, prepend=-1))
+    parts = np.split(order, begins[1:])
+    return [(int(sorted_numbers[b]), part) for b, part in zip(begins, parts, strict=True)]

@@ -1,0 +1,248 @@
+"""Columns at rest as first-class objects: asked for their codes, integers, runs, or their values.
+
+Clauses enter here through what a reader hands them. Only :meth:`SegmentColumn.decode`, ``take`` and
+``filter`` decode; everything else is a view of what is stored, page by page, so that a predicate or
+a sum is computed on fewer and smaller values than the column has. What an encoding does not offer
+is None: then the values are decoded.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tessel.errors import InvalidInputError
+from tessel.store.encodings.base import (
+    HasLinearForm,
+    HasRuns,
+    HasScaledIntegers,
+    Integers,
+    LinearForm,
+    PhysicalValues,
+    Runs,
+    ScaledIntegers,
+)
+from tessel.store.encodings.codes import EncodingCode, ValueKind
+from tessel.store.encodings.fields import FieldNode, NodeValues, to_arrow
+from tessel.store.segment.decode import (
+    PagePart,
+    decode_codes,
+    decode_column,
+    join_validity,
+    page_parts,
+    presence,
+)
+from tessel.store.segment.decode_take import take_column
+from tessel.store.segment.pages import SegmentPages
+
+__all__ = ["SegmentColumn", "Stretch"]
+
+Form = TypeVar("Form", LinearForm, ScaledIntegers, Runs)
+
+_FEW = 8
+"""Where at most one row in so many survives, rows are gathered instead of decoding the page."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stretch(Generic[Form]):
+    """Rows of one page in the form that its encoding offers.
+
+    Attributes
+    ----------
+    at
+        The first row, counted in the column.
+    rows
+        How many.
+    form
+        What is stored. Null rows have a value in it like any other; it means nothing.
+    present
+        Which rows are not null, or one answer for all of them.
+    """
+
+    at: int
+    rows: int
+    form: Form
+    present: npt.NDArray[np.bool_] | bool
+
+
+class SegmentColumn:
+    """Rows of one column of a segment, not decoded.
+
+    Satisfies :class:`tessel.expression.protocols.EncodedColumn`. Immutable; safe to use from
+    several threads.
+
+    Parameters
+    ----------
+    segment
+        The segment.
+    node
+        A top-level column, or a child of a struct.
+    start, stop
+        Rows ``[start, stop)`` of the segment.
+
+    Raises
+    ------
+    InvalidInputError
+        For rows that the segment does not have.
+    """
+
+    def __init__(self, segment: SegmentPages, node: FieldNode, start: int, stop: int) -> None:
+        if not 0 <= start <= stop <= segment.row_count:
+            raise InvalidInputError(
+                f"rows {start} to {stop} were asked for, the segment has {segment.row_count}"
+            )
+        self._segment = segment
+        self._node = node
+        self._start = start
+        self._stop = stop
+
+    def __len__(self) -> int:
+        return self._stop - self._start
+
+    def __repr__(self) -> str:
+        encodings = ", ".join(self.encodings) or "nothing"
+        return f"<SegmentColumn {self.type}: {len(self)} rows in {encodings}>"
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of the values."""
+        return self._node.type
+
+    @property
+    def encodings(self) -> tuple[str, ...]:
+        """Names of the encodings of the pages, each once, in the order of the rows."""
+        return tuple(dict.fromkeys(part.encoding.name for part in self._parts()))
+
+    def slice(self, start: int, stop: int) -> SegmentColumn:
+        """Return rows ``[start, stop)`` of this column."""
+        return SegmentColumn(self._segment, self._node, self._start + start, self._start + stop)
+
+    # --- without decoding -------------------------------------------------------------------------
+
+    def dictionary(self) -> pa.Array | None:
+        """Return the distinct values, or None where some row is not kept as a code."""
+        if not self._node.is_dictionary and not self._is_coded():
+            return None
+        return self._segment.dictionary_array(self._node.number)
+
+    def codes(self) -> pa.Array:
+        """Return each row's place in the dictionary, as int32; null where the value is null.
+
+        Raises
+        ------
+        InvalidInputError
+            Where :meth:`dictionary` is None.
+        """
+        if self.dictionary() is None:
+            raise InvalidInputError(
+                f"a column of {self.type} kept as {', '.join(self.encodings)} has no codes",
+                hint="ask dictionary() first, and decode() what has none",
+            )
+        parts = self._parts()
+        data = decode_codes(parts, len(self), np.dtype(np.int32))
+        validity, nulls = join_validity(parts, len(self))
+        values = PhysicalValues(ValueKind.SIGNED, 4, len(self), data)
+        return to_arrow(pa.int32(), NodeValues(len(self), values, validity, nulls))
+
+    def scaled_integers(self) -> tuple[Stretch[ScaledIntegers], ...] | None:
+        """Return floats as integers and a power of ten; None where a page is kept otherwise."""
+        return self._forms(HasScaledIntegers, lambda e, p, a, b: e.scaled_integers(p, a, b))
+
+    def linear_forms(self) -> tuple[Stretch[LinearForm], ...] | None:
+        """Return integers as base, step and residuals; None where a page is kept otherwise."""
+        return self._forms(HasLinearForm, lambda e, p, a, b: e.linear_form(p, a, b))
+
+    def runs(self) -> tuple[Stretch[Runs], ...] | None:
+        """Return runs of equal values; None where a page is kept otherwise."""
+        return self._forms(HasRuns, lambda e, p, a, b: e.runs(p, a, b))
+
+    # --- values -----------------------------------------------------------------------------------
+
+    def decode(self) -> pa.Array:
+        """Return the values as one array."""
+        found = self.chunks()
+        return found.chunk(0) if found.num_chunks == 1 else pa.concat_arrays(found.chunks)
+
+    def chunks(self) -> pa.ChunkedArray:
+        """Return the values; pages that hold Arrow buffers are chunks of their own, not copied."""
+        return decode_column(self._segment, self._node, self._start, self._stop)
+
+    def take(self, rows: Integers | pa.Array) -> pa.Array:
+        """Return single rows, counted in this column: any order, repeats allowed."""
+        wanted = np.asarray(rows, dtype=np.int64)
+        if len(wanted) and not 0 <= int(wanted.min()) <= int(wanted.max()) < len(self):
+            raise InvalidInputError(f"rows were asked for that are none of the {len(self)}")
+        return take_column(self._segment, self._node, wanted + self._start)
+
+    def filter(self, mask: npt.NDArray[np.bool_] | pa.Array) -> pa.Array:
+        """Return the rows where ``mask`` is true; a null in it counts as false.
+
+        Of a page of which at most an eighth survives, only the survivors are decoded.
+        """
+        keep = _as_bools(mask)
+        if len(keep) != len(self):
+            raise InvalidInputError(f"a mask of {len(keep)} rows for a column of {len(self)}")
+        found: list[pa.Array] = []
+        waiting: list[Integers] = []
+        for low, high in self._page_edges():
+            here = keep[low:high]
+            survivors = int(np.count_nonzero(here))
+            if survivors * _FEW <= high - low:
+                waiting.append(np.flatnonzero(here) + low)
+                continue
+            found += self._gathered(waiting)
+            waiting = []
+            part = self.slice(low, high).decode()
+            found.append(part if survivors == high - low else part.filter(pa.array(here)))
+        found += self._gathered(waiting)
+        if len(found) == 1:
+            return found[0]
+        return pa.concat_arrays(found) if found else self.slice(0, 0).decode()
+
+    def _gathered(self, waiting: list[Integers]) -> list[pa.Array]:
+        rows = np.concatenate(waiting) if waiting else np.empty(0, np.int64)
+        return [self.take(rows)] if len(rows) else []
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _parts(self) -> list[PagePart]:
+        return page_parts(self._segment, self._node.number, self._start, self._stop)
+
+    def _page_edges(self) -> list[tuple[int, int]]:
+        """Return the rows of each page, counted in this column."""
+        edges = self._segment.first_rows(self._node.number)
+        inside = edges[(edges > self._start) & (edges < self._stop)] - self._start
+        bounds = [0, *inside.tolist(), len(self)]
+        return [(a, b) for a, b in itertools.pairwise(bounds) if a < b]
+
+    def _is_coded(self) -> bool:
+        """Whether every row is a code or null, and there is at least one page to tell."""
+        parts = self._parts()
+        coded = (EncodingCode.DICTIONARY, EncodingCode.ALL_MISSING)
+        return bool(parts) and all(part.page.encoding in coded for part in parts)
+
+    def _forms(
+        self, offers: Any, ask: Callable[[Any, Any, int, int], Form]
+    ) -> tuple[Stretch[Form], ...] | None:
+        found = []
+        for part in self._parts():
+            encoding = part.encoding
+            if not isinstance(encoding, offers):
+                return None
+            form = ask(encoding, part.page, part.start, part.stop)
+            found.append(Stretch(part.at, part.rows, form, presence(part)))
+        return tuple(found)
+
+
+def _as_bools(mask: npt.NDArray[np.bool_] | pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    if isinstance(mask, np.ndarray):
+        return mask.astype(np.bool_, copy=False)
+    plain = pc.fill_null(mask, False) if mask.null_count else mask
+    return np.asarray(plain.to_numpy(zero_copy_only=False), dtype=np.bool_)

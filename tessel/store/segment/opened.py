@@ -1,0 +1,259 @@
+"""Segments that were opened: their metadata read once, kept for as long as they are in use.
+
+The reader of segments enters here. Opening costs a fraction of a millisecond, and mapping a file
+again costs its page faults, so the segments used last stay open. Objects never change, so what was
+read of one stays true.
+
+Where the source shows whole objects, a segment's bytes are a view. Elsewhere they are a stretch of
+empty memory that takes room only where something was read into it, so that decoding knows one kind
+of segment only.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from tessel.ecs.components import SegmentKey
+from tessel.errors import CorruptSegmentError, CorruptStoreError, NotFoundError
+from tessel.store.encodings.base import Bytes
+from tessel.store.encodings.fields import FieldNode
+from tessel.store.objects import ObjectStore
+from tessel.store.segment.file import SegmentFile
+from tessel.store.segment.pages import SegmentPages
+from tessel.store.segment.plan_pages import ColumnPages, plan_read
+from tessel.store.segment.read_all import read_all
+from tessel.store.segment.read_plan import ReadPlan
+from tessel.store.segment.row_selection import RowIndices, RowRanges
+from tessel.store.segment.sources import ByteRanges, ReadSource, Viewing, open_source
+from tessel.store.segment.verified import sound_pages
+
+__all__ = ["SegmentOpener", "plan_columns", "put_bytes"]
+
+_MOST_OPEN = 256
+"""Each may hold a mapped file, and with it a descriptor, of which a process often has 1,024."""
+
+
+class _Kept:
+    """The segments opened last; the oldest are let go, once nobody uses them any more."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: OrderedDict[SegmentKey, SegmentPages] = OrderedDict()
+        _all.add(self)
+
+    def get(self, key: SegmentKey) -> SegmentPages | None:
+        with self._lock:
+            found = self._found.get(key)
+            if found is not None:
+                self._found.move_to_end(key)
+            return found
+
+    def put(self, key: SegmentKey, opened: SegmentPages) -> SegmentPages:
+        with self._lock:
+            found = self._found.setdefault(key, opened)
+            while len(self._found) > _MOST_OPEN:
+                self._found.popitem(last=False)
+            return found
+
+    def renew_lock(self) -> None:
+        self._lock = threading.Lock()
+
+
+_all: weakref.WeakSet[_Kept] = weakref.WeakSet()
+_kept: weakref.WeakKeyDictionary[ObjectStore, _Kept] = weakref.WeakKeyDictionary()
+
+
+class SegmentOpener:
+    """Opens segments of one store; safe to use from several threads.
+
+    Parameters
+    ----------
+    objects
+        The store.
+    source
+        What reads it; by default what suits the store.
+    always_verify
+        Verify pages each time they are touched, not only the first time in this process.
+    """
+
+    def __init__(
+        self,
+        objects: ObjectStore,
+        source: ReadSource | None = None,
+        *,
+        always_verify: bool = False,
+    ) -> None:
+        self._objects = objects
+        self.source = open_source(objects) if source is None else source
+        self._always = always_verify
+        # Views of bytes are shared by all readers of a store. What reads through its source must
+        # not be: it would keep the store alive that it is kept for.
+        shared = isinstance(self.source, Viewing) and not always_verify
+        self._kept = _kept.setdefault(objects, _Kept()) if shared else _Kept()
+
+    @property
+    def views(self) -> bool:
+        """Whether all bytes of segments are there at once, so that nothing is waited for."""
+        return isinstance(self.source, Viewing)
+
+    def open(self, key: SegmentKey, columns: Sequence[int] | None = None) -> SegmentPages:
+        """Return a segment, opened now or before.
+
+        Parameters
+        ----------
+        key
+            Where it lies, and the checksum of its footer.
+        columns
+            Ids of the columns whose page tables are wanted now; all by default.
+
+        Raises
+        ------
+        CorruptSegmentError
+            When the segment is missing, or its metadata are damaged or of another segment.
+        FormatVersionError
+            When another version of the format wrote it.
+        ColumnNotFoundError
+            For an id that the segment does not have.
+        """
+        found = self._kept.get(key)
+        if found is None:
+            data = self._view(key)
+            file = self._file(key, data, columns)
+            found = self._kept.put(key, self._pages(key, file, data))
+        elif columns is not None:
+            found.file.load(columns)
+        # Bytes that were read are those of one use; what is kept of them are the metadata.
+        return found if self.views else self._pages(key, found.file, None)
+
+    def need(
+        self,
+        key: SegmentKey,
+        segment: SegmentPages,
+        nodes: Sequence[FieldNode],
+        rows: RowRanges | RowIndices,
+    ) -> None:
+        """Read what decoding these rows of some columns takes, where it is not there already."""
+        if not self.views:
+            plan = plan_columns(key, segment, nodes, rows)
+            put_bytes(key, segment, plan, read_all(self.source, plan))
+
+    def _pages(self, key: SegmentKey, file: SegmentFile, data: Bytes | None) -> SegmentPages:
+        directory = file.directory
+        records = int(directory["page_count"].sum()) + int(directory["has_dictionary"].sum())
+        if data is None:
+            data = np.frombuffer(mmap.mmap(-1, max(key.length, 1)), np.uint8)[: key.length]
+        sound = sound_pages(self._objects, key, records)
+        return SegmentPages(file, data, sound, always_verify=self._always)
+
+    def _view(self, key: SegmentKey) -> Bytes | None:
+        if not isinstance(self.source, Viewing):
+            return None
+        try:
+            whole = self.source.view(key.object)
+        except (NotFoundError, CorruptStoreError) as error:
+            raise _cut_short(key, error.message) from error
+        if key.offset + key.length > whole.size:
+            raise _cut_short(key, f"it has {whole.size} bytes")
+        return np.frombuffer(whole.slice(key.offset, key.length), np.uint8)
+
+    def _file(
+        self, key: SegmentKey, data: Bytes | None, columns: Sequence[int] | None
+    ) -> SegmentFile:
+        def read(start: int, stop: int) -> pa.Buffer:
+            if data is not None:
+                return pa.py_buffer(data[start - key.offset : stop - key.offset])
+            return self._read(key.object, start, stop)
+
+        file = SegmentFile.open(
+            read,
+            object=key.object,
+            offset=key.offset,
+            length=key.length,
+            metadata_start=key.metadata_start,
+            columns=columns,
+        )
+        if file.checksum != key.checksum:
+            raise CorruptSegmentError(
+                f"{key.object} is damaged: the checksum of the segment at {key.offset} is "
+                f"{file.checksum:#010x}, not {key.checksum:#010x}",
+                hint="restore the object from a copy of the store",
+                object=key.object,
+                offset=key.offset,
+                length=key.length,
+            )
+        return file
+
+    def _read(self, name: str, start: int, stop: int) -> pa.Buffer:
+        ends = np.array([[start], [stop]], np.int64)
+        ranges = ByteRanges((name,), np.zeros(1, np.int64), ends[0], ends[1])
+        (answer,) = self.source.read(ranges, np.zeros(1, np.int64))
+        return answer if isinstance(answer, pa.Buffer) else answer.result()
+
+
+def plan_columns(
+    key: SegmentKey,
+    segment: SegmentPages,
+    nodes: Sequence[FieldNode],
+    rows: RowRanges | RowIndices,
+    ordinal: int = 0,
+) -> ReadPlan:
+    """Return which bytes of a segment decoding some rows of some columns takes.
+
+    Parameters
+    ----------
+    nodes
+        Columns; all nodes below are read with them.
+    rows
+        Counted from the first row of the segment.
+    ordinal
+        Place of the segment in the scan.
+    """
+    columns = []
+    for top in nodes:
+        for node in range(top.number, top.end):
+            record = segment.file.dictionary(node)
+            dictionary = None
+            if record is not None:
+                dictionary = int(record["offset"]), int(record["length"])
+            shift = segment.file.page_shift(node)
+            columns.append(ColumnPages(node, segment.records(node), shift, dictionary))
+    return plan_read(
+        columns,
+        rows,
+        row_count=segment.row_count,
+        name=key.object,
+        offset=key.offset,
+        ordinal=ordinal,
+    )
+
+
+def put_bytes(
+    key: SegmentKey, segment: SegmentPages, plan: ReadPlan, buffers: Sequence[pa.Buffer]
+) -> None:
+    """Put the bytes of a plan's ranges where they belong in a segment."""
+    for start, buffer in zip((plan.start - key.offset).tolist(), buffers, strict=True):
+        segment.data[start : start + buffer.size] = np.frombuffer(buffer, np.uint8)
+
+
+def _cut_short(key: SegmentKey, why: str) -> CorruptSegmentError:
+    return CorruptSegmentError(
+        f"{key.object} is missing or cut short: {why}",
+        hint="restore the object from a copy of the store",
+        object=key.object,
+    )
+
+
+def _after_fork() -> None:
+    for kept in list(_all):
+        kept.renew_lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

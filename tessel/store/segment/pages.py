@@ -1,0 +1,245 @@
+"""The pages of one segment, ready to decode: verified, uncompressed, and looked up by number.
+
+Everything that decodes enters here. A page is verified and checked when it is first touched in the
+process (:mod:`tessel.store.segment.verified`); uncompressed pages are kept as views, so that
+touching one again is a lookup.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import google_crc32c
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tessel.errors import CorruptSegmentError
+from tessel.store.encodings.base import (
+    Bytes,
+    Integers,
+    Page,
+    PhysicalValues,
+    page_from_record,
+    widen,
+)
+from tessel.store.encodings.block_codec import decompress_blocks
+from tessel.store.encodings.codes import Codec, Role, ValueKind
+from tessel.store.encodings.fields import FieldNode, NodeValues, to_arrow
+from tessel.store.encodings.registry import encoding_by_code
+from tessel.store.segment.file import SegmentFile
+from tessel.store.segment.verified import SoundPages
+
+__all__ = ["SegmentPages"]
+
+
+class SegmentPages:
+    """One opened segment and its bytes; safe to use from several threads.
+
+    Parameters
+    ----------
+    file
+        Its metadata, validated.
+    data
+        All bytes of the segment. Where they are fetched as needed, those of a page are there before
+        the page is touched.
+    sound
+        Which pages were found sound already; updated here.
+    always_verify
+        Verify a page each time it is touched.
+
+    Attributes
+    ----------
+    file, data
+        As given.
+    nodes
+        The physical columns, by number.
+    tops
+        The top-level ones.
+    """
+
+    def __init__(
+        self,
+        file: SegmentFile,
+        data: Bytes,
+        sound: SoundPages,
+        *,
+        always_verify: bool = False,
+    ) -> None:
+        self.file = file
+        self.data = data
+        self.nodes: tuple[FieldNode, ...] = file.nodes
+        self.tops: tuple[FieldNode, ...] = tuple(node for node in self.nodes if node.parent < 0)
+        directory = file.directory
+        records = directory["page_count"].astype(np.int64) + directory["has_dictionary"]
+        self._first_flag: list[int] = (np.cumsum(records) - records).tolist()
+        self._sound = sound
+        self._always = always_verify
+        self._known: dict[int, list[Page | None]] = {}
+        self._first_rows: dict[int, Integers] = {}
+        self._dictionaries: dict[int, PhysicalValues | None] = {}
+        self._dictionary_arrays: dict[int, pa.Array] = {}
+
+    @property
+    def row_count(self) -> int:
+        """Top-level rows."""
+        return self.file.row_count
+
+    def records(self, node: int) -> npt.NDArray[np.void]:
+        """Return the records of the data pages of a physical column."""
+        return self.file.pages(node)
+
+    def page_count(self, node: int) -> int:
+        """Return how many data pages a physical column has."""
+        return len(self.records(node))
+
+    def first_rows(self, node: int) -> Integers:
+        """Return the first row of each page and the number of rows: int64 of pages + 1."""
+        found = self._first_rows.get(node)
+        if found is None:
+            records = self.records(node)
+            found = np.empty(len(records) + 1, np.int64)
+            found[:-1] = records["first_row"]
+            found[-1] = int(self.file.directory["value_count"][node])
+            self._first_rows[node] = found
+        return found
+
+    def page(self, node: int, number: int) -> Page:
+        """Return a page that may be decoded.
+
+        Raises
+        ------
+        CorruptSegmentError
+            When its checksum or its contents are wrong; names object, column and page.
+        """
+        known = self._known.get(node)
+        if known is None:
+            known = self._known.setdefault(node, [None] * self.page_count(node))
+        found = known[number]
+        if found is not None and not self._always:
+            return found
+        record = self.records(node)[number]
+        page = self._load(node, number, record, self.dictionary(node))
+        if record["codec"] == Codec.NONE:
+            known[number] = page  # a view; what was decompressed would hold memory
+        return page
+
+    def dictionary(self, node: int) -> PhysicalValues | None:
+        """Return the values of a column's dictionary; None where it has none."""
+        if node not in self._dictionaries:
+            record = self.file.dictionary(node)
+            found = None
+            if record is not None:
+                page = self._load(node, self.page_count(node), record, None)
+                found = self._dictionary_values(node, page)
+            self._dictionaries[node] = found
+        return self._dictionaries[node]
+
+    def dictionary_array(self, node: int) -> pa.Array:
+        """Return a column's dictionary as an Arrow array of its values' type; maybe empty."""
+        found = self._dictionary_arrays.get(node)
+        if found is None:
+            kind = self.nodes[node].type
+            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+            values = self.dictionary(node)
+            found = (
+                pa.array([], kind)
+                if values is None
+                else to_arrow(kind, NodeValues(values.length, values))
+            )
+            self._dictionary_arrays[node] = found
+        return found
+
+    def page_of(self, node: int, rows: Integers) -> Integers:
+        """Return the number of the page that holds each row of a physical column."""
+        if self.nodes[node].parent < 0:
+            return rows >> self.file.page_shift(node)
+        return np.searchsorted(self.first_rows(node), rows, "right") - 1
+
+    def touch(self, node: int, numbers: Integers) -> None:
+        """Verify the pages of these numbers that were not yet found sound."""
+        if self._always:
+            missing = numbers
+        else:
+            missing = numbers[~self._sound[self._first_flag[node] + numbers]]
+        for number in np.unique(missing).tolist():
+            self.page(node, number)
+
+    def verify(self) -> None:
+        """Read all pages, whether or not that was done before.
+
+        Raises
+        ------
+        CorruptSegmentError
+            For the first page that is damaged.
+        """
+        for node in range(len(self.nodes)):
+            self.verify_column(node)
+
+    def verify_column(self, node: int) -> None:
+        """Read all pages of one physical column, as :meth:`verify` does."""
+        dictionary = None
+        record = self.file.dictionary(node)
+        if record is not None:
+            page = self._load(node, self.page_count(node), record, None, again=True)
+            dictionary = self._dictionary_values(node, page)
+        for number, record in enumerate(self.records(node)):
+            self._load(node, number, record, dictionary, again=True)
+
+    def place(self, node: int, number: int) -> dict[str, Any]:
+        """Return what a page is called in errors."""
+        return self.file.place(node, number if number < self.page_count(node) else "dictionary")
+
+    def _dictionary_values(self, node: int, page: Page) -> PhysicalValues:
+        found = encoding_by_code(page.encoding).decode(page, 0, page.rows)
+        if self.nodes[node].kind == ValueKind.DECIMAL and found.kind != ValueKind.DECIMAL:
+            return PhysicalValues(ValueKind.DECIMAL, 16, found.length, widen(found.data))
+        return found
+
+    def _load(
+        self,
+        node: int,
+        number: int,
+        record: np.void,
+        dictionary: PhysicalValues | None,
+        *,
+        again: bool = False,
+    ) -> Page:
+        place = self.place(node, number)
+        start, length = int(record["offset"]), int(record["length"])
+        stored = self.data[start : start + length]
+        flag = self._first_flag[node] + number
+        sound = bool(self._sound[flag]) and not self._always and not again
+        if not sound:
+            _verify(stored, record, place)
+        codec = int(record["codec"])
+        if codec != Codec.NONE:
+            stored = decompress_blocks(stored, codec, int(record["payload_length"]), place)
+        column = self.nodes[node]
+        page = page_from_record(
+            record, stored, column.kind, column.width, dictionary=dictionary, place=place
+        )
+        if not sound:
+            encoding_by_code(page.encoding).check(page)
+            if column.role == Role.LIST:
+                self._check_lists(node, number, page)
+            self._sound[flag] = True
+        return page
+
+    def _check_lists(self, node: int, number: int, page: Page) -> None:
+        """Refuse lists that are not made of the items in the page of the same number."""
+        offsets = encoding_by_code(page.encoding).decode(page, 0, page.length).data
+        first, end = self.first_rows(node + 1)[number : number + 2].tolist()
+        if page.rows and (offsets[0] or (np.diff(offsets) < 0).any() or offsets[-1] != end - first):
+            raise page.damaged("its offsets are not those of its items")
+
+
+def _verify(stored: Bytes, record: np.void, place: dict[str, Any]) -> None:
+    found = google_crc32c.value(stored)
+    if found != int(record["checksum"]):
+        raise CorruptSegmentError(
+            f"{place['object']} is damaged, column {place['column']}, page {place['page']}: its "
+            f"checksum is {found:#010x}, not {int(record['checksum']):#010x}",
+            hint="restore the object from a copy of the store",
+            **place,
+        )
