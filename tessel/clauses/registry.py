@@ -36,7 +36,7 @@ def register(cls: ClauseType) -> ClauseType:
         When the class is not a frozen dataclass, has no usable name, or the name is taken by
         another class.
     """
-    parameters = getattr(cls, "__dataclass_params__", None)
+    parameters = vars(cls).get("__dataclass_params__")  # its own: what is inherited tells nothing
     if parameters is None or not parameters.frozen:
         raise PlanError(
             f"{cls.__name__} is not a frozen dataclass",
