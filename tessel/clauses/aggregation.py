@@ -113,7 +113,14 @@ class OrderGroups(Clause):
     @property
     def structure(self) -> ClauseInfo:
         """Everything in, row slices out."""
-        return ClauseInfo(Structure.ALL, Structure.ROW_SLICE, keeps_order=False, reduced=True)
+        return ClauseInfo(
+            Structure.ALL,
+            Structure.ROW_SLICE,
+            keeps_order=False,
+            keeps_count=True,
+            index=IndexEffect.DROP,
+            reduced=True,
+        )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the columns without the hidden one."""
@@ -203,7 +210,7 @@ class MergeAggregation(Clause):
             Structure.ALL,
             Structure.ROW_SLICE,
             keeps_order=False,
-            index=IndexEffect.REPLACE,
+            index=IndexEffect.DROP if self.index is None else IndexEffect.REPLACE,
             reduced=True,
         )
 

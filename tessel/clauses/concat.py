@@ -147,6 +147,7 @@ class AlignColumns(Clause):
             Structure.MULTI_SYMBOL,
             Structure.ROW_SLICE,
             adds=frozenset(self.schema.names),
+            keeps_count=True,
             index=IndexEffect.DROP,
         )
 

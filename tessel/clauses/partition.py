@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from tessel.clauses.base import Clause, ClauseInfo, Structure
+from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.group_tables import POSITION
 from tessel.clauses.grouping import check_key_type, missing_rows
 from tessel.clauses.hashing import bucket_of
@@ -61,6 +61,7 @@ class Partition(Clause):
             adds=frozenset([POSITION] if self.positions else []),
             keeps_order=False,
             keeps_count=not self.drop_missing,
+            index=IndexEffect.DROP,
         )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:

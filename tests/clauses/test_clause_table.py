@@ -1,0 +1,120 @@
+"""The table of all clauses in the documents is the one that the code declares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tessel.clauses import (
+    Aggregation,
+    AlignColumns,
+    Apply,
+    Clause,
+    Concat,
+    DateRange,
+    Drop,
+    Filter,
+    Head,
+    MergeAggregation,
+    NamedAggregate,
+    OrderGroups,
+    PartialAggregation,
+    PartialResample,
+    Partition,
+    Rename,
+    Resample,
+    RowRange,
+    Select,
+    SubQuery,
+    Tail,
+    clause_names,
+    find_clause,
+)
+from tessel.clauses.aggregates import find_aggregate
+from tessel.expression import col
+from tessel.expression.schema import TableSchema
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "clauses.md"
+SCHEMA = TableSchema(
+    pa.schema([("t", pa.timestamp("us")), ("k", pa.string()), ("v", pa.int64())]), "t"
+)
+SUM = (NamedAggregate("s", "v", find_aggregate("sum")),)
+MEDIAN = (NamedAggregate("m", "v", find_aggregate("median")),)
+SAMPLES: tuple[Clause, ...] = (
+    Filter(col("v") > 1),
+    Apply("w", col("v") + 1),
+    Select(("t", "k")),
+    Drop(("k",)),
+    Rename((("k", "key"),)),
+    DateRange("2021"),
+    Head(2),
+    Tail(2),
+    RowRange(1, 2),
+    Partition(("k",)),
+    Aggregation(("k",), MEDIAN),
+    Resample("1h", MEDIAN),
+    Concat((SubQuery("y"),)),
+    PartialAggregation(("k",), SUM),
+    MergeAggregation(("k",), SUM, SCHEMA),
+    OrderGroups(("k",)),
+    PartialResample("1h", SUM),
+    AlignColumns(SCHEMA),
+)
+HEADER = (
+    "| clause | input | output | keeps order | keeps count | index | positional | planner only |"
+)
+
+
+def rows_of_the_table() -> list[str]:
+    """Return the rows as the code has them."""
+    rows = []
+    for clause in SAMPLES:
+        info = clause.structure
+        cells = [
+            f"`{clause.name}`",
+            info.input.name,
+            info.output.name,
+            _yes(info.keeps_order),
+            _yes(info.keeps_count),
+            info.index.value,
+            _yes(info.positional),
+            _yes(clause.internal),
+        ]
+        rows.append(f"| {' | '.join(cells)} |")
+    return rows
+
+
+def _yes(flag: bool) -> str:
+    return "yes" if flag else "–"
+
+
+def test_the_samples_are_all_clauses() -> None:
+    ours = {n for n in clause_names() if find_clause(n).__module__.startswith("tessel.")}
+    assert [clause.name for clause in SAMPLES if clause.name not in ours] == []
+    assert {clause.name for clause in SAMPLES} == ours
+
+
+def test_the_document_holds_the_table() -> None:
+    lines = DOCUMENT.read_text(encoding="utf-8").splitlines()
+    start = lines.index(HEADER) + 2
+    stop = lines.index("", start)
+    assert lines[start:stop] == rows_of_the_table()
+
+
+@pytest.mark.parametrize("clause", SAMPLES, ids=lambda clause: clause.name)
+def test_the_file_of_a_clause_says_what_it_means(clause: Clause) -> None:
+    assert clause.__doc__
+    assert type(clause).structure.__doc__
+    assert type(clause).process.__doc__
+
+
+@pytest.mark.parametrize(
+    "clause",
+    [c for c in SAMPLES if not c.internal and c.name != "concat"],
+    ids=lambda clause: clause.name,
+)
+def test_the_index_does_what_is_declared(clause: Clause) -> None:
+    kept = clause.output_schema(SCHEMA).index
+    assert kept == {"keep": "t", "drop": None, "replace": "t"}[clause.structure.index.value]
