@@ -25,6 +25,7 @@ from tessel.errors import (
     CorruptSegmentError,
     CorruptStoreError,
     InvalidInputError,
+    OptionError,
     StoreError,
 )
 from tessel.store.objects import MemoryObjects
@@ -58,10 +59,12 @@ class ScriptedSource:
     kind = "scripted"
     immediate = False
 
-    def __init__(self, limits: CoalesceLimits = WHOLE) -> None:
+    def __init__(self, limits: CoalesceLimits = WHOLE, data: bytes = DATA) -> None:
         self.limits = limits
+        self.data = data
         self.outstanding: list[tuple[int, int, Future[pa.Buffer]]] = []
         self.asked: list[tuple[int, int]] = []
+        self.priorities: list[int] = []
 
     def size(self, name: str) -> int:
         return OBJECT_BYTES
@@ -74,6 +77,7 @@ class ScriptedSource:
         ):
             self.outstanding.append((start, end, future))
             self.asked.append((start, end))
+        self.priorities += priorities.tolist()
         return list(futures)
 
     def answer(self, at: int, *, fail: bool = False) -> None:
@@ -83,7 +87,7 @@ class ScriptedSource:
         if fail:
             future.set_exception(StoreError(f"bytes {start} to {end} are lost"))
         else:
-            future.set_result(pa.py_buffer(DATA[start:end]))
+            future.set_result(pa.py_buffer(self.data[start:end]))
 
     def close(self) -> None:
         pass
@@ -249,6 +253,40 @@ def test_continuations_end_and_arrive_with_their_request(
     run_to_the_end(queue, source, consumer, drawer(data))
     assert [request for _, _, request in consumer.seen] == list(range(plan.request_count))
     assert sorted(calls) == sorted([*names.values(), *follow])
+
+
+def test_the_items_of_lists_are_asked_for_as_soon_as_their_offsets_are_there():
+    """A take of rows 2 and 7 of a list column; nobody polls while the second reads are started."""
+    rows = (2, 7)
+    offsets = np.arange(0, 11 * 12, 12, dtype="<i4")
+    items_at, stored = 1000, np.frombuffer(DATA, np.uint8).copy()
+    stored[: offsets.nbytes] = offsets.view(np.uint8)
+    data = stored.tobytes()
+
+    def items(answers: tuple[Answer, ...]) -> ReadPlan | None:
+        if len(answers) > 1:
+            return None
+        (first,) = answers
+        start, end = np.frombuffer(first.buffers[0], "<i4").tolist()
+        row = int(first.plan.priority[first.entries[0]])
+        return make_plan([(0, row, items_at + start, items_at + end)])
+
+    source = ScriptedSource(data=data)
+    queue = IoQueue(source, budget_bytes=0)
+    queue.submit(make_plan([(row, row, 4 * row, 4 * row + 8) for row in rows]), items)
+    assert source.asked == [(8, 16)]
+    source.answer(0)
+    assert source.asked[1:] == [(1024, 1036)]
+    source.answer(0)
+    taken = []
+    for row in rows:
+        while (delivered := queue.poll()) is None:
+            source.answer(0)
+        assert delivered.priority == row
+        taken.append(delivered.answers[1].buffers[0].to_pybytes())
+    assert taken == [data[1000 + 12 * row : 1012 + 12 * row] for row in rows]
+    assert source.priorities == [2, 2, 7, 7]
+    assert queue.finished
 
 
 @given(plans.filter(bool), st.sampled_from([0, 64, 500, 1 << 20]), st.data())
@@ -485,6 +523,24 @@ def test_a_queue_that_lacks_a_rule_hangs_where_the_whole_one_does_not(trap: Trap
     assert priorities == sorted(priorities)
     with pytest.raises(QueueHangsError):
         drive(trap, tuple(rule for rule in ADMISSION_RULES if rule is not trap.rule))
+
+
+def test_the_budget_is_filled_to_the_last_byte():
+    admission = Admission(100)
+    for request, size in enumerate((60, 40, 1)):
+        admission.add_request(request, request)
+        admission.add_part(request, request, size, [request])
+    assert admission.admit() == [0, 1]
+    assert (admission.reserved_bytes, admission.free_bytes, admission.waiting_bytes) == (100, 0, 1)
+    admission.deliver(0)
+    assert admission.admit() == []
+    admission.release(0)
+    assert admission.admit() == [2]
+
+
+def test_a_budget_below_nothing_is_refused():
+    with pytest.raises(OptionError):
+        IoQueue(ScriptedSource(), budget_bytes=-1)
 
 
 def test_the_rules_are_these_four():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -156,7 +157,7 @@ def test_row_ranges_are_sets_of_rows(one, other, rows):
         pairs = list(zip(found.start.tolist(), found.stop.tolist(), strict=True))
         assert {row for start, stop in pairs for row in range(start, stop)} == expected
         assert all(start < stop for start, stop in pairs)
-        assert all(before[1] < after[0] for before, after in zip(pairs, pairs[1:], strict=False))
+        assert all(before[1] < after[0] for before, after in itertools.pairwise(pairs))
         assert found.rows == len(expected)
     assert a.holds(np.array(rows, np.int64)).tolist() == [row in sets[0] for row in rows]
     starts, stops = np.meshgrid(np.arange(42), np.arange(42))
