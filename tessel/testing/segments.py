@@ -23,6 +23,7 @@ from tessel.testing.tables import PLAIN_TYPES
 from tessel.testing.value_shapes import SHAPES, Words, float_words
 
 __all__ = [
+    "LEAF_TYPES",
     "PAGE_EDGE_SIZES",
     "plain_values",
     "row_indices",
@@ -37,7 +38,7 @@ __all__ = [
 PAGE_EDGE_SIZES = (0, 1, 65_535, 65_536, 65_537)
 """Row counts where a page is absent, full, or one row short or long."""
 
-MORE_TYPES: tuple[pa.DataType, ...] = (
+_MORE_TYPES: tuple[pa.DataType, ...] = (
     pa.timestamp("ms"),
     pa.timestamp("ns", "Asia/Kolkata"),
     pa.time32("s"),
@@ -47,7 +48,9 @@ MORE_TYPES: tuple[pa.DataType, ...] = (
     pa.decimal128(18, 6),
     pa.binary(16),
 )
-_LEAF_TYPES = PLAIN_TYPES + MORE_TYPES
+LEAF_TYPES: tuple[pa.DataType, ...] = PLAIN_TYPES + _MORE_TYPES
+"""Stored types without children, at least one of each kind."""
+
 _DICTIONARY_VALUES = (
     pa.string(),
     pa.binary(),
@@ -78,7 +81,7 @@ def _dictionaries(codes: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa
 
 def segment_types(*, nested: bool = True) -> st.SearchStrategy[pa.DataType]:
     """Draw a stored type: a leaf, a dictionary, or (unless not ``nested``) a tree of them."""
-    leaves = st.sampled_from(_LEAF_TYPES)
+    leaves = st.sampled_from(LEAF_TYPES)
     flat = leaves | _dictionaries(st.just(pa.int32()))
     if not nested:
         return flat

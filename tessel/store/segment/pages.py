@@ -27,6 +27,7 @@ from tessel.store.encodings.block_codec import decompress_blocks
 from tessel.store.encodings.codes import Codec, Role, ValueKind
 from tessel.store.encodings.fields import FieldNode, NodeValues, to_arrow
 from tessel.store.encodings.registry import encoding_by_code
+from tessel.store.encodings.validity import check_validity
 from tessel.store.segment.file import SegmentFile
 from tessel.store.segment.verified import SoundPages
 
@@ -220,6 +221,7 @@ class SegmentPages:
             record, stored, column.kind, column.width, dictionary=dictionary, place=place
         )
         if not sound:
+            check_validity(page)
             encoding_by_code(page.encoding).check(page)
             if column.role == Role.LIST:
                 self._check_lists(node, number, page)
@@ -230,7 +232,9 @@ class SegmentPages:
         """Refuse lists that are not made of the items in the page of the same number."""
         offsets = encoding_by_code(page.encoding).decode(page, 0, page.length).data
         first, end = self.first_rows(node + 1)[number : number + 2].tolist()
-        if page.rows and (offsets[0] or (np.diff(offsets) < 0).any() or offsets[-1] != end - first):
+        # Compared, not subtracted: differences of 32-bit offsets that go back could wrap.
+        back = (offsets[1:] < offsets[:-1]).any()
+        if page.rows and (offsets[0] or back or offsets[-1] != end - first):
             raise page.damaged("its offsets are not those of its items")
 
 
