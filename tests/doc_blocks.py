@@ -73,7 +73,9 @@ def run_blocks(blocks: list[Block]) -> None:
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks:
         # Blank lines before the code make its line numbers those of the document.
-        code = compile("\n" * (block.line - 1) + block.code, str(block.path), "exec")
+        code = compile(
+            "\n" * (block.line - 1) + block.code, str(block.path), "exec", dont_inherit=True
+        )
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(code, namespace)

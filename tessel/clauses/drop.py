@@ -26,7 +26,10 @@ class Drop(Clause):
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out, order and count kept."""
         return ClauseInfo(
-            Structure.ROW_SLICE, Structure.ROW_SLICE, columns=frozenset(), keeps_count=True
+            Structure.ROW_SLICE,
+            Structure.ROW_SLICE,
+            columns=frozenset(self.columns),
+            keeps_count=True,
         )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
@@ -38,5 +41,5 @@ class Drop(Clause):
         return input_schema.select(kept)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Leave the columns out; those that no clause reads may never have been loaded."""
+        """Leave the columns out."""
         return unit.select([name for name in unit.schema.names if name not in self.columns])

@@ -1,0 +1,276 @@
+"""What every clause promises, checked: the suite that an author runs against a clause of their own.
+
+::
+
+    def test_z_score():
+        check_clause(lambda: ZScore("price"), table, index="t")
+
+A failed check raises ``AssertionError`` with the name of the check, the clause and what differed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tessel.api import Store, open_store
+from tessel.clauses import Clause, Executor, LocalExecutor, QueryBuilder, Structure
+from tessel.ecs import Piece, ProcessingUnit
+from tessel.ecs.components import ColRange, RowRange, TimeRange
+from tessel.errors import TesselError
+from tessel.expression.schema import TableSchema
+from tessel.options import Options, options
+from tessel.testing.tables import bits
+
+__all__ = ["CHECKS", "ClauseCase", "check_clause"]
+
+MakeClause = Callable[[], Clause]
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class ClauseCase:
+    """A clause and the data it is tried on.
+
+    Attributes
+    ----------
+    make_clause
+        Makes the clause, or several that go together (a ``partition`` and its ``aggregation``);
+        called anew for each check.
+    table, index
+        Rows that it means something for, ordered by the index if there is one.
+    executors
+        Others than the local pool, which must give the same: see :func:`check_clause`.
+    """
+
+    make_clause: Callable[[], Clause | Sequence[Clause]]
+    table: pa.Table
+    index: str | None = None
+    executors: tuple[Callable[[Store, str, QueryBuilder], pa.Table], ...] = field(default=())
+
+    def query(self) -> QueryBuilder:
+        """Return the query that is the clause."""
+        made = self.make_clause()
+        return QueryBuilder().then(*([made] if isinstance(made, Clause) else made))
+
+    def answer(self, table: pa.Table, *, rows: int, columns: int = 256) -> pa.Table:
+        """Return the clause's answer on a table that is stored in segments of this size."""
+        store = self.stored(table, rows=rows, columns=columns)
+        return store.read("symbol", query=self.query()).to_arrow().replace_schema_metadata()
+
+    def stored(self, table: pa.Table, *, rows: int, columns: int = 256) -> Store:
+        """Return a store whose symbol ``"symbol"`` holds a table in segments of this size."""
+        store = open_store(f"memory://conformance-{next(_numbers)}")
+        with options(segment_rows=rows, segment_columns=columns):
+            store.write("symbol", table, index=self.index)
+        return store
+
+
+def check_clause(
+    make_clause: Callable[[], Clause | Sequence[Clause]],
+    table: pa.Table,
+    *,
+    index: str | None = None,
+    executors: Sequence[Callable[[Store, str, QueryBuilder], pa.Table]] = (),
+) -> None:
+    """Check that a clause keeps what every clause promises.
+
+    Parameters
+    ----------
+    make_clause
+        Makes the clause; called anew for each check. It may return several that go together.
+    table
+        Rows that the clause means something for: a few dozen, with missing values among them.
+    index
+        Name of the time index; ``table`` is ordered by it.
+    executors
+        Callables ``(store, symbol, query) -> table`` that must give the answer of the local pool.
+        With Spark: ``lambda store, symbol, query: store.read(symbol, query=query,
+        executor=SparkExecutor(session)).to_arrow()``; the store given is in memory, so write its
+        symbol to a directory that the workers see first.
+
+    Raises
+    ------
+    AssertionError
+        For the first check that fails, with its name.
+    """
+    case = ClauseCase(make_clause, table, index, tuple(executors))
+    for name, check in CHECKS.items():
+        try:
+            check(case)
+        except (AssertionError, TesselError) as error:
+            shown = ", ".join(clause.describe() for clause in case.query().clauses)
+            raise AssertionError(f"{name}: {shown}: {error}") from error
+
+
+# --- the checks -----------------------------------------------------------------------------------
+
+
+def _schema_promise(case: ClauseCase) -> None:
+    """Check that what comes out has the columns that ``output_schema`` said."""
+    promised = case.query().schema(TableSchema(_plain_schema(case.table), case.index))
+    found = case.answer(case.table, rows=max(1, case.table.num_rows))
+    _equal(found.schema, promised.arrow, "the schema")
+
+
+def _empty_input(case: ClauseCase) -> None:
+    """Check that no rows are an input like others: no error, and the promised columns."""
+    promised = case.query().schema(TableSchema(_plain_schema(case.table), case.index))
+    found = case.answer(case.table.slice(0, 0), rows=1)
+    _equal(found.schema, promised.arrow, "the schema of nothing")
+
+
+def _any_split(case: ClauseCase) -> None:
+    """Check that the answer does not depend on how rows and columns are cut into segments."""
+    whole = case.answer(case.table, rows=max(1, case.table.num_rows))
+    for rows, columns in ((1, 256), (2, 1), (3, 2), (7, 256)):
+        found = case.answer(case.table, rows=rows, columns=columns)
+        _same(found, whole, f"the answer on segments of {rows} rows and {columns} columns")
+
+
+def _any_workers(case: ClauseCase) -> None:
+    """Check that it does not depend on the number of threads or of bytes alive either."""
+    store = case.stored(case.table, rows=2)
+    answers = []
+    for workers, live_bytes in ((1, 1 << 28), (2, 1 << 28), (4, 1)):
+        with options(workers=workers, live_bytes=live_bytes, inline_bytes=0, hash_bucket_bytes=64):
+            answers.append(store.read("symbol", query=case.query()).to_arrow())
+    for found in answers[1:]:
+        _same(found, answers[0], "the answer of several threads")
+
+
+def _missing_values(case: ClauseCase) -> None:
+    """Check that missing values are no error, and that null and NaN are one."""
+    nulls, nans = case.table, case.table
+    for at, column in enumerate(case.table.schema):
+        if column.name == case.index:
+            continue
+        nulls = nulls.set_column(at, column, pa.nulls(nulls.num_rows, column.type))
+        is_float = pa.types.is_floating(column.type)
+        value = pa.scalar(float("nan") if is_float else None, column.type)
+        nans = nans.set_column(at, column, pa.array([value] * nans.num_rows, column.type))
+    of_nulls, of_nans = (_one_missing(case.answer(each, rows=3)) for each in (nulls, nans))
+    _same(of_nans, of_nulls, "the answer for NaN instead of null")
+
+
+def _round_trip(case: ClauseCase) -> None:
+    """Check that the plain form is JSON, and says all there is to say."""
+    query = case.query()
+    text = json.dumps(query.to_json())
+    again = QueryBuilder.from_json(text)
+    _equal(again, query, "the query from its JSON form")
+    _equal(json.dumps(again.to_json()), text, "the JSON form of the query from its JSON form")
+    _equal(hash(again), hash(query), "the hash")
+    _equal(case.query(), query, "the query made again")
+    store = case.stored(case.table, rows=3)
+    written, read = (store.read("symbol", query=each).to_arrow() for each in (query, again))
+    _same(read, written, "the answer from the JSON form")
+
+
+def _purity(case: ClauseCase) -> None:
+    """Check that ``process`` gives one unit one answer, and leaves the unit as it was."""
+    clause = case.query().clauses[0]
+    unit = _unit(case)
+    before = [bits(column) for column in unit.table.columns]
+    if clause.structure.input is Structure.MULTI_SYMBOL:
+        return
+    first, second = clause.process(unit), clause.process(unit)
+    _same(second.table, first.table, "the second answer for one unit")
+    _equal([bits(column) for column in unit.table.columns], before, "the unit after process")
+
+
+def _declared(case: ClauseCase) -> None:
+    """Check what the clause declares of itself: the columns it reads, the rows it keeps."""
+    schema = TableSchema(_plain_schema(case.table), case.index)
+    for clause in case.query().clauses:
+        info = clause.structure
+        if info.columns is not None:
+            schema.require(info.columns, where=f"what {clause.name} declares to read")
+            narrow = [n for n in schema.names if n in info.columns or n == schema.index]
+            if narrow:  # it can do without all other columns
+                clause.output_schema(schema.select(narrow))
+        after = clause.output_schema(schema)
+        if info.keeps_count:
+            _equal(clause.process(_unit(case)).num_rows, case.table.num_rows, "the number of rows")
+            break
+        schema = after
+
+
+def _executors(case: ClauseCase) -> None:
+    """Check that other executors give the answer of the local pool."""
+    store = case.stored(case.table, rows=3, columns=2)
+    local = store.read("symbol", query=case.query(), executor=_LOCAL).to_arrow()
+    for run in case.executors:
+        _same(run(store, "symbol", case.query()), local, "the answer of another executor")
+
+
+_LOCAL: Executor = LocalExecutor(Options(workers=1))
+
+CHECKS: dict[str, Callable[[ClauseCase], None]] = {
+    "schema promise": _schema_promise,
+    "empty input": _empty_input,
+    "any split": _any_split,
+    "any workers": _any_workers,
+    "missing values": _missing_values,
+    "JSON round trip": _round_trip,
+    "purity": _purity,
+    "what is declared": _declared,
+    "other executors": _executors,
+}
+"""The checks by name, in the order in which they run; each raises ``AssertionError``."""
+
+
+# --- inside ---------------------------------------------------------------------------------------
+
+
+def _unit(case: ClauseCase) -> ProcessingUnit:
+    """Return the whole table as one unit of two pieces, one below the other."""
+    schema = TableSchema(_plain_schema(case.table), case.index)
+    half = case.table.num_rows // 2
+    pieces = list(_pieces(case, schema, [(0, half), (half, case.table.num_rows)]))
+    return ProcessingUnit(0, schema, pieces)
+
+
+def _pieces(
+    case: ClauseCase, schema: TableSchema, ranges: Sequence[tuple[int, int]]
+) -> Iterator[Piece]:
+    for start, stop in ranges:
+        if start == stop:
+            continue
+        table = case.table.slice(start, stop - start).cast(schema.arrow)
+        times = None
+        if case.index is not None:
+            ends = table.column(case.index)
+            times = TimeRange(ends[0].value, ends[-1].value)
+        columns = ColRange(0, table.num_columns)
+        yield Piece(table, RowRange(start, stop), columns, times)
+
+
+def _plain_schema(table: pa.Table) -> pa.Schema:
+    return pa.schema([(column.name, column.type) for column in table.schema])
+
+
+def _one_missing(table: pa.Table) -> pa.Table:
+    for at, column in enumerate(table.schema):
+        if pa.types.is_floating(column.type):
+            values = table.column(at)
+            nan = pc.fill_null(pc.is_nan(values), False)
+            null = pa.scalar(None, column.type)
+            table = table.set_column(at, column, pc.if_else(nan, null, values))
+    return table
+
+
+def _equal(found: object, expected: object, what: str) -> None:
+    if found != expected:
+        raise AssertionError(f"{what} is\n{found}\nand not\n{expected}")
+
+
+def _same(found: pa.Table, expected: pa.Table, what: str) -> None:
+    _equal(_plain_schema(found), _plain_schema(expected), f"the schema of {what}")
+    for name in expected.column_names:
+        _equal(bits(found.column(name)), bits(expected.column(name)), f"column {name!r} of {what}")

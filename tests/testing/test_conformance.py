@@ -1,0 +1,195 @@
+"""The suite for authors: our own clauses and an example's pass it, faulty ones are caught."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pytest
+
+from tessel.clauses import Clause, ClauseInfo, QueryBuilder, Structure, register
+from tessel.ecs import ProcessingUnit
+from tessel.expression import col
+from tessel.expression.schema import TableSchema
+from tessel.testing.conformance import CHECKS, ClauseCase, check_clause
+from tests.clauses.custom import DropNegative, EveryOther, PreviousDiffers, RowWise
+
+START = dt.datetime(2021, 1, 1)
+ROWS = 25
+TABLE = pa.table(
+    {
+        "t": pa.array(
+            [START + dt.timedelta(minutes=17 * n) for n in range(ROWS)], pa.timestamp("us")
+        ),
+        "k": pa.array(["a", "b", None, "a"] * 6 + ["c"]).dictionary_encode(),
+        "v": pa.array([None if n % 5 == 0 else n % 7 - 3 for n in range(ROWS)], pa.int64()),
+        "f": pa.array([float("nan") if n % 4 == 0 else n / 8 for n in range(ROWS)]),
+    }
+)
+Q = QueryBuilder()
+OURS: dict[str, QueryBuilder] = {
+    "filter": Q.filter("v > 0 and f < 3"),
+    "apply": Q.apply("f", col("f") * 2 + col("v")),
+    "select": Q.select("f", "t"),
+    "drop": Q.drop("k"),
+    "rename": Q.rename({"v": "f", "f": "v"}),
+    "date_range": Q.date_range("2021-01-01T01", "2021-01-01T03"),
+    "head": Q.head(7),
+    "tail": Q.tail(7),
+    "row_range": Q.row_range(-9, -2),
+    "groupby, merged": Q.groupby("k").agg(s=("v", "sum"), m=("f", "mean"), n="size"),
+    "groupby, bucketed": Q.groupby("k", drop_missing=False).agg(m=("f", "median")),
+    "groupby, unsorted": Q.groupby("k", "v", sort=False).agg(d=("f", "nunique")),
+    "agg": Q.agg(m=("f", "median"), first=("v", "first")),
+    "resample, merged": Q.resample("1h").agg(s=("f", "sum"), low=("v", "min")),
+    "resample, whole": Q.resample("1h", closed="right", label="right").agg(m=("v", "median")),
+}
+
+
+@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("check", CHECKS)
+def test_our_clauses(name: str, check: str) -> None:
+    query = OURS[name]
+    CHECKS[check](ClauseCase(lambda: query.clauses, TABLE, "t"))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: DropNegative("v"), lambda: PreviousDiffers("k"), lambda: EveryOther("v")],
+    ids=["drop_negative", "previous_differs", "every_other"],
+)
+def test_clauses_of_others(make: Callable[[], Clause]) -> None:
+    check_clause(make, TABLE, index="t")
+    check_clause(make, TABLE.drop_columns(["t"]))
+
+
+def test_the_clause_of_the_examples() -> None:
+    import examples.custom_clause as example
+
+    readings = pa.table({"value": [9.5, None, 10.25, 9_999.0, float("nan"), 0.001, 10.5]})
+    check_clause(lambda: example.DropOutliers("value", reference=10.0), readings)
+
+
+# --- faulty clauses -------------------------------------------------------------------------------
+
+
+@register
+@dataclass(frozen=True)
+class Faulty(RowWise):
+    """Wrong in one of the ways that the suite looks for."""
+
+    name: ClassVar[str] = "faulty"
+    fault: str = ""
+    calls: ClassVar[list[int]] = []
+
+    @property
+    def structure(self) -> ClauseInfo:
+        return ClauseInfo(
+            Structure.ROW_SLICE,
+            Structure.ROW_SLICE,
+            columns=frozenset([self.column]),
+            keeps_count=self.fault == "says that it keeps all",
+        )
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        if self.fault == "first row of each unit":
+            return unit.slice(0, 1)
+        if self.fault == "impure":
+            self.calls.append(1)
+            return unit.slice(0, len(self.calls) % 5)
+        if self.fault == "nulls apart":
+            kept = [v is None or v != v for v in unit.column(self.column).to_pylist()]
+            nulls = [v is None for v in unit.column(self.column).to_pylist()]
+            return unit.filter(pa.array(nulls if any(nulls) else [not k for k in kept], pa.bool_()))
+        if self.fault == "another type":
+            return unit.with_column(self.column, pa.array(["x"] * unit.num_rows))
+        if self.fault == "says that it keeps all":
+            return unit.slice(0, unit.num_rows // 2)
+        return unit
+
+
+@register
+@dataclass(frozen=True)
+class Forgetful(RowWise):
+    """Its JSON form forgets a field."""
+
+    name: ClassVar[str] = "forgetful"
+    limit: int = 0
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        return unit.filter(unit.evaluate(col(self.column) > self.limit))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"clause": self.name, "column": self.column}
+
+
+@pytest.mark.parametrize(
+    ("fault", "check"),
+    [
+        ("another type", "schema promise"),
+        ("first row of each unit", "any split"),
+        ("impure", "any split"),
+        ("says that it keeps all", "any split"),
+    ],
+)
+def test_faulty_clauses_are_caught(fault: str, check: str) -> None:
+    with pytest.raises(AssertionError, match=rf"^{check}: faulty"):
+        check_clause(lambda: Faulty("f", fault), TABLE, index="t")
+
+
+@pytest.mark.parametrize(
+    ("fault", "check"),
+    [
+        ("impure", "purity"),
+        ("nulls apart", "missing values"),
+        ("says that it keeps all", "what is declared"),
+        ("first row of each unit", "any split"),
+        ("another type", "schema promise"),
+    ],
+)
+def test_each_check_alone_finds_its_fault(fault: str, check: str) -> None:
+    from tessel.errors import TesselError
+
+    with pytest.raises((AssertionError, TesselError)):
+        CHECKS[check](ClauseCase(lambda: Faulty("f", fault), TABLE, "t"))
+
+
+def test_a_forgetful_plan_is_caught() -> None:
+    with pytest.raises(AssertionError, match="JSON form"):
+        CHECKS["JSON round trip"](ClauseCase(lambda: Forgetful("v", 2), TABLE, "t"))
+
+
+def test_another_executor_is_compared() -> None:
+    def right(store: Any, symbol: str, query: QueryBuilder) -> pa.Table:
+        return store.read(symbol, query=query).to_arrow()
+
+    def wrong(store: Any, symbol: str, query: QueryBuilder) -> pa.Table:
+        return right(store, symbol, query).slice(1)
+
+    check_clause(lambda: DropNegative("v"), TABLE, index="t", executors=[right])
+    with pytest.raises(AssertionError, match=r"^other executors: drop_negative"):
+        check_clause(lambda: DropNegative("v"), TABLE, index="t", executors=[right, wrong])
+
+
+def test_a_schema_is_a_promise_for_columns_that_are_declared_only() -> None:
+    @register
+    @dataclass(frozen=True)
+    class ReadsMore(RowWise):
+        name: ClassVar[str] = "reads_more"
+
+        @property
+        def structure(self) -> ClauseInfo:
+            return ClauseInfo(Structure.ROW_SLICE, Structure.ROW_SLICE, columns=frozenset())
+
+        def output_schema(self, input_schema: TableSchema) -> TableSchema:
+            input_schema.require([self.column])
+            return input_schema
+
+        def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+            return unit.filter(unit.evaluate(col(self.column) > 0))
+
+    with pytest.raises(AssertionError, match=r"^what is declared: reads_more"):
+        check_clause(lambda: ReadsMore("v"), TABLE, index="t")
