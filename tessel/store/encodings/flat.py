@@ -125,7 +125,8 @@ class Flat:
         elif kind in (ValueKind.DECIMAL, ValueKind.FIXED):
             dtype = native_dtype(kind, width)
             data = load(segment, starts + rows * width, f"V{width}") if width else None
-            data = None if data is None else data.view(dtype).reshape(len(rows), -1)
+            shape = len(rows), width // dtype.itemsize
+            data = None if data is None else data.view(dtype).reshape(shape)
         else:
             data = load(segment, starts + rows * width, native_dtype(kind, width))
         return None if data is None else PhysicalValues(kind, width, len(rows), data)
