@@ -152,7 +152,7 @@ class Store:
         self, symbol: str, query: QueryBuilder | None = None, *, as_of: AsOf = None
     ) -> TableSchema:
         """Return the schema of a symbol, or of a query's result; nothing is run."""
-        return self.scan(symbol, as_of=as_of).then(*(query.clauses if query else ())).schema()
+        return self.scan(symbol, as_of=as_of).then(*_clauses(query)).schema()
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -187,10 +187,15 @@ class Store:
         """
         table = self.scan(symbol, as_of=as_of)
         if date_range is not None:
+            if not isinstance(date_range, tuple | list) or len(date_range) != 2:
+                raise InvalidInputError(
+                    f"date_range is a start and an end, not {date_range!r}",
+                    hint='write date_range=("2013-01-01", "2013-03-31"); None is no bound',
+                )
             table = table.date_range(*date_range)
         if columns is not None:
             table = table.select(columns)
-        return table.then(*(query.clauses if query else ())).collect(executor=executor)
+        return table.then(*_clauses(query)).collect(executor=executor)
 
     def read_many(
         self,
@@ -210,7 +215,7 @@ class Store:
         self, symbol: str, query: QueryBuilder | None = None, *, as_of: AsOf = None
     ) -> Explanation:
         """Say how a query would be run: stages, barriers, segments kept and dropped, and why."""
-        return self.scan(symbol, as_of=as_of).then(*(query.clauses if query else ())).explain()
+        return self.scan(symbol, as_of=as_of).then(*_clauses(query)).explain()
 
 
 class _Pinned:
@@ -320,8 +325,24 @@ def _views(plan: Plan) -> Iterator[tuple[SymbolView, int]]:
             yield part.view, len(part.index)
 
 
+def _clauses(query: QueryBuilder | None) -> tuple[Clause, ...]:
+    if query is None:
+        return ()
+    if not isinstance(query, QueryBuilder):
+        raise InvalidInputError(
+            f"a query is a QueryBuilder, not {query!r}",
+            hint="text is a condition: QueryBuilder().filter(text); a plan as JSON is read by "
+            "QueryBuilder.from_json",
+        )
+    return query.clauses
+
+
 def _executor(executor: ExecutorLike) -> Executor:
     if not isinstance(executor, str):
+        if not callable(getattr(executor, "run", None)):
+            raise InvalidInputError(
+                f"{executor!r} is no executor", hint='give "local", "spark", or a SparkExecutor'
+            )
         return executor
     if executor == "local":
         return LocalExecutor()
