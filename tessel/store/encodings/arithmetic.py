@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessel.store.encodings.base import Bytes, Integers, Profile, integer_view
-from tessel.store.encodings.packed import pack, packed_at, packed_size, unpack
+from tessel.store.encodings.packed import WHOLE_WIDTHS, pack, packed_at, packed_size, unpack
 
 __all__ = [
     "CHUNK",
@@ -24,6 +24,7 @@ __all__ = [
     "linear_size",
     "proven_bounds",
     "signed_word",
+    "stored_width",
     "unsigned_view",
 ]
 
@@ -54,7 +55,7 @@ class LinearFit:
     residuals: npt.NDArray[np.uint64] | None
 
     def packed(self, width: int) -> tuple[npt.NDArray[Any], ...]:
-        """Return the residuals in ``width`` bits each, or nothing where there are none."""
+        """Return the residuals in ``width`` bits each, or no buffer where there are none."""
         return () if self.residuals is None or width == 0 else (pack(self.residuals, width),)
 
 
@@ -77,10 +78,12 @@ def fit_linear(integers: npt.NDArray[Any], profile: Profile) -> LinearFit:
         return LinearFit(lowest, 0, 0, None)
     level_bits = (highest - lowest).bit_length()
     sloped = _fit_slope(integers, level_bits)
-    if sloped is not None and profile.width(sloped.bits) < profile.width(level_bits):
+    count = len(integers)
+    level_size = linear_size(count, level_bits, profile)
+    if sloped is not None and linear_size(count, sloped.bits, profile) < level_size:
         return sloped
     base = lowest
-    if lowest > 0 and profile.width(highest.bit_length()) == profile.width(level_bits):
+    if lowest > 0 and linear_size(count, highest.bit_length(), profile) == level_size:
         base, level_bits = 0, highest.bit_length()
     residuals = integer_view(integers) - np.uint64(base % _WORD)
     return LinearFit(base, 0, level_bits, residuals)
@@ -202,6 +205,18 @@ def proven_bounds(base: int, step: int, width: int, count: int) -> tuple[int, in
     return min(first, last), max(first, last) + (1 << width) - 1
 
 
+def stored_width(count: int, bits: int, profile: Profile) -> int:
+    """Return the width in which ``count`` integers of ``bits`` bits are stored.
+
+    That of the profile, or a whole one where the bytes behind a packed stream cost more.
+    """
+    width = profile.width(bits)
+    if width == 0 or width in WHOLE_WIDTHS:
+        return width
+    whole = next(whole for whole in sorted(WHOLE_WIDTHS) if whole >= bits)
+    return whole if packed_size(count, whole) <= packed_size(count, width) else width
+
+
 def linear_size(count: int, bits: int, profile: Profile) -> int:
     """Return the bytes of ``count`` residuals of ``bits`` bits."""
-    return packed_size(count, profile.width(bits))
+    return packed_size(count, stored_width(count, bits, profile))

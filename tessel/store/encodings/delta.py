@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
-from tessel.store.encodings.arithmetic import CHUNK, linear_size, unsigned_view
+from tessel.store.encodings.arithmetic import CHUNK, linear_size, stored_width, unsigned_view
 from tessel.store.encodings.base import (
     Bytes,
     EncodedPage,
@@ -61,7 +61,7 @@ class Delta:
     def encode_integers(self, integers: npt.NDArray[Any], profile: Profile) -> EncodedPage:
         """Return integers of any dtype as differences."""
         differences, least, spread = _differences(integers)
-        width = profile.width(spread.bit_length())
+        width = stored_width(len(integers), spread.bit_length(), profile)
         residuals = np.zeros(len(integers), np.uint64)
         residuals[1:] = differences.view(np.uint64)
         residuals[1:] -= np.uint64(least % _WORD)

@@ -19,6 +19,7 @@ from tessel.store.encodings.arithmetic import (
     linear_size,
     proven_bounds,
     signed_word,
+    stored_width,
 )
 from tessel.store.encodings.base import (
     Bytes,
@@ -70,7 +71,7 @@ class Linear:
     def encode_integers(self, integers: npt.NDArray[Any], profile: Profile) -> EncodedPage:
         """Return integers of any dtype in linear form."""
         fit = fit_linear(integers, profile)
-        width = profile.width(fit.bits)
+        width = stored_width(len(integers), fit.bits, profile)
         return EncodedPage(
             self.code, bit_width=width, base=fit.base, step=fit.step, buffers=fit.packed(width)
         )

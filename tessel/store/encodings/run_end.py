@@ -13,6 +13,7 @@ from tessel.store.encodings.arithmetic import (
     linear_at,
     linear_size,
     proven_bounds,
+    stored_width,
     unsigned_view,
 )
 from tessel.store.encodings.base import (
@@ -79,7 +80,7 @@ class RunEnd:
         bits = unsigned_view(integers) if integers.dtype.kind == "f" else integers
         lasts = np.append(np.flatnonzero(bits[1:] != bits[:-1]), len(bits) - 1)
         fit = fit_linear(bits[lasts], profile)
-        width = profile.width(fit.bits)
+        width = stored_width(len(lasts), fit.bits, profile)
         end_width = narrowest_width(len(bits) - 1)
         return EncodedPage(
             self.code,

@@ -11,7 +11,13 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tessel.store.encodings.arithmetic import LinearFit, fill_linear, fit_linear, linear_at
+from tessel.store.encodings.arithmetic import (
+    LinearFit,
+    fill_linear,
+    fit_linear,
+    linear_at,
+    stored_width,
+)
 from tessel.store.encodings.base import (
     Bytes,
     EncodedPage,
@@ -53,7 +59,7 @@ class Variable:
         if values.offsets is None:
             return None
         fit = _fit(values.offsets, profile)
-        width = _offset_width(fit, profile)
+        width = _offset_width(len(values.offsets), fit, profile)
         return summary.total_bytes + packed_size(len(values.offsets), width)
 
     def encode(self, values: PhysicalValues, profile: Profile) -> EncodedPage | None:
@@ -63,7 +69,7 @@ class Variable:
         offsets = values.offsets
         data = np.ascontiguousarray(values.data[offsets[0] : offsets[-1]])
         fit = _fit(offsets, profile)
-        width = _offset_width(fit, profile)
+        width = _offset_width(len(values.offsets), fit, profile)
         if width == 32:
             # Whole offsets, as Arrow has them, need no arithmetic to be read.
             fit, held = LinearFit(0, 0, 0, None), (offsets - offsets[0]).view("<u4")
@@ -168,9 +174,9 @@ def _fit(offsets: npt.NDArray[np.int32], profile: Profile) -> LinearFit:
     return fit_linear(offsets - offsets[0], profile)
 
 
-def _offset_width(fit: LinearFit, profile: Profile) -> int:
+def _offset_width(count: int, fit: LinearFit, profile: Profile) -> int:
     """Return 0, the packed width, or 32 where whole offsets are wanted: these need no decoding."""
-    width = profile.width(fit.bits)
+    width = stored_width(count, fit.bits, profile)
     return 32 if width and profile.packed_saving > 0 else width
 
 

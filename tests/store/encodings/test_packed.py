@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.store.encodings.arithmetic import fill_linear, fit_linear, linear_at, proven_bounds
+from tessel.store.encodings.arithmetic import (
+    fill_linear,
+    fit_linear,
+    linear_at,
+    proven_bounds,
+    stored_width,
+)
 from tessel.store.encodings.base import COMPACT, FAST
 from tessel.store.encodings.codes import PACKED_WIDTHS
 from tessel.store.encodings.packed import (
@@ -85,7 +91,7 @@ def test_places_need_no_more_bits_than_their_page() -> None:
 def test_a_fit_gives_the_integers_back(raw, profile, dtype) -> None:
     integers = raw.view(dtype)
     fit = fit_linear(integers, profile)
-    width = profile.width(fit.bits)
+    width = stored_width(len(raw), fit.bits, profile)
     packed = fit.packed(width)
     stream = packed[0].view(np.uint8) if packed else np.empty(0, np.uint8)
     base, step = fit.base % WORD, fit.step % WORD
@@ -126,7 +132,15 @@ def test_values_that_fit_as_they_are_keep_a_base_of_zero() -> None:
 def test_proven_bounds_hold(raw, profile) -> None:
     integers = raw.view(np.int64)
     fit = fit_linear(integers, profile)
-    least, most = proven_bounds(fit.base % WORD, fit.step % WORD, profile.width(fit.bits), len(raw))
+    width = stored_width(len(raw), fit.bits, profile)
+    least, most = proven_bounds(fit.base % WORD, fit.step % WORD, width, len(raw))
     if least >= -(1 << 63) and most < 1 << 63:
         assert least <= int(integers.min())
         assert int(integers.max()) <= most
+
+
+def test_a_few_integers_are_not_packed_to_the_bit() -> None:
+    assert stored_width(3, 6, COMPACT) == 8
+    assert stored_width(1000, 6, COMPACT) == 6
+    assert stored_width(1000, 60, COMPACT) == 64
+    assert stored_width(1000, 0, COMPACT) == 0
