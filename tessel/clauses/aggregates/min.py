@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
 
-from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values, present, register
+from tessel.clauses.aggregates.base import Codes, register
 from tessel.clauses.aggregates.kernels.extremes import least
-from tessel.clauses.values import is_hashable, plain, plain_type
+from tessel.clauses.aggregates.one_value import OneValueAggregate
+from tessel.clauses.values import is_hashable
 
 __all__ = ["Min"]
 
 
 @register
 @dataclass(frozen=True)
-class Min(MergeableAggregate):
+class Min(OneValueAggregate):
     """The least of the values that are not missing, of their own type; missing of none.
 
     Text is ordered by code point, binary by byte, False before True. A zero is +0.0, whichever
@@ -29,21 +29,7 @@ class Min(MergeableAggregate):
     def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
         if not is_hashable(value_type):
             raise self.refuse(column, value_type, "min takes columns of single values")
-        return plain_type(value_type)
+        return super().result_type(value_type, column)
 
-    def partial_fields(self, value_type: pa.DataType) -> list[pa.Field]:  # noqa: D102
-        return [pa.field("min", plain_type(value_type))]
-
-    def partial(self, values: Values, codes: Codes, groups: int) -> list[pa.Array]:  # noqa: D102
-        array, codes, _ = present(values, codes)
-        return [least(array, codes, groups)]
-
-    def merge(  # noqa: D102
-        self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType
-    ) -> list[pa.Array]:
-        return self.partial(states[0], codes, groups)
-
-    def finish(  # noqa: D102
-        self, states: Sequence[Values], value_type: pa.DataType, column: str | None = None
-    ) -> pa.Array:
-        return plain(states[0])
+    def choose(self, values: pa.Array, codes: Codes, groups: int) -> pa.Array:  # noqa: D102
+        return least(values, codes, groups)

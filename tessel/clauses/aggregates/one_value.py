@@ -1,0 +1,48 @@
+"""What min, max, first and last share: the state of a group is one of its values.
+
+Choosing among the values chosen of parts is choosing among all, so merging is the same as
+reducing.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values, present
+from tessel.clauses.values import plain, plain_type
+
+__all__ = ["OneValueAggregate"]
+
+
+class OneValueAggregate(MergeableAggregate):
+    """An aggregate that chooses one of the values that are not missing; missing of none."""
+
+    @abstractmethod
+    def choose(self, values: pa.Array, codes: Codes, groups: int) -> pa.Array:
+        """Return the chosen value of each group, null for a group without one.
+
+        ``values`` are plain and without missing ones, in row order; ``codes`` are their groups.
+        """
+
+    def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
+        return plain_type(value_type)
+
+    def partial_fields(self, value_type: pa.DataType) -> list[pa.Field]:  # noqa: D102
+        return [pa.field(self.name, plain_type(value_type))]
+
+    def partial(self, values: Values, codes: Codes, groups: int) -> list[pa.Array]:  # noqa: D102
+        array, codes, _ = present(values, codes)
+        return [self.choose(array, codes, groups)]
+
+    def merge(  # noqa: D102
+        self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType
+    ) -> list[pa.Array]:
+        return self.partial(states[0], codes, groups)
+
+    def finish(  # noqa: D102
+        self, states: Sequence[Values], value_type: pa.DataType, column: str | None = None
+    ) -> pa.Array:
+        return plain(states[0])
