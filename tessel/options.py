@@ -45,6 +45,10 @@ class Options:
         thread costs more than such work.
     segment_rows, segment_columns
         The largest segment that a write cuts.
+    profile
+        What segments are encoded for: ``"fast"`` reading, or ``"compact"`` files.
+    verify_always
+        Verify pages each time they are read, not only the first time in this process.
     hash_bucket_bytes
         Aimed-for bytes of one hash bucket.
     fsync
@@ -60,6 +64,8 @@ class Options:
     inline_bytes: int = 256 * 1024
     segment_rows: int = 1_048_576
     segment_columns: int = 256
+    profile: str = "fast"
+    verify_always: bool = False
     hash_bucket_bytes: int = 32 * 1024 * 1024
     fsync: bool = True
     spark_master: str = "local[2]"

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from tessel.errors import InvalidInputError, SchemaMismatchError, SymbolNotFoundError
 from tessel.expression.schema import TableSchema
-from tessel.options import current
 from tessel.store.frames import Frame, describe_differences, read_frame
 from tessel.store.history import (
     Change,
@@ -30,7 +29,13 @@ from tessel.store.index_column import check_index_type, checked_order, sorted_by
 from tessel.store.manifest import Manifest, ManifestReference, build_manifest, join_manifests
 from tessel.store.names import check_symbol_name
 from tessel.store.objects import ObjectStore
-from tessel.store.segment import SegmentWriter, WrittenSlice, assign_column_ids, normalise
+from tessel.store.segment import (
+    PackWriter,
+    SegmentWriter,
+    WrittenSlice,
+    assign_column_ids,
+    normalise,
+)
 
 __all__ = ["Transaction"]
 
@@ -45,6 +50,8 @@ _APPEND_HINT = (
 
 class Transaction:
     """Writes segments and manifests at once, and one log entry when it commits.
+
+    Small segments wait for the commit, in packs that all symbols share.
 
     Made by ``Repository.transaction``. Each verb sees what the ones before it did. A transaction
     is used by one thread at a time.
@@ -65,6 +72,7 @@ class Transaction:
         self._manifest = manifest
         self._symbols: dict[str, SymbolState] = dict(base.snapshot.symbols)
         self._changes: dict[str, Change] = {}
+        self._pack = PackWriter(objects)
         self._landed: int | None = None
         self._abandoned = False
 
@@ -175,6 +183,7 @@ class Transaction:
         if self._changes:
             # Whatever comes of it, these changes are not tried twice.
             self._abandoned = True
+            self._pack.flush()
             changes = list(self._changes.values())
             landed = self._history.commit(self._base, changes, self._message).number
         self._landed = landed
@@ -210,14 +219,7 @@ class Transaction:
     def _write_rows(
         self, state: SymbolState, tables: Iterable[pa.Table]
     ) -> tuple[ManifestEntry, ...]:
-        options = current()
-        writer = SegmentWriter(
-            self._objects,
-            state.schema,
-            state.column_ids,
-            segment_rows=options.segment_rows,
-            segment_columns=options.segment_columns,
-        )
+        writer = SegmentWriter(self._objects, state.schema, state.column_ids, self._pack)
         slices = writer.write(tables)
         if not slices:
             return ()

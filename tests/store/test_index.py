@@ -125,7 +125,7 @@ def test_misuse_is_refused() -> None:
 # --- pieces ---------------------------------------------------------------------------------------
 
 _BROKEN: dict[str, Any] = {
-    "key": {"object": "../x", "offset": 0, "length": 1, "checksum": 0},
+    "key": {"object": "../x", "offset": 0, "length": 1, "checksum": 0, "metadata_start": 0},
     "row_start": -1,
     "row_stop": True,
     "segment_row_start": 1.5,
@@ -201,7 +201,8 @@ def test_a_hundred_thousand_segments_are_planned_without_an_object_each() -> Non
     ids = {"t": 0, "x": 1}
 
     def segment(column: int) -> WrittenSegment:
-        return WrittenSegment(SegmentKey(segment_name(new_id()), 0, 800, 0), column, column + 1)
+        key = SegmentKey(segment_name(new_id()), 0, 800, 0, 400)
+        return WrittenSegment(key, column, column + 1)
 
     slices = [
         WrittenSlice(10, (segment(0), segment(1)), 10 * at, 10 * at + 9, {}) for at in range(count)

@@ -45,6 +45,7 @@ SEGMENTS_SCHEMA = pa.schema(
         ("offset", pa.int64()),
         ("length", pa.int64()),
         ("checksum", pa.uint32()),
+        ("metadata_start", pa.int64()),
         ("first_time", pa.int64()),
         ("last_time", pa.int64()),
     ]
@@ -53,8 +54,9 @@ SEGMENTS_SCHEMA = pa.schema(
 
 ``row_count`` rows of the symbol lie in the segment from its row ``row_offset`` on; positions are
 prefix sums of the counts. Rows are ordered by symbol, row slice, columns; a row slice begins where
-``column_from`` does not grow. Column ids are ``[column_from, column_to)``. Times are those of the
-index over the row slice, null without an index.
+``column_from`` does not grow. A segment's metadata begin at ``metadata_start`` bytes, and
+``checksum`` is that of its footer. Column ids are ``[column_from, column_to)``. Times are those of
+the index over the row slice, null without an index.
 """
 
 _DIRECTORY = np.dtype(

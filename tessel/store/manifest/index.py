@@ -231,6 +231,7 @@ class SegmentIndex:
                 int(table.offset[at]),
                 int(table.length[at]),
                 int(table.checksum[at]),
+                int(table.metadata_start[at]),
             ),
             row_start=int(self.row_start[position]),
             row_stop=int(self.row_end[position]),

@@ -77,7 +77,7 @@ class Manifest:
             if table.column(name).null_count and name not in ("first_time", "last_time"):
                 raise self._blocks.damaged(f"column {name!r} of its segment table has nulls")
         numbers = {
-            n: table.column(n).to_numpy() for n in SEGMENTS_SCHEMA.names[1:9] if n != "object"
+            n: table.column(n).to_numpy() for n in SEGMENTS_SCHEMA.names[1:10] if n != "object"
         }
         wrong = (
             (numbers["row_count"] <= 0)
@@ -86,6 +86,8 @@ class Manifest:
             | (numbers["column_to"] <= numbers["column_from"])
             | (numbers["offset"] < 0)
             | (numbers["length"] <= 0)
+            | (numbers["metadata_start"] < 0)
+            | (numbers["metadata_start"] >= numbers["length"])
         )
         if wrong.any():
             raise self._blocks.damaged(
@@ -139,6 +141,7 @@ def build_manifest(
                 segment.key.offset,
                 segment.key.length,
                 segment.key.checksum,
+                segment.key.metadata_start,
                 part.first_time,
                 part.last_time,
             )

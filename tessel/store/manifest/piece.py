@@ -17,7 +17,7 @@ from tessel.store.segment import SegmentReader
 
 __all__ = ["PieceSource", "SegmentSource"]
 
-_KEY_FIELDS = {"object", "offset", "length", "checksum"}
+_KEY_FIELDS = {"object", "offset", "length", "checksum", "metadata_start"}
 _FIELDS = {
     "key", "row_start", "row_stop", "segment_row_start", "columns", "column_ids", "absent",
     "col_range", "time_range",
@@ -72,6 +72,7 @@ class PieceSource:
                 "offset": self.key.offset,
                 "length": self.key.length,
                 "checksum": self.key.checksum,
+                "metadata_start": self.key.metadata_start,
             },
             "row_start": self.row_start,
             "row_stop": self.row_stop,
@@ -100,9 +101,14 @@ class PieceSource:
         if row_stop < row_start:
             raise _format_error(f"its rows end at {row_stop}, before they begin at {row_start}")
         offset, length, checksum = _integers([key["offset"], key["length"], key["checksum"]], 3)
+        metadata_start = key["metadata_start"]
+        if metadata_start is not None:
+            (metadata_start,) = _integers([metadata_start], 1)
+            if metadata_start >= length:
+                raise _format_error(f"no metadata begin at {metadata_start} of {length} bytes")
         (segment_row_start,) = _integers([data["segment_row_start"]], 1)
         return cls(
-            key=SegmentKey(key["object"], offset, length, checksum),
+            key=SegmentKey(key["object"], offset, length, checksum, metadata_start),
             row_start=row_start,
             row_stop=row_stop,
             segment_row_start=segment_row_start,

@@ -51,7 +51,7 @@ class SegmentTable:
         Id of the symbol.
     manifests
         Where the rows came from, with the ordinal of the first segment of each.
-    row_offset, column_from, column_to, offset, length, checksum
+    row_offset, column_from, column_to, offset, length, checksum, metadata_start
         As in the manifests, one per segment. int64.
     object
         Names of the objects without their prefix: 16 bytes each.
@@ -71,6 +71,7 @@ class SegmentTable:
     offset: Integers
     length: Integers
     checksum: Integers
+    metadata_start: Integers
     object: pa.Array
     slice_of: Integers
     slice_start: Integers
@@ -131,6 +132,7 @@ class SegmentTable:
             offset=_integers(table, "offset"),
             length=_integers(table, "length"),
             checksum=_integers(table, "checksum"),
+            metadata_start=_integers(table, "metadata_start"),
             object=_joined(table, "object"),
             slice_of=slice_of,
             slice_start=slice_end - slice_rows,

@@ -1,30 +1,44 @@
-"""From a key to columns: fetch the bytes, verify them, decode what is wanted, cut the rows."""
+"""From a key to columns: open the segment, decode what is wanted, and nothing else."""
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
 
 import pyarrow as pa
 
 from tessel.ecs.components import SegmentKey
-from tessel.errors import CorruptSegmentError, CorruptStoreError, NotFoundError
-from tessel.store.encodings import ArrowIpc, TableEncoding
-from tessel.store.objects import ObjectStore, checksum
+from tessel.errors import ColumnNotFoundError, CorruptSegmentError
+from tessel.options import current
+from tessel.store.encodings.base import Integers
+from tessel.store.encodings.fields import FieldNode
+from tessel.store.objects import ObjectStore
+from tessel.store.segment.decode import decode_column
+from tessel.store.segment.decode_take import take_column
+from tessel.store.segment.encoded_column import SegmentColumn
+from tessel.store.segment.opened import SegmentOpener
+from tessel.store.segment.pages import SegmentPages
+from tessel.store.segment.row_selection import RowIndices, RowRanges
+from tessel.store.segment.sources import ReadSource
 
 __all__ = ["SegmentReader"]
 
-# What was verified, per place and process: checking again would cost every read a pass over its
-# bytes. Adding to a set is atomic; verifying twice in a race does no harm.
-_verified: weakref.WeakKeyDictionary[ObjectStore, set[SegmentKey]] = weakref.WeakKeyDictionary()
-
 
 class SegmentReader:
-    """Reads segments of one object store; safe to use from several threads."""
+    """Reads segments of one object store; safe to use from several threads.
 
-    def __init__(self, objects: ObjectStore) -> None:
-        self._objects = objects
-        self._encoding: TableEncoding = ArrowIpc()
+    Pages are verified when they are first touched in this process, or each time where the option
+    ``verify_always`` says so.
+
+    Parameters
+    ----------
+    objects
+        The store.
+    source
+        What reads it; by default what suits the store.
+    """
+
+    def __init__(self, objects: ObjectStore, source: ReadSource | None = None) -> None:
+        self._opener = SegmentOpener(objects, source, always_verify=current().verify_always)
 
     def read(
         self, key: SegmentKey, column_ids: Sequence[int], row_start: int, row_stop: int
@@ -34,7 +48,7 @@ class SegmentReader:
         Parameters
         ----------
         key
-            Where the segment lies; its checksum is verified the first time in this process.
+            Where the segment lies, and its checksum.
         column_ids
             The columns, each an id that the segment holds.
         row_start, row_stop
@@ -43,52 +57,93 @@ class SegmentReader:
         Returns
         -------
         pa.Table
-            One column per id, named by the id in decimal; one chunk each. On a local disk the data
-            are views of the mapped file.
+            One column per id, named by the id in decimal. Where pages hold Arrow buffers, they are
+            chunks of their own; on a local disk these are views of the mapped file.
 
         Raises
         ------
         CorruptSegmentError
             When the bytes are damaged, missing, or not what the key promises; names the object,
-            and the column where one is to blame.
+            and column and page where one is to blame.
         """
-        data = self._bytes(key)
-        names = [str(column_id) for column_id in column_ids]
-        table = self._encoding.decode(data, where=key.object, columns=names)
-        if not 0 <= row_start <= row_stop <= table.num_rows:
-            raise CorruptSegmentError(
-                f"{key.object} is damaged: rows {row_start} to {row_stop} were asked for, "
-                f"it has {table.num_rows}",
-                object=key.object,
-            )
-        return table.slice(row_start, row_stop - row_start)
+        segment, nodes = self._open(key, column_ids, row_start, row_stop)
+        self._opener.need(key, segment, nodes, RowRanges.of((row_start, row_stop)))
+        columns = [decode_column(segment, node, row_start, row_stop) for node in nodes]
+        return _table(columns, column_ids, row_stop - row_start)
+
+    def columns(
+        self, key: SegmentKey, column_ids: Sequence[int], row_start: int, row_stop: int
+    ) -> dict[int, SegmentColumn]:
+        """Return rows of some columns as they are stored, by column id; as :meth:`read` else."""
+        segment, nodes = self._open(key, column_ids, row_start, row_stop)
+        self._opener.need(key, segment, nodes, RowRanges.of((row_start, row_stop)))
+        return {
+            column_id: SegmentColumn(segment, node, row_start, row_stop)
+            for column_id, node in zip(column_ids, nodes, strict=True)
+        }
+
+    def take(self, key: SegmentKey, column_ids: Sequence[int], rows: Integers) -> pa.Table:
+        """Return single rows of some columns of a segment.
+
+        Parameters
+        ----------
+        rows
+            Counted from the first row of the segment, int64; in any order, repeats allowed.
+
+        Raises
+        ------
+        InvalidInputError
+            For a row that the segment does not have.
+        CorruptSegmentError
+            As :meth:`read`.
+        """
+        segment, nodes = self._open(key, column_ids, 0, 0)
+        self._opener.need(key, segment, nodes, RowIndices(rows))
+        columns = [take_column(segment, node, rows) for node in nodes]
+        return _table(columns, column_ids, len(rows))
+
+    def open(self, key: SegmentKey) -> SegmentPages:
+        """Return the segment itself: its schema, page tables and pages."""
+        return self._opener.open(key)
 
     def verify(self, key: SegmentKey) -> None:
-        """Check the bytes of a segment against its key, whether or not that was done before."""
-        self._fetch(key, verified=False)
+        """Check all pages of a segment, whether or not that was done before.
 
-    def _bytes(self, key: SegmentKey) -> pa.Buffer:
-        seen = _verified.setdefault(self._objects, set())
-        data = self._fetch(key, verified=key in seen)
-        seen.add(key)
-        return data
+        Raises
+        ------
+        CorruptSegmentError
+            For the first that is damaged.
+        """
+        segment = self._opener.open(key)
+        self._opener.need(key, segment, segment.tops, RowRanges.of((0, segment.row_count)))
+        segment.verify()
 
-    def _fetch(self, key: SegmentKey, *, verified: bool) -> pa.Buffer:
+    def _open(
+        self, key: SegmentKey, column_ids: Sequence[int], row_start: int, row_stop: int
+    ) -> tuple[SegmentPages, list[FieldNode]]:
         try:
-            data = self._objects.get_range(key.object, key.offset, key.length)
-        except (NotFoundError, CorruptStoreError) as error:
+            segment = self._opener.open(key, column_ids)
+            nodes = [segment.file.top(column_id) for column_id in column_ids]
+        except ColumnNotFoundError as error:
             raise CorruptSegmentError(
-                f"{key.object} is missing or cut short: {error.message}",
-                hint="restore the object from a copy of the store",
+                f"{key.object} is damaged: {error.message}",
                 object=key.object,
+                **{
+                    name: error.attributes[name] for name in ("column",) if name in error.attributes
+                },
             ) from error
-        if not verified and checksum(data) != key.checksum:
+        if not 0 <= row_start <= row_stop <= segment.row_count:
             raise CorruptSegmentError(
-                f"{key.object} is damaged: the checksum of bytes {key.offset} to "
-                f"{key.offset + key.length} is {checksum(data):#010x}, not {key.checksum:#010x}",
-                hint="restore the object from a copy of the store",
+                f"{key.object} is damaged: rows {row_start} to {row_stop} were asked for, "
+                f"it has {segment.row_count}",
                 object=key.object,
-                offset=key.offset,
-                length=key.length,
             )
-        return data
+        return segment, nodes
+
+
+def _table(
+    columns: Sequence[pa.ChunkedArray | pa.Array], column_ids: Sequence[int], rows: int
+) -> pa.Table:
+    if not column_ids:
+        return pa.table({"": pa.nulls(rows)}).select([])
+    return pa.table(list(columns), names=[str(column_id) for column_id in column_ids])

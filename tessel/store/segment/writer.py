@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -10,10 +12,18 @@ import pyarrow.compute as pc
 
 from tessel.ecs.components import ColRange, SegmentKey
 from tessel.expression.schema import TableSchema
-from tessel.store.encodings import ArrowIpc, TableEncoding
+from tessel.options import Options, current
 from tessel.store.names import new_id, segment_name
-from tessel.store.objects import ObjectStore, checksum, put_all
+from tessel.store.objects import ObjectStore, put_all
+from tessel.store.segment.file_writer import (
+    EncodedSegment,
+    RunTasks,
+    WriteOptions,
+    encode_segment,
+    profile_by_name,
+)
 from tessel.store.segment.layout import column_slices, row_slices, stored_order
+from tessel.store.segment.packs import SMALL_SEGMENT_BYTES, PackWriter
 from tessel.store.segment.statistics import ColumnStatistics, summarise
 
 __all__ = ["SegmentWriter", "WrittenSegment", "WrittenSlice", "time_values"]
@@ -70,8 +80,10 @@ class SegmentWriter:
         The columns as stored (see :mod:`tessel.store.segment.types`), in the user's order.
     column_ids
         The id of each column; ascending in stored order.
-    segment_rows, segment_columns
-        The largest segment.
+    pack
+        Takes the small segments; whoever made it flushes it before the commit.
+    options
+        The largest segment, the profile, and how many threads encode; those in force by default.
     """
 
     def __init__(
@@ -79,53 +91,72 @@ class SegmentWriter:
         objects: ObjectStore,
         schema: TableSchema,
         column_ids: Mapping[str, int],
-        *,
-        segment_rows: int,
-        segment_columns: int,
+        pack: PackWriter,
+        options: Options | None = None,
     ) -> None:
+        options = current() if options is None else options
         self._objects = objects
+        self._pack = pack
         self._index = schema.index
         names = stored_order(schema)
         self._names = sorted(names, key=lambda name: column_ids[name])
         self._ids = dict(column_ids)
-        self._rows = segment_rows
-        self._columns = column_slices(len(names), segment_columns)
-        self._encoding: TableEncoding = ArrowIpc()
+        self._rows = options.segment_rows
+        self._columns = column_slices(len(names), options.segment_columns)
+        self._write_options = WriteOptions(profile_by_name(options.profile))
+        self._workers = options.workers
+        self._inline_bytes = options.inline_bytes
 
     def write(self, tables: Iterable[pa.Table]) -> list[WrittenSlice]:
         """Write the rows of the tables, one after the other, as segments.
 
         The tables have the columns and types of the schema, in any order. They are consumed as
-        segments fill up, so the memory needed is that of a few segments, not of all rows.
+        segments fill up, so the memory needed is that of a few segments, not of all rows. Columns
+        are encoded on threads while the segments before them are written.
         """
         written: list[WrittenSlice] = []
-        put_all(self._objects, self._encoded(tables, written))
+        with contextlib.ExitStack() as stack:
+            put_all(self._objects, self._large_segments(tables, written, stack))
         return written
 
-    def _encoded(
-        self, tables: Iterable[pa.Table], written: list[WrittenSlice]
+    def _large_segments(
+        self, tables: Iterable[pa.Table], written: list[WrittenSlice], stack: contextlib.ExitStack
     ) -> Iterator[tuple[str, pa.Buffer]]:
+        """Encode all segments; give those that are objects of their own."""
+        run: RunTasks = map
         for table in _gathered(tables, self._rows):
             for rows in row_slices(table, self._rows):
                 part = table.slice(rows.start, len(rows))
+                if run is map and self._workers > 1 and part.nbytes >= self._inline_bytes:
+                    pool = ThreadPoolExecutor(self._workers, thread_name_prefix="tessel-encode")
+                    run = stack.enter_context(pool).map
                 segments = []
                 for columns in self._columns:
-                    name, data, segment = self._segment(part, columns)
-                    yield name, data
-                    segments.append(segment)
+                    ids, encoded = self._encode(part, columns, run)
+                    if encoded.length < SMALL_SEGMENT_BYTES:
+                        key = self._pack.add(encoded)
+                    else:
+                        key = SegmentKey(
+                            segment_name(new_id()),
+                            0,
+                            encoded.length,
+                            encoded.checksum,
+                            encoded.metadata_start,
+                        )
+                        yield key.object, encoded.to_buffer()
+                    segments.append(WrittenSegment(key, ids[0], ids[-1] + 1))
                 first, last = self._times(part)
-                statistics = {self._ids[n]: summarise(part.column(n)) for n in self._names}
+                facts = run(summarise, [part.column(name) for name in self._names])
+                statistics = dict(zip((self._ids[n] for n in self._names), facts, strict=True))
                 written.append(WrittenSlice(len(rows), tuple(segments), first, last, statistics))
 
-    def _segment(self, part: pa.Table, columns: ColRange) -> tuple[str, pa.Buffer, WrittenSegment]:
+    def _encode(
+        self, part: pa.Table, columns: ColRange, run: RunTasks
+    ) -> tuple[list[int], EncodedSegment]:
         names = self._names[columns.start : columns.end]
         ids = [self._ids[name] for name in names]
-        data = self._encoding.encode(
-            pa.table([_trimmed(part.column(n)) for n in names], names=[str(id_) for id_ in ids])
-        )
-        name = segment_name(new_id())
-        key = SegmentKey(name, 0, data.size, checksum(data))
-        return name, data, WrittenSegment(key, ids[0], ids[-1] + 1)
+        table = pa.table([_trimmed(part.column(n)) for n in names], names=[str(i) for i in ids])
+        return ids, encode_segment(table, self._write_options, run)
 
     def _times(self, part: pa.Table) -> tuple[int | None, int | None]:
         if self._index is None:
