@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.types as pat
 
 from tessel.errors import CorruptSegmentError, FormatVersionError
 from tessel.testing.reference_encodings import (
@@ -37,6 +38,7 @@ from tessel.testing.reference_encodings import (
     PageEntry,
     Value,
     check_offsets,
+    check_values,
     crc32c,
     page_entry,
     page_slots,
@@ -126,6 +128,8 @@ class ReferenceSegment:
         As stored.
     columns
         The column directory; record *n* is node *n*.
+    types
+        Per node its Arrow type.
     pages
         Per node its data pages.
     dictionaries
@@ -140,6 +144,7 @@ class ReferenceSegment:
     footer: FooterEntry
     schema: pa.Schema
     columns: list[ColumnEntry]
+    types: list[pa.DataType]
     pages: list[list[PageEntry]]
     dictionaries: list[PageEntry | None]
     prefixes: list[bytes]
@@ -168,7 +173,9 @@ class ReferenceSegment:
             values = self._lists(node, number, slots)
         else:
             values = self._values(column, entry, slots, self.dictionary(node))
-        return ReferencePage(entry, with_nulls(values, entry, slots[0]))
+        values = with_nulls(values, entry, slots[0])
+        check_values(values, self.types[node])
+        return ReferencePage(entry, values)
 
     def dictionary(self, node: int) -> list[Value] | None:
         """Return the values of a node's dictionary, or None where it has none."""
@@ -181,6 +188,8 @@ class ReferenceSegment:
             require(entry.encoding != DICTIONARY, "a dictionary held by a dictionary")
             require(entry.null_count == 0, "a null in a dictionary")
             values = self._values(column, entry, self._slots(entry), None)
+            kind = self.types[node]
+            check_values(values, kind.value_type if pat.is_dictionary(kind) else kind)
             self.decoded_dictionaries[node] = values
         return self.decoded_dictionaries[node]
 
@@ -290,7 +299,18 @@ def read_segment(data: bytes) -> ReferenceSegment:
         sum(map(len, pages)) + sum(d is not None for d in dictionaries) == footer.page_count,
         "page_count of the footer",
     )
-    return ReferenceSegment(data, footer, schema, columns, pages, dictionaries, prefixes)
+    types = [kind for field in schema for kind in _node_types(field.type)]
+    require(len(types) == len(columns), "the schema has another number of nodes")
+    return ReferenceSegment(data, footer, schema, columns, types, pages, dictionaries, prefixes)
+
+
+def _node_types(kind: pa.DataType) -> list[pa.DataType]:
+    """Return the types of a tree of fields in preorder."""
+    if pat.is_struct(kind):
+        return [kind, *(node for field in kind for node in _node_types(field.type))]
+    if pat.is_list(kind) or pat.is_fixed_size_list(kind):
+        return [kind, *_node_types(kind.value_type)]
+    return [kind]
 
 
 def _check_pages(column: ColumnEntry, pages: list[PageEntry], rows: int) -> None:

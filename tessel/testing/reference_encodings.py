@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
+import pyarrow.types as pat
 
 from tessel.errors import CorruptSegmentError
 
@@ -25,6 +26,7 @@ __all__ = [
     "PageEntry",
     "Value",
     "check_offsets",
+    "check_values",
     "crc32c",
     "page_entry",
     "page_slots",
@@ -44,6 +46,9 @@ NOTHING, ALL_MISSING, CONSTANT, FLAT, LINEAR, DELTA, SCALED, DICTIONARY, RUN_END
     10
 )
 VALIDITY: Final = 1
+LZ4, ZSTD = 1, 2
+DAY_MS: Final = 86_400_000
+PLANES: Final = {3: 2, 4: 4, 5: 8}
 
 _PAGE = struct.Struct("<2Q2I5Q10I5BbH")
 PAGE_BYTES: Final = _PAGE.size
@@ -168,9 +173,16 @@ def _from_bits(bits: int, kind: int, width: int) -> Value:
         return bool(bits)
     if kind == DECIMAL:
         return _signed(bits)
-    if kind == SIGNED:
+    if kind in (SIGNED, OFFSETS):
         return _signed(bits, 8 * width)
     return bits % (1 << 8 * width)
+
+
+def _from_integer(word: int, kind: int, width: int) -> Value:
+    """Return the value of a 64-bit integer, which must be one of the type."""
+    value = _from_bits(word, kind, width)
+    require(value % WORD == word, "an integer is none of its type")
+    return value
 
 
 def _nothing(page: _Stored) -> list[Value]:
@@ -202,23 +214,28 @@ def _flat(page: _Stored) -> list[Value]:
     items = [data[i * width : (i + 1) * width] for i in range(page.count)]
     if page.kind == FIXED:
         return items
-    signed = page.kind in (SIGNED, DECIMAL)
+    signed = page.kind in (SIGNED, DECIMAL, OFFSETS)
     return [int.from_bytes(item, "little", signed=signed) for item in items]
 
 
 def _integral(page: _Stored) -> list[Value]:
     require(page.kind not in (NONE, TEXT, BINARY, FIXED), "integers of a kind that has none")
-    return [_from_bits(v, page.kind, page.width) for v in _integers(page, page.entry.encoding)]
+    words = _integers(page, page.entry.encoding)
+    return [_from_integer(word, page.kind, page.width) for word in words]
 
 
 def _scaled(page: _Stored) -> list[Value]:
     entry = page.entry
     require(page.kind == FLOAT, "a scaled page of no floats")
     require(0 <= entry.exponent <= 22, "no such exponent")
+    integers = [_signed(word) for word in _integers(page, entry.inner)]
+    require(all(abs(integer) <= 1 << 53 for integer in integers), "an integer is no double")
     values: list[Value] = [
-        _float_bits(float(_signed(word)) / 10.0**entry.exponent, page.width)
-        for word in _integers(page, entry.inner)
+        _float_bits(float(integer) / 10.0**entry.exponent, page.width) for integer in integers
     ]
+    if not entry.exceptions:
+        return values
+    require(entry.inner_width in (8, 16, 32), "no such width of positions")
     positions = unpack_integers(page.slots[3], entry.exceptions, entry.inner_width)
     replaced = unpack_integers(page.slots[4], entry.exceptions, 8 * page.width)
     before = -1
@@ -279,21 +296,28 @@ def _payload(stored: bytes, entry: PageEntry) -> bytes:
     if entry.codec == 0:
         require(entry.length == entry.payload_length, "an uncompressed page of two lengths")
         return stored
-    require(entry.codec in (1, 2), "no such codec")
+    require(1 <= entry.codec <= 5, "no such codec")
+    planes = {3: 2, 4: 4, 5: 8}.get(entry.codec, 1)
     codec = pa.Codec("lz4_raw" if entry.codec == 1 else "zstd")
-    blocks = (entry.payload_length + BLOCK - 1) // BLOCK
+    blocks = planes if planes > 1 else (entry.payload_length + BLOCK - 1) // BLOCK
     starts = unpack_integers(stored, blocks + 1, 32)
     require(starts[0] == 4 * (blocks + 1) and starts[-1] == len(stored), "block table is wrong")
     payload = b""
     for at in range(blocks):
         block = stored[starts[at] : starts[at + 1]]
         size = min(BLOCK, entry.payload_length - at * BLOCK)
+        if planes > 1:
+            size = entry.payload_length // planes
         try:
             raw = block if len(block) == size else codec.decompress(block, size, asbytes=True)
         except (OSError, ValueError) as error:
             raise CorruptSegmentError(f"reference decoder: block {at}: {error}") from error
         require(len(raw) == size, "a block of another size")
         payload += raw
+    if planes > 1:
+        # Byte b of element e lies at b * elements + e.
+        elements = entry.payload_length // planes
+        payload = b"".join(payload[e::elements] for e in range(elements))
     return payload
 
 
@@ -330,6 +354,25 @@ def with_nulls(values: list[Value], entry: PageEntry, bitmap: bytes) -> list[Val
     present = [bitmap[row // 8] >> (row % 8) & 1 for row in range(rows)]
     require(rows - sum(present) == entry.null_count, "null_count differs from the bitmap")
     return [value if there else None for value, there in zip(values, present, strict=True)]
+
+
+def check_values(values: Sequence[Value], kind: pa.DataType) -> None:
+    """Refuse values that are none of a leaf's Arrow type, though their bits fit; nulls are left."""
+    present = [value for value in values if value is not None]
+    if pat.is_string(kind):
+        for value in present:
+            try:
+                value.decode()
+            except UnicodeDecodeError as error:
+                raise CorruptSegmentError(f"reference decoder: text: {error}") from error
+    elif pat.is_decimal(kind):
+        limit = 10**kind.precision
+        require(all(-limit < value < limit for value in present), "a decimal has too many digits")
+    elif pat.is_date64(kind):
+        require(all(value % DAY_MS == 0 for value in present), "a date64 within a day")
+    elif pat.is_time(kind):
+        day = DAY_MS * {"s": 1, "ms": 1000, "us": 10**6, "ns": 10**9}[kind.unit] // 1000
+        require(all(0 <= value < day for value in present), "a time that is in no day")
 
 
 def _crc_table() -> list[int]:

@@ -13,6 +13,7 @@ import google_crc32c
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.types as pat
 
 from tessel.errors import CorruptSegmentError
 from tessel.store.encodings.base import (
@@ -24,7 +25,7 @@ from tessel.store.encodings.base import (
     widen,
 )
 from tessel.store.encodings.block_codec import decompress_blocks
-from tessel.store.encodings.codes import Codec, Role, ValueKind
+from tessel.store.encodings.codes import Codec, EncodingCode, Role, ValueKind
 from tessel.store.encodings.fields import FieldNode, NodeValues, to_arrow
 from tessel.store.encodings.registry import encoding_by_code
 from tessel.store.encodings.validity import check_validity
@@ -32,6 +33,14 @@ from tessel.store.segment.file import SegmentFile
 from tessel.store.segment.verified import SoundPages
 
 __all__ = ["SegmentPages"]
+
+_NARROW_TYPES = (pat.is_decimal, pat.is_date64, pat.is_time)
+"""Types of which not all bits are values; text is checked by its encodings."""
+
+_WITHOUT_VALUES = frozenset(
+    {EncodingCode.NOTHING, EncodingCode.ALL_MISSING, EncodingCode.DICTIONARY}
+)
+"""Pages with no values of their own: what a dictionary holds is checked with the dictionary."""
 
 
 class SegmentPages:
@@ -132,7 +141,7 @@ class SegmentPages:
             found = None
             if record is not None:
                 page = self._load(node, self.page_count(node), record, None)
-                found = self._dictionary_values(node, page)
+                found = self._all_values(node, page)
             self._dictionaries[node] = found
         return self._dictionaries[node]
 
@@ -183,7 +192,7 @@ class SegmentPages:
         record = self.file.dictionary(node)
         if record is not None:
             page = self._load(node, self.page_count(node), record, None, again=True)
-            dictionary = self._dictionary_values(node, page)
+            dictionary = self._all_values(node, page)
         for number, record in enumerate(self.records(node)):
             self._load(node, number, record, dictionary, again=True)
 
@@ -191,7 +200,7 @@ class SegmentPages:
         """Return what a page is called in errors."""
         return self.file.place(node, number if number < self.page_count(node) else "dictionary")
 
-    def _dictionary_values(self, node: int, page: Page) -> PhysicalValues:
+    def _all_values(self, node: int, page: Page) -> PhysicalValues:
         found = encoding_by_code(page.encoding).decode(page, 0, page.rows)
         if self.nodes[node].kind == ValueKind.DECIMAL and found.kind != ValueKind.DECIMAL:
             return PhysicalValues(ValueKind.DECIMAL, 16, found.length, widen(found.data))
@@ -225,6 +234,7 @@ class SegmentPages:
             encoding_by_code(page.encoding).check(page)
             if column.role == Role.LIST:
                 self._check_lists(node, number, page)
+            self._check_values(node, page)
             self._sound[flag] = True
         return page
 
@@ -236,6 +246,19 @@ class SegmentPages:
         back = (offsets[1:] < offsets[:-1]).any()
         if page.rows and (offsets[0] or back or offsets[-1] != end - first):
             raise page.damaged("its offsets are not those of its items")
+
+    def _check_values(self, node: int, page: Page) -> None:
+        """Refuse what the bytes of a type can say and the type cannot: a time past midnight."""
+        column = self.nodes[node]
+        kind = column.type.value_type if column.is_dictionary else column.type
+        if page.encoding in _WITHOUT_VALUES or not any(is_one(kind) for is_one in _NARROW_TYPES):
+            return
+        values = self._all_values(node, page)
+        part = NodeValues(page.rows, values, page.validity(), page.null_count)
+        try:
+            to_arrow(kind, part).validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise page.damaged(f"it holds what is no {kind}: {error}") from error
 
 
 def _verify(stored: Bytes, record: np.void, place: dict[str, Any]) -> None:
