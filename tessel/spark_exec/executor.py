@@ -16,8 +16,7 @@ unit; none of units that a limit would not have asked for.
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -31,17 +30,15 @@ from tessel.clauses import (
     SourcePlan,
     Stage,
     Structure,
-    UnitFacts,
     run_stages,
+    symbols_of,
 )
 from tessel.ecs import ProcessingUnit
-from tessel.ecs.components import ColRange
 from tessel.errors import InvalidInputError, StoreNotVisibleError, TesselError
-from tessel.spark_exec.blobs import PartFacts
 from tessel.spark_exec.errors_wire import ERROR_ROWS, raise_error_rows
 from tessel.spark_exec.flows import DriverFlow, Flow, FrameFlow, NarrowFlow, UnitTask
 from tessel.spark_exec.jobs import Jobs, slots_of_session
-from tessel.spark_exec.parts import place_of_unit, rows_by_unit, unit_number, unit_of_rows
+from tessel.spark_exec.parts import rows_by_unit, sent_parts, unit_of_rows
 from tessel.spark_exec.plugins import packed_plugins, plugins_of
 from tessel.spark_exec.runtime import spark_session
 from tessel.spark_exec.tasks import (
@@ -115,9 +112,13 @@ class SparkExecutor:
         plugins = packed_plugins(plugins_of(plan))
         with Jobs(self._session) as jobs:
             run = _Run(jobs, uri, self.slots, plugins, self._blob_bytes)
-            for unit in run.units(run.flow(plan)):
-                if unit.num_rows:
-                    yield unit.table
+            try:
+                for unit in run.units(run.flow(plan)):
+                    if unit.num_rows:
+                        yield unit.table
+            except TesselError as error:
+                error.with_context(symbol=symbols_of(plan))
+                raise
 
 
 class _Run:
@@ -139,8 +140,7 @@ class _Run:
         if len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
             source = plan.inputs[0]
             if first.clauses and first.input is Structure.ALL:
-                flow = NarrowFlow.from_source(source, None, self._uri)
-                flow = self._after(flow, first, None)
+                flow = self._after(self._unprocessed(source, first), first, None)
             else:
                 flow = NarrowFlow.from_source(source, first, self._uri)
         else:
@@ -150,6 +150,21 @@ class _Run:
             flow = self._after(flow, stage, before)
             before = stage
         return flow
+
+    def _unprocessed(self, source: SourcePlan, first: Stage) -> NarrowFlow:
+        """Return the units of a symbol for a clause that groups them before anything runs.
+
+        The planned units are cut into row slices, which tasks read side by side, unless all go
+        into one unit as they are.
+        """
+        if len(source.units) > 1 or type(first.clauses[0]).restructure is not Clause.restructure:
+            slices = source.index.slice_number
+            units: dict[tuple[int, int], list[int]] = {}
+            for number, unit in enumerate(source.units):
+                for position in unit:
+                    units.setdefault((number, int(slices[position])), []).append(position)
+            source = dataclasses.replace(source, units=list(units.values()))
+        return NarrowFlow.from_source(source, None, self._uri)
 
     def _side_by_side(self, plan: Plan) -> Flow:
         """Return the units of several inputs, one input after another."""
@@ -217,28 +232,30 @@ class _Run:
         """Let the clause group the parts by their facts, then send each where it is wanted."""
         frame = self._jobs.kept(self._frame(flow))
         rows = self._ordered(self._jobs.mapped(frame, facts_task()), _barriers(flow))
-        facts, size = _joined_facts(row for _, unit in rows for row in unit)
-        groups = clause.restructure([fact for _, fact in facts], stage.schemas[0])
+        parts = sent_parts(row for _, unit in rows for row in unit)
+        groups = clause.restructure([part.facts for part in parts], stage.schemas[0])
         if not groups and stage.input is Structure.ALL:
             groups = [[]]  # a clause over everything also answers for nothing
-        targets: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        wanted = [0] * len(facts)
+        wanted = [0] * len(parts)
+        targets: dict[int, list[tuple[int, int]]] = {}
         for number, group in enumerate(groups):
             for at, position in enumerate(group):
-                targets.setdefault(facts[position][0], []).append((number, at))
                 wanted[position] += 1
+                for piece, seq in enumerate(parts[position].seqs):
+                    targets.setdefault(seq, []).append((number, sequence(0, at) + piece))
         planned = {
             (number, sequence(0, at)): wanted[position]
             for number, group in enumerate(groups)
             for at, position in enumerate(group)
             if wanted[position] > 1
         }
-        telemetry.emit("barrier", units=len(groups), pieces=len(facts))
+        telemetry.emit("barrier", units=len(groups), pieces=len(parts))
         routed = self._jobs.mapped(frame, route_task(targets))
         empty = [number for number, group in enumerate(groups) if not group]
         if empty:
             routed = self._with_markers(routed, empty)
-        partitions = max(1, min(len(groups), max(self._slots, size // _PARTITION_BYTES)))
+        by_bytes = sum(part.bytes for part in parts) // _PARTITION_BYTES
+        partitions = max(1, min(len(groups), max(self._slots, by_bytes)))
         grouped = self._jobs.grouped(routed, partitions)
         return FrameFlow(grouped, planned=planned, barriers=_barriers(flow) + 1).then(stage)
 
@@ -341,30 +358,6 @@ def _raising(error: TesselError) -> Iterator[ProcessingUnit]:
         raise error
 
     return map(fail, [None])
-
-
-def _joined_facts(
-    rows: Iterable[WireRow],
-) -> tuple[list[tuple[tuple[int, int], UnitFacts]], int]:
-    """Return the facts of each part, its pieces counted together, and the bytes of all."""
-    found: dict[tuple[int, int], UnitFacts] = {}
-    size = 0
-    for row in rows:
-        key = (place_of_unit(row.seq), row.bucket)
-        told = json.loads(row.blob)
-        size += told["bytes"]
-        facts = PartFacts.from_json(told["facts"])
-        before = found[key].rows if key in found else 0
-        found[key] = UnitFacts(
-            unit_number(row.seq),
-            before + row.rows,
-            facts.row_range,
-            ColRange(0, told["columns"]),
-            facts.time_range,
-            0 if facts.symbol is None else facts.symbol.ordinal,
-            facts.bucket,
-        )
-    return list(found.items()), size
 
 
 def _visible_uri(plan: Plan) -> str:

@@ -6,8 +6,12 @@ import contextlib
 import threading
 import uuid
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
+
+import pyarrow as pa
 
 from tessel import telemetry
 from tessel.errors import TesselError
@@ -17,12 +21,14 @@ from tessel.spark_exec.tasks import TaskFunction
 from tessel.spark_exec.wire import WIRE_DDL, WireRow, received
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["Jobs", "slots_of_session"]
 
 _connect_slots: weakref.WeakKeyDictionary[SparkSession, int] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
+_CANCEL_SECONDS = 5.0
 
 
 def slots_of_session(session: SparkSession) -> int:
@@ -36,18 +42,18 @@ def slots_of_session(session: SparkSession) -> int:
     SparkError
         If the session is stopped.
     """
-    from pyspark.errors import PySparkException
     from pyspark.sql import functions
 
     with _spark_errors():
-        try:
-            return max(1, int(session.sparkContext.defaultParallelism))
-        except PySparkException:
-            pass  # Connect has no context
+        context = _context(session)
+        if context is not None:
+            return max(1, int(context.defaultParallelism))
         with _lock:
             if session not in _connect_slots:
-                last = functions.max(functions.spark_partition_id())
-                (row,) = session.range(1 << 20).select(last).collect()
+                partitions = session.range(1 << 20).select(
+                    functions.spark_partition_id().alias("p")
+                )
+                (row,) = partitions.agg(functions.max("p")).collect()
                 _connect_slots[session] = int(row[0]) + 1
             return _connect_slots[session]
 
@@ -99,7 +105,7 @@ class Jobs:
     def rows(self, frame: DataFrame) -> list[WireRow]:
         """Run a frame and return its rows, error rows among them.
 
-        Ctrl-C cancels the job; the session stays usable.
+        Ctrl-C cancels the job, and no other; the session stays usable.
 
         Raises
         ------
@@ -107,9 +113,9 @@ class Jobs:
             The worker's own error for storage that does not answer; SparkError for failures of
             Spark itself.
         """
-        with telemetry.span("spark.job"), _spark_errors(), _cancellable(self._session):
-            batches = frame.toArrow().to_batches()
-        return list(received(batches))
+        with telemetry.span("spark.job"), _spark_errors():
+            table = _interruptible(frame.toArrow, self._session)
+        return list(received(table.to_batches()))
 
 
 @contextlib.contextmanager
@@ -122,21 +128,76 @@ def _spark_errors() -> Iterator[None]:
         raise from_driver_exception(error) from error
 
 
-@contextlib.contextmanager
-def _cancellable(session: SparkSession) -> Iterator[None]:
-    """Cancel the jobs that this block started in this thread when it is left by an error.
+@dataclass(frozen=True)
+class _Tag:
+    """A tag on jobs, by which they can be cancelled.
 
-    The tag lives around each job alone: tags are a thread's, and the iterator of a result may be
-    taken further by another thread than the one that began.
+    Spark Connect has tags of a session. Those of a Classic session can be used by the very thread
+    alone that set them; its context has tags that others can cancel by.
     """
-    tag = f"tessel-{uuid.uuid4().hex}"
-    session.addTag(tag)
+
+    session: SparkSession
+    name: str = field(default_factory=lambda: f"tessel-{uuid.uuid4().hex}")
+
+    @contextlib.contextmanager
+    def on_jobs_of_this_thread(self) -> Iterator[None]:
+        """Tag the jobs that this block starts in this thread, and no later ones."""
+        context = _context(self.session)
+        add = self.session.addTag if context is None else context.addJobTag
+        remove = self.session.removeTag if context is None else context.removeJobTag
+        add(self.name)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(Exception):  # the session may be what failed
+                remove(self.name)
+
+    def cancel(self) -> None:
+        """Cancel the jobs that have the tag."""
+        context = _context(self.session)
+        if context is None:
+            self.session.interruptTag(self.name)
+        else:
+            context.cancelJobsWithTag(self.name)
+
+
+def _context(session: SparkSession) -> SparkContext | None:
+    """Return the context of a Classic session; None for Spark Connect, which has none."""
+    from pyspark.errors import PySparkException
+
     try:
-        yield
+        return session.sparkContext
+    except PySparkException:
+        return None
+
+
+def _interruptible(work: Callable[[], pa.Table], session: SparkSession) -> pa.Table:
+    """Run a job so that Ctrl-C cancels it.
+
+    pyspark waits for the end of a job also when it is interrupted, and then raises the error of the
+    connection. So the main thread, the only one that signals reach, lets another one do the work.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    from pyspark import InheritableThread
+
+    tag = _Tag(session)
+    result: Future[pa.Table] = Future()
+
+    def run() -> None:
+        try:
+            with tag.on_jobs_of_this_thread():
+                result.set_result(work())
+        except BaseException as error:
+            result.set_exception(error)
+
+    thread = InheritableThread(target=run, session=session, daemon=True)
+    thread.start()
+    try:
+        result.exception()
     except BaseException:
         with contextlib.suppress(Exception):  # the session may be what failed
-            session.interruptTag(tag)
+            tag.cancel()
+            result.exception(timeout=_CANCEL_SECONDS)
         raise
-    finally:
-        with contextlib.suppress(Exception):
-            session.removeTag(tag)
+    return result.result()

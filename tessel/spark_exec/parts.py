@@ -1,25 +1,31 @@
 """Units as wire rows and back: what every stage does at both of its ends.
 
-A unit is sent as one part for each hash bucket that its pieces are in, their column slices and row
-groups joined; its facts travel with each part. The parts of a unit share their ``seq``.
+A unit is sent as one part for each of its row groups, column slices joined; its facts travel with
+each part. The wire rows of a unit are numbered from the ``seq`` of the unit on.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
+from tessel.clauses import UnitFacts
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, Symbol
+from tessel.errors import SparkError
 from tessel.expression.schema import TableSchema
-from tessel.spark_exec.blobs import PartFacts
+from tessel.spark_exec.blobs import PartFacts, decode
 from tessel.spark_exec.wire import MAX_BLOB_BYTES, ReceivedPart, WireRow, read_parts, wire_rows
 
 __all__ = [
-    "parts_of_unit",
+    "SentPart",
+    "known_of",
     "piece_of_part",
     "place_of_unit",
     "rows_by_unit",
+    "sent_parts",
     "unit_number",
     "unit_of_rows",
     "unit_rows",
@@ -28,6 +34,7 @@ __all__ = [
 _PIECE_BITS = 16
 _PIECES = (1 << _PIECE_BITS) - 1
 _UNITS = (1 << 31) - 1
+_MOST_ROW_GROUPS = 4096
 
 
 def place_of_unit(seq: int) -> int:
@@ -57,10 +64,10 @@ def unit_rows(
         Aimed-for bound of what travels in one row.
     """
     rows: list[WireRow] = []
-    for bucket in dict.fromkeys(piece.bucket for piece in unit.pieces):
-        pieces = [piece for piece in unit.pieces if piece.bucket == bucket]
-        whole = unit.with_pieces(pieces, unit.schema)
+    for group in _groups(unit):
+        whole = unit.with_pieces(group, unit.schema)
         joined = whole.replace(whole.table, index=unit.schema.index).pieces[0]
+        bucket = group[0].bucket
         facts = PartFacts(
             joined.row_range,
             joined.time_range,
@@ -70,25 +77,35 @@ def unit_rows(
             bucket,
         )
         rows += wire_rows(
-            joined.table, facts, seq=seq, bucket=bucket or 0, max_blob_bytes=max_blob_bytes
+            joined.table,
+            facts,
+            seq=seq + len(rows),
+            bucket=bucket or 0,
+            max_blob_bytes=max_blob_bytes,
+        )
+    if len(rows) > _PIECES + 1:
+        raise SparkError(
+            f"one unit's result needs {len(rows)} blobs; at most {_PIECES + 1} are possible",
+            hint="write the result to the store instead of collecting it",
         )
     return rows
 
 
+def _groups(unit: ProcessingUnit) -> list[Sequence[Piece]]:
+    """Return the pieces that travel as one part: row groups, or all of a bucket if too many."""
+    if len(unit.row_groups) <= _MOST_ROW_GROUPS:
+        return list(unit.row_groups)
+    by_bucket: dict[int | None, list[Piece]] = {}
+    for piece in unit.pieces:
+        by_bucket.setdefault(piece.bucket, []).append(piece)
+    return list(by_bucket.values())
+
+
 def rows_by_unit(rows: Iterable[WireRow]) -> Iterator[tuple[int, list[WireRow]]]:
-    """Yield the place of each unit with its wire rows, in plan order; rows keep their order."""
-    ordered = sorted(rows, key=lambda row: place_of_unit(row.seq))
+    """Yield the place of each unit with its wire rows, all in order."""
+    ordered = sorted(rows, key=lambda row: row.seq)
     for place, found in itertools.groupby(ordered, key=lambda row: place_of_unit(row.seq)):
         yield place, list(found)
-
-
-def parts_of_unit(rows: Iterable[WireRow]) -> Iterator[ReceivedPart]:
-    """Yield the parts in the wire rows of one unit, in the order in which they were sent."""
-    by_bucket: dict[int, list[WireRow]] = {}
-    for row in rows:
-        by_bucket.setdefault(row.bucket, []).append(row)
-    for held in by_bucket.values():
-        yield from read_parts(held)
 
 
 def piece_of_part(part: ReceivedPart, planned: int | None = None) -> Piece:
@@ -107,7 +124,59 @@ def piece_of_part(part: ReceivedPart, planned: int | None = None) -> Piece:
 
 def unit_of_rows(place: int, rows: Iterable[WireRow]) -> ProcessingUnit:
     """Return the unit that was sent as these wire rows."""
-    parts = list(parts_of_unit(rows))
+    parts = sorted(read_parts(rows), key=lambda part: part.seq)
     first = parts[0]
     schema = TableSchema(first.table.schema.remove_metadata(), first.facts.index)
     return ProcessingUnit(unit_number(place), schema, map(piece_of_part, parts))
+
+
+def known_of(row: WireRow) -> WireRow:
+    """Return a wire row with what is known of its part in place of the data."""
+    part = decode(row.blob)
+    told = {
+        "facts": part.facts.to_json(),
+        "columns": part.table.num_columns,
+        "piece": part.piece,
+        "bytes": len(row.blob),
+    }
+    return WireRow(row.bucket, row.seq, row.rows, json.dumps(told).encode())
+
+
+@dataclass(frozen=True, slots=True)
+class SentPart:
+    """What is known of a part without its data.
+
+    Attributes
+    ----------
+    seqs
+        ``seq`` of its wire rows.
+    facts
+        Those of the piece that it will be.
+    bytes
+        Of its blobs.
+    """
+
+    seqs: list[int]
+    facts: UnitFacts
+    bytes: int
+
+
+def sent_parts(rows: Iterable[WireRow]) -> list[SentPart]:
+    """Return the parts that the rows of :func:`known_of` tell of; the rows come in order."""
+    parts: list[SentPart] = []
+    for row in rows:
+        told = json.loads(row.blob)
+        before = parts.pop() if told["piece"] else None
+        known = PartFacts.from_json(told["facts"])
+        facts = UnitFacts(
+            unit_number(row.seq),
+            row.rows + (before.facts.rows if before else 0),
+            known.row_range,
+            ColRange(0, told["columns"]),
+            known.time_range,
+            0 if known.symbol is None else known.symbol.ordinal,
+            known.bucket,
+        )
+        seqs = [*(before.seqs if before else ()), row.seq]
+        parts.append(SentPart(seqs, facts, told["bytes"] + (before.bytes if before else 0)))
+    return parts

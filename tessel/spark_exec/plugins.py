@@ -21,12 +21,12 @@ import sys
 import sysconfig
 import threading
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tessel.clauses import Clause, Plan, Stage, register
+from tessel.clauses import Clause, Plan, Stage
 from tessel.errors import PlanError, SparkError
 
 __all__ = ["load_plugins", "packed_plugins", "plugins_of"]
@@ -75,8 +75,12 @@ def packed_plugins(classes: Sequence[type[Clause]]) -> bytes:
     return packed
 
 
-def load_plugins(packed: bytes) -> None:
-    """Register the clause classes that were packed; runs in a worker.
+@functools.lru_cache(maxsize=64)
+def load_plugins(packed: bytes) -> Mapping[str, type[Clause]]:
+    """Return the clause classes that were packed, by name; runs in a worker.
+
+    They are not registered: a worker serves queries that mean other classes by the same name, as
+    cells of a notebook that were changed, and several users do.
 
     Raises
     ------
@@ -84,13 +88,7 @@ def load_plugins(packed: bytes) -> None:
         If a module that they need is not installed on the worker.
     """
     if not packed:
-        return
-    for cls in _unpacked(packed):
-        register(cls)
-
-
-@functools.lru_cache(maxsize=64)
-def _unpacked(packed: bytes) -> tuple[type[Clause], ...]:
+        return {}
     try:
         classes, annotations = pickle.loads(packed)
     except ImportError as error:
@@ -100,8 +98,7 @@ def _unpacked(packed: bytes) -> tuple[type[Clause], ...]:
         ) from error
     for cls, meant in annotations:
         cls.__annotations__ = meant
-    found: tuple[type[Clause], ...] = classes
-    return found
+    return {cls.name: cls for cls in classes}
 
 
 def _annotations(classes: Sequence[type[Clause]]) -> list[tuple[type, dict[str, Any]]]:

@@ -21,13 +21,12 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from tessel.clauses import Clause, clauses_from_json, load_piece, run_clauses
+from tessel.clauses import Clause, find_clause, load_piece, run_clauses
 from tessel.ecs import ProcessingUnit
 from tessel.errors import StoreNotVisibleError, TesselError
 from tessel.expression.schema import TableSchema
-from tessel.spark_exec.blobs import decode
 from tessel.spark_exec.errors_wire import ERROR_ROWS, WorkerError, error_row
-from tessel.spark_exec.parts import piece_of_part, place_of_unit, unit_rows
+from tessel.spark_exec.parts import known_of, piece_of_part, unit_rows
 from tessel.spark_exec.plugins import load_plugins
 from tessel.spark_exec.wire import WireRow, read_parts, received, sequence, wire_batch
 from tessel.store import PieceSource, SegmentSource, open_objects
@@ -86,10 +85,12 @@ def chain_to_json(chain: Chain) -> dict[str, Any]:
 @functools.lru_cache(maxsize=256)
 def _chain(text: str, plugins: bytes) -> Chain:
     # The plug-ins are part of the key: a class that was changed in a notebook has the same name.
-    load_plugins(plugins)
+    known = load_plugins(plugins)
     data = json.loads(text)
     schemas = tuple(TableSchema.from_json(item) for item in data["schemas"])
-    return Chain(clauses_from_json(data["clauses"]), schemas)
+    found = [known.get(item["clause"]) or find_clause(item["clause"]) for item in data["clauses"]]
+    clauses = [cls.from_json(item) for cls, item in zip(found, data["clauses"], strict=True)]
+    return Chain(tuple(clauses), schemas)
 
 
 @functools.lru_cache(maxsize=64)
@@ -141,7 +142,6 @@ def source_task(
     """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        load_plugins(plugins)
         told = json.loads(head)
         chains = [_chain(text, plugins) for text in told["chains"]]
         for batch in batches:
@@ -230,7 +230,6 @@ def reduce_task(
     """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        load_plugins(plugins)
         first = _chain(_text(steps[0]), plugins)
         buckets: dict[int, list[WireRow]] = {}
         errors: list[WireRow] = []
@@ -251,7 +250,7 @@ def reduce_task(
                 continue
 
             def work(bucket: int = bucket, seq: int = seq) -> list[WireRow]:
-                parts = sorted(read_parts(buckets.pop(bucket)), key=lambda p: (p.seq, p.bucket))
+                parts = sorted(read_parts(buckets.pop(bucket)), key=lambda p: p.seq)
                 pieces = [piece_of_part(p, planned.get((bucket, p.seq), 1)) for p in parts]
                 unit = ProcessingUnit(bucket, first.schemas[0], pieces)
                 for step in steps:
@@ -277,17 +276,7 @@ def _text(step: ReduceStep) -> str:
 
 def facts_task() -> TaskFunction:
     """Return the task that sends what is known of each part instead of its data."""
-
-    def known(row: WireRow) -> WireRow:
-        part = decode(row.blob)
-        told = {
-            "facts": part.facts.to_json(),
-            "columns": part.table.num_columns,
-            "bytes": len(row.blob),
-        }
-        return WireRow(row.bucket, row.seq, row.rows, json.dumps(told).encode())
-
-    return _each_row(lambda row: [known(row)])
+    return _each_row(lambda row: [known_of(row)])
 
 
 def count_task() -> TaskFunction:
@@ -295,22 +284,17 @@ def count_task() -> TaskFunction:
     return _each_row(lambda row: [WireRow(row.bucket, row.seq, row.rows, b"")])
 
 
-def route_task(targets: Mapping[tuple[int, int], Sequence[tuple[int, int]]]) -> TaskFunction:
-    """Return the task that sends each part to the units that want it.
+def route_task(targets: Mapping[int, Sequence[tuple[int, int]]]) -> TaskFunction:
+    """Return the task that sends each wire row to the units that want it.
 
     Parameters
     ----------
     targets
-        ``(seq, bucket)`` of a part to the units that want it, each with the part's place in it.
+        ``seq`` of a row to the units that want it, each with the row's ``seq`` there.
     """
-
-    def copies(row: WireRow) -> list[WireRow]:
-        place = place_of_unit(row.seq)
-        wanted = targets.get((place, row.bucket), ())
-        piece = row.seq - place
-        return [WireRow(u, sequence(0, at) + piece, row.rows, row.blob) for u, at in wanted]
-
-    return _each_row(copies)
+    return _each_row(
+        lambda row: [WireRow(u, seq, row.rows, row.blob) for u, seq in targets.get(row.seq, ())]
+    )
 
 
 def _each_row(change: Callable[[WireRow], Iterable[WireRow]]) -> TaskFunction:

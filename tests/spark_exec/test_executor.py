@@ -136,6 +136,8 @@ CASES = [
     case("everything of no buckets", Q.filter("v > 1000").resample("1h").agg(
         m=("v", "median")).then(CountRows()), ROW, TIME, ALL),
     case("grouped by itself", Q.filter("b").then(Pairs()).filter("k > 0"), ROW, ALL),
+    case("grouped by itself first", Q.then(Pairs()), ALL),
+    case("grouped by itself twice", Q.then(Pairs(), Pairs()), ALL),
     case("grouped by itself, nothing", Q.filter("i < 0").then(Pairs()), ROW, ALL),
     case("buckets grouped anew", Q.then(Partition(("s", "k"), buckets=3), Overlapping()),
          ROW, HASH),
