@@ -29,7 +29,13 @@ from tessel.clauses.filter import Filter
 from tessel.clauses.head import Head
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.partition import Partition
-from tessel.clauses.pipeline import Executor, LocalExecutor, result_table, run_stages
+from tessel.clauses.pipeline import (
+    Executor,
+    LocalExecutor,
+    result_table,
+    run_stages,
+    symbols_of,
+)
 from tessel.clauses.plan import Catalog, Plan, SourcePlan, Stage
 from tessel.clauses.planner import plan_query, query_schema
 from tessel.clauses.positional import Positional
@@ -107,5 +113,6 @@ __all__ = [
     "structure_by_bucket",
     "structure_by_row_slice",
     "structure_by_time_bucket",
+    "symbols_of",
     "unit_sources",
 ]

@@ -42,7 +42,7 @@ from tessel.expression.schema import TableSchema
 from tessel.options import Options, current
 from tessel.store import PieceSource
 
-__all__ = ["Executor", "LocalExecutor", "result_table", "run_stages"]
+__all__ = ["Executor", "LocalExecutor", "result_table", "run_stages", "symbols_of"]
 
 
 class Executor(Protocol):
@@ -89,7 +89,7 @@ class LocalExecutor:
                     if unit.num_rows:
                         yield unit.table
             except TesselError as error:
-                error.with_context(symbol=", ".join(_symbols(plan)))
+                error.with_context(symbol=symbols_of(plan))
                 raise
 
 
@@ -99,15 +99,17 @@ def result_table(parts: Iterator[pa.Table], schema: TableSchema) -> pa.Table:
     return pa.concat_tables(tables) if tables else schema.empty()
 
 
-def _symbols(plan: Plan) -> list[str]:
+def symbols_of(plan: Plan) -> str:
     """Name what a plan reads, for errors of stages that see several symbols as one."""
-    names: list[str] = []
+    return ", ".join(dict.fromkeys(_shown_symbols(plan)))
+
+
+def _shown_symbols(plan: Plan) -> Iterator[str]:
     for part in plan.inputs:
         if isinstance(part, Plan):
-            names += _symbols(part)
+            yield from _shown_symbols(part)
         else:
-            names.append(f"{part.view.name!r} (version {part.view.version})")
-    return list(dict.fromkeys(names))
+            yield f"{part.view.name!r} (version {part.view.version})"
 
 
 def run_stages(
