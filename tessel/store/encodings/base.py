@@ -179,7 +179,7 @@ class Profile:
 
 
 FAST: Final = Profile("fast", 0.3, Codec.NONE, 1.0, 2.0)
-COMPACT: Final = Profile("compact", 0.0, Codec.ZSTD, 0.1, 0.125)
+COMPACT: Final = Profile("compact", 0.0, Codec.ZSTD, 0.05, 0.125)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,7 @@ block must give exactly its bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -29,39 +29,59 @@ __all__ = [
     "decompress_ranges",
     "fewest_stored_bytes",
     "stored_ranges",
+    "table_bytes",
 ]
 
 _ZSTD_LEVEL = 3
-_CODECS: Final[Mapping[int, Any]] = {
-    Codec.LZ4: lambda: pa.Codec("lz4_raw"),
-    Codec.ZSTD: lambda: pa.Codec("zstd", compression_level=_ZSTD_LEVEL),
+_PLANES: Final[Mapping[int, int]] = {
+    Codec.ZSTD_PLANES_2: 2,
+    Codec.ZSTD_PLANES_4: 4,
+    Codec.ZSTD_PLANES_8: 8,
 }
+"""Bytes of the elements whose bytes are stored apart: as many blocks as these."""
+
+_PLANE_COUNTS: Final = np.array([_PLANES.get(code, 0) for code in range(256)], np.int64)
 _PLACE_BYTES = 4
 _LZ4_RATIO: Final = 255
 """An LZ4 block of n bytes stands for less than 255 times as many."""
 
-_Count = TypeVar("_Count", int, npt.NDArray[np.int64])
 
-
-def fewest_stored_bytes(payload_length: _Count) -> _Count:
+def fewest_stored_bytes(payload_length: int, codec: int = Codec.ZSTD) -> int:
     """Return the length of the table of blocks: no compressed page is shorter."""
-    return _PLACE_BYTES * ((payload_length + BLOCK_BYTES - 1) // BLOCK_BYTES + 1)
+    return int(table_bytes(np.array([payload_length]), np.array([codec], np.uint8))[0])
+
+
+def table_bytes(payload_lengths: Integers, codecs: Bytes) -> Integers:
+    """Return the lengths of the tables of blocks of many pages; codecs may be forged."""
+    planes = _PLANE_COUNTS[codecs]
+    blocks = (payload_lengths + BLOCK_BYTES - 1) // BLOCK_BYTES
+    return _PLACE_BYTES * (1 + np.where(planes > 0, planes, blocks))
 
 
 def compress_blocks(payload: Bytes, codec: Codec) -> Bytes:
     """Return a payload as a table of blocks and the blocks.
 
-    A block that does not get smaller is kept as it is.
+    A block that does not get smaller is kept as it is. Byte planes are a block each: the planes of
+    high bytes get small, those of low bytes are mostly kept.
+
+    Parameters
+    ----------
+    payload
+        Any bytes; a multiple of 8 for the codecs with byte planes.
     """
-    made = _CODECS[codec]()
+    made = _codec(codec)
+    if codec in _PLANES:
+        payload = np.ascontiguousarray(payload.reshape(-1, _PLANES[codec]).T).reshape(-1)
     blocks = []
-    for start in range(0, len(payload), BLOCK_BYTES):
-        raw = payload[start : start + BLOCK_BYTES]
+    begin = 0
+    for length in _raw_lengths(len(payload), codec).tolist():
+        raw = payload[begin : begin + length]
         packed = np.frombuffer(made.compress(raw), np.uint8)
         blocks.append(packed if len(packed) < len(raw) else raw)
+        begin += length
     places = np.zeros(len(blocks) + 1, "<u4")
     places[1:] = np.cumsum([len(block) for block in blocks], dtype=np.int64)
-    places += fewest_stored_bytes(len(payload))
+    places += fewest_stored_bytes(len(payload), codec)
     return np.concatenate([places.view(np.uint8), *blocks])
 
 
@@ -84,16 +104,16 @@ def block_table(
     CorruptSegmentError
         When the table is cut, goes backwards, or a block cannot have the bytes it should.
     """
-    table_bytes = fewest_stored_bytes(payload_length)
-    if len(stored) < table_bytes:
+    begin = fewest_stored_bytes(payload_length, codec)
+    if len(stored) < begin:
         raise _damaged("its table of blocks is cut short", place)
-    places = stored[:table_bytes].view("<u4").astype(np.int64)
-    raw = _raw_lengths(payload_length)
+    places = stored[:begin].view("<u4").astype(np.int64)
+    raw = _raw_lengths(payload_length, codec)
     lengths = places[1:] - places[:-1]
     wrong = (lengths < 1) | (lengths > raw)
     if codec == Codec.LZ4:
         wrong |= raw > lengths * _LZ4_RATIO
-    if places[0] != table_bytes or bool(wrong.any()):
+    if places[0] != begin or bool(wrong.any()):
         raise _damaged("its table of blocks does not ascend within their sizes", place)
     return places
 
@@ -134,7 +154,9 @@ def decompress_blocks(
     return payload
 
 
-def stored_ranges(places: npt.NDArray[np.int64], ranges: Integers) -> Integers:
+def stored_ranges(
+    places: npt.NDArray[np.int64], ranges: Integers, codec: int = Codec.ZSTD
+) -> Integers:
     """Return the stored bytes that hold ranges of the payload, one range a block: start, stop.
 
     Parameters
@@ -144,7 +166,7 @@ def stored_ranges(places: npt.NDArray[np.int64], ranges: Integers) -> Integers:
     ranges
         Shape ``(m, 2)``: start and stop in the payload; any order, may overlap.
     """
-    wanted = _blocks_of(ranges, len(places) - 1)
+    wanted = _blocks_of(ranges, len(places) - 1, codec)
     return np.stack((places[wanted], places[wanted + 1]), axis=1)
 
 
@@ -168,13 +190,21 @@ def decompress_ranges(
     if len(stored) < places[-1]:
         raise _damaged(f"its blocks end at {places[-1]} of {len(stored)} bytes", place)
     payload = np.zeros(payload_length, np.uint8)
-    wanted = _blocks_of(ranges, len(places) - 1).tolist()
+    wanted = _blocks_of(ranges, len(places) - 1, codec).tolist()
     _fill(payload, stored, places, wanted, codec, place, verified)
     return payload
 
 
-def _blocks_of(ranges: Integers, blocks: int) -> npt.NDArray[np.int64]:
-    """Return the numbers of the blocks that ranges touch, ascending."""
+def _codec(codec: int) -> Any:
+    if codec == Codec.LZ4:
+        return pa.Codec("lz4_raw")
+    return pa.Codec("zstd", compression_level=_ZSTD_LEVEL)
+
+
+def _blocks_of(ranges: Integers, blocks: int, codec: int) -> npt.NDArray[np.int64]:
+    """Return the numbers of the blocks that ranges touch, ascending: of planes, all of them."""
+    if codec in _PLANES:
+        return np.arange(blocks)
     held = ranges[ranges[:, 1] > ranges[:, 0]]
     marks = np.zeros(blocks + 1, np.int64)
     np.add.at(marks, held[:, 0] // BLOCK_BYTES, 1)
@@ -182,7 +212,10 @@ def _blocks_of(ranges: Integers, blocks: int) -> npt.NDArray[np.int64]:
     return np.flatnonzero(np.cumsum(marks)[:-1] > 0)
 
 
-def _raw_lengths(payload_length: int) -> npt.NDArray[np.int64]:
+def _raw_lengths(payload_length: int, codec: int) -> npt.NDArray[np.int64]:
+    planes = _PLANES.get(codec, 0)
+    if planes:
+        return np.full(planes, payload_length // planes)
     starts = np.arange(0, payload_length, BLOCK_BYTES, dtype=np.int64)
     return np.minimum(starts + BLOCK_BYTES, payload_length) - starts
 
@@ -196,10 +229,13 @@ def _fill(
     place: Mapping[str, Any],
     verified: bool,
 ) -> None:
-    decompressor = _CODECS[codec]()
+    decompressor, planes = _codec(codec), _PLANES.get(codec, 0)
     for block in wanted:
         begin, end = int(places[block]), int(places[block + 1])
-        target = payload[block * BLOCK_BYTES : (block + 1) * BLOCK_BYTES]
+        if planes:
+            target = payload[block::planes]
+        else:
+            target = payload[block * BLOCK_BYTES : (block + 1) * BLOCK_BYTES]
         held = stored[begin:end]
         if len(held) == len(target):
             target[...] = held

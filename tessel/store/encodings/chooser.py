@@ -9,6 +9,7 @@ sample of every n-th row would miss repetition that lies close together.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -38,6 +39,7 @@ __all__ = [
     "check_override",
     "choose",
     "column_dictionary",
+    "encode_as",
     "narrow_decimals",
     "summarise_values",
 ]
@@ -137,7 +139,23 @@ def _candidates(values: PhysicalValues, summary: PageSummary) -> list[Candidate]
 
 
 def _penalty(encoding: PageEncoding, values: PhysicalValues, profile: Profile) -> float:
-    return 0.0 if isinstance(encoding, Addressable) else profile.decode_penalty * values.length
+    return 0.0 if encoding.code in _addressable() else profile.decode_penalty * values.length
+
+
+@cache
+def _addressable() -> frozenset[int]:
+    # Asking a class whether it satisfies a protocol takes longer than most estimates.
+    return frozenset(code for code, each in ENCODINGS.items() if isinstance(each, Addressable))
+
+
+def encode_as(values: PhysicalValues, code: EncodingCode, profile: Profile) -> EncodedPage | None:
+    """Encode a page with one encoding, or return None where that cannot hold it."""
+    if values.kind == ValueKind.DECIMAL and code in INTEGER_ENCODINGS:
+        narrow = narrow_decimals(values)
+        return None if narrow is None else ENCODINGS[code].encode(narrow, profile)
+    if code in (EncodingCode.NOTHING, EncodingCode.ALL_MISSING):
+        return None
+    return ENCODINGS[code].encode(values, profile)
 
 
 def narrow_decimals(values: PhysicalValues) -> PhysicalValues | None:

@@ -109,6 +109,13 @@ class Codec(IntEnum):
     """LZ4 block format, in blocks of 64 KiB."""
     ZSTD = 2
     """Zstandard frames, in blocks of 64 KiB."""
+    ZSTD_PLANES_2 = 3
+    """Zstandard frames, one a byte plane: the first bytes of all 2-byte elements, then the others.
+
+    Numbers whose high bytes vary little get smaller so than packed to the bit.
+    """
+    ZSTD_PLANES_4 = 4
+    ZSTD_PLANES_8 = 5
 
 
 class PageFlag(IntFlag):

@@ -16,8 +16,12 @@ import numpy.typing as npt
 
 from tessel.errors import InvalidInputError
 from tessel.store.encodings.base import Bytes, EncodedPage, PhysicalValues, Profile
-from tessel.store.encodings.block_codec import compress_blocks
-from tessel.store.encodings.chooser import choose, column_dictionary, summarise_values
+from tessel.store.encodings.chooser import (
+    choose,
+    column_dictionary,
+    encode_as,
+    summarise_values,
+)
 from tessel.store.encodings.codes import (
     PAGE_RECORD,
     SLOTS,
@@ -29,6 +33,7 @@ from tessel.store.encodings.codes import (
     aligned,
 )
 from tessel.store.encodings.fields import FieldNode, PhysicalColumn
+from tessel.store.segment.page_codec import choose_codec, planes_codec, whole_widths
 from tessel.store.segment.paging import PageInput, page_input
 from tessel.store.segment.records import LONGEST_PREFIX
 from tessel.store.segment.zone_maps import (
@@ -173,6 +178,51 @@ def _encode(
     return _Made(page, encoded, bounds, constant, first_row, item_start)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Payload:
+    """An encoded page as it would be stored without a codec.
+
+    Attributes
+    ----------
+    pieces
+        What it consists of, padding included.
+    starts
+        Where slots 1 to 4 begin.
+    length
+        Bytes.
+    """
+
+    encoded: EncodedPage
+    pieces: list[Bytes]
+    starts: list[int]
+    length: int
+
+    def joined(self) -> Bytes:
+        return np.concatenate(self.pieces) if self.pieces else np.empty(0, np.uint8)
+
+
+def _compressed(made: _Made, profile: Profile) -> tuple[_Payload, Codec, list[Bytes]]:
+    """Return the payload that is stored, through which codec, and the stored bytes."""
+    payload = _payload(made.page, made.encoded)
+    if profile.codec == Codec.NONE:
+        return payload, Codec.NONE, payload.pieces
+    whole: list[_Payload] = []
+
+    def planes() -> tuple[Codec, Bytes] | None:
+        values, code = made.page.values, made.encoded.encoding
+        encoded = encode_as(values, code, whole_widths(profile))
+        codec = None if encoded is None else planes_codec(encoded, values.width)
+        if encoded is None or codec is None:
+            return None
+        whole.append(_payload(made.page, encoded))
+        return codec, whole[0].joined()
+
+    chosen, with_planes = choose_codec(payload.joined(), profile, planes)
+    if chosen is None:
+        return payload, Codec.NONE, payload.pieces
+    return whole[0] if with_planes else payload, chosen[0], [chosen[1]]
+
+
 def _store(
     records: npt.NDArray[np.void],
     number: int,
@@ -182,13 +232,9 @@ def _store(
     profile: Profile,
 ) -> list[Bytes]:
     """Fill one record, and return the pieces of the page's stored bytes."""
-    page, encoded = made.page, made.encoded
-    pieces, starts, payload_length = _payload(page, encoded)
-    codec, length = Codec.NONE, payload_length
-    if profile.codec != Codec.NONE and payload_length:
-        packed = compress_blocks(np.concatenate(pieces), profile.codec)
-        if len(packed) <= payload_length * (1.0 - profile.codec_saving):
-            pieces, codec, length = [packed], profile.codec, len(packed)
+    page = made.page
+    payload, codec, pieces = _compressed(made, profile)
+    encoded, starts = payload.encoded, payload.starts
     minimum, maximum, flags = slots(made.bounds, kind, prefix)
     if starts[0]:
         flags |= PageFlag.VALIDITY
@@ -197,8 +243,8 @@ def _store(
     records[number] = (
         made.first_row,
         0,
-        length,
-        payload_length,
+        sum(len(piece) for piece in pieces),
+        payload.length,
         encoded.base % (1 << 64),
         encoded.step % (1 << 64),
         minimum,
@@ -222,8 +268,7 @@ def _store(
     return pieces
 
 
-def _payload(page: PageInput, encoded: EncodedPage) -> tuple[list[Bytes], list[int], int]:
-    """Return the pieces of an uncompressed page, where slots 1 to 4 begin, and its length."""
+def _payload(page: PageInput, encoded: EncodedPage) -> _Payload:
     bitmap = page.bitmap
     pieces: list[Bytes] = []
     place = _append(pieces, 0, bitmap) if bitmap is not None else 0
@@ -237,7 +282,7 @@ def _payload(page: PageInput, encoded: EncodedPage) -> tuple[list[Bytes], list[i
             f"one page of {page.rows} rows has {place} bytes, more than a segment can hold",
             hint="write fewer rows a segment, or cut the values",
         )
-    return pieces, starts, place
+    return _Payload(encoded, pieces, starts, place)
 
 
 def _append(pieces: list[Bytes], place: int, buffer: npt.NDArray[Any]) -> int:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tessel.errors import CorruptSegmentError
 from tessel.store.encodings.base import INTEGER_ENCODINGS, Integers
-from tessel.store.encodings.block_codec import fewest_stored_bytes
+from tessel.store.encodings.block_codec import table_bytes
 from tessel.store.encodings.codes import (
     ALIGNMENT,
     PAGE_RECORD,
@@ -44,6 +44,7 @@ _VALIDITY = int(PageFlag.VALIDITY)
 _NONE, _FLOAT, _DECIMAL = int(ValueKind.NONE), int(ValueKind.FLOAT), int(ValueKind.DECIMAL)
 _OFFSETS, _SIGNED = int(ValueKind.OFFSETS), int(ValueKind.SIGNED)
 _ALL_MISSING, _DICTIONARY = int(EncodingCode.ALL_MISSING), int(EncodingCode.DICTIONARY)
+_VARIABLE = int(EncodingCode.VARIABLE)
 _NO_CODEC, _LAST_CODEC = int(Codec.NONE), int(max(Codec))
 
 
@@ -162,6 +163,10 @@ def _per_row(holds: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     return together
 
 
+def _aligned(lengths: Integers) -> Integers:
+    return (lengths + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+
+
 def _first_failure(checks: Sequence[Check]) -> tuple[int, str] | None:
     """Return the place and the text of the first check that fails, or None where all hold."""
     together = checks[0][0].copy() if checks else np.ones(0, np.bool_)
@@ -246,7 +251,7 @@ class _Checker:
         codec = self.small[:, _SMALL["codec"]]
         if codec.any():
             plain = codec == _NO_CODEC
-            fewest = fewest_stored_bytes(payload)
+            fewest = table_bytes(payload, codec)
             self.require(codec <= _LAST_CODEC, "its codec is none")
             self.require(plain | (length >= fewest), "it is too short for what it should hold")
             self.require(~plain | (length == payload), "its two lengths differ without a codec")
@@ -320,6 +325,12 @@ class _Checker:
         room = self.words[:, _ENDS] - self.words[:, _STARTS]
         room[:, -1] = self.payload - self.words[:, _STARTS.stop - 1]
         self.require(_per_row(needed <= room), "its buffers are too short, or out of order")
+        if self.small[:, _SMALL["codec"]].any():
+            # What is decompressed has no more bytes than the values take; text alone may.
+            bitmap = np.where(self.records["flags"] & _VALIDITY, (self.row_count + 7) >> 3, 0)
+            most = _aligned(bitmap) + _aligned(needed).sum(axis=1)
+            bounded = (encoding != _VARIABLE) & (self.small[:, _SMALL["codec"]] != _NO_CODEC)
+            self.require(~bounded | (self.payload <= most), "it claims more bytes than values take")
 
     def needed(self) -> Integers:
         """Return the bytes that the slots of each page need, as its encoding says."""
