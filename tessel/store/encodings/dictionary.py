@@ -5,6 +5,7 @@ Codes in 8, 16 or 32 bits are read in place. The dictionary itself is a page of 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +23,7 @@ from tessel.store.encodings.base import (
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.gathering import linear_in_segment
 from tessel.store.encodings.inner import (
-    ADDRESSABLE,
+    IS_ADDRESSABLE,
     best_estimate,
     encode_inner,
     inner_bytes,
@@ -51,13 +52,13 @@ class Dictionary:
         """Return the bytes of the codes; None without codes. ``summary`` is of the codes."""
         if values.codes is None:
             return None
-        return int(best_estimate(values.codes, summary, profile)[0])
+        return int(best_estimate(values.codes, summary, _for_codes(profile))[0])
 
     def encode(self, values: PhysicalValues, profile: Profile) -> EncodedPage | None:
         """Return the codes in the best inner encoding, or None without codes."""
         if values.codes is None:
             return None
-        held = encode_inner(values.codes, profile)
+        held = encode_inner(values.codes, _for_codes(profile))
         return EncodedPage(
             self.code,
             inner=held.encoding,
@@ -134,13 +135,18 @@ class Dictionary:
         dictionary: PhysicalValues | None,
     ) -> PhysicalValues | None:
         """Find the codes of many pages at once, then look them up."""
-        if dictionary is None or not np.isin(records["inner"], sorted(ADDRESSABLE)).all():
+        if dictionary is None or not IS_ADDRESSABLE[records["inner"]].all():
             return None
         found = linear_in_segment(segment, records, rows)
         if found is None:
             return None
         codes = found.astype(_narrowest(dictionary.length))
         return _with_codes(take_values(dictionary, codes), codes)
+
+
+def _for_codes(profile: Profile) -> Profile:
+    """Return the profile for codes: whole, so that grouping reads them in place, or all packed."""
+    return replace(profile, packed_saving=1.0) if profile.packed_saving > 0 else profile
 
 
 def _dictionary(page: Page) -> PhysicalValues:

@@ -22,8 +22,8 @@ from tessel.store.encodings.linear import Linear
 from tessel.store.encodings.run_end import RunEnd
 
 __all__ = [
-    "ADDRESSABLE",
     "INNER",
+    "IS_ADDRESSABLE",
     "IntegerStore",
     "best_estimate",
     "encode_inner",
@@ -68,8 +68,10 @@ INNER: Final[Mapping[int, IntegerStore]] = MappingProxyType(
 )
 """What may be an inner encoding, by its code."""
 
-ADDRESSABLE: Final = frozenset({EncodingCode.CONSTANT, EncodingCode.LINEAR})
-"""Inner encodings of which one integer is found by arithmetic."""
+_ADDRESSABLE: Final = frozenset({EncodingCode.CONSTANT, EncodingCode.LINEAR})
+
+IS_ADDRESSABLE: Final = np.isin(np.arange(256), sorted(_ADDRESSABLE))
+"""Whether one integer of an inner encoding is found by arithmetic; indexed by its code."""
 
 
 def inner_of(page: Page) -> IntegerStore:
@@ -96,7 +98,7 @@ def best_estimate(
         if size is None:
             continue
         cost = float(size)
-        if store.code not in ADDRESSABLE:
+        if store.code not in _ADDRESSABLE:
             cost += profile.decode_penalty * len(integers)
         if best is None or cost < best[0]:
             best = cost, store

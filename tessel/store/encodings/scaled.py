@@ -29,7 +29,7 @@ from tessel.store.encodings.base import (
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.gathering import linear_in_segment
-from tessel.store.encodings.inner import ADDRESSABLE, encode_inner, inner_bytes, inner_of
+from tessel.store.encodings.inner import IS_ADDRESSABLE, encode_inner, inner_bytes, inner_of
 from tessel.store.encodings.packed import END_WIDTHS, narrowest_width, packed_size, unpack
 
 __all__ = ["Scaled"]
@@ -194,7 +194,7 @@ class Scaled:
         dictionary: PhysicalValues | None,
     ) -> PhysicalValues | None:
         """Find the integers of many pages at once; None where a page has exceptions."""
-        if records["exceptions"].any() or not np.isin(records["inner"], sorted(ADDRESSABLE)).all():
+        if records["exceptions"].any() or not IS_ADDRESSABLE[records["inner"]].all():
             return None
         found = linear_in_segment(segment, records, rows)
         if found is None:
