@@ -147,10 +147,21 @@ def _decimals_and_times() -> dict[str, pa.Array]:
 def _long_runs() -> dict[str, pa.Array]:
     prices = np.round(100 + (np.arange(8) * 7919) % 97 / 100, 2)
     symbols = np.array(["AAPL", "MSFT", "GOOG"])
+    climb = 10_000 + np.cumsum(np.arange(800) * 7919 % 797 // 3 + np.arange(800))
     return {
+        "climb": pa.array(climb / 100.0),
         "prices": pa.array(np.repeat(prices, 100)),
         "symbols": pa.array(np.repeat(symbols[np.arange(8) * 5 % 3], 100)),
         "texts": pa.array(["some words, " * 9 + str(at * 7919 % 800) for at in range(800)]),
+    }
+
+
+def _wide_numbers() -> dict[str, pa.Array]:
+    noise = np.arange(2_000, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(50)
+    return {
+        "two": pa.array((noise % np.uint64(900)).astype(np.uint16)),
+        "four": pa.array(1e3 + noise.astype(np.float32), pa.float32()),
+        "eight": pa.array(1e6 + noise.astype(np.float64)),
     }
 
 
@@ -172,4 +183,5 @@ SAMPLES: tuple[Sample, ...] = (
     Sample("compact texts", _texts, {}, "compact"),
     Sample("compact nested", _nested, {}, "compact"),
     Sample("long runs", _long_runs, {}, "lz4", 16),
+    Sample("byte planes", _wide_numbers, {"four": "flat", "eight": "flat"}, "compact", 16),
 )
