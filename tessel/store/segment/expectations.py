@@ -21,7 +21,15 @@ from tessel.store.encodings.fields import FieldNode, field_nodes
 from tessel.store.encodings.registry import ENCODINGS
 from tessel.store.segment.records import COLUMN_RECORD, field_place
 
-__all__ = ["STATIC", "Expectations", "Frame", "SchemaDamageError", "expectations", "frame"]
+__all__ = [
+    "STATIC",
+    "Expectations",
+    "Frame",
+    "SchemaDamageError",
+    "expectations",
+    "frame",
+    "halves",
+]
 
 
 def _static_places() -> list[int]:
@@ -137,13 +145,18 @@ def expectations(message: bytes) -> Expectations:
     )
 
 
+def halves(directory: npt.NDArray[np.void]) -> npt.NDArray[np.uint16]:
+    """Return a view of a directory as u2, a row a line."""
+    return directory.view("<u2").reshape(len(directory), COLUMN_RECORD.itemsize // 2)
+
+
 def _static(nodes: tuple[FieldNode, ...], ids: dict[int, int]) -> npt.NDArray[np.uint16]:
     directory = np.zeros(len(nodes), COLUMN_RECORD)
     for node in nodes:
         line = directory[node.number]
         line["column_id"], line["node"], line["parent"] = ids[node.top], node.number, node.parent
         line["width"], line["role"], line["kind"] = node.width, node.role, node.kind
-    held: npt.NDArray[np.uint16] = directory.view("<u2").reshape(len(nodes), -1)[:, STATIC]
+    held: npt.NDArray[np.uint16] = halves(directory)[:, STATIC]
     return held
 
 

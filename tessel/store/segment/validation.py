@@ -29,7 +29,7 @@ from tessel.store.encodings.codes import (
     ValueKind,
 )
 from tessel.store.encodings.registry import ENCODINGS
-from tessel.store.segment.expectations import STATIC, Expectations, Frame, frame
+from tessel.store.segment.expectations import STATIC, Expectations, Frame, frame, halves
 from tessel.store.segment.records import LARGEST_PAGE_SHIFT, field_place
 
 __all__ = ["PageSet", "check_directory", "check_pages", "damaged", "page_frame"]
@@ -120,7 +120,7 @@ def check_directory(
     fixed = (values == expected.multiplier * rows) | (expected.multiplier == 0)
     checks: list[Check] = [
         (
-            directory.view("<u2").reshape(len(directory), -1)[:, STATIC] == expected.static,
+            halves(directory)[:, STATIC] == expected.static,
             "it does not fit the schema",
         ),
         (shift == shift[expected.top], "the parts of one field are cut differently"),
