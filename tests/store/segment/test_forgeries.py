@@ -126,7 +126,7 @@ CASES = (
         _integers,
         _every_field(_field("codec", 2), _field("payload_length", (1 << 32) - 64)),
     ),
-    Case("more rows than there are", _integers, _field("row_count", 17)),
+    Case("more rows than there are", _integers, _field("row_count", 17), 1),  # where it shows
     Case("rows that do not follow", _integers, _field("first_row", 1, page=2), 2),
     Case("more nulls than rows", _integers, _field("null_count", 1 << 31)),
     Case("NaNs of integers", _integers, _field("nan_count", 1)),
