@@ -28,7 +28,7 @@ from tessel.store.encodings.base import (
     native_dtype,
 )
 from tessel.store.encodings.codes import EncodingCode, Role, ValueKind
-from tessel.store.encodings.fields import FieldNode, NodeValues, assemble
+from tessel.store.encodings.fields import FieldNode, NodeValues, assemble, to_arrow
 from tessel.store.encodings.registry import encoding_by_code
 from tessel.store.segment.pages import SegmentPages
 
@@ -133,6 +133,26 @@ def _leaf_array(
     values: list[NodeValues | None] = [None] * len(segment.nodes)
     values[node.number] = _leaf(segment, node, parts, rows)
     return assemble(node, segment.nodes, values)
+
+
+def decode_leaf(node: FieldNode, parts: Sequence[PagePart], rows: int) -> pa.Array:
+    """Return a leaf without a dictionary type from parts of pages, also of several segments.
+
+    Parameters
+    ----------
+    parts
+        With their places in the result; together they are all of its rows.
+    rows
+        How many.
+    """
+    validity, nulls = join_validity(parts, rows)
+    if node.kind == ValueKind.NONE:
+        return to_arrow(node.type, NodeValues(rows, None))
+    if node.kind in VARIABLE:
+        values = _variable(parts, node.kind, rows)
+    else:
+        values = _fixed(parts, node, rows)
+    return to_arrow(node.type, NodeValues(rows, values, validity, nulls))
 
 
 def decode_node(

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from tessel.ecs.components import SegmentKey
 from tessel.errors import CorruptSegmentError, CorruptStoreError, NotFoundError
-from tessel.store.encodings.base import Bytes
+from tessel.store.encodings.base import Bytes, Integers
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.objects import ObjectStore
 from tessel.store.segment.file import SegmentFile
@@ -143,7 +143,7 @@ class SegmentOpener:
         """Read what decoding these rows of some columns takes, where it is not there already."""
         if not self.views:
             plan = plan_columns(key, segment, nodes, rows)
-            put_bytes(key, segment, plan, read_all(self.source, plan))
+            put_bytes(key, segment, plan.start, read_all(self.source, plan))
 
     def _pages(self, key: SegmentKey, file: SegmentFile, data: Bytes | None) -> SegmentPages:
         directory = file.directory
@@ -236,10 +236,10 @@ def plan_columns(
 
 
 def put_bytes(
-    key: SegmentKey, segment: SegmentPages, plan: ReadPlan, buffers: Sequence[pa.Buffer]
+    key: SegmentKey, segment: SegmentPages, starts: Integers, buffers: Sequence[pa.Buffer]
 ) -> None:
-    """Put the bytes of a plan's ranges where they belong in a segment."""
-    for start, buffer in zip((plan.start - key.offset).tolist(), buffers, strict=True):
+    """Put bytes that were read where they belong in a segment; ``starts`` count in the object."""
+    for start, buffer in zip((starts - key.offset).tolist(), buffers, strict=True):
         segment.data[start : start + buffer.size] = np.frombuffer(buffer, np.uint8)
 
 
