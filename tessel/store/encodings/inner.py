@@ -120,6 +120,9 @@ def encode_inner(integers: npt.NDArray[Any], profile: Profile) -> EncodedPage:
 
 def inner_bytes(records: npt.NDArray[np.void], lengths: Integers) -> Integers:
     """Return the bytes that slots 1 and 2 of records need; -1 for an illegal inner encoding."""
+    codes = set(records["inner"].tolist())
+    if len(codes) == 1 and codes <= INNER.keys():
+        return INNER[codes.pop()].integer_bytes(records, lengths)
     sizes = np.full((len(records), 2), -1, np.int64)
     for code, store in INNER.items():
         chosen = records["inner"] == code

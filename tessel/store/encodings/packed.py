@@ -38,7 +38,8 @@ END_WIDTHS: Final = np.isin(np.arange(256), (8, 16, 32))
 _PAD_BYTES = 8
 _GROUP = 8
 _NO_BYTES: Final = np.empty(0, np.uint8)
-_LEGAL: Final = np.isin(np.arange(256), sorted(PACKED_WIDTHS))
+_ILLEGAL: Final = np.where(np.isin(np.arange(256), sorted(PACKED_WIDTHS)), 0, -1)
+_PADS: Final = np.where(np.arange(256) == 0, 0, 8)
 _IS_WHOLE: Final = np.isin(np.arange(256), sorted(WHOLE_WIDTHS))
 _WIDEST_IN_4_BYTES = 25
 _WORD_BITS = 64
@@ -59,9 +60,11 @@ def packed_size(count: int, width: int) -> int:
 def packed_sizes(counts: Integers, widths: npt.NDArray[np.uint8]) -> Integers:
     """Return :func:`packed_size` of each pair; -1 where the width is none."""
     bits = widths.astype(np.int64)
-    stream = -(-counts // _GROUP) * bits + _PAD_BYTES
-    sizes = np.where(_IS_WHOLE[widths], counts * bits // 8, np.where(bits == 0, 0, stream))
-    return np.where(_LEGAL[widths], sizes, -1)
+    stream = -(-counts // _GROUP) * bits + _PADS[widths]
+    # All bits of -1 are set, and none of 0.
+    sizes: Integers = np.where(_IS_WHOLE[widths], counts * bits >> 3, stream)
+    sizes |= _ILLEGAL[widths]
+    return sizes
 
 
 def pack(integers: npt.NDArray[np.uint64], width: int) -> npt.NDArray[Any]:

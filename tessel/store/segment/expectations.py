@@ -19,12 +19,13 @@ from tessel.store.encodings.base import Integers, stored_kind
 from tessel.store.encodings.codes import PAGE_RECORD, EncodingCode, Role, ValueKind
 from tessel.store.encodings.fields import FieldNode, field_nodes
 from tessel.store.encodings.registry import ENCODINGS
-from tessel.store.segment.records import COLUMN_RECORD, field_place
+from tessel.store.segment.records import COLUMN_RECORD, LARGEST_PAGE_SHIFT, field_place
 
 __all__ = [
     "STATIC",
     "Expectations",
     "Frame",
+    "FrameError",
     "SchemaDamageError",
     "expectations",
     "frame",
@@ -51,6 +52,10 @@ _LARGEST_ID = (1 << 63) - 1
 
 class SchemaDamageError(ValueError):
     """The bytes of a schema are not one that a segment can have; never leaves this part."""
+
+
+class FrameError(ValueError):
+    """Rows, page shifts and page records contradict each other; never leaves this part."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,7 +207,9 @@ class Frame:
 
 
 @lru_cache(maxsize=1024)
-def frame(message: bytes, rows: int, shifts: bytes, dictionaries: bytes) -> Frame:
+def frame(
+    message: bytes, rows: int, shifts: bytes, dictionaries: bytes, page_records: int
+) -> Frame:
     """Return the frame of all files of a schema that are cut alike.
 
     Parameters
@@ -210,14 +217,26 @@ def frame(message: bytes, rows: int, shifts: bytes, dictionaries: bytes) -> Fram
     message
         The schema, one that :func:`expectations` takes.
     rows
-        Top-level rows; with the shifts they are known to need no more records than there are.
+        Top-level rows, fewer than 2**40.
     shifts, dictionaries
         A byte a column: its page shift, and 1 where it has a dictionary.
+    page_records
+        How many there are: nothing larger is allocated.
+
+    Raises
+    ------
+    FrameError
+        When rows and shifts need another number of records.
     """
     expected = expectations(message)
     shift = np.frombuffer(shifts, np.uint8).astype(np.int64)
+    has = np.frombuffer(dictionaries, np.uint8)
+    if (shift > LARGEST_PAGE_SHIFT).any() or (has > 1).any():
+        raise FrameError("pages have more rows than they may, or a column two dictionaries")
     pages = (rows + (1 << shift) - 1) >> shift
-    counts = pages + np.frombuffer(dictionaries, np.uint8)
+    counts = pages + has
+    if int(counts.sum()) != page_records:
+        raise FrameError(f"its rows need {int(counts.sum())} page records, it has {page_records}")
     first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     owner = np.repeat(np.arange(len(counts)), counts)
     number = np.arange(len(owner)) - first[owner]

@@ -29,8 +29,15 @@ from tessel.store.encodings.codes import (
     ValueKind,
 )
 from tessel.store.encodings.registry import ENCODINGS
-from tessel.store.segment.expectations import STATIC, Expectations, Frame, frame, halves
-from tessel.store.segment.records import LARGEST_PAGE_SHIFT, field_place
+from tessel.store.segment.expectations import (
+    STATIC,
+    Expectations,
+    Frame,
+    FrameError,
+    frame,
+    halves,
+)
+from tessel.store.segment.records import field_place
 
 __all__ = ["PageSet", "check_directory", "check_pages", "damaged", "page_frame"]
 
@@ -86,13 +93,11 @@ def page_frame(
     CorruptSegmentError
         When the rows need other page tables than there are.
     """
-    shift, has = directory["page_shift"], directory["has_dictionary"]
-    if len(directory) and (int(shift.max()) > LARGEST_PAGE_SHIFT or int(has.max()) > 1):
-        raise damaged(name, "pages have more rows than they may, or two dictionaries")
-    records = int(((rows + (1 << shift.astype(np.int64)) - 1) >> shift).sum()) + int(has.sum())
-    if records != page_records:
-        raise damaged(name, f"its rows need {records} page records, it has {page_records}")
-    return frame(message, rows, shift.tobytes(), has.tobytes())
+    shifts, dictionaries = directory["page_shift"], directory["has_dictionary"]
+    try:
+        return frame(message, rows, shifts.tobytes(), dictionaries.tobytes(), page_records)
+    except FrameError as error:
+        raise damaged(name, str(error)) from error
 
 
 def check_directory(
