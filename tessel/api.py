@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
+    from tessel.store.checking import CheckReport
+
 __all__ = ["LazyTable", "Lineage", "Result", "Store", "open_store"]
 
 AsOf = int | dt.datetime | None
@@ -147,6 +149,18 @@ class Store:
     def view(self, symbol: str, *, as_of: AsOf = None) -> SymbolView:
         """Return what is known of a symbol at a version: schema, rows, metadata, segments."""
         return self._repository.view(symbol, as_of=as_of)
+
+    def physical(self, symbol: str, *, as_of: AsOf = None) -> pa.Table:
+        """Return how a symbol is stored: pages, encodings, bytes and ratio of each column."""
+        from tessel.store.physical import physical_columns
+
+        return physical_columns(self.view(symbol, as_of=as_of), self._repository.objects)
+
+    def check(self) -> CheckReport:
+        """Read and verify everything that any version refers to; nothing is changed."""
+        from tessel.store.checking import check_store
+
+        return check_store(self._repository)
 
     def schema(
         self, symbol: str, query: QueryBuilder | None = None, *, as_of: AsOf = None

@@ -31,9 +31,10 @@ from tessel.errors import (
     TesselError,
 )
 
-__all__ = ["ANSWERS_DIFFER", "exit_code"]
+__all__ = ["ANSWERS_DIFFER", "STORE_DAMAGED", "exit_code"]
 
 ANSWERS_DIFFER = 9
+STORE_DAMAGED = 5
 
 _CODES: dict[type[BaseException], int] = {
     TesselError: 1,

@@ -79,6 +79,36 @@ def test_show(folder: Path) -> None:
     assert len(_rows("show", "trades", "-s", folder, "--as-of", 1)) == 2
 
 
+def test_show_physical(folder: Path) -> None:
+    rows = _rows("show", "trades", "-s", folder, "--physical")
+    assert [row["column"] for row in rows] == ["at", "name", "size"]
+    at, name, size = rows
+    assert (at["encodings"], at["bytes"], at["ratio"]) == ("linear 1", 0, None)
+    assert (name["pages"], name["rows"], name["nulls"]) == (1, 6, 1)
+    assert (size["type"], size["arrow_bytes"]) == ("int64", 6 * 8 + 1)
+    text = _run(["show", "trades", "-s", folder, "--physical"]).stdout
+    assert "linear 1" in text
+
+
+def test_fsck(folder: Path) -> None:
+    sound = json.loads(_run(["fsck", "-s", folder, "-o", "json"]).stdout)
+    assert (sound["versions"], sound["segments"], sound["damages"]) == (3, 3, [])
+    assert "3 segments" in _run(["fsck", "-s", folder]).stdout
+    objects = sorted(folder.glob("seg/*/*"), key=lambda path: path.stat().st_mtime_ns)
+    damaged = objects[-1]
+    data = bytearray(damaged.read_bytes())
+    data[0] ^= 1  # the first page that has bytes: of the names
+    damaged.write_bytes(data)
+    objects[0].unlink()
+    report = _run(["fsck", "-s", folder, "-o", "json"], code=5).stdout
+    found = json.loads(report)
+    assert [(row["version"], row["symbol"]) for row in found] == [(3, "trades"), (2, "trades")]
+    assert found[0]["object"].endswith(damaged.name)
+    assert "checksum" in found[0]["message"]
+    assert "missing" in found[1]["message"]
+    assert "2 damaged" in _run(["fsck", "-s", folder], code=5).stdout
+
+
 def test_show_for_people_and_as_csv(folder: Path) -> None:
     assert "6 rows" in _run(["show", "trades", "-s", folder]).stdout
     text = _run(["show", "trades", "-s", folder, "-o", "csv"]).stdout

@@ -11,6 +11,7 @@ import typer
 from tessel.cli.commands import (
     demo,
     explain,
+    fsck,
     import_files,
     log,
     ls,
@@ -23,7 +24,7 @@ from tessel.cli.commands import (
 
 __all__ = ["register_all"]
 
-_COMMANDS = (demo, import_files, ls, show, versions, log, query, explain, spark, version)
+_COMMANDS = (demo, import_files, ls, show, versions, log, query, explain, fsck, spark, version)
 
 
 def register_all(app: typer.Typer) -> None:

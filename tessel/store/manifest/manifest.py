@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.ecs.components import SegmentKey
 from tessel.store.manifest.format import (
     SEGMENTS_SCHEMA,
     BlockReader,
@@ -18,7 +19,7 @@ from tessel.store.manifest.format import (
     encode_manifest,
     statistics_schema,
 )
-from tessel.store.names import manifest_name, new_id, segment_id
+from tessel.store.names import manifest_name, new_id, segment_id, segment_name
 from tessel.store.objects import ObjectStore
 from tessel.store.segment import ColumnStatistics, WrittenSlice, bounds_type
 
@@ -56,6 +57,14 @@ class Manifest:
     def segments_of(self, symbol: int) -> pa.Table:
         """Return the part of the segment table that belongs to one symbol."""
         return self.segments.filter(pc.equal(self.segments.column("symbol"), symbol))
+
+    def segment_keys(self, symbol: int) -> list[SegmentKey]:
+        """Return where the segments of one symbol lie."""
+        rows = self.segments_of(symbol)
+        places = ("offset", "length", "checksum", "metadata_start")
+        numbers = [rows.column(name).to_pylist() for name in places]
+        names = [segment_name(each) for each in rows.column("object").to_pylist()]
+        return [SegmentKey(*each) for each in zip(names, *numbers, strict=True)]
 
     def statistics(self, symbol: int, column_id: int) -> pa.Table | None:
         """Return the statistics of one column, one row per segment that holds it.

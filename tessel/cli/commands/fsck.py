@@ -1,0 +1,47 @@
+"""``tessel fsck``: whether a store is sound."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import typer
+
+from tessel.cli.arguments import Form, StoreUri, open_existing
+from tessel.cli.exit_codes import STORE_DAMAGED
+from tessel.cli.output import OutputFormat, make_output
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command()
+    def fsck(store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
+        """Read and verify everything that any version of a store refers to; change nothing.
+
+        Exits with 5 where something is damaged, and says what.
+        """
+        import pyarrow as pa
+
+        report = open_existing(store).check()
+        counted = (
+            f"{report.versions} versions, {report.manifests} manifests, {report.segments} "
+            f"segments, {report.bytes:,} bytes"
+        )
+        if not report.damages:
+            facts = dataclasses.asdict(report)
+            make_output(output).document(f"{counted}: all sound", facts)
+            return
+        schema = pa.schema(
+            [
+                ("version", pa.int64()),
+                ("symbol", pa.string()),
+                ("object", pa.string()),
+                ("message", pa.string()),
+            ]
+        )
+        rows = [dataclasses.asdict(damage) for damage in report.damages]
+        title = f"{counted}: {len(rows)} damaged"
+        make_output(output).table(pa.Table.from_pylist(rows, schema=schema), title=title)
+        raise typer.Exit(STORE_DAMAGED)

@@ -1,0 +1,142 @@
+"""How a symbol lies in its segments: pages, encodings and bytes of each physical column."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from tessel.store.encodings.codes import Codec
+from tessel.store.encodings.fields import FieldNode
+from tessel.store.encodings.registry import encoding_by_code
+from tessel.store.objects import ObjectStore
+from tessel.store.repository import SymbolView
+from tessel.store.segment import SegmentReader
+from tessel.store.segment.decode import decode_column
+from tessel.store.segment.pages import SegmentPages
+
+__all__ = ["physical_columns"]
+
+_SCHEMA = pa.schema(
+    [
+        ("column", pa.string()),
+        ("type", pa.string()),
+        ("segments", pa.int64()),
+        ("pages", pa.int64()),
+        ("rows", pa.int64()),
+        ("encodings", pa.string()),
+        ("codecs", pa.string()),
+        ("nulls", pa.int64()),
+        ("bytes", pa.int64()),
+        ("arrow_bytes", pa.int64()),
+        ("ratio", pa.float64()),
+    ]
+)
+
+
+@dataclass
+class _Totals:
+    """What was counted of one physical column so far."""
+
+    type: pa.DataType
+    top: bool
+    segments: int = 0
+    rows: int = 0
+    nulls: int = 0
+    bytes: int = 0
+    arrow_bytes: int = 0
+    encodings: Counter[str] = field(default_factory=Counter)
+    codecs: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def pages(self) -> int:
+        return self.encodings.total()
+
+
+def physical_columns(view: SymbolView, objects: ObjectStore) -> pa.Table:
+    """Return a line per physical column of a symbol: its fields, and what lies below them.
+
+    Parameters
+    ----------
+    view
+        The symbol, at its version.
+    objects
+        Where its segments lie.
+
+    Returns
+    -------
+    pa.Table
+        ``column`` (names joined by dots), ``type``, ``segments``, ``pages``, ``rows``,
+        ``encodings`` and ``codecs`` with the number of their pages, ``nulls``, ``bytes`` stored
+        (dictionaries included). For fields also ``arrow_bytes``, what their values take in memory,
+        and ``ratio``, these by the bytes stored in the field and below; null for what lies below.
+
+    Raises
+    ------
+    CorruptSegmentError
+        When a segment is damaged: values are decoded to know what they take.
+    """
+    reader = SegmentReader(objects)
+    index = view.index()
+    names = {column_id: name for name, column_id in view.column_ids.items()}
+    totals: dict[str, _Totals] = {}
+    for position in range(len(index)):
+        segment = reader.open(index.source(position).key)
+        for column_id in segment.file.column_ids:
+            if column_id in names:
+                _count(totals, segment, segment.file.top(column_id), names[column_id])
+    order = {name: at for at, name in enumerate(view.schema.names)}
+    tops = sorted(
+        (path for path, found in totals.items() if found.top), key=lambda path: order[path]
+    )
+    rows = [_row(path, totals) for top in tops for path in _below(top, totals)]
+    return pa.Table.from_pylist(rows, schema=_SCHEMA)
+
+
+def _count(totals: dict[str, _Totals], segment: SegmentPages, top: FieldNode, name: str) -> None:
+    for node in segment.nodes[top.number : top.end]:
+        path = name + node.path.removeprefix(top.path)
+        found = totals.setdefault(path, _Totals(node.type, node is top))
+        records = segment.records(node.number)
+        dictionary = segment.file.dictionary(node.number)
+        found.segments += 1
+        found.rows += int(segment.first_rows(node.number)[-1])
+        found.nulls += int(records["null_count"].sum(dtype=np.int64))
+        found.bytes += int(records["length"].sum(dtype=np.int64))
+        found.bytes += 0 if dictionary is None else int(dictionary["length"])
+        for code, count in zip(*np.unique(records["encoding"], return_counts=True), strict=True):
+            found.encodings[encoding_by_code(int(code)).name] += int(count)
+        for code, count in zip(*np.unique(records["codec"], return_counts=True), strict=True):
+            found.codecs[Codec(int(code)).name.lower()] += int(count)
+    values = decode_column(segment, top, 0, segment.row_count)
+    totals[name].arrow_bytes += values.nbytes
+
+
+def _below(top: str, totals: dict[str, _Totals]) -> list[str]:
+    """Return a field and what lies below it, in the order in which they were met."""
+    return [path for path in totals if path == top or path.startswith(f"{top}.")]
+
+
+def _row(path: str, totals: dict[str, _Totals]) -> dict[str, object]:
+    found = totals[path]
+    stored = sum(totals[each].bytes for each in _below(path, totals))
+    ratio = found.arrow_bytes / stored if found.top and stored else None
+    return {
+        "column": path,
+        "type": str(found.type),
+        "segments": found.segments,
+        "pages": found.pages,
+        "rows": found.rows,
+        "encodings": _counted(found.encodings),
+        "codecs": _counted(found.codecs),
+        "nulls": found.nulls,
+        "bytes": found.bytes,
+        "arrow_bytes": found.arrow_bytes if found.top else None,
+        "ratio": None if ratio is None else round(ratio, 2),
+    }
+
+
+def _counted(names: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in names.most_common())
