@@ -1,0 +1,241 @@
+"""Values of a page in memory, and a page as it is decoded: what encodings take and give.
+
+Everyone who touches encoded data enters here, through :mod:`tessel.store.encodings.base`, which
+offers these names too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tessel.errors import CorruptSegmentError
+from tessel.store.encodings.codes import EncodingCode, PageFlag, ValueKind
+
+__all__ = [
+    "INTEGER_ENCODINGS",
+    "Bytes",
+    "Integers",
+    "Page",
+    "PhysicalValues",
+    "integer_view",
+    "native_dtype",
+    "page_from_record",
+    "stored_kind",
+    "widen",
+]
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Integers: TypeAlias = npt.NDArray[np.int64]
+
+_NATIVE: dict[tuple[ValueKind, int], np.dtype[Any]] = {
+    (ValueKind.BOOLEAN, 1): np.dtype(np.bool_),
+    **{(ValueKind.SIGNED, w): np.dtype(f"<i{w}") for w in (1, 2, 4, 8)},
+    **{(ValueKind.UNSIGNED, w): np.dtype(f"<u{w}") for w in (1, 2, 4, 8)},
+    **{(ValueKind.FLOAT, w): np.dtype(f"<f{w}") for w in (4, 8)},
+}
+INTEGER_ENCODINGS: Final = frozenset(
+    {EncodingCode.LINEAR, EncodingCode.DELTA, EncodingCode.RUN_END}
+)
+"""Those in which a column of decimals holds 64-bit integers instead."""
+
+
+def native_dtype(kind: ValueKind, width: int) -> np.dtype[Any]:
+    """Return the dtype of values of a kind as numpy holds them, one element a value.
+
+    Decimals are rows of two 64-bit words, low word first: dtype ``<i8`` and shape ``(n, 2)``.
+    Opaque bytes, the bytes of text and the like are ``u1``, of shape ``(n, width)`` or flat.
+    """
+    if kind == ValueKind.DECIMAL:
+        return np.dtype("<i8")
+    if kind == ValueKind.OFFSETS:
+        return np.dtype("<i4")
+    return _NATIVE.get((kind, width), np.dtype(np.uint8))
+
+
+def stored_kind(kind: ValueKind, width: int, encoding: int) -> tuple[ValueKind, int]:
+    """Return kind and width of what an encoding holds for a column of ``kind``.
+
+    Differs in two cases: list offsets are 32-bit integers, and decimals in an integer encoding are
+    the 64-bit integers that their unscaled values fit in (:func:`widen` turns them back).
+    """
+    if kind == ValueKind.OFFSETS:
+        return ValueKind.SIGNED, 4
+    if kind == ValueKind.DECIMAL and encoding in INTEGER_ENCODINGS:
+        return ValueKind.SIGNED, 8
+    return kind, width
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PhysicalValues:
+    """The values of one page (or of part of one) in memory.
+
+    Attributes
+    ----------
+    kind, width
+        The type of the values; see :class:`~tessel.store.encodings.codes.ValueKind`.
+    length
+        How many values.
+    data
+        One element a value, of :func:`native_dtype`: bool as one byte each, decimals ``(n, 2)``,
+        fixed-size bytes ``(n, width)``. For text and binary, the bytes of all values.
+    offsets
+        Only of text and binary: ``length + 1`` places in ``data``, int32, never decreasing. The
+        first need not be 0.
+    codes
+        Only where the column has a dictionary: each value's place in it, unsigned.  When encoding
+        values that have codes, ``data`` may be empty.
+    """
+
+    kind: ValueKind
+    width: int
+    length: int
+    data: npt.NDArray[Any]
+    offsets: npt.NDArray[np.int32] | None = None
+    codes: npt.NDArray[Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Page:
+    """One page to decode: its record as plain numbers, and its uncompressed bytes.
+
+    Attributes
+    ----------
+    kind, width
+        Of the values as the encoding holds them (after :func:`stored_kind`).
+    length
+        How many values: rows, or one more than rows for list offsets.
+    rows
+        Top-level or item rows; the length of the validity bitmap.
+    payload
+        Uncompressed bytes, possibly read-only. Slot 0 begins at 0.
+    starts
+        Where slots 1 to 4 begin.
+    dictionary
+        The values of the column's dictionary; None where it has none.
+    place
+        Object, column, page: for errors.
+    """
+
+    kind: ValueKind
+    width: int
+    length: int
+    rows: int
+    encoding: int
+    inner: int
+    bit_width: int
+    base: int
+    step: int
+    inner_width: int
+    count: int
+    exceptions: int
+    exponent: int
+    flags: int
+    null_count: int
+    payload: Bytes
+    starts: tuple[int, ...]
+    dictionary: PhysicalValues | None = None
+    place: dict[str, Any] = field(default_factory=dict)
+
+    def slot(self, number: int, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
+        """Return the first ``count`` elements of slot 1 to 4 as a view.
+
+        Raises
+        ------
+        CorruptSegmentError
+            When the slot is shorter than that.
+        """
+        kind = np.dtype(dtype)
+        start = self.starts[number - 1]
+        stop = start + count * kind.itemsize
+        if stop > self.slot_end(number):
+            raise self.damaged(f"slot {number} has too few bytes for {count} values")
+        return self.payload[start:stop].view(kind)
+
+    def slot_end(self, number: int) -> int:
+        """Return where slot ``number`` ends, padding included; never past the payload."""
+        end = len(self.payload)
+        return min(self.starts[number], end) if number < len(self.starts) else end
+
+    def validity(self) -> Bytes | None:
+        """Return the Arrow validity bitmap of the page, ``ceil(rows / 8)`` bytes, or None."""
+        if not self.flags & PageFlag.VALIDITY:
+            return None
+        return self.payload[: (self.rows + 7) // 8]
+
+    def damaged(self, what: str) -> CorruptSegmentError:
+        """Return the error that says what is wrong with this page."""
+        where = ", ".join(f"{name} {value}" for name, value in self.place.items())
+        return CorruptSegmentError(
+            f"damaged page: {what}" + (f" ({where})" if where else ""),
+            hint="restore the object from a copy of the store",
+            **self.place,
+        )
+
+
+def page_from_record(
+    record: np.void,
+    payload: Bytes,
+    kind: ValueKind,
+    width: int,
+    *,
+    dictionary: PhysicalValues | None = None,
+    place: dict[str, Any] | None = None,
+) -> Page:
+    """Return the page of a record of :data:`~tessel.store.encodings.codes.PAGE_RECORD`.
+
+    Parameters
+    ----------
+    record
+        Validated, as those of an opened file are.
+    payload
+        Uncompressed bytes of the page.
+    kind, width
+        Of the column.
+    """
+    rows = int(record["row_count"])
+    held, held_width = stored_kind(kind, width, int(record["encoding"]))
+    return Page(
+        kind=held,
+        width=held_width,
+        length=rows + (kind == ValueKind.OFFSETS and rows > 0),
+        rows=rows,
+        encoding=int(record["encoding"]),
+        inner=int(record["inner"]),
+        bit_width=int(record["bit_width"]),
+        base=int(record["base"]),
+        step=int(record["step"]),
+        inner_width=int(record["inner_width"]),
+        count=int(record["count"]),
+        exceptions=int(record["exceptions"]),
+        exponent=int(record["exponent"]),
+        flags=int(record["flags"]),
+        null_count=int(record["null_count"]),
+        payload=payload,
+        starts=tuple(record["starts"].tolist()),
+        dictionary=dictionary,
+        place={} if place is None else place,
+    )
+
+
+def integer_view(values: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    """Return integers, booleans or float bits as unsigned 64-bit integers modulo 2**64.
+
+    Narrow signed integers are sign-extended, all others are zero-extended.
+    """
+    if values.dtype.kind == "f":
+        values = values.view(f"<u{values.dtype.itemsize}")
+    if values.dtype.kind == "i":
+        return values.astype(np.int64, copy=False).view(np.uint64)
+    return values.astype(np.uint64, copy=False)
+
+
+def widen(integers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return 64-bit unscaled decimals as 128-bit ones, of shape ``(n, 2)``."""
+    wide = np.empty((len(integers), 2), np.int64)
+    wide[:, 0] = integers
+    np.right_shift(integers, 63, out=wide[:, 1])
+    return wide
