@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -41,10 +41,12 @@ def stored(
     return store
 
 
-def answer(store: Store, query: QueryBuilder) -> pa.Table:
+def answer(
+    store: Store, query: QueryBuilder, under: Sequence[dict[str, int]] = SETTINGS
+) -> pa.Table:
     """Return the answer of a query on the symbol ``x``, which must be one under all settings."""
     found = []
-    for setting in SETTINGS:
+    for setting in under:
         with options(**setting):
             found.append(store.read("x", query=query).to_arrow())
     first = found[0]

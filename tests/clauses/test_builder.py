@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tests.clauses.custom  # noqa: F401  (registers its clauses)
@@ -45,6 +45,7 @@ def test_every_verb_returns_a_new_query_and_branches_share_nothing() -> None:
     assert grouped.agg(n="size") != grouped.agg(m="size")
 
 
+@settings(max_examples=40)
 @given(data=st.data())
 def test_equality_hash_and_copies(data: st.DataObject) -> None:
     table = data.draw(query_tables(max_rows=0))

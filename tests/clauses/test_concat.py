@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.api import Store
@@ -25,6 +25,7 @@ from tests.clauses.helpers import answer, fresh_store
 numbers = st.lists(st.none() | st.integers(-5, 5), max_size=9)
 
 
+@settings(max_examples=25)
 @given(
     parts=st.lists(numbers, min_size=2, max_size=4),
     cut=st.integers(1, 4),

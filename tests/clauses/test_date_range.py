@@ -8,7 +8,7 @@ from typing import Literal
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
@@ -28,6 +28,7 @@ def _table(hours: list[int], kind: pa.DataType) -> pa.Table:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
+@settings(max_examples=25)
 @given(
     hours=st.lists(st.integers(0, 30), max_size=20).map(sorted),
     cut=st.integers(1, 6),

@@ -54,6 +54,7 @@ def test_rows_are_those_of_duckdb(predicate: str, table: pa.Table, rows: int) ->
     assert same_rows(kept, as_declared(expected, kept.schema))
 
 
+@settings(max_examples=25)
 @given(table=query_tables())
 def test_both_modes_give_the_same_rows(table: pa.Table) -> None:
     store = stored(table, rows=5)

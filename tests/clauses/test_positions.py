@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.clauses import Head, QueryBuilder, RowRange, Tail
@@ -28,11 +28,13 @@ def _check(
     assert later.column("twice").to_pylist() == [2 * n for n in kept(odd)]  # type: ignore[attr-defined]
 
 
+@settings(max_examples=25)
 @given(rows=st.integers(0, 20), cut=st.integers(1, 7), n=counts)
 def test_head(rows: int, cut: int, n: int) -> None:
     _check(rows, cut, lambda q: q.head(n), lambda numbers: numbers[:n])
 
 
+@settings(max_examples=25)
 @given(rows=st.integers(0, 20), cut=st.integers(1, 7), n=counts)
 def test_tail(rows: int, cut: int, n: int) -> None:
     first = max(0, -n) if n < 0 else None
@@ -43,6 +45,7 @@ def test_tail(rows: int, cut: int, n: int) -> None:
     _check(rows, cut, lambda q: q.tail(n), kept)
 
 
+@settings(max_examples=25)
 @given(rows=st.integers(0, 20), cut=st.integers(1, 7), start=ends, stop=ends)
 def test_row_range(rows: int, cut: int, start: int | None, stop: int | None) -> None:
     _check(rows, cut, lambda q: q.row_range(start, stop), lambda numbers: numbers[start:stop])

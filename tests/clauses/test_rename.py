@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder, Rename
@@ -14,6 +14,7 @@ from tessel.testing.queries import query_tables
 from tests.clauses.helpers import answer, stored
 
 
+@settings(max_examples=25)
 @given(table=query_tables(), data=st.data())
 def test_any_columns_may_trade_names(table: pa.Table, data: st.DataObject) -> None:
     names = table.column_names

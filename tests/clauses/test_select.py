@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
@@ -14,6 +14,7 @@ from tessel.testing.queries import query_tables
 from tests.clauses.helpers import answer, stored
 
 
+@settings(max_examples=25)
 @given(table=query_tables(), data=st.data(), columns=st.integers(1, 9))
 def test_columns_are_those_of_arrow(table: pa.Table, data: st.DataObject, columns: int) -> None:
     names = data.draw(st.lists(st.sampled_from(table.column_names), min_size=1, unique=True))
