@@ -99,7 +99,8 @@ def _source(source: SourcePlan, prefix: str) -> display.Table:
     shown = ", ".join(names[:_SHOWN_COLUMNS]) + (" …" if len(names) > _SHOWN_COLUMNS else "")
     view = source.view
     notes = (
-        f"to read: {len(index):,} segments, {index.row_count:,} rows, about "
+        f"to read: {len(index):,} segment{'' if len(index) == 1 else 's'}, "
+        f"{index.row_count:,} rows, about "
         f"{int(index.bytes.sum()):,} bytes",
         f"columns: {len(names)} of {len(view.schema.names)}: {shown}",
         "nothing was read",

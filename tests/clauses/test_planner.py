@@ -239,14 +239,14 @@ index: none
 
 DROPPED = """\
 'x' (version 1)
-┌────────┬──────────┬───────┬───────────────────────────────────┐
-│ clause │ segments │ rows  │ why                               │
-├────────┼──────────┼───────┼───────────────────────────────────┤
-│ all    │ 6        │ 6     │                                   │
-│ filter │ 6 → 2    │ 6 → 2 │ statistics: never a > 1 and b < 4 │
-│ select │ 2 → 1    │ 2 → 2 │ no clause reads them              │
-└────────┴──────────┴───────┴───────────────────────────────────┘
-to read: 1 segments, 2 rows, about N bytes
+┌─────────┬──────────┬───────┬───────────────────────────────────┐
+│ clause  │ segments │ rows  │ why                               │
+├─────────┼──────────┼───────┼───────────────────────────────────┤
+│ all     │ 6        │ 6     │                                   │
+│ filter  │ 6 → 2    │ 6 → 2 │ statistics: never a > 1 and b < 4 │
+│ columns │ 2 → 1    │ 2 → 2 │ no clause reads them              │
+└─────────┴──────────┴───────┴───────────────────────────────────┘
+to read: 1 segment, 2 rows, about N bytes
 columns: 2 of 4: a, b
 nothing was read
 """

@@ -98,7 +98,7 @@ def _plan_symbol(
     for clause in draft.pruning:
         index = clause.cut(index) if isinstance(clause, Positional) else clause.prune(index)  # type: ignore[attr-defined]
     if draft.columns is not None:
-        index = index.keep_columns(draft.columns, clause="select", reason="no clause reads them")
+        index = index.keep_columns(draft.columns, clause="columns", reason="no clause reads them")
     stages = cut_stages(draft.clauses, index.schema)
     index = _in_pieces(index, stages, workers)
     first = stages[0].clauses
