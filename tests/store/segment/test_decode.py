@@ -227,3 +227,16 @@ def test_pages_are_verified_once_and_always_on_request() -> None:
             take_column(broken, broken.tops[0], np.array([rows[0]]))
     with pytest.raises(Exception, match="page 0"):
         segment.verify()
+
+
+@pytest.mark.parametrize(
+    "texts", [["ab", "cd", "ef"], ["", "x", "long one"], ["", ""], ["é", "ab"]]
+)
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary()])
+def test_texts_of_a_dictionary_over_several_pages(texts: list[str], kind: pa.DataType) -> None:
+    values = [None if n % 7 == 3 else texts[n * n % len(texts)] for n in range(100)]
+    table = pa.table({"7": pa.array(values, pa.string()).cast(kind)})
+    segment = opened(table, WriteOptions(encodings={"7": "dictionary"}, page_shifts={"7": 4}))
+    found = decode_column(segment, segment.tops[0], 5, 93)
+    assert found.num_chunks == 1
+    assert same(found, table.column(0)[5:93])
