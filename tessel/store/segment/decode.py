@@ -32,6 +32,7 @@ from tessel.store.encodings.fields import (
     FieldNode,
     NodeValues,
     assemble,
+    physical_values,
     to_arrow,
 )
 from tessel.store.encodings.registry import encoding_by_code
@@ -313,10 +314,8 @@ def _text_of_codes(dictionary: PhysicalValues, codes: npt.NDArray[np.int64]) -> 
     lengths = np.diff(dictionary.offsets)
     rows, length = len(codes), int(lengths[0])
     if length == 0 or (lengths != length).any() or rows * length > _LARGEST_OFFSET:
-        held = to_arrow(pa.binary(), NodeValues(dictionary.length, dictionary)).take(
-            pa.array(codes)
-        )
-        found = physical_values(held)
+        held = to_arrow(pa.binary(), NodeValues(dictionary.length, dictionary))
+        found = physical_values(held.take(pa.array(codes)))
         return PhysicalValues(dictionary.kind, 0, rows, found.data, found.offsets)
     first = int(dictionary.offsets[0])
     table = dictionary.data[first : first + dictionary.length * length].view(f"V{length}")

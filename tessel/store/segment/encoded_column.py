@@ -29,7 +29,7 @@ from tessel.store.encodings.base import (
     Runs,
     ScaledIntegers,
 )
-from tessel.store.encodings.codes import EncodingCode, ValueKind
+from tessel.store.encodings.codes import EncodingCode, Role, ValueKind
 from tessel.store.encodings.fields import FieldNode, NodeValues, to_arrow
 from tessel.store.segment.decode import (
     PagePart,
@@ -224,6 +224,8 @@ class SegmentColumn:
 
     def _is_coded(self) -> bool:
         """Whether every row is a code or null, and there is at least one page to tell."""
+        if self._node.role != Role.VALUES:
+            return False
         parts = self._parts()
         coded = (EncodingCode.DICTIONARY, EncodingCode.ALL_MISSING)
         return bool(parts) and all(part.page.encoding in coded for part in parts)
