@@ -1,0 +1,131 @@
+"""Segments are written and read after a fork, with all the parent has open, and after a spawn."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tessel.ecs.components import SegmentKey
+from tessel.store.objects.local import LocalObjects
+from tessel.store.segment.decode_stream import DecodeStream
+from tessel.store.segment.file_writer import encode_segment
+from tessel.store.segment.opened import SegmentOpener
+from tessel.store.segment.read_ahead import SegmentRows
+from tessel.store.segment.reader import SegmentReader
+from tessel.store.segment.sources import ReadSource, open_source
+from tests.store.segment.helpers import opened, plain
+from tests.store.segment.samples import SAMPLES
+
+KINDS = ("mmap", "pread")
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+
+
+def _key(name: str, data: bytes) -> SegmentKey:
+    file = opened(data).file
+    return SegmentKey(name, 0, len(data), file.checksum, file.metadata_start)
+
+
+KEYS = {f"segments/{at}": _key(f"segments/{at}", s.data) for at, s in enumerate(SAMPLES)}
+EXPECTED = {name: plain(sample.table) for name, sample in zip(KEYS, SAMPLES, strict=True)}
+
+
+@pytest.fixture
+def objects(tmp_path: Path) -> LocalObjects:
+    made = LocalObjects(str(tmp_path))
+    for name, sample in zip(KEYS, SAMPLES, strict=True):
+        made.put_if_absent(name, sample.data)
+    return made
+
+
+def _read_all(reader: SegmentReader) -> dict[str, Any]:
+    found = {}
+    for name, key in KEYS.items():
+        ids = reader.open(key).file.column_ids
+        rows = reader.open(key).row_count
+        found[name] = plain(reader.read(key, ids, 0, rows))
+        backwards = np.arange(rows)[::-1].copy()
+        assert plain(reader.take(key, ids, backwards)) == {
+            column: values[::-1] for column, values in found[name].items()
+        }
+    return found
+
+
+def _stream(opener: SegmentOpener) -> Iterator[pa.RecordBatch]:
+    """Read the first sample ten times over in batches of 7 rows, on two threads."""
+    key = next(iter(KEYS.values()))
+    parts = [SegmentRows(key, 0, opener.open(key).row_count)] * 10
+    ids = opener.open(key).file.column_ids
+    return iter(DecodeStream(opener, parts, ids, batch_rows=7, workers=2))
+
+
+def _streamed(opener: SegmentOpener) -> dict[str, Any]:
+    return plain(pa.Table.from_batches(list(_stream(opener))))
+
+
+def _written() -> list[str]:
+    """Encode all samples on threads; return digests of the bytes."""
+    with ThreadPoolExecutor(2) as pool:
+        return [
+            hashlib.sha256(
+                encode_segment(sample.table, None, pool.map).to_buffer().to_pybytes()
+            ).hexdigest()
+            for sample in SAMPLES
+        ]
+
+
+def _in_child(check: Callable[[], bool]) -> bool:
+    """Return whether a check holds in a forked child."""
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(0 if check() else 1)
+        finally:
+            os._exit(2)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_reading_goes_on_in_a_forked_child(objects: LocalObjects, kind: str) -> None:
+    source: ReadSource
+    with closing(open_source(objects, kind)) as source:
+        reader, opener = SegmentReader(objects, source), SegmentOpener(objects, source)
+        assert _read_all(reader) == EXPECTED
+        streamed = _streamed(opener)
+        with closing(_stream(opener)) as under_way:
+            next(under_way)  # threads of the parent decode while it forks
+            assert _in_child(lambda: _read_all(reader) == EXPECTED)
+            assert _in_child(lambda: _streamed(opener) == streamed)
+            assert sum(map(len, under_way)) + 7 == len(next(iter(streamed.values())))
+        assert _read_all(reader) == EXPECTED
+
+
+def test_pages_touched_by_the_child_first(objects: LocalObjects) -> None:
+    reader = SegmentReader(objects)
+    assert _in_child(lambda: _read_all(reader) == EXPECTED)
+    assert _read_all(reader) == EXPECTED
+
+
+def test_the_same_bytes_are_written_in_a_forked_child() -> None:
+    expected = _written()
+    assert _in_child(lambda: _written() == expected)
+
+
+def _read_by_uri(uri: str) -> dict[str, Any]:
+    return _read_all(SegmentReader(LocalObjects(uri)))
+
+
+def test_spawned_processes_read_and_write_the_same(objects: LocalObjects, tmp_path: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(_read_by_uri, (str(tmp_path),)) == EXPECTED
+        assert pool.apply(_written) == _written()
