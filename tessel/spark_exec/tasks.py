@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import socket
 import zlib
@@ -53,6 +54,9 @@ TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 MARKER_ROWS = -2
 """Value of ``rows`` of a wire row that makes a unit be run where no data may arrive."""
+
+_BATCH_BYTES = 4 * 1024 * 1024
+_BATCH_ROWS = 64
 
 CUT: Literal["cut"] = "cut"
 RENUMBER: Literal["renumber"] = "renumber"
@@ -104,7 +108,12 @@ def _segments(uri: str, schema: str, column_ids: str) -> SegmentSource:
             'locally: executor="local"',
             uri=uri,
         )
-    return SegmentSource(objects, TableSchema.from_json(json.loads(schema)), json.loads(column_ids))
+    return SegmentSource(objects, _schema(schema), json.loads(column_ids))
+
+
+@functools.lru_cache(maxsize=64)
+def _schema(text: str) -> TableSchema:
+    return TableSchema.from_json(json.loads(text))
 
 
 def _typed(run: TaskFunction) -> TaskFunction:
@@ -141,25 +150,25 @@ def source_task(
         Aimed-for bound of what travels in one row.
     """
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def units(batches: Iterator[pa.RecordBatch]) -> Iterator[list[WireRow]]:
         told = json.loads(head)
         chains = [_chain(text, plugins) for text in told["chains"]]
-        for batch in batches:
-            for partition in batch.column(0).to_pylist():
-                for described in json.loads(zlib.decompress(partitions[partition])):
-                    track = told["tracks"][described["track"]]
-                    seq = sequence(*described["places"][-1])
+        numbers = itertools.chain.from_iterable(batch.column(0).to_pylist() for batch in batches)
+        for number in numbers:
+            for described in json.loads(zlib.decompress(partitions[number])):
+                track = told["tracks"][described["track"]]
+                seq = sequence(*described["places"][-1])
 
-                    def work(
-                        described: Any = described, track: Any = track, seq: int = seq
-                    ) -> list[WireRow]:
-                        unit = _read(track, described, plugins)
-                        unit = _run_steps(track["steps"], chains, described, unit)
-                        return unit_rows(unit, seq, track["name"], blob_bytes)
+                def work(
+                    described: Any = described, track: Any = track, seq: int = seq
+                ) -> list[WireRow]:
+                    unit = _read(track, described, plugins)
+                    unit = _run_steps(track["steps"], chains, described, unit)
+                    return unit_rows(unit, seq, track["name"], blob_bytes)
 
-                    yield wire_batch(_guarded(work, seq, 0))
+                yield _guarded(work, seq, 0)
 
-    return _typed(run)
+    return _typed(lambda batches: _packed(units(batches)))
 
 
 def _read(track: Mapping[str, Any], described: Mapping[str, Any], plugins: bytes) -> ProcessingUnit:
@@ -171,8 +180,7 @@ def _read(track: Mapping[str, Any], described: Mapping[str, Any], plugins: bytes
             load_piece(PieceSource.from_json(piece), segments, symbol, planned)
             for piece, planned in zip(described["pieces"], described["planned"], strict=True)
         ]
-        schema = TableSchema.from_json(json.loads(track["read_schema"]))
-        unit = ProcessingUnit(ordinal, schema, pieces)
+        unit = ProcessingUnit(ordinal, _schema(track["read_schema"]), pieces)
         return unit if track["chain"] is None else _chain(track["chain"], plugins).run(unit)
     except TesselError as error:
         error.with_context(symbol=track["shown"])
@@ -229,7 +237,7 @@ def reduce_task(
         As for :func:`source_task`.
     """
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def units(batches: Iterator[pa.RecordBatch]) -> Iterator[list[WireRow]]:
         first = _chain(_text(steps[0]), plugins)
         buckets: dict[int, list[WireRow]] = {}
         errors: list[WireRow] = []
@@ -242,7 +250,7 @@ def reduce_task(
                 held.append(row)
         if errors:
             # The answer is that error: a unit with holes must not be computed.
-            yield wire_batch(errors)
+            yield errors
             return
         for bucket in sorted(buckets):
             seq = sequence(0, bucket)
@@ -257,9 +265,9 @@ def reduce_task(
                     unit = _reduced(step, plugins, seq, unit)
                 return unit_rows(unit, seq, "", blob_bytes)
 
-            yield wire_batch(_guarded(work, seq, barriers))
+            yield _guarded(work, seq, barriers)
 
-    return _typed(run)
+    return _typed(lambda batches: _packed(units(batches)))
 
 
 def _reduced(step: ReduceStep, plugins: bytes, seq: int, unit: ProcessingUnit) -> ProcessingUnit:
@@ -298,13 +306,10 @@ def route_task(targets: Mapping[int, Sequence[tuple[int, int]]]) -> TaskFunction
 
 
 def _each_row(change: Callable[[WireRow], Iterable[WireRow]]) -> TaskFunction:
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for row in received(batches):
-            rows = [row] if row.rows in (ERROR_ROWS, MARKER_ROWS) else list(change(row))
-            if rows:
-                yield wire_batch(rows)
+    def changed(row: WireRow) -> list[WireRow]:
+        return [row] if row.rows in (ERROR_ROWS, MARKER_ROWS) else list(change(row))
 
-    return _typed(run)
+    return _typed(lambda batches: _packed(map(changed, received(batches))))
 
 
 def marker_task(buckets: Sequence[int]) -> TaskFunction:
@@ -326,3 +331,17 @@ def _guarded(work: Callable[[], list[WireRow]], seq: int, barriers: int) -> list
         return work()
     except Exception as error:
         return [error_row(error, seq=seq, bucket=barriers)]
+
+
+def _packed(units: Iterable[Sequence[WireRow]]) -> Iterator[pa.RecordBatch]:
+    """Put the rows of units into batches of a few megabytes: each batch has a price of its own."""
+    held: list[WireRow] = []
+    size = 0
+    for rows in units:
+        held += rows
+        size += sum(len(row.blob) for row in rows)
+        if size >= _BATCH_BYTES or len(held) >= _BATCH_ROWS:
+            yield wire_batch(held)
+            held, size = [], 0
+    if held:
+        yield wire_batch(held)
