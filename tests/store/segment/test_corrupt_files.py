@@ -22,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.errors import CorruptSegmentError, FormatVersionError, TesselError
+from tessel.store.segment.file import SegmentFile
 from tessel.testing.reference_decoder import decode_segment, read_segment
 from tessel.testing.segments import plain_values
 from tests.store.segment.forging import COLUMN_FIELDS, FOOTER_FIELDS, PAGE_FIELDS, Forgery
@@ -410,3 +411,45 @@ def test_forged_contents(data: st.DataObject) -> None:
 @given(data=st.data())
 def test_forged_contents_often(bounded_memory: None, data: st.DataObject) -> None:
     _check_forged_bytes(data)
+
+
+# --- objects that are not what they were ----------------------------------------------------------
+
+
+@given(st.data())
+def test_objects_cut_short_under_a_known_length(data: st.DataObject) -> None:
+    sample = data.draw(sample_segments)
+    held = pa.py_buffer(sample.data[: data.draw(st.integers(0, len(sample.data) - 1))])
+
+    def read(start: int, stop: int) -> pa.Buffer:
+        return held.slice(min(start, held.size), max(0, min(stop, held.size) - start))
+
+    with pytest.raises(CorruptSegmentError) as caught:
+        SegmentFile.open(read, object=OBJECT, offset=0, length=len(sample.data))
+    assert caught.value.attributes["object"] == OBJECT
+
+
+@given(st.data())
+def test_any_belief_about_where_metadata_start(data: st.DataObject) -> None:
+    """The place is a hint: with a wrong one, a file opens to the same or not at all."""
+    sample = data.draw(sample_segments)
+    held = pa.py_buffer(sample.data)
+    place = data.draw(st.integers(0, len(sample.data)))
+    columns = data.draw(st.none() | st.just([7]))
+
+    def read(start: int, stop: int) -> pa.Buffer:
+        assert 0 <= start <= stop <= held.size
+        return held.slice(start, stop - start)
+
+    file = SegmentFile.open(
+        read,
+        object=OBJECT,
+        offset=0,
+        length=len(sample.data),
+        metadata_start=place,
+        columns=columns,
+    )
+    assert file.metadata_start == _metadata_start(sample)
+    assert [len(file.pages(node)) for node in range(len(file.nodes))] == [
+        len(pages) for pages in read_segment(sample.data).pages
+    ]
