@@ -356,7 +356,7 @@ def test_any_forged_field(bounded_memory: None, data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
-@many
+@settings(max_examples=2_000)
 @given(data=st.data())
 def test_any_forged_field_often(bounded_memory: None, data: st.DataObject) -> None:
     _check_forged_field(data)
@@ -377,8 +377,8 @@ def test_several_forged_fields(data: st.DataObject) -> None:
 
 @pytest.mark.slow
 @many
-@given(data=st.data())
-def test_several_forged_fields_often(bounded_memory: None, data: st.DataObject) -> None:
+@given(st.data())
+def test_several_forged_fields_often(data: st.DataObject) -> None:
     _check_forged_fields(data)
 
 
@@ -408,8 +408,8 @@ def test_forged_contents(data: st.DataObject) -> None:
 
 @pytest.mark.slow
 @many
-@given(data=st.data())
-def test_forged_contents_often(bounded_memory: None, data: st.DataObject) -> None:
+@given(st.data())
+def test_forged_contents_often(data: st.DataObject) -> None:
     _check_forged_bytes(data)
 
 
