@@ -9,16 +9,20 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from tessel.errors import (
     InvalidInputError,
     SymbolNotFoundError,
 )
 from tessel.expression.schema import TableSchema
+from tessel.store.encodings.base import Integers
 from tessel.store.history import (
     Commit,
     History,
@@ -116,6 +120,54 @@ class SymbolView:
     def source(self) -> SegmentSource:
         """Return what loads pieces of the symbol."""
         return SegmentSource(self._repository.objects, self.schema, self.column_ids)
+
+    def take(
+        self, rows: Sequence[int] | Integers, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Return single rows by their position; only what holds them is read.
+
+        Parameters
+        ----------
+        rows
+            Positions from 0, in any order, repeats allowed.
+        columns
+            Names; all by default. They come in the order of the schema.
+
+        Raises
+        ------
+        InvalidInputError
+            For a position that is none.
+        ColumnNotFoundError
+            For a name that is no column.
+        """
+        wanted = np.asarray(rows, dtype=np.int64).reshape(-1)
+        outside = wanted[(wanted < 0) | (wanted >= self.row_count)]
+        if len(outside):
+            raise InvalidInputError(
+                f"symbol {self.name!r} has {self.row_count} rows and no row {int(outside[0])}",
+                hint=f"rows count from 0 to {self.row_count - 1}",
+                symbol=self.name,
+            )
+        index = self.index()
+        if columns is not None:
+            index = index.keep_columns(columns, clause="take", reason="not asked for")
+        if not len(wanted):
+            return index.schema.empty()
+        source = self.source()
+        slice_of = np.searchsorted(index.slice_row_start, wanted, "right") - 1
+        order = np.argsort(slice_of, kind="stable")
+        numbers, begins = np.unique(slice_of[order], return_index=True)
+        parts = []
+        for number, places in zip(numbers.tolist(), np.split(order, begins[1:]), strict=True):
+            low, high = np.searchsorted(index.slice_number, [number, number + 1]).tolist()
+            strips = [source.take(index.source(at), wanted[places]) for at in range(low, high)]
+            held = {name: strip.column(name) for strip in strips for name in strip.column_names}
+            names = index.schema.names
+            parts.append(pa.table([held[name] for name in names], schema=index.schema.arrow))
+        joined = pa.concat_tables(parts)
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        return joined if (place[1:] > place[:-1]).all() else joined.take(pa.array(place))
 
 
 class Repository:

@@ -446,3 +446,27 @@ def test_memory_stores_have_names() -> None:
     first.write("s", {"a": [1]})
     assert Repository.open(first.uri, create=False).symbols() == ["s"]
     assert Repository.open("memory://").symbols() == []
+
+
+def test_single_rows_of_a_symbol_in_any_order(tmp_path: Path) -> None:
+    repository = Repository.open(tmp_path)
+    table = pa.table(
+        {
+            "t": range(100),
+            "text": pa.array([None if n % 5 == 0 else f"v{n % 3}" for n in range(100)]),
+            "many": [[n] * (n % 3) for n in range(100)],
+            "code": pa.array([f"{n % 4}" for n in range(100)]).dictionary_encode(),
+        }
+    )
+    with options(segment_rows=30, segment_columns=2):
+        repository.write("s", table, index="t")
+    view = repository.view("s")
+    for rows in ([], [0], [99, 0, 31, 31, 29, 30], list(range(100)), [5, 7, 64]):
+        found = view.take(rows)
+        assert found.to_pydict() == table.take(pa.array(rows, pa.int64())).to_pydict()
+        assert view.take(rows, ["many", "t"]).column_names == ["t", "many"]
+    for rows in ([-1], [0, 100]):
+        with pytest.raises(InvalidInputError, match="has 100 rows and no row"):
+            view.take(rows)
+    with pytest.raises(ColumnNotFoundError, match="txt"):
+        view.take([1], ["txt"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from tessel.ecs.components import ColRange, RowRange, SegmentKey, TimeRange
 from tessel.errors import CorruptSegmentError, PlanFormatError
 from tessel.expression.schema import TableSchema
+from tessel.store.encodings.base import Integers
 from tessel.store.names import segment_id
 from tessel.store.objects import ObjectStore
 from tessel.store.segment import SegmentReader
@@ -178,7 +179,25 @@ class SegmentSource:
         PlanFormatError
             When the piece is not one of this symbol.
         """
-        rows = piece.row_stop - piece.row_start
+        start = piece.segment_row_start
+        stop = start + piece.row_stop - piece.row_start
+        return self._table(
+            piece,
+            piece.row_stop - piece.row_start,
+            lambda: self._reader.read(piece.key, piece.column_ids, start, stop),
+        )
+
+    def take(self, piece: PieceSource, rows: Integers) -> pa.Table:
+        """Return single rows of a piece, counted in the symbol: any order, repeats allowed.
+
+        Columns, types and errors are those of :meth:`load`; int64.
+        """
+        inside = rows - piece.row_start + piece.segment_row_start
+        return self._table(
+            piece, len(rows), lambda: self._reader.take(piece.key, piece.column_ids, inside)
+        )
+
+    def _table(self, piece: PieceSource, rows: int, read: Callable[[], pa.Table]) -> pa.Table:
         for name, column_id in zip(piece.columns, piece.column_ids, strict=True):
             if self.column_ids.get(name) != column_id:
                 raise _format_error(f"column {name!r} has not the id {column_id} in this symbol")
@@ -192,9 +211,7 @@ class SegmentSource:
             name: pa.chunked_array([_missing(rows, self._type(name))]) for name in piece.absent
         }
         if piece.columns:
-            start = piece.segment_row_start
-            table = self._reader.read(piece.key, piece.column_ids, start, start + rows)
-            for name, column in zip(piece.columns, table.columns, strict=True):
+            for name, column in zip(piece.columns, read().columns, strict=True):
                 found[name] = _declared(column, self._type(name), name, piece.key)
         names = [name for name in self.schema.names if name in found]
         fields = [self.schema.arrow.field(name) for name in names]
