@@ -80,13 +80,7 @@ class Flat:
         self, page: Page, start: int, stop: int, out: npt.NDArray[Any], at: int
     ) -> None:
         """Copy values."""
-        # Bits are copied, not floats: a signalling NaN must stay what it is.
-        held = _values(page, start, stop)
-        target = out[at : at + stop - start]
-        if held.dtype.kind == "f":
-            bits = f"<u{held.dtype.itemsize}"
-            held, target = held.view(bits), target.view(bits)
-        target[...] = held
+        out[at : at + stop - start] = _values(page, start, stop)
 
     def take(self, page: Page, rows: Integers) -> PhysicalValues:
         """Return the values at ``rows``."""
