@@ -22,7 +22,7 @@ from typing import Any
 from pyarrow import feather, parquet
 
 from benchmarks.answers import difference
-from benchmarks.engines import ENGINE_NAMES
+from benchmarks.engines import DEFAULT_ENGINES, ENGINE_NAMES
 from benchmarks.report import print_report, save_report
 from benchmarks.workloads import WORKLOADS, Query, Workload
 
@@ -100,6 +100,8 @@ def _write(session: Session, workload: Workload, rows: int) -> None:
     rows = table.num_rows
     del table
     for engine in session.engines:
+        if not any(engine in query.answers for query in workload.queries):
+            continue
         with session.worker(engine, workload, "write", "--source", str(source)) as process:
             heard = _heard(process)
         session.versions[engine] = heard["version"]
@@ -157,7 +159,8 @@ def _run(session: Session, workload: Workload, rows: int, only: Sequence[str]) -
     if session.smoke:
         for engine in session.engines:
             able = [query for query in queries if engine in query.answers]
-            _ask(session, workload, engine, able, rows)
+            if able:
+                _ask(session, workload, engine, able, rows)
         return
     for query in queries:
         for engine in session.engines:
@@ -172,7 +175,7 @@ def _whole(text: str) -> int:
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("workloads", nargs="*", default=[], help=f"of {', '.join(WORKLOADS)}")
-    parser.add_argument("--engines", nargs="+", choices=ENGINE_NAMES, default=list(ENGINE_NAMES))
+    parser.add_argument("--engines", nargs="+", choices=ENGINE_NAMES, default=list(DEFAULT_ENGINES))
     parser.add_argument("--queries", nargs="+", default=[], help="only these")
     parser.add_argument("--rows", type=_whole, help="rows of the table, 1_000_000 for instance")
     parser.add_argument("--repeat", type=int, default=7, help="timed runs, at least 5")

@@ -6,9 +6,23 @@ import importlib
 
 from benchmarks.engines.base import Engine
 
-__all__ = ["ENGINE_NAMES", "Engine", "load_engine"]
+__all__ = ["DEFAULT_ENGINES", "ENGINE_NAMES", "Engine", "load_engine"]
 
-ENGINE_NAMES = ("tessel", "duckdb", "polars", "pandas", "pyarrow")
+ENGINE_NAMES = (
+    "tessel",
+    "tessel_compact",
+    "duckdb",
+    "polars",
+    "pandas",
+    "pyarrow",
+    "arrow_ipc",
+    "lance",
+    "vortex",
+    "arcticdb",
+)
+
+DEFAULT_ENGINES = ("tessel", "duckdb", "polars", "pandas", "pyarrow")
+"""Those that run unless others are asked for; the extra ``bench-formats`` installs the rest."""
 
 
 def load_engine(name: str) -> Engine:

@@ -26,7 +26,7 @@ class _Tessel:
         return ts.open(str(folder), read_only=True)
 
     def to_arrow(self, answer: Any) -> pa.Table:
-        return answer.to_arrow()
+        return answer if isinstance(answer, pa.Table) else answer.to_arrow()
 
 
 ENGINE = _Tessel()

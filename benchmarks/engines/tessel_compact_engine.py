@@ -1,0 +1,33 @@
+"""Tessel with the profile ``compact``, on a store on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import tessel as ts
+from benchmarks.workloads import Workload
+
+
+class _TesselCompact:
+    name = "tessel_compact"
+
+    def version(self) -> str:
+        from importlib.metadata import version
+
+        return version("tessel")
+
+    def write(self, table: pa.Table, folder: Path, workload: Workload) -> None:
+        with ts.options(profile="compact"):
+            ts.open(str(folder)).write(workload.name, table, index=workload.index)
+
+    def open(self, folder: Path, workload: Workload) -> Any:
+        return ts.open(str(folder), read_only=True)
+
+    def to_arrow(self, answer: Any) -> pa.Table:
+        return answer if isinstance(answer, pa.Table) else answer.to_arrow()
+
+
+ENGINE = _TesselCompact()

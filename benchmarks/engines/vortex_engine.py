@@ -1,0 +1,34 @@
+"""Vortex, on a file that it wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import vortex
+
+from benchmarks.workloads import Workload
+
+_FILE = "data.vortex"
+
+
+class _Vortex:
+    name = "vortex"
+
+    def version(self) -> str:
+        from importlib.metadata import version
+
+        return version("vortex-data")
+
+    def write(self, table: pa.Table, folder: Path, workload: Workload) -> None:
+        vortex.io.write(table, str(folder / _FILE))
+
+    def open(self, folder: Path, workload: Workload) -> Any:
+        return vortex.open(str(folder / _FILE))
+
+    def to_arrow(self, answer: Any) -> pa.Table:
+        return answer
+
+
+ENGINE = _Vortex()
