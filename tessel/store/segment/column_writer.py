@@ -69,6 +69,9 @@ class EncodedColumn:
         Whether the last record is the dictionary's.
     prefix
         What all values of text, binary or fixed bytes begin with.
+    dictionary
+        The values of the dictionary; of a column without a dictionary type, each value that is not
+        null once.
     """
 
     node: FieldNode
@@ -78,6 +81,7 @@ class EncodedColumn:
     dictionary_count: int
     has_dictionary: bool
     prefix: bytes
+    dictionary: PhysicalValues | None = None
 
     @property
     def page_count(self) -> int:
@@ -134,7 +138,7 @@ def encode_column(
     ]
     count = 0 if dictionary is None else dictionary.length
     return EncodedColumn(
-        column.node, page_shift, records, stored, count, dictionary is not None, prefix
+        column.node, page_shift, records, stored, count, dictionary is not None, prefix, dictionary
     )
 
 

@@ -62,8 +62,16 @@ def bounds_type(type_: pa.DataType) -> pa.DataType | None:
     return type_
 
 
-def summarise(column: pa.ChunkedArray) -> ColumnStatistics:
-    """Compute the statistics of a column."""
+def summarise(column: pa.ChunkedArray, distinct: pa.Array | None = None) -> ColumnStatistics:
+    """Compute the statistics of a column.
+
+    Parameters
+    ----------
+    column
+        Its values.
+    distinct
+        The values that are in it, if they are known, without nulls: fewer to look at.
+    """
     kind = bounds_type(column.type)
     nulls = int(column.null_count)
     if kind is None:
@@ -75,7 +83,7 @@ def summarise(column: pa.ChunkedArray) -> ColumnStatistics:
         nans = int(pc.sum(pc.is_nan(column.cast(kind)), min_count=0).as_py())
     if nulls + nans == len(column):
         return ColumnStatistics(None, None, False, False, nulls, nans)
-    low, high = _bounds(column, kind)
+    low, high = _bounds(column if distinct is None else pa.chunked_array([distinct]), kind)
     minimum, minimum_exact = _cut_below(low, kind)
     maximum, maximum_exact = _cut_above(high, kind)
     return ColumnStatistics(minimum, maximum, minimum_exact, maximum_exact, nulls, nans)

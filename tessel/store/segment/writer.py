@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 from tessel.ecs.components import ColRange, SegmentKey
 from tessel.expression.schema import TableSchema
 from tessel.options import Options, current
+from tessel.store.encodings.codes import ValueKind
+from tessel.store.encodings.fields import NodeValues, to_arrow
 from tessel.store.names import new_id, segment_name
 from tessel.store.objects import ObjectStore, put_all
 from tessel.store.segment.file_writer import (
@@ -131,8 +133,10 @@ class SegmentWriter:
                     pool = ThreadPoolExecutor(self._workers, thread_name_prefix="tessel-encode")
                     run = stack.enter_context(pool).map
                 segments = []
+                distinct: dict[int, pa.Array] = {}
                 for columns in self._columns:
                     ids, encoded = self._encode(part, columns, run)
+                    distinct |= _distinct_texts(encoded)
                     if encoded.length < SMALL_SEGMENT_BYTES:
                         key = self._pack.add(encoded)
                     else:
@@ -146,8 +150,10 @@ class SegmentWriter:
                         yield key.object, encoded.to_buffer()
                     segments.append(WrittenSegment(key, ids[0], ids[-1] + 1))
                 first, last = self._times(part)
-                facts = run(summarise, [part.column(name) for name in self._names])
-                statistics = dict(zip((self._ids[n] for n in self._names), facts, strict=True))
+                numbered = [(self._ids[name], part.column(name)) for name in self._names]
+                tasks = [(column, distinct.get(number)) for number, column in numbered]
+                facts = run(_summarise, tasks)
+                statistics = dict(zip((n for n, _ in numbered), facts, strict=True))
                 written.append(WrittenSlice(len(rows), tuple(segments), first, last, statistics))
 
     def _encode(
@@ -163,6 +169,27 @@ class SegmentWriter:
             return None, None
         column = part.column(self._index)
         return time_values(column.slice(0, 1))[0], time_values(column.slice(len(column) - 1))[0]
+
+
+def _summarise(task: tuple[pa.ChunkedArray, pa.Array | None]) -> ColumnStatistics:
+    return summarise(*task)
+
+
+def _distinct_texts(encoded: EncodedSegment) -> dict[int, pa.Array]:
+    """Return the values of text columns that have a dictionary, by column id.
+
+    Their bounds are those of the dictionary, which has each value of the rows and no other.
+    """
+    return {
+        int(column.node.path): to_arrow(
+            column.node.type, NodeValues(column.dictionary.length, column.dictionary)
+        )
+        for column in encoded.columns
+        if column.dictionary is not None
+        and column.node.parent < 0
+        and column.node.kind in (ValueKind.TEXT, ValueKind.BINARY)
+        and not column.node.is_dictionary
+    }
 
 
 def time_values(column: pa.ChunkedArray) -> list[int]:
