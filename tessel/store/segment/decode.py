@@ -38,7 +38,17 @@ from tessel.store.encodings.fields import (
 from tessel.store.encodings.registry import encoding_by_code
 from tessel.store.segment.pages import SegmentPages
 
-__all__ = ["PagePart", "allocate", "decode_column", "decode_node", "decode_table", "page_parts"]
+__all__ = [
+    "PagePart",
+    "allocate",
+    "decode_codes",
+    "decode_column",
+    "decode_leaf",
+    "decode_node",
+    "join_validity",
+    "page_parts",
+    "presence",
+]
 
 VARIABLE = frozenset({ValueKind.TEXT, ValueKind.BINARY})
 _LARGEST_OFFSET = (1 << 31) - 1
@@ -100,13 +110,6 @@ def page_parts(segment: SegmentPages, node: int, start: int, stop: int) -> list[
             page = segment.page(node, number)
             parts.append(PagePart(number, page, low - begin, high - begin, low - start))
     return parts
-
-
-def decode_table(
-    segment: SegmentPages, columns: Sequence[int], start: int, stop: int
-) -> list[pa.ChunkedArray]:
-    """Return rows ``[start, stop)`` of top-level columns, given as places in the schema."""
-    return [decode_column(segment, segment.tops[column], start, stop) for column in columns]
 
 
 def decode_column(segment: SegmentPages, node: FieldNode, start: int, stop: int) -> pa.ChunkedArray:

@@ -27,7 +27,7 @@ from tessel.store.segment.opened import SegmentOpener
 from tessel.store.segment.pages import SegmentPages
 from tessel.store.segment.read_ahead import ReadAhead, SegmentRows
 
-__all__ = ["BATCH_ROWS", "BatchTask", "DecodeStream", "Stretch"]
+__all__ = ["BATCH_ROWS", "BatchTask", "DecodeStream", "SegmentStretch"]
 
 BATCH_ROWS: Final = 65_536
 """The default: a batch is a page of most columns, or a whole number of smaller ones."""
@@ -40,7 +40,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stretch:
+class SegmentStretch:
     """Rows ``[start, stop)`` of one segment in a batch."""
 
     segment: SegmentPages
@@ -69,7 +69,7 @@ class BatchTask:
 
     ordinal: int
     row_start: int
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[SegmentStretch, ...]
     column_ids: tuple[int, ...]
 
     def __len__(self) -> int:
@@ -191,7 +191,7 @@ class DecodeStream:
             row = 0
             for ordinal, cut in enumerate(cuts):
                 stretches = tuple(
-                    Stretch(ahead.rows(part, stop), start, stop) for part, start, stop in cut
+                    SegmentStretch(ahead.rows(part, stop), start, stop) for part, start, stop in cut
                 )
                 task = BatchTask(ordinal, row, stretches, self._columns)
                 row += len(task)
