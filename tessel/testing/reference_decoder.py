@@ -323,6 +323,9 @@ def _check_pages(column: ColumnEntry, pages: list[PageEntry], rows: int) -> None
         if column.parent < 0:
             expected = min((number + 1) << shift, rows) - (number << shift)
             require(page.row_count == expected, "a page has another number of rows")
+        if column.kind != 0:
+            claimed = page.row_count * (column.width or 4)
+            require(claimed <= (16 << 20) + 512 * page.length, "a page claims too many values")
         first += page.row_count
     require(first == column.value_count, "the rows of the pages do not add up")
 

@@ -35,7 +35,7 @@ from tessel.store.encodings.codes import (
 from tessel.store.encodings.fields import FieldNode, PhysicalColumn
 from tessel.store.segment.page_codec import choose_codec, planes_codec, whole_widths
 from tessel.store.segment.paging import PageInput, page_input
-from tessel.store.segment.records import LONGEST_PREFIX
+from tessel.store.segment.records import BACKED_BYTES, FREE_BYTES, LONGEST_PREFIX
 from tessel.store.segment.zone_maps import (
     DictionaryBounds,
     PageBounds,
@@ -227,6 +227,30 @@ def _compressed(made: _Made, profile: Profile) -> tuple[_Payload, Codec, list[By
     return whole[0] if with_planes else payload, chosen[0], [chosen[1]]
 
 
+def _backed(
+    made: _Made, kind: ValueKind, payload: _Payload, codec: Codec, pieces: list[Bytes]
+) -> tuple[_Payload, Codec, list[Bytes]]:
+    """Return what is stored with enough bytes for the values that the page claims.
+
+    Only long lists of a constant, a sequence or of nulls need more than they have.
+    """
+    needed = backing_bytes(made.page.rows, kind, made.page.values.width)
+    if sum(len(piece) for piece in pieces) >= needed:
+        return payload, codec, pieces
+    plain = _payload(made.page, made.encoded)
+    padding = np.zeros(max(0, aligned(needed) - plain.length), np.uint8)
+    grown = replace(plain, pieces=[*plain.pieces, padding], length=plain.length + len(padding))
+    return grown, Codec.NONE, grown.pieces
+
+
+def backing_bytes(rows: int, kind: ValueKind, width: int) -> int:
+    """Return the fewest stored bytes of a page that decodes to ``rows`` values."""
+    if kind == ValueKind.NONE:
+        return 0
+    # Text of any length has width 0, and takes 4 bytes of offsets a value at least.
+    return max(0, -(-(rows * (width or 4) - FREE_BYTES) // BACKED_BYTES))
+
+
 def _store(
     records: npt.NDArray[np.void],
     number: int,
@@ -237,7 +261,7 @@ def _store(
 ) -> list[Bytes]:
     """Fill one record, and return the pieces of the page's stored bytes."""
     page = made.page
-    payload, codec, pieces = _compressed(made, profile)
+    payload, codec, pieces = _backed(made, kind, *_compressed(made, profile))
     encoded, starts = payload.encoded, payload.starts
     minimum, maximum, flags = slots(made.bounds, kind, prefix)
     if starts[0]:

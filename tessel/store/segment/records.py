@@ -29,11 +29,13 @@ from tessel.store.encodings.codes import (
 
 __all__ = [
     "ALIGNMENT",
+    "BACKED_BYTES",
     "BLOCK_BYTES",
     "COLUMN_RECORD",
     "FOOTER_RECORD",
     "FORMAT_MAJOR",
     "FORMAT_MINOR",
+    "FREE_BYTES",
     "LARGEST_PAGE_SHIFT",
     "LONGEST_PREFIX",
     "MAGIC",
@@ -66,6 +68,16 @@ LARGEST_PAGE_SHIFT: Final = 16
 
 PAGE_BYTES: Final = 8 * 1024 * 1024
 """Aimed-for limit of a decoded page; only rows that are large themselves pass it."""
+
+FREE_BYTES: Final = 2 * PAGE_BYTES
+"""Bytes of decoded values that a page may claim without storing any."""
+
+BACKED_BYTES: Final = 512
+"""Bytes of decoded values that each stored byte backs beyond :data:`FREE_BYTES`.
+
+Together they keep a small file from asking for a large allocation: a list of a constant has as many
+items as it says.
+"""
 
 LONGEST_PREFIX: Final = 255
 """The longest common text prefix kept in the column directory, in bytes."""

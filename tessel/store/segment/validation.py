@@ -37,7 +37,7 @@ from tessel.store.segment.expectations import (
     frame,
     halves,
 )
-from tessel.store.segment.records import field_place
+from tessel.store.segment.records import BACKED_BYTES, FREE_BYTES, field_place
 
 __all__ = ["PageSet", "check_directory", "check_pages", "damaged", "page_frame"]
 
@@ -281,6 +281,12 @@ class _Checker:
         self.require(
             ((self.encoding == _ALL_MISSING) == (nulls == rows)) | (kind == _NONE),
             "its encoding and its nulls contradict each other",
+        )
+        stored = self.words[:, _WORD["length"]]
+        claimed = rows * np.where(self.width > 0, self.width, 4) - FREE_BYTES
+        self.require(
+            (claimed <= stored * BACKED_BYTES) | (kind == _NONE),
+            "it claims more values than its bytes can back",
         )
 
     def cuts(self) -> None:
