@@ -55,7 +55,12 @@ def array_facts(count: int) -> Mapping[type, Sequence[object]]:
         RowRange: FactColumn(RowRange, start=at * 1000, end=at * 1000 + 1000),
         ColRange: FactColumn(ColRange, start=at % 4 * 8, end=at % 4 * 8 + 8),
         SegmentKey: FactColumn(
-            SegmentKey, object=names, offset=at * 4096, length=at % 4096, checksum=at
+            SegmentKey,
+            object=names,
+            offset=at * 4096,
+            length=at % 4096,
+            checksum=at,
+            metadata_start=at % 4096,
         ),
         TimeRange: FactColumn(TimeRange, first=at * 60, last=at * 60 + 59),
         Symbol: FactColumn(Symbol, ordinal=np.zeros(count, np.int64), name=["flights"] * count),

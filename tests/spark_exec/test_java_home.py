@@ -28,10 +28,9 @@ def printing_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def passed(home: Path, arguments: list[str]) -> list[str]:
-    result = subprocess.run(
-        [home / "bin" / "java", *arguments], capture_output=True, text=True, check=True
-    )
-    return result.stdout.split("\0")[:-1]
+    # Bytes, because text would have its line ends translated.
+    result = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, check=True)
+    return result.stdout.decode().split("\0")[:-1]
 
 
 def expected(arguments: list[str]) -> list[str]:

@@ -86,7 +86,8 @@ def coalesce(ranges: ByteRanges, limits: CoalesceLimits) -> Parts:
     places = _places(ranges, limits.gap_bytes)
     shift = places[ranges.object[has_bytes]]
     start, end = ranges.start[has_bytes] + shift, ranges.end[has_bytes] + shift
-    order = np.argsort(start, kind="stable")
+    # By start, then end: of ranges that start together the order must not decide where parts end.
+    order = np.lexsort((end, start))
     start, end = start[order], end[order]
     reach = np.maximum.accumulate(end)
     wanted = int((reach - np.maximum(start, np.concatenate((start[:1], reach[:-1])))).sum())
