@@ -313,8 +313,9 @@ class LazyTable(Verbs):
 
     def _bound(self) -> tuple[_Pinned, SubQuery]:
         repository = self.store._repository
-        view = repository.view(self.symbol, as_of=self.as_of)
-        version = view.version if self.as_of is not None else repository.newest
+        version = repository.newest
+        if self.as_of is not None:
+            version = repository.view(self.symbol, as_of=self.as_of).version
         return _Pinned(repository, version), SubQuery(self.symbol, None, self.clauses)
 
     def _lineage(self, plan: Plan, executor: str, elapsed_ns: int) -> Lineage:

@@ -44,7 +44,7 @@ from tessel.clauses.rename import Rename
 from tessel.clauses.resample import PartialResample, Resample
 from tessel.clauses.row_range import RowRange
 from tessel.clauses.select import Select
-from tessel.clauses.stage import load_piece, run_clauses, run_stage, unit_sources
+from tessel.clauses.stage import load_piece, run_clauses, run_stage
 from tessel.clauses.structures import (
     StructuredUnits,
     UnitFacts,
@@ -114,5 +114,4 @@ __all__ = [
     "structure_by_row_slice",
     "structure_by_time_bucket",
     "symbols_of",
-    "unit_sources",
 ]

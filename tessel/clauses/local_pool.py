@@ -8,6 +8,7 @@ of never. Results that wait for their turn count as alive.
 from __future__ import annotations
 
 import contextvars
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -39,7 +40,6 @@ class LocalPool:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._threads: ThreadPoolExecutor | None = None
-        self._closed = False
 
     def __enter__(self) -> Self:
         return self
@@ -50,7 +50,6 @@ class LocalPool:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._closed = True
         if self._threads is not None:
             self._threads.shutdown(wait=True, cancel_futures=True)
 
@@ -66,35 +65,28 @@ class LocalPool:
             for task in source:
                 yield task.run()
             return
+        first = next(source, None)
+        if first is not None and first.bytes < self._options.inline_bytes:
+            following = next(source, None)
+            if following is None:
+                yield first.run()  # the only task, and small: a thread would cost more
+                return
+            source = itertools.chain([following], source)
+        if first is not None:
+            yield from self._on_threads(itertools.chain([first], source))
+
+    def _on_threads(self, source: Iterator[Task[Result]]) -> Iterator[Result]:
         pending: deque[tuple[Future[Result], int]] = deque()
         alive = 0
-        held: Task[Result] | None = None
-        exhausted = False
+        held = next(source, None)
         try:
-            while True:
-                while not exhausted and len(pending) < 2 * self._options.workers:
-                    held = held or next(source, None)
-                    if held is None:
-                        exhausted = True
-                        break
+            while held is not None or pending:
+                while held is not None and len(pending) < 2 * self._options.workers:
                     if pending and alive + held.bytes > self._options.live_bytes:
                         break
-                    if not pending and held.bytes < self._options.inline_bytes:
-                        following = next(source, None)
-                        if following is None:
-                            # The last or only task, and small: a thread would cost more.
-                            exhausted = True
-                            yield held.run()
-                            break
-                        pending.append((self._submit(held), held.bytes))
-                        alive += held.bytes
-                        held = following
-                        continue
                     pending.append((self._submit(held), held.bytes))
                     alive += held.bytes
-                    held = None
-                if not pending:
-                    return
+                    held = next(source, None)
                 future, size = pending.popleft()
                 result = future.result()
                 alive -= size

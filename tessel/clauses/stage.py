@@ -8,14 +8,14 @@ import pyarrow as pa
 
 from tessel import telemetry
 from tessel.clauses.base import Clause, Consumes
-from tessel.clauses.plan import SourcePlan, Stage
+from tessel.clauses.plan import Stage
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import RowRange
 from tessel.errors import ClauseFailedError, SchemaPromiseError, TesselError
 from tessel.expression.schema import TableSchema
 from tessel.store import PieceSource, SegmentSource
 
-__all__ = ["consume_units", "load_piece", "piece_of", "run_clauses", "run_stage", "unit_sources"]
+__all__ = ["consume_units", "load_piece", "piece_of", "run_clauses", "run_stage"]
 
 
 def run_stage(stage: Stage, unit: ProcessingUnit) -> ProcessingUnit:
@@ -124,11 +124,6 @@ def _differences(
     lines = [f"promised: {name}: {kind}" for name, kind in wanted if (name, kind) not in got]
     lines += [f"returned: {name}: {kind}" for name, kind in got if (name, kind) not in wanted]
     return "\n".join(lines) or "the same columns in another order"
-
-
-def unit_sources(source: SourcePlan, unit: Sequence[int]) -> list[PieceSource]:
-    """Return where the pieces of a first unit are read from."""
-    return [source.index.source(position) for position in unit]
 
 
 def load_piece(
