@@ -7,7 +7,8 @@ from tessel.store.history.changes import Change, Extension, LandedChange, Remova
 from tessel.store.history.history import Commit, History, timestamp_of
 from tessel.store.history.identity import open_store, refuse_writes
 from tessel.store.history.log import LogEntry
-from tessel.store.history.snapshot import ManifestEntry, Snapshot, SymbolState
+from tessel.store.history.snapshot import Snapshot
+from tessel.store.history.symbol import ManifestEntry, SymbolState
 
 __all__ = [
     "Change",

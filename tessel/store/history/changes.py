@@ -25,7 +25,7 @@ from typing import Any
 
 from tessel.ecs.components import RowRange
 from tessel.store.history.documents import Fields, damaged
-from tessel.store.history.snapshot import ManifestEntry, SymbolState
+from tessel.store.history.symbol import ManifestEntry, SymbolState
 
 __all__ = ["Change", "Extension", "LandedChange", "Removal", "Replacement", "apply", "conflict"]
 
