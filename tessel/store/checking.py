@@ -89,8 +89,8 @@ class _Check:
             self.report.manifests += 1
             try:
                 manifest = self._repository.manifest(entry.reference)
-                for key in manifest.statistics_keys:
-                    manifest.statistics(*key)
+                for column_id in manifest.columns_of(state.id):
+                    manifest.statistics(state.id, column_id)
             except _UNREADABLE as error:
                 self._note(commit.number, symbol, error)
                 continue

@@ -26,7 +26,13 @@ from tessel.store.history import (
     SymbolState,
 )
 from tessel.store.index_column import check_index_type, checked_order, sorted_by
-from tessel.store.manifest import Manifest, ManifestReference, build_manifest, join_manifests
+from tessel.store.manifest import (
+    Extent,
+    Manifest,
+    ManifestReference,
+    build_manifest,
+    join_manifests,
+)
 from tessel.store.names import check_symbol_name
 from tessel.store.objects import ObjectStore
 from tessel.store.segment import (
@@ -242,8 +248,10 @@ class Transaction:
         if len(small) < _FOLDED:
             return (), None
         run = small[::-1]
-        parts = [self._manifest(entry.reference) for entry in run]
-        data, reference = join_manifests(state.id, parts)
+        parts = [Extent(self._manifest(entry.reference), 0, entry.rows) for entry in run]
+        types = {state.column_ids[f.name]: f.type for f in state.schema.arrow}
+        indexed = state.schema.index is not None
+        data, reference = join_manifests(state.id, parts, types, indexed=indexed)
         self._objects.put_if_absent(reference.object, data)
         fold = ManifestEntry(
             reference,

@@ -4,20 +4,24 @@ The repository writes manifests and makes a :class:`SegmentIndex` of them; claus
 :class:`SegmentSource` loads what is left.
 """
 
+from tessel.store.manifest.builder import ManifestBuilder, build_manifest, join_manifests
 from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.index import Drop, SegmentIndex
-from tessel.store.manifest.manifest import Manifest, build_manifest, join_manifests
+from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 from tessel.store.manifest.slice_statistics import SliceStatistics
-from tessel.store.manifest.table import SliceFacts
+from tessel.store.manifest.table import Extent, SegmentTable, SliceFacts
 
 __all__ = [
     "Drop",
+    "Extent",
     "Manifest",
+    "ManifestBuilder",
     "ManifestReference",
     "PieceSource",
     "SegmentIndex",
     "SegmentSource",
+    "SegmentTable",
     "SliceFacts",
     "SliceStatistics",
     "build_manifest",

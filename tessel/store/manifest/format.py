@@ -3,9 +3,15 @@
 ::
 
     block 0             the segment table of all symbols in the manifest, an Arrow IPC file
-    block 1 …           statistics, one Arrow IPC file per (symbol, column id), sorted by them
-    directory           one fixed-width record per block: symbol, column, offset, length, checksum
+    block 1 …           statistics, an Arrow IPC file each: first those of one (symbol, column id),
+                        sorted by them, then those that small symbols share
+    directory           one fixed-width record per block: symbols from and to (inclusive), column,
+                        offset, length, checksum
     tail                number of blocks (8 bytes), magic (8 bytes)
+
+A column with few segments has no block of its own: a thousand small symbols would make as many
+thousand blocks. Its statistics lie in a *shared* block, one of those for bounds of its type, which
+names symbol and column in each row and holds whole symbols.
 
 Blocks begin at multiples of 64. A reference from a snapshot holds the length of the object, the
 length of directory and tail, and their checksum; the directory holds the checksums of the blocks.
@@ -14,7 +20,7 @@ So to prune on one column out of hundreds, three ranges are read, each of them v
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +37,7 @@ __all__ = [
     "BlockReader",
     "ManifestReference",
     "encode_manifest",
+    "shared_schema",
     "statistics_schema",
 ]
 
@@ -62,6 +69,7 @@ the index over the row slice, null without an index.
 _DIRECTORY = np.dtype(
     [
         ("symbol", "<u8"),
+        ("last_symbol", "<u8"),
         ("column", "<i8"),
         ("offset", "<u8"),
         ("length", "<u8"),
@@ -69,8 +77,9 @@ _DIRECTORY = np.dtype(
         ("reserved", "<u4"),
     ]
 )
-_MAGIC = b"TSLMAN00"
+_MAGIC = b"TSLMAN01"
 _SEGMENTS_BLOCK = -1
+_SHARED_BLOCK = -2
 _ALIGNMENT = 64
 _ENCODING: TableEncoding = ArrowIpc()
 
@@ -94,6 +103,12 @@ def statistics_schema(bounds: pa.DataType | None) -> pa.Schema:
     )
 
 
+def shared_schema(bounds: pa.DataType | None) -> pa.Schema:
+    """Return the columns of a shared block: symbol and column, then those of the statistics."""
+    named = [pa.field("symbol", pa.uint64()), pa.field("column", pa.int64())]
+    return pa.schema([*named, *statistics_schema(bounds)])
+
+
 @dataclass(frozen=True, slots=True)
 class ManifestReference:
     """What a parent remembers of a manifest.
@@ -115,17 +130,33 @@ class ManifestReference:
 
 
 def encode_manifest(
-    name: str, segments: pa.Table, blocks: Blocks
+    name: str, segments: pa.Table, blocks: Blocks, shared: Sequence[pa.Table] = ()
 ) -> tuple[bytes, ManifestReference]:
-    """Return the bytes of a manifest and the reference to them, for an object called ``name``."""
-    parts = [(0, _SEGMENTS_BLOCK, segments)]
-    parts += [(symbol, column, blocks[symbol, column]) for symbol, column in sorted(blocks)]
+    """Return the bytes of a manifest and the reference to them, for an object called ``name``.
+
+    Parameters
+    ----------
+    name
+        The object.
+    segments
+        The segment table.
+    blocks
+        Statistics that get a block of their own.
+    shared
+        Statistics blocks of several symbols, columns as in :func:`shared_schema`; all rows of a
+        symbol with bounds of one type lie in one of them.
+    """
+    parts = [(0, 0, _SEGMENTS_BLOCK, segments)]
+    parts += [(symbol, symbol, column, blocks[symbol, column]) for symbol, column in sorted(blocks)]
+    for table in shared:
+        symbols = table.column("symbol").to_numpy()
+        parts.append((int(symbols.min()), int(symbols.max()), _SHARED_BLOCK, table))
     directory = np.zeros(len(parts), _DIRECTORY)
     body = bytearray()
-    for at, (symbol, column, table) in enumerate(parts):
+    for at, (first, last, column, table) in enumerate(parts):
         data = _ENCODING.encode(table)
         body += bytes(-len(body) % _ALIGNMENT)
-        directory[at] = (symbol, column, len(body), data.size, checksum(data), 0)
+        directory[at] = (first, last, column, len(body), data.size, checksum(data), 0)
         body += memoryview(data)
     tail = directory.tobytes() + len(parts).to_bytes(8, "little") + _MAGIC
     body += tail
@@ -139,12 +170,17 @@ class BlockReader:
         self._objects = objects
         self._reference = reference
         self._directory = self._read_directory()
+        self._shared: dict[int, pa.Table] = {}
 
-    @property
-    def statistics_keys(self) -> list[tuple[int, int]]:
-        """Symbol and column id of every statistics block."""
-        rows = self._directory[1:]
-        return list(zip(rows["symbol"].tolist(), rows["column"].tolist(), strict=True))
+    def columns_of(self, symbol: int) -> list[int]:
+        """Return the ids of the columns of a symbol that have statistics, sorted."""
+        rows = self._directory
+        own = rows["column"][(rows["symbol"] == symbol) & (rows["column"] >= 0)]
+        found = set(own.tolist())
+        for table in self._shared_with(symbol):
+            mine = table.column("symbol").to_numpy() == symbol
+            found |= set(table.column("column").to_numpy()[mine].tolist())
+        return sorted(found)
 
     def segments(self) -> pa.Table:
         """Return the segment table."""
@@ -158,12 +194,41 @@ class BlockReader:
         rows = self._directory
         found = np.flatnonzero((rows["symbol"] == symbol) & (rows["column"] == column_id))
         if not len(found):
-            return None
+            return self._from_shared(symbol, column_id)
         table = self._block(rows[found[0]])
         kind = table.schema.field(1).type if table.num_columns > 1 else None
         if not table.schema.equals(statistics_schema(kind)):
             raise self.damaged(f"the statistics of column {column_id} have other columns")
         return table
+
+    def _from_shared(self, symbol: int, column_id: int) -> pa.Table | None:
+        for table in self._shared_with(symbol):
+            mine = np.flatnonzero(
+                (table.column("symbol").to_numpy() == symbol)
+                & (table.column("column").to_numpy() == column_id)
+            )
+            if len(mine):
+                return table.take(pa.array(mine)).drop_columns(["symbol", "column"])
+        return None
+
+    def _shared_with(self, symbol: int) -> list[pa.Table]:
+        """Return the shared blocks that a symbol can be in."""
+        rows = self._directory
+        inside = (rows["symbol"] <= symbol) & (rows["last_symbol"] >= symbol)
+        found = np.flatnonzero((rows["column"] == _SHARED_BLOCK) & inside)
+        return [self._shared_block(at) for at in found.tolist()]
+
+    def _shared_block(self, at: int) -> pa.Table:
+        # Two threads may both read a block the first time; they read the same bytes.
+        if at not in self._shared:
+            table = self._block(self._directory[at])
+            kind = table.schema.field(3).type if table.num_columns > 3 else None
+            if not table.schema.equals(shared_schema(kind)):
+                raise self.damaged("shared statistics have other columns")
+            if table.column("symbol").null_count or table.column("column").null_count:
+                raise self.damaged("shared statistics do not say whose they are")
+            self._shared[at] = table
+        return self._shared[at]
 
     def damaged(self, what: str) -> CorruptStoreError:
         """Make the error for a manifest whose content is wrong."""

@@ -18,7 +18,7 @@ from tessel.expression.schema import TableSchema
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.piece import PieceSource
 from tessel.store.manifest.slice_statistics import SliceStatistics
-from tessel.store.manifest.table import Flags, Integers, SegmentTable
+from tessel.store.manifest.table import Extent, Flags, Integers, SegmentTable
 from tessel.store.names import segment_name
 
 __all__ = ["Drop", "SegmentIndex"]
@@ -95,10 +95,42 @@ class SegmentIndex:
         *,
         rows: int,
     ) -> SegmentIndex:
-        """Return the index over all segments of a symbol; see ``SegmentTable.from_manifests``."""
+        """Return the index over all that manifests hold; see ``SegmentTable.from_manifests``."""
         indexed = schema.index is not None
         table = SegmentTable.from_manifests(symbol, manifests, indexed=indexed, rows=rows)
-        return cls(table, schema, column_ids)
+        return cls._over(table, schema, column_ids)
+
+    @classmethod
+    def from_extents(
+        cls,
+        symbol: int,
+        extents: Sequence[Extent],
+        schema: TableSchema,
+        column_ids: Mapping[str, int],
+        *,
+        rows: int,
+    ) -> SegmentIndex:
+        """Return the index over all rows of a symbol; see ``SegmentTable.from_extents``."""
+        indexed = schema.index is not None
+        table = SegmentTable.from_extents(symbol, extents, indexed=indexed, rows=rows)
+        return cls._over(table, schema, column_ids)
+
+    @classmethod
+    def _over(
+        cls, table: SegmentTable, schema: TableSchema, column_ids: Mapping[str, int]
+    ) -> SegmentIndex:
+        """Return the index without the segments that hold dropped columns only."""
+        ids = np.array(sorted(column_ids[name] for name in schema.names), dtype=np.int64)
+        holds = _held(table, ids, np.arange(len(table)), table.slice_of, table.slices)
+        if holds.all():
+            return cls(table, schema, column_ids)
+        return cls(
+            table,
+            schema,
+            column_ids,
+            segments=np.flatnonzero(holds),
+            numbers=table.slice_of[holds],
+        )
 
     # --- looking ----------------------------------------------------------------------------------
 
@@ -191,7 +223,7 @@ class SegmentIndex:
     def bytes(self) -> Integers:
         """Estimated stored bytes of the wanted rows and columns of each segment."""
         table, at = self._table, self._segments
-        whole = (table.slice_end - table.slice_start)[table.slice_of[at]]
+        whole = table.slice_rows[table.slice_of[at]]
         wanted = self._ids(self.schema)
         low, high = table.column_from[at], table.column_to[at]
         held = np.searchsorted(wanted, high) - np.searchsorted(wanted, low)
@@ -304,14 +336,8 @@ class SegmentIndex:
             return self
         schema = self.schema.select([name for name in self.schema.names if name in wanted])
         ids = self._ids(schema)
-        low = np.searchsorted(ids, self._table.column_from[self._segments])
-        holds = low < np.searchsorted(ids, self._table.column_to[self._segments])
-        # Where no segment of a slice holds any of the columns, its first one stays.
         number = self.slice_number
-        first = np.searchsorted(number, np.arange(self.slices))
-        served = np.zeros(self.slices, dtype=bool)
-        served[number[holds]] = True
-        holds[first[~served]] = True
+        holds = _held(self._table, ids, self._segments, number, self.slices)
         return self._derive(
             schema=schema,
             segments=self._segments[holds],
@@ -435,3 +461,17 @@ class SegmentIndex:
                 ).any()
             )
         return self._holders[pattern]
+
+
+def _held(
+    table: SegmentTable, ids: Integers, segments: Integers, number: Integers, slices: int
+) -> Flags:
+    """Return which segments hold one of the columns; the first of a slice where none does."""
+    low = np.searchsorted(ids, table.column_from[segments])
+    holds: Flags = low < np.searchsorted(ids, table.column_to[segments])
+    if holds.all():
+        return holds
+    served = np.zeros(slices, dtype=bool)
+    served[number[holds]] = True
+    holds[np.searchsorted(number, np.arange(slices))[~served]] = True
+    return holds

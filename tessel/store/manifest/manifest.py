@@ -5,25 +5,16 @@ Manifests never change, so what was read once is kept with the object.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.ecs.components import SegmentKey
-from tessel.store.manifest.format import (
-    SEGMENTS_SCHEMA,
-    BlockReader,
-    ManifestReference,
-    encode_manifest,
-    statistics_schema,
-)
-from tessel.store.names import manifest_name, new_id, segment_id, segment_name
+from tessel.store.manifest.format import SEGMENTS_SCHEMA, BlockReader, ManifestReference
+from tessel.store.names import segment_name
 from tessel.store.objects import ObjectStore
-from tessel.store.segment import ColumnStatistics, WrittenSlice, bounds_type
 
-__all__ = ["Manifest", "build_manifest", "join_manifests"]
+__all__ = ["Manifest"]
 
 
 class Manifest:
@@ -46,13 +37,13 @@ class Manifest:
         self.reference = reference
         self._blocks = BlockReader(objects, reference)
         self._statistics: dict[tuple[int, int], pa.Table | None] = {}
+        self._counts: dict[int, int] = {}
         self.segments: pa.Table = self._checked(self._blocks.segments())
         """The segment table, columns as in ``SEGMENTS_SCHEMA``."""
 
-    @property
-    def statistics_keys(self) -> list[tuple[int, int]]:
-        """Symbol and column id of every statistics table."""
-        return self._blocks.statistics_keys
+    def columns_of(self, symbol: int) -> list[int]:
+        """Return the ids of the columns of a symbol that have statistics, sorted."""
+        return self._blocks.columns_of(symbol)
 
     def segments_of(self, symbol: int) -> pa.Table:
         """Return the part of the segment table that belongs to one symbol."""
@@ -80,6 +71,11 @@ class Manifest:
             self._statistics[symbol, column_id] = found
         return self._statistics[symbol, column_id]
 
+    def _count(self, symbol: int) -> int:
+        if symbol not in self._counts:
+            self._counts[symbol] = self.segments_of(symbol).num_rows
+        return self._counts[symbol]
+
     def _checked(self, table: pa.Table) -> pa.Table:
         """Return the segment table after checks that nothing in it can mislead a reader."""
         for name in SEGMENTS_SCHEMA.names:
@@ -106,7 +102,7 @@ class Manifest:
 
     def _check_statistics(self, table: pa.Table, symbol: int) -> None:
         segments = table.column("segment").to_numpy().astype(np.int64)
-        count = self.segments_of(symbol).num_rows
+        count = self._count(symbol)
         exact = table.select(["segment", "minimum_exact", "maximum_exact", "nulls", "nans"])
         if (
             any(column.null_count for column in exact.columns)
@@ -114,96 +110,3 @@ class Manifest:
             or (len(segments) and segments[-1] >= count)
         ):
             raise self._blocks.damaged("its statistics refer to segments that do not exist")
-
-
-def build_manifest(
-    symbol: int, slices: Sequence[WrittenSlice], types: Mapping[int, pa.DataType]
-) -> tuple[bytes, ManifestReference]:
-    """Return a manifest of freshly written segments.
-
-    Parameters
-    ----------
-    symbol
-        Id of the symbol.
-    slices
-        What the segment writer returned, in row order.
-    types
-        The type of each column id that has statistics.
-    """
-    columns: dict[str, list[object]] = {name: [] for name in SEGMENTS_SCHEMA.names}
-    holders: dict[int, list[int]] = {column_id: [] for column_id in types}
-    facts: dict[int, list[ColumnStatistics]] = {column_id: [] for column_id in types}
-    for part in slices:
-        for segment in part.segments:
-            ordinal = len(columns["symbol"])
-            for column_id in range(segment.column_from, segment.column_to):
-                if column_id in part.statistics:
-                    holders[column_id].append(ordinal)
-                    facts[column_id].append(part.statistics[column_id])
-            row = (
-                symbol,
-                part.rows,
-                0,
-                segment.column_from,
-                segment.column_to,
-                segment_id(segment.key.object),
-                segment.key.offset,
-                segment.key.length,
-                segment.key.checksum,
-                segment.key.metadata_start,
-                part.first_time,
-                part.last_time,
-            )
-            for name, value in zip(SEGMENTS_SCHEMA.names, row, strict=True):
-                columns[name].append(value)
-    blocks = {
-        (symbol, column_id): _statistics_table(
-            holders[column_id], facts[column_id], types[column_id]
-        )
-        for column_id in types
-    }
-    table = pa.table(columns, schema=SEGMENTS_SCHEMA)
-    return encode_manifest(manifest_name(new_id()), table, blocks)
-
-
-def _statistics_table(
-    segments: Sequence[int], facts: Sequence[ColumnStatistics], type_: pa.DataType
-) -> pa.Table:
-    kind = bounds_type(type_)
-    return pa.table(
-        [
-            pa.array(segments, pa.uint32()),
-            _bounds([fact.minimum for fact in facts], kind),
-            _bounds([fact.maximum for fact in facts], kind),
-            pa.array([fact.minimum_exact for fact in facts], pa.bool_()),
-            pa.array([fact.maximum_exact for fact in facts], pa.bool_()),
-            pa.array([fact.nulls for fact in facts], pa.int64()),
-            pa.array([fact.nans for fact in facts], pa.int64()),
-        ],
-        schema=statistics_schema(kind),
-    )
-
-
-def _bounds(values: Sequence[pa.Scalar | None], kind: pa.DataType | None) -> pa.Array:
-    if kind is None:
-        return pa.nulls(len(values))
-    nothing = pa.scalar(None, kind)
-    return pa.array([nothing if value is None else value for value in values], kind)
-
-
-def join_manifests(symbol: int, manifests: Iterable[Manifest]) -> tuple[bytes, ManifestReference]:
-    """Return one manifest with the segments of several, in their order."""
-    tables: list[pa.Table] = []
-    parts: dict[tuple[int, int], list[pa.Table]] = {}
-    ordinal = 0
-    for manifest in manifests:
-        own = manifest.segments_of(symbol)
-        for key in manifest.statistics_keys:
-            found = manifest.statistics(*key) if key[0] == symbol else None
-            if found is not None:
-                moved = pc.add(found.column("segment"), pa.scalar(ordinal, pa.uint32()))
-                parts.setdefault(key, []).append(found.set_column(0, "segment", moved))
-        tables.append(own)
-        ordinal += own.num_rows
-    blocks = {key: pa.concat_tables(found) for key, found in parts.items()}
-    return encode_manifest(manifest_name(new_id()), pa.concat_tables(tables), blocks)

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tessel.errors import CorruptStoreError
-from tessel.store.manifest.format import SEGMENTS_SCHEMA
+from tessel.store.manifest.format import SEGMENTS_SCHEMA, statistics_schema
 from tessel.store.manifest.manifest import Manifest
 
-__all__ = ["Flags", "Integers", "SegmentTable", "SliceFacts"]
+__all__ = ["Extent", "Flags", "Integers", "SegmentTable", "SliceFacts"]
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -42,15 +43,38 @@ class SliceFacts:
 
 
 @dataclass(frozen=True, eq=False)
+class Extent:
+    """Rows of a symbol that lie side by side in one manifest.
+
+    Attributes
+    ----------
+    manifest
+        The manifest.
+    first_row
+        How many of the symbol's rows in it come before.
+    rows
+        How many rows it is.
+    """
+
+    manifest: Manifest
+    first_row: int
+    rows: int
+
+
+@dataclass(frozen=True, eq=False)
 class SegmentTable:
-    """The segments of a symbol in manifest order, and the row slices they make up.
+    """The segments of a symbol in row order, and the row slices they make up.
+
+    A row slice that an extent cuts keeps its segments; its rows are fewer.
 
     Attributes
     ----------
     symbol
         Id of the symbol.
     manifests
-        Where the rows came from, with the ordinal of the first segment of each.
+        The manifests, with the ordinal of the first segment of each among all of theirs.
+    origin
+        The ordinal of each segment among all segments of the manifests. int64.
     row_offset, column_from, column_to, offset, length, checksum, metadata_start
         As in the manifests, one per segment. int64.
     object
@@ -59,12 +83,15 @@ class SegmentTable:
         The row slice of each segment. int64.
     slice_start, slice_end
         Rows ``[start, end)`` of each row slice. int64.
+    slice_rows
+        Rows of each row slice before an extent cut it. int64.
     slice_first, slice_last
         Bounds of the index in each row slice; None without an index. int64.
     """
 
     symbol: int
     manifests: tuple[tuple[Manifest, int], ...]
+    origin: Integers
     row_offset: Integers
     column_from: Integers
     column_to: Integers
@@ -76,6 +103,7 @@ class SegmentTable:
     slice_of: Integers
     slice_start: Integers
     slice_end: Integers
+    slice_rows: Integers
     slice_first: Integers | None
     slice_last: Integers | None
 
@@ -83,51 +111,67 @@ class SegmentTable:
     def from_manifests(
         cls, symbol: int, manifests: Sequence[Manifest], *, indexed: bool, rows: int
     ) -> SegmentTable:
-        """Join manifests of a symbol, in row order.
+        """Join all that manifests hold of a symbol, in row order; see :meth:`from_extents`."""
+        whole = [Extent(each, 0, _rows_in(each, symbol)) for each in manifests]
+        return cls.from_extents(symbol, whole, indexed=indexed, rows=rows)
+
+    @classmethod
+    def from_extents(
+        cls, symbol: int, extents: Sequence[Extent], *, indexed: bool, rows: int
+    ) -> SegmentTable:
+        """Join extents of a symbol.
 
         Parameters
         ----------
         symbol
             Id of the symbol.
-        manifests
-            All of them.
+        extents
+            All of them, in row order.
         indexed
             Whether the symbol has a time index.
         rows
-            How many rows the symbol has; the manifests must agree.
+            How many rows the symbol has; the extents must agree.
 
         Raises
         ------
         CorruptStoreError
-            When the manifests contradict one another or the number of rows.
+            When the manifests contradict one another, the extents, or the number of rows.
         """
-        parts = [manifest.segments_of(symbol) for manifest in manifests]
-        table = pa.concat_tables([SEGMENTS_SCHEMA.empty_table(), *parts]).combine_chunks()
-        counts = np.array([part.num_rows for part in parts], dtype=np.int64)
-        firsts = np.cumsum(counts) - counts
-        column_from = _integers(table, "column_from")
-        row_count = _integers(table, "row_count")
+        manifests = tuple({id(e.manifest): e.manifest for e in extents}.values())
+        source = _Source.of(symbol, manifests)
+        place = {id(manifest): at for at, manifest in enumerate(manifests)}
+        at = np.array([place[id(e.manifest)] for e in extents], dtype=np.int64)
+        low = np.array([e.first_row for e in extents], dtype=np.int64)
+        high = low + np.array([e.rows for e in extents], dtype=np.int64)
+        if len(at) and (high > source.manifest_rows[at]).any():
+            raise _contradiction(symbol, "an extent reaches past the rows of its manifest")
+        low, high = (bound + source.manifest_start[at] for bound in (low, high))
 
-        begins = np.ones(len(column_from), dtype=bool)
-        begins[1:] = column_from[1:] <= column_from[:-1]
-        begins[firsts[counts > 0]] = True
-        slice_of = np.cumsum(begins, dtype=np.int64) - 1
-        slice_rows = row_count[begins]
-        slice_end = np.cumsum(slice_rows, dtype=np.int64)
+        first = np.searchsorted(source.slice_end, low, side="right")
+        counts = np.where(high > low, np.searchsorted(source.slice_start, high) - first, 0)
+        slices = _expanded(first, counts)
+        starts = np.maximum(source.slice_start[slices], np.repeat(low, counts))
+        ends = np.minimum(source.slice_end[slices], np.repeat(high, counts))
+        slice_end = np.cumsum(ends - starts, dtype=np.int64)
         total = int(slice_end[-1]) if len(slice_end) else 0
-        if total != rows or (row_count != slice_rows[slice_of]).any():
-            raise CorruptStoreError(
-                f"the manifests of symbol {symbol:#018x} hold {total} rows in slices that do not "
-                f"fit together; the snapshot says {rows}",
-                hint="restore the store from a copy",
-                symbol=symbol,
+        if total != rows:
+            raise _contradiction(
+                symbol, f"its manifests hold {total} rows, and the snapshot says {rows}"
             )
-        times = [_times(table, name, begins) if indexed else None for name in _TIME_COLUMNS]
+        held = source.slice_segments[slices]
+        segments = _expanded(source.slice_first_segment[slices], held)
+        slice_of = np.repeat(np.arange(len(slices)), held)
+        table = source.table
+        if len(segments) != table.num_rows or (np.diff(segments) != 1).any():
+            table = table.take(pa.array(segments))
+        skipped = (starts - source.slice_start[slices])[slice_of]
+        lows, highs = source.times(slices) if indexed else (None, None)
         return cls(
             symbol=symbol,
-            manifests=tuple(zip(manifests, firsts.tolist(), strict=True)),
-            row_offset=_integers(table, "row_offset"),
-            column_from=column_from,
+            manifests=tuple(zip(manifests, source.manifest_segment.tolist(), strict=True)),
+            origin=segments,
+            row_offset=_integers(table, "row_offset") + skipped,
+            column_from=_integers(table, "column_from"),
             column_to=_integers(table, "column_to"),
             offset=_integers(table, "offset"),
             length=_integers(table, "length"),
@@ -135,10 +179,11 @@ class SegmentTable:
             metadata_start=_integers(table, "metadata_start"),
             object=_joined(table, "object"),
             slice_of=slice_of,
-            slice_start=slice_end - slice_rows,
+            slice_start=slice_end - (ends - starts),
             slice_end=slice_end,
-            slice_first=times[0],
-            slice_last=times[1],
+            slice_rows=(source.slice_end - source.slice_start)[slices],
+            slice_first=lows,
+            slice_last=highs,
         )
 
     def __len__(self) -> int:
@@ -149,33 +194,80 @@ class SegmentTable:
         """How many row slices there are."""
         return len(self.slice_start)
 
-    def statistics(self, column_id: int, bounds: pa.DataType | None) -> SliceFacts:
-        """Return the statistics of a column over all row slices.
+    def to_arrow(self, symbol: int) -> pa.Table:
+        """Return the segments as rows of a manifest, for a symbol of this id."""
+        times = [
+            pa.nulls(len(self), pa.int64()) if bound is None else pa.array(bound[self.slice_of])
+            for bound in (self.slice_first, self.slice_last)
+        ]
+        return pa.table(
+            [
+                pa.array(np.full(len(self), symbol, dtype=np.uint64)),
+                pa.array((self.slice_end - self.slice_start)[self.slice_of]),
+                pa.array(self.row_offset),
+                pa.array(self.column_from),
+                pa.array(self.column_to),
+                self.object,
+                pa.array(self.offset),
+                pa.array(self.length),
+                pa.array(self.checksum.astype(np.uint32)),
+                pa.array(self.metadata_start),
+                *times,
+            ],
+            schema=SEGMENTS_SCHEMA,
+        )
 
-        A slice whose segments do not hold the column has it missing throughout. ``bounds`` is the
-        type to give the bounds in; narrower ones are widened.
+    def block(self, column_id: int, bounds: pa.DataType | None) -> pa.Table:
+        """Return the statistics of a column as a block of a manifest, for these segments.
+
+        Bounds of a row slice that was cut are no longer exact. ``bounds`` is the type to give
+        the bounds in; narrower ones are widened.
         """
         kind = pa.null() if bounds is None else bounds
-        tables: list[pa.Table] = []
-        row_of_slice = np.full(self.slices, -1, dtype=np.int64)
+        schema = statistics_schema(kind)
+        total = int(self.origin.max()) + 1 if len(self.origin) else 0
+        row_of_origin = np.full(total, -1, dtype=np.int64)
         count = 0
+        tables: list[pa.Table] = [schema.empty_table()]
         for manifest, first in self.manifests:
             found = manifest.statistics(self.symbol, column_id)
             if found is None:
                 continue
             segments = _integers(found, "segment") + first
-            row_of_slice[self.slice_of[segments]] = count + np.arange(len(segments))
+            inside = segments < total
+            row_of_origin[segments[inside]] = count + np.flatnonzero(inside)
             count += len(segments)
-            tables.append(
-                found.select(_FACTS).cast(pa.schema([(n, _fact_type(n, kind)) for n in _FACTS]))
-            )
+            tables.append(found.cast(schema))
+        rows = row_of_origin[self.origin] if count else np.full(len(self), -1, dtype=np.int64)
+        holders = np.flatnonzero(rows >= 0)
+        joined = pa.concat_tables(tables).combine_chunks().take(pa.array(rows[holders]))
+        whole = pa.array(
+            ((self.slice_end - self.slice_start) == self.slice_rows)[self.slice_of[holders]]
+        )
+        columns = {
+            "segment": pa.array(holders.astype(np.uint32)),
+            "minimum_exact": pc.and_(_joined(joined, "minimum_exact"), whole),
+            "maximum_exact": pc.and_(_joined(joined, "maximum_exact"), whole),
+        }
+        return pa.table(
+            [columns.get(name, joined.column(name)) for name in schema.names], schema=schema
+        )
+
+    def statistics(self, column_id: int, bounds: pa.DataType | None) -> SliceFacts:
+        """Return the statistics of a column over all row slices.
+
+        A slice whose segments do not hold the column has it missing throughout. ``bounds`` as for
+        :meth:`block`.
+        """
+        found = self.block(column_id, bounds)
+        row_of_slice = np.full(self.slices, -1, dtype=np.int64)
+        row_of_slice[self.slice_of[_integers(found, "segment")]] = np.arange(found.num_rows)
         absent = row_of_slice < 0
-        rows = pa.array(row_of_slice, mask=absent)
-        whole = pa.schema([(n, _fact_type(n, kind)) for n in _FACTS]).empty_table()
-        facts = pa.concat_tables([whole, *tables]).combine_chunks().take(rows).combine_chunks()
+        facts = found.take(pa.array(row_of_slice, mask=absent)).combine_chunks()
         nulls = _joined(facts, "nulls").fill_null(0).to_numpy(zero_copy_only=False)
         nans = _joined(facts, "nans").fill_null(0).to_numpy(zero_copy_only=False)
-        missing = np.where(absent, self.slice_end - self.slice_start, nulls + nans)
+        rows = self.slice_end - self.slice_start
+        missing = np.where(absent, rows, np.minimum(nulls + nans, rows))
         return SliceFacts(
             minimum=_joined(facts, "minimum"),
             maximum=_joined(facts, "maximum"),
@@ -185,14 +277,106 @@ class SegmentTable:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """All that some manifests hold of a symbol, one after the other.
+
+    Attributes
+    ----------
+    table
+        Their segments.
+    slice_start, slice_end
+        Rows of each row slice, counted over all manifests.
+    slice_first_segment, slice_segments
+        The first segment of each row slice, and how many it has.
+    manifest_start, manifest_rows, manifest_segment
+        The first row, the number of rows, and the first segment of each manifest.
+    """
+
+    symbol: int
+    table: pa.Table
+    slice_start: Integers
+    slice_end: Integers
+    slice_first_segment: Integers
+    slice_segments: Integers
+    manifest_start: Integers
+    manifest_rows: Integers
+    manifest_segment: Integers
+
+    @classmethod
+    def of(cls, symbol: int, manifests: Sequence[Manifest]) -> _Source:
+        parts = [manifest.segments_of(symbol) for manifest in manifests]
+        table = pa.concat_tables([SEGMENTS_SCHEMA.empty_table(), *parts]).combine_chunks()
+        counts = np.array([part.num_rows for part in parts], dtype=np.int64)
+        firsts = np.cumsum(counts) - counts
+        column_from = _integers(table, "column_from")
+        row_count = _integers(table, "row_count")
+        begins = np.ones(len(column_from), dtype=bool)
+        begins[1:] = column_from[1:] <= column_from[:-1]
+        begins[firsts[counts > 0]] = True
+        first_segment = np.flatnonzero(begins)
+        held = np.diff(np.append(first_segment, len(begins)))
+        rows = row_count[begins]
+        if (row_count != np.repeat(rows, held)).any():
+            raise _contradiction(symbol, "its segments do not fit together")
+        slice_end = np.cumsum(rows, dtype=np.int64)
+        ends = np.concatenate([[0], slice_end])
+        # Row slices before each manifest, then rows before them.
+        before = np.searchsorted(first_segment, np.append(firsts, len(begins)))
+        starts = ends[before]
+        return cls(
+            symbol,
+            table,
+            slice_end - rows,
+            slice_end,
+            first_segment,
+            held,
+            starts[:-1],
+            np.diff(starts),
+            firsts,
+        )
+
+    def times(self, slices: Integers) -> tuple[Integers, Integers]:
+        """Return bounds of the index in some row slices, which stand in row order.
+
+        The index never goes back, so a bound below one slice is one below all later slices: where
+        rows were taken out of the middle of a slice, what is left of it is told apart.
+        """
+        bounds = []
+        for name in _TIME_COLUMNS:
+            column = self.table.column(name)
+            if column.null_count:
+                raise CorruptStoreError(
+                    "a manifest of an indexed symbol lacks times",
+                    hint="restore the store from a copy",
+                    symbol=self.symbol,
+                )
+            bounds.append(_integers(self.table, name)[self.slice_first_segment][slices])
+        low = np.maximum.accumulate(bounds[0])
+        high = np.minimum.accumulate(bounds[1][::-1])[::-1]
+        return low, high
+
+
+def _rows_in(manifest: Manifest, symbol: int) -> int:
+    return int(_Source.of(symbol, [manifest]).manifest_rows[0])
+
+
+def _expanded(first: Integers, counts: Integers) -> Integers:
+    """Return ``first[i], first[i] + 1, …`` for each *i*, ``counts[i]`` numbers of it."""
+    shift = first - (np.cumsum(counts) - counts)
+    expanded: Integers = np.repeat(shift, counts) + np.arange(int(counts.sum()))
+    return expanded
+
+
+def _contradiction(symbol: int, what: str) -> CorruptStoreError:
+    return CorruptStoreError(
+        f"the manifests of symbol {symbol:#018x} cannot be right: {what}",
+        hint="restore the store from a copy",
+        symbol=symbol,
+    )
+
+
 _TIME_COLUMNS = ("first_time", "last_time")
-_FACTS = ("minimum", "maximum", "minimum_exact", "maximum_exact", "nulls", "nans")
-
-
-def _fact_type(name: str, bounds: pa.DataType) -> pa.DataType:
-    if name.endswith("_exact"):
-        return pa.bool_()
-    return bounds if name in ("minimum", "maximum") else pa.int64()
 
 
 def _joined(table: pa.Table, name: str) -> pa.Array:
@@ -212,12 +396,3 @@ def _integers(table: pa.Table, name: str) -> Integers:
 def _flags(table: pa.Table, name: str) -> Flags:
     values: Flags = _joined(table, name).fill_null(False).to_numpy(zero_copy_only=False)
     return values.astype(np.bool_)
-
-
-def _times(table: pa.Table, name: str, begins: Flags) -> Integers:
-    column = table.column(name)
-    if column.null_count:
-        raise CorruptStoreError(
-            "a manifest of an indexed symbol lacks times", hint="restore the store from a copy"
-        )
-    return _integers(table, name)[begins]
