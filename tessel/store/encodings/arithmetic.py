@@ -13,7 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tessel.store.encodings.base import Bytes, Integers, Profile, integer_view
-from tessel.store.encodings.packed import WHOLE_WIDTHS, pack, packed_at, packed_size, unpack
+from tessel.store.encodings.packed import (
+    WHOLE_WIDTHS,
+    pack,
+    packed_at,
+    packed_size,
+    unpack,
+    unpack_into,
+)
 
 __all__ = [
     "CHUNK",
@@ -30,6 +37,9 @@ __all__ = [
 
 CHUNK: Final = 1 << 16
 """Values handled at once, so that what is in between stays in the cache whatever the page."""
+
+_STEPS: Final = 1 << 14
+"""Multiples of a step that are computed at once; later ones are these and a number."""
 
 _WORD: Final = 1 << 64
 _SAMPLE = 17
@@ -160,27 +170,44 @@ def fill_linear(
         ``stop - start`` long; any dtype of 1, 2, 4 or 8 bytes, possibly strided.
     """
     bits = unsigned_view(out)
-    modulus = 1 << 8 * bits.dtype.itemsize
+    if step % (1 << 8 * bits.dtype.itemsize):
+        _fill_sloped(stream, width, base, step, start, stop, bits)
+        return
+    begin = bits.dtype.type(base % (1 << 8 * bits.dtype.itemsize))
+    if not width:
+        bits[...] = begin
+        return
     for at in range(start, stop, CHUNK):
         end = min(at + CHUNK, stop)
         part = bits[at - start : end - start]
-        begin = part.dtype.type((base + step * at) % modulus)
-        residuals = unpack(stream, width, at, end) if width else None
-        if step % modulus:
-            places = _places(part.dtype.itemsize, end - at)
-            np.multiply(places, part.dtype.type(step % modulus), out=part)
+        if begin and width in WHOLE_WIDTHS and width <= 8 * part.dtype.itemsize:
+            np.add(unpack(stream, width, at, end), begin, out=part)
+            continue
+        unpack_into(stream, width, at, end, part)
+        if begin:
             part += begin
-            if residuals is not None:
-                np.add(part, residuals, out=part, casting="unsafe")
-        elif residuals is None:
-            part[...] = begin
-        elif not begin:
-            part[...] = residuals
-        elif residuals.dtype.itemsize <= part.dtype.itemsize:
-            np.add(residuals, begin, out=part)
+
+
+def _fill_sloped(
+    stream: Bytes, width: int, base: int, step: int, start: int, stop: int, bits: npt.NDArray[Any]
+) -> None:
+    """Fill in a linear form with a step: residuals, multiples of the step, and a number."""
+    dtype = bits.dtype
+    modulus = 1 << 8 * dtype.itemsize
+    steps = _places(dtype.itemsize, min(_STEPS, stop - start)) * dtype.type(step % modulus)
+    for at in range(start, stop, _STEPS):
+        end = min(at + _STEPS, stop)
+        part, ramp = bits[at - start : end - start], steps[: end - at]
+        begin = dtype.type((base + step * at) % modulus)
+        if not width:
+            np.add(ramp, begin, out=part)
+            continue
+        if width in WHOLE_WIDTHS:
+            np.add(ramp, unpack(stream, width, at, end), out=part, casting="unsafe")
         else:
-            part[...] = residuals
-            part += begin
+            unpack_into(stream, width, at, end, part)
+            part += ramp
+        part += begin
 
 
 def linear_at(

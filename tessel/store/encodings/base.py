@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Protocol, runtime_checkable
+from enum import Enum
+from typing import Any, ClassVar, Final, Protocol, assert_never, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +50,7 @@ __all__ = [
     "HasScaledIntegers",
     "Integers",
     "LinearForm",
+    "Packing",
     "Page",
     "PageEncoding",
     "PageSummary",
@@ -84,6 +86,17 @@ class PageSummary:
     total_bytes: int
 
 
+class Packing(Enum):
+    """How tightly a writer packs integers; every reader takes any width."""
+
+    BITS = "bits"
+    """To the bit: the fewest bytes, eight windows to unpack."""
+    BYTES = "bytes"
+    """To whole bytes: one window to unpack, a third of the time."""
+    WORDS = "words"
+    """To 8, 16, 32 or 64 bits: arrays, read in place."""
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """What a writer aims at.
@@ -92,10 +105,9 @@ class Profile:
     ----------
     name
         ``"fast"`` or ``"compact"`` in options.
-    packed_saving
-        Residuals, codes and text offsets take the narrowest of 0, 8, 16, 32 and 64 bits, unless
-        packing them to the bit saves at least this fraction of the narrowest: 0.0 packs always, 1.0
-        never.
+    packing
+        Of residuals and scaled integers. Codes and text offsets are packed to the bit, or else kept
+        in words.
     codec
         What pages go through after encoding, where it saves enough.
     codec_saving
@@ -105,7 +117,7 @@ class Profile:
     """
 
     name: str
-    packed_saving: float
+    packing: Packing
     codec: Codec
     codec_saving: float
     decode_penalty: float
@@ -114,14 +126,21 @@ class Profile:
         """Return the width in bits to store integers in that need ``bits`` bits each."""
         if bits == 0:
             return 0
-        whole = next(width for width in (8, 16, 32, 64) if bits <= width)
-        if bits > 57 or bits > whole * (1.0 - self.packed_saving):
-            return whole
-        return bits
+        if bits > 57:
+            return 64
+        match self.packing:
+            case Packing.BITS:
+                return bits
+            case Packing.BYTES:
+                return -(-bits // 8) * 8
+            case Packing.WORDS:
+                return next(width for width in (8, 16, 32, 64) if bits <= width)
+            case unknown:
+                assert_never(unknown)
 
 
-FAST: Final = Profile("fast", 0.3, Codec.NONE, 1.0, 2.0)
-COMPACT: Final = Profile("compact", 0.0, Codec.ZSTD, 0.05, 0.125)
+FAST: Final = Profile("fast", Packing.BYTES, Codec.NONE, 1.0, 2.0)
+COMPACT: Final = Profile("compact", Packing.BITS, Codec.ZSTD, 0.05, 0.125)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

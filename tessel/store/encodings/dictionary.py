@@ -15,6 +15,7 @@ from tessel.store.encodings.base import (
     Bytes,
     EncodedPage,
     Integers,
+    Packing,
     Page,
     PageSummary,
     PhysicalValues,
@@ -146,7 +147,7 @@ class Dictionary:
 
 def _for_codes(profile: Profile) -> Profile:
     """Return the profile for codes: whole, so that grouping reads them in place, or all packed."""
-    return replace(profile, packed_saving=1.0) if profile.packed_saving > 0 else profile
+    return profile if profile.packing is Packing.BITS else replace(profile, packing=Packing.WORDS)
 
 
 def _dictionary(page: Page) -> PhysicalValues:

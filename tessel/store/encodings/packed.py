@@ -1,10 +1,11 @@
 """Packed integers: unsigned integers of 0 to 57 bits, or 64, as a stream of bits.
 
 Every encoding that keeps integers enters here. Widths of 8, 16, 32 and 64 bits are arrays, which
-are read in place. Any other width is unpacked with eight strided views: eight integers of ``w``
-bits take ``w`` bytes, so integer ``j`` of every group begins at the same bit of a byte, and one
-view with stride ``w``, one shift and one mask find it in all groups at once. That is why a stream
-is followed by eight bytes: the last view may look past it.
+are read in place. Of the others, those of whole bytes (24, 40, 48 and 56 bits) are unpacked with
+one strided view of wider words that overlap, and a mask. Any other width takes eight strided views:
+eight integers of ``w`` bits take ``w`` bytes, so integer ``j`` of every group begins at the same
+bit of a byte, and one view with stride ``w``, one shift and one mask find it in all groups at once.
+That is why a stream is followed by eight bytes: the last view may look past it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ __all__ = [
     "packed_size",
     "packed_sizes",
     "unpack",
+    "unpack_into",
 ]
 
 WHOLE_WIDTHS: Final = frozenset({8, 16, 32, 64})
@@ -42,6 +44,8 @@ _ILLEGAL: Final = np.where(np.isin(np.arange(256), sorted(PACKED_WIDTHS)), 0, -1
 _PADS: Final = np.where(np.arange(256) == 0, 0, 8)
 _IS_WHOLE: Final = np.isin(np.arange(256), sorted(WHOLE_WIDTHS))
 _WIDEST_IN_4_BYTES = 25
+"""Seven bits before the integer, and these, are four bytes."""
+
 _WORD_BITS = 64
 
 
@@ -108,18 +112,54 @@ def unpack(stream: Bytes, width: int, start: int, stop: int) -> npt.NDArray[Any]
     if width in WHOLE_WIDTHS:
         item = width // 8
         return stream[start * item : stop * item].view(f"<u{item}")
-    dtype = np.dtype("<u4" if width <= _WIDEST_IN_4_BYTES else "<u8")
-    first = start // _GROUP
-    groups = -(-stop // _GROUP) - first
+    dtype = _window_dtype(width)
     if stop <= start:
         return np.empty(0, dtype)
+    if width % 8 == 0:
+        found: npt.NDArray[Any] = _whole_bytes(stream, width, start, stop) & _mask(width, dtype)
+        return found
+    first = start // _GROUP
+    groups = -(-stop // _GROUP) - first
     unpacked = np.empty((groups, _GROUP), dtype)
     for place in range(_GROUP):
         byte, shift = divmod(place * width, 8)
         window = np.ndarray((groups,), dtype, stream, first * width + byte, (width,))
         np.right_shift(window, dtype.type(shift), out=unpacked[:, place])
-    np.bitwise_and(unpacked, dtype.type((1 << width) - 1), out=unpacked)
+    np.bitwise_and(unpacked, _mask(width, dtype), out=unpacked)
     return unpacked.reshape(-1)[start - first * _GROUP : stop - first * _GROUP]
+
+
+def unpack_into(stream: Bytes, width: int, start: int, stop: int, out: npt.NDArray[Any]) -> None:
+    """Write integers ``[start, stop)`` of a stream to ``out``, modulo its width.
+
+    In one pass over memory, but for widths that are no whole bytes.
+
+    Parameters
+    ----------
+    width
+        In bits; not 0.
+    out
+        ``stop - start`` long, unsigned, possibly strided.
+    """
+    if stop > start and width % 8 == 0 and width not in WHOLE_WIDTHS:
+        window = _whole_bytes(stream, width, start, stop)
+        np.bitwise_and(window, _mask(width, window.dtype), out=out, casting="unsafe")
+    else:
+        out[...] = unpack(stream, width, start, stop)
+
+
+def _window_dtype(width: int) -> np.dtype[Any]:
+    return np.dtype("<u4" if width <= _WIDEST_IN_4_BYTES else "<u8")
+
+
+def _mask(width: int, dtype: np.dtype[Any]) -> Any:
+    return dtype.type((1 << width) - 1)
+
+
+def _whole_bytes(stream: Bytes, width: int, start: int, stop: int) -> npt.NDArray[Any]:
+    """Return words that begin with the integers of a width of whole bytes; they overlap."""
+    item = width // 8
+    return np.ndarray((stop - start,), _window_dtype(width), stream, start * item, (item,))
 
 
 def packed_at(stream: Bytes, width: int, places: Integers) -> npt.NDArray[Any]:

@@ -154,7 +154,7 @@ class Scaled:
         for first in range(start, stop, _CHUNK):
             last = min(first + _CHUNK, stop)
             integers, offset = self._integers(page, first, last)
-            _divide(integers, offset, power, target[first - start : last - start])
+            _divide(_signed(page, integers), offset, power, target[first - start : last - start])
         places, values = _exceptions(page, start, stop)
         if len(places):
             unsigned_view(target)[places] = values
@@ -222,21 +222,31 @@ class Scaled:
         return integers, 0
 
 
+def _signed(page: Page, integers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return integers of a page as signed ones, where their width leaves the highest bit alone."""
+    if integers.dtype.itemsize >= 4 and page.bit_width < integers.dtype.itemsize * 8:
+        return integers.view(f"<i{integers.dtype.itemsize}")
+    return integers
+
+
 def _divide(integers: npt.NDArray[Any], offset: int, power: Any, out: npt.NDArray[Any]) -> None:
-    """Write ``(integers + offset) / power``; all sums are doubles, exactly."""
+    """Write ``(integers + offset) / power``; all sums are doubles, exactly.
+
+    Integers become doubles on the way into the division, a block in the cache after the other, so
+    that there is one pass over the memory of the result.
+    """
     wide = out if out.dtype == np.float64 else np.empty(len(integers))
     if integers.dtype == np.uint64:
         integers = integers.view(np.int64)
-    if integers.dtype == np.uint32 and integers.size:
+    if integers.dtype == np.uint32:
         # Doubles are made of signed 32-bit integers eight times as fast as of unsigned ones.
-        shifted = (integers ^ np.uint32(1 << 31)).view(np.int32)
-        wide[...] = shifted
-        np.add(wide, float(offset + (1 << 31)), out=wide)
+        integers = (integers ^ np.uint32(1 << 31)).view(np.int32)
+        offset += 1 << 31
+    if offset:
+        np.add(integers, float(offset), out=wide)
+        np.divide(wide, power, out=wide)
     else:
-        wide[...] = integers
-        if offset:
-            np.add(wide, float(offset), out=wide)
-    np.divide(wide, power, out=wide)
+        np.divide(integers, power, out=wide)
     if wide is not out:
         out[...] = wide
 

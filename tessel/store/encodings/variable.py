@@ -22,6 +22,7 @@ from tessel.store.encodings.base import (
     Bytes,
     EncodedPage,
     Integers,
+    Packing,
     Page,
     PageSummary,
     PhysicalValues,
@@ -177,7 +178,7 @@ def _fit(offsets: npt.NDArray[np.int32], profile: Profile) -> LinearFit:
 def _offset_width(count: int, fit: LinearFit, profile: Profile) -> int:
     """Return 0, the packed width, or 32 where whole offsets are wanted: these need no decoding."""
     width = stored_width(count, fit.bits, profile)
-    return 32 if width and profile.packed_saving > 0 else width
+    return 32 if width and profile.packing is not Packing.BITS else width
 
 
 def _bytes_held(page: Page) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tessel.store.encodings.base import Bytes, EncodedPage, Profile
+from tessel.store.encodings.base import Bytes, EncodedPage, Packing, Profile
 from tessel.store.encodings.block_codec import compress_blocks
 from tessel.store.encodings.codes import Codec, EncodingCode
 
@@ -27,8 +27,8 @@ _FEWEST_BYTES = 1024
 
 
 def whole_widths(profile: Profile) -> Profile:
-    """Return the profile with integers of whole bytes instead of packed ones."""
-    return replace(profile, packed_saving=1.0)
+    """Return the profile with integers in words, which have byte planes, not packed ones."""
+    return replace(profile, packing=Packing.WORDS)
 
 
 def planes_codec(encoded: EncodedPage, width: int) -> Codec | None:

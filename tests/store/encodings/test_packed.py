@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +16,7 @@ from tessel.store.encodings.arithmetic import (
     proven_bounds,
     stored_width,
 )
-from tessel.store.encodings.base import COMPACT, FAST
+from tessel.store.encodings.base import COMPACT, FAST, Packing
 from tessel.store.encodings.codes import PACKED_WIDTHS
 from tessel.store.encodings.packed import (
     narrowest_width,
@@ -24,6 +26,7 @@ from tessel.store.encodings.packed import (
     packed_size,
     packed_sizes,
     unpack,
+    unpack_into,
 )
 from tests.store.encodings.helpers import PAGE_SIZES, SIZES, any_bits
 
@@ -55,8 +58,32 @@ def test_any_width_is_the_stream_of_bits_of_the_format(width: int, count: int) -
                 assert unpack(stream, width, start, stop).tolist() == expected
 
 
+@pytest.mark.parametrize("width", [1, 8, 13, 16, 24, 31, 32, 40, 48, 56, 57, 64])
+@pytest.mark.parametrize("dtype", ["<u1", "<u2", "<u4", "<u8"])
+def test_unpacking_in_place_keeps_the_lowest_bytes(width: int, dtype: str) -> None:
+    integers = np.random.default_rng(width).integers(0, (1 << width) - 1, 99, np.uint64, True)
+    stream = pack(integers, width).view(np.uint8)
+    for start, stop in [(0, 99), (3, 98), (5, 5), (98, 99), (0, 0)]:
+        out = np.full((99, 2), 7, dtype)
+        unpack_into(stream, width, start, stop, out[start:stop, 1])
+        expected = np.full((99, 2), 7, dtype)
+        expected[start:stop, 1] = integers[start:stop].astype(dtype)
+        assert (out == expected).all()
+
+
+def test_how_wide_integers_are_written() -> None:
+    words = replace(FAST, packing=Packing.WORDS)
+    for bits in range(65):
+        widths = [profile.width(bits) for profile in (COMPACT, FAST, words)]
+        assert set(widths) <= PACKED_WIDTHS
+        least, whole, word = widths
+        assert least == (bits if bits <= 57 else 64)
+        assert whole == -(-bits // 8) * 8
+        assert word == min(width for width in (0, 8, 16, 32, 64) if width >= bits)
+
+
 @pytest.mark.parametrize("count", PAGE_SIZES)
-@pytest.mark.parametrize("width", [1, 13, 25, 26, 57, 64])
+@pytest.mark.parametrize("width", [1, 13, 24, 25, 26, 40, 48, 56, 57, 64])
 def test_whole_pages(width: int, count: int) -> None:
     integers = np.random.default_rng(7).integers(0, 1 << min(width, 63), count, dtype=np.uint64)
     stream = pack(integers, width).view(np.uint8)

@@ -69,6 +69,22 @@ def test_decimals_are_exact(rows: int, digits: int, profile) -> None:
     assert round_trip(scaled, values, profile) is not None
 
 
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+@pytest.mark.parametrize("bits", [1, 7, 8, 15, 16, 17, 24, 25, 30, 31, 32, 33, 40, 41, 52])
+@pytest.mark.parametrize("base", [0, -(1 << 20), 1 << 31, -(1 << 51)])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_integers_of_any_width_are_divided_exactly(bits: int, base: int, dtype, profile) -> None:
+    random = np.random.default_rng(bits)
+    integers = base + random.integers(0, (1 << bits) - 1, 300, np.int64, True)
+    integers[:2] = base, base + (1 << bits) - 1
+    data = (integers / 100).astype(dtype)
+    values = fixed(ValueKind.FLOAT, data.dtype.itemsize, data)
+    encoded = round_trip(scaled, values, profile)
+    if dtype == np.float64 and abs(base) + (1 << bits) < 1 << 52:
+        assert encoded is not None
+        assert encoded.exceptions == 0
+
+
 def test_one_value_in_seven_would_be_wrong_if_multiplied() -> None:
     integers = np.arange(1, 100_001)
     data = integers / 100.0

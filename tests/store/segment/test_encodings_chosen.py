@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tessel.errors import InvalidInputError, NameNotFoundError
+from tessel.store.encodings.base import COMPACT, FAST
 from tessel.store.encodings.codes import Codec, EncodingCode
 from tessel.store.segment.file_writer import WriteOptions
 from tessel.testing.reference_decoder import ReferenceSegment, read_segment
@@ -71,6 +72,16 @@ def _prices_with_gaps() -> pa.Array:
     prices = _prices()
     prices[::1000] = np.nan
     return pa.array(prices, mask=AT % 997 == 0)
+
+
+def _trade_times() -> pa.Array:
+    """Instants about 2.3 ms apart, give or take 17 s: what is left of a mean step has 34 bits."""
+    off = RANDOM.integers(0, 1 << 34, ROWS)
+    return pa.array(1_700_000_000_000_000_000 + 2_340_000 * AT + off, pa.timestamp("ns"))
+
+
+def _levels(bits: int) -> np.ndarray[Any, Any]:
+    return RANDOM.integers(0, 1 << bits, ROWS) / 100
 
 
 def _decimals() -> pa.Array:
@@ -171,6 +182,13 @@ CASES = (
     Case("small decimals", _decimals, LINEAR, 2.01),
     Case("uneven steps", lambda: pa.array(_uneven()), DELTA, 2.2, profile="compact"),
     Case("uneven steps, fast", lambda: pa.array(_uneven()), LINEAR, 4.01),
+    Case("irregular timestamps", _trade_times, LINEAR, 5.01),
+    Case("prices of 18 bits", lambda: pa.array(_levels(18)), SCALED, 3.01, LINEAR),
+    Case(
+        "prices of 18 bits, compact", lambda: pa.array(_levels(18)), SCALED, 2.26, profile="compact"
+    ),
+    Case("integers of 12 bits", lambda: pa.array(RANDOM.integers(0, 1 << 12, ROWS)), LINEAR, 2.01),
+    Case("integers of 42 bits", lambda: pa.array(RANDOM.integers(0, 1 << 42, ROWS)), LINEAR, 6.01),
 )
 
 
@@ -199,6 +217,21 @@ def test_the_encoding_chosen(case: Case) -> None:
     assert _stored_bytes(segment) <= case.most_bytes * ROWS + 64 * (len(segment.pages[0]) + 1) * (
         case.most_bytes > 0
     )
+
+
+@pytest.mark.parametrize(
+    ("make", "fast", "compact"),
+    [(_trade_times, {40}, {34, 35}), (lambda: pa.array(_levels(18)), {24}, {18})],
+    ids=["times", "prices"],
+)
+def test_the_fast_profile_packs_to_the_byte_and_compact_to_the_bit(
+    make: Callable[[], pa.Array], fast: set[int], compact: set[int]
+) -> None:
+    # Without the codec, which would take words in place of packed integers.
+    packed = WriteOptions(replace(COMPACT, codec=Codec.NONE))
+    for options, widths in [(WriteOptions(FAST), fast), (packed, compact)]:
+        stored = written(with_ids(pa.table({"c": make()})), options)
+        assert {page.bit_width for page in read_segment(stored).pages[0]} <= widths
 
 
 def test_lists_of_one_length_have_offsets_without_bytes() -> None:
