@@ -1,0 +1,211 @@
+"""What the packing is told: the manifests of a snapshot both ways, and what a flush changes.
+
+The packing asks for what its closure touches and nothing else, so a :class:`Membership` may read
+its answers lazily from wherever a snapshot keeps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+from tessel.errors import InvalidInputError
+
+__all__ = [
+    "Changes",
+    "ManifestMembers",
+    "Membership",
+    "MembershipTable",
+    "Run",
+    "SymbolContent",
+    "SymbolMembership",
+    "estimate_bytes_per_segment",
+    "only_adds_rows",
+]
+
+_SEGMENT_BYTES = 24
+_STATISTICS_BYTES = 15
+
+
+def estimate_bytes_per_segment(statistics_columns: int) -> int:
+    """Return about how many bytes of a manifest one segment takes, compressed.
+
+    An estimate by the schema alone, so that it is the same wherever the segment lies; what it
+    misses is found before upload (``oversized``).
+    """
+    return _SEGMENT_BYTES + _STATISTICS_BYTES * statistics_columns
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Consecutive segments of a symbol in its new state.
+
+    Attributes
+    ----------
+    segments
+        How many; at least one.
+    manifest
+        The manifest in which exactly these rows lie, unaltered and in this order; None for rows
+        that are new or altered, a changed row range included.
+    """
+
+    segments: int
+    manifest: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.segments < 1:
+            raise InvalidInputError(f"a run has at least one segment, not {self.segments}")
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolContent:
+    """A symbol that a flush creates or changes, in its new state.
+
+    Attributes
+    ----------
+    id
+        Its id; one that the snapshot does not know is a symbol created in this transaction.
+    name
+        Its name, which rules look at.
+    bytes_per_segment
+        Estimated bytes of a manifest that one of its segments takes; at least one.
+    runs
+        All its segments, in row order. Empty for a symbol without rows.
+    """
+
+    id: int
+    name: str
+    bytes_per_segment: int
+    runs: tuple[Run, ...]
+
+    def __post_init__(self) -> None:
+        if self.bytes_per_segment < 1:
+            raise InvalidInputError(f"segments of symbol {self.name!r} take at least one byte each")
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a flush does to the symbols of the snapshot before it.
+
+    Attributes
+    ----------
+    contents
+        The symbols created or changed. Those that only gain a tail are not among them.
+    deleted
+        Ids of the symbols that are gone; a name that was deleted and made anew has its old id
+        here and its new id among ``contents``.
+    """
+
+    contents: tuple[SymbolContent, ...] = ()
+    deleted: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        ids = {content.id for content in self.contents}
+        if len(ids) != len(self.contents) or not ids.isdisjoint(self.deleted):
+            raise InvalidInputError("a flush changes or deletes each symbol once")
+
+
+class Membership(Protocol):
+    """The symbols and manifests of the snapshot before the flush, looked up both ways."""
+
+    def symbols(self) -> Iterable[int]:
+        """Return the ids of all symbols; only ``repack`` asks."""
+
+    def name_of(self, symbol: int) -> str:
+        """Return the name of a symbol."""
+
+    def bytes_per_segment(self, symbol: int) -> int:
+        """Return the estimate for a symbol, as in ``SymbolContent``."""
+
+    def manifests_of(self, symbol: int) -> Sequence[str]:
+        """Return the manifests of a symbol in row order, tails included; none for unknown ids."""
+
+    def members_of(self, manifest: str) -> Mapping[int, int]:
+        """Return how many segments of each symbol a manifest holds for this snapshot."""
+
+    def set_of(self, manifest: str) -> str | None:
+        """Return the set that a manifest was packed for; None for a tail."""
+
+    def manifests_in(self, name: str) -> Collection[str]:
+        """Return the manifests of a set.
+
+        Asked only for sets that are written to and have a cardinality or count their symbols.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolMembership:
+    """A symbol of a :class:`MembershipTable`: name, estimate, and manifests in row order."""
+
+    name: str
+    bytes_per_segment: int
+    manifests: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestMembers:
+    """A manifest of a :class:`MembershipTable`: its set, and segments by symbol id."""
+
+    set: str | None
+    segments: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class MembershipTable:
+    """A :class:`Membership` over two mappings held in memory."""
+
+    by_symbol: Mapping[int, SymbolMembership] = field(default_factory=dict)
+    by_manifest: Mapping[str, ManifestMembers] = field(default_factory=dict)
+
+    @cached_property
+    def _by_set(self) -> Mapping[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for manifest, members in self.by_manifest.items():
+            if members.set is not None:
+                found.setdefault(members.set, []).append(manifest)
+        return found
+
+    def symbols(self) -> Iterable[int]:
+        """Return the ids of all symbols."""
+        return self.by_symbol.keys()
+
+    def name_of(self, symbol: int) -> str:
+        """Return the name of a symbol."""
+        return self.by_symbol[symbol].name
+
+    def bytes_per_segment(self, symbol: int) -> int:
+        """Return the estimate for a symbol."""
+        return self.by_symbol[symbol].bytes_per_segment
+
+    def manifests_of(self, symbol: int) -> Sequence[str]:
+        """Return the manifests of a symbol in row order; none for unknown ids."""
+        found = self.by_symbol.get(symbol)
+        return () if found is None else found.manifests
+
+    def members_of(self, manifest: str) -> Mapping[int, int]:
+        """Return how many segments of each symbol a manifest holds."""
+        return self.by_manifest[manifest].segments
+
+    def set_of(self, manifest: str) -> str | None:
+        """Return the set that a manifest was packed for; None for a tail."""
+        return self.by_manifest[manifest].set
+
+    def manifests_in(self, name: str) -> Collection[str]:
+        """Return the manifests of a set."""
+        return self._by_set.get(name, ())
+
+
+def only_adds_rows(content: SymbolContent, membership: Membership) -> bool:
+    """Return whether a change leaves all packed rows of a symbol where they are.
+
+    Such a change is an append, as far as manifests go: what is new becomes a tail, and nothing is
+    packed. It may have altered earlier tails.
+    """
+    packed = [
+        Run(membership.members_of(each)[content.id], each)
+        for each in membership.manifests_of(content.id)
+        if membership.set_of(each) is not None
+    ]
+    return bool(packed) and list(content.runs[: len(packed)]) == packed

@@ -1,0 +1,281 @@
+"""The packing: which manifests a flush writes, and which segments go into each.
+
+Pure: nothing is read or written, and the result depends on content alone, not on the order in which
+anything is given. The sets are packed in order of overflow; what does not fit into one is tried in
+the next, down to ``default``, which takes everything. Where a set has too many manifests only
+because of some that nobody changed, those come into the closure and all is packed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from tessel.store.manifest.packing.bins import Bin, fill, fullest
+from tessel.store.manifest.packing.closure import Closure
+from tessel.store.manifest.packing.configuration import ManifestConfiguration, ManifestSet
+from tessel.store.manifest.packing.items import Item, Placement, make_items
+from tessel.store.manifest.packing.membership import Changes, Membership, Run, SymbolContent
+from tessel.store.manifest.packing.plan import (
+    PackingMetrics,
+    PackingPlan,
+    Part,
+    PlannedManifest,
+    check_bytes,
+)
+from tessel.store.manifest.packing.splitting import Piece, split
+
+__all__ = ["SliceEnds", "pack", "repack"]
+
+SliceEnds = Callable[[int], Sequence[int]]
+"""Gives the ends of the row slices of a symbol, ascending, in segments of its new state.
+
+Asked only for symbols too big for one manifest, which are cut at these places.
+"""
+
+
+def pack(
+    configuration: ManifestConfiguration,
+    changes: Changes,
+    membership: Membership,
+    *,
+    slice_ends: SliceEnds | None = None,
+    inflation: Mapping[int, Fraction] | None = None,
+) -> PackingPlan:
+    """Plan the manifests of a flush.
+
+    Parameters
+    ----------
+    configuration
+        Sets and rules.
+    changes
+        What the flush does.
+    membership
+        The snapshot before it. Asked about the closure only.
+    slice_ends
+        Where big symbols may be cut; None where each segment is a row slice of its own.
+    inflation
+        How many times bigger than estimated the segments of symbols are, from ``oversized``.
+
+    Raises
+    ------
+    InvalidInputError
+        When a single row slice is over the byte limit of ``default``.
+    """
+    return _Packing(configuration, changes, membership, slice_ends, inflation, False).plan()
+
+
+def repack(
+    configuration: ManifestConfiguration,
+    membership: Membership,
+    *,
+    slice_ends: SliceEnds | None = None,
+    inflation: Mapping[int, Fraction] | None = None,
+) -> PackingPlan:
+    """Plan all manifests of a snapshot anew, tails included; parameters as for :func:`pack`.
+
+    Manifests that come out as they are stay, so to repack twice writes nothing the second time.
+    """
+    contents = tuple(_content_of(symbol, membership) for symbol in sorted(membership.symbols()))
+    changes = Changes(contents)
+    return _Packing(configuration, changes, membership, slice_ends, inflation, True).plan()
+
+
+def _content_of(symbol: int, membership: Membership) -> SymbolContent:
+    runs = tuple(
+        Run(membership.members_of(each)[symbol], each) for each in membership.manifests_of(symbol)
+    )
+    name, rate = membership.name_of(symbol), membership.bytes_per_segment(symbol)
+    return SymbolContent(symbol, name, rate, runs)
+
+
+@dataclass
+class _Outcome:
+    """The manifests that one pass over the sets comes to."""
+
+    bins: list[tuple[ManifestSet, Bin]] = field(default_factory=list)
+    pieces: list[tuple[ManifestSet, Item, list[Piece]]] = field(default_factory=list)
+    overflowed: int = 0
+
+
+class _Packing:
+    """One packing on its way to a plan."""
+
+    def __init__(
+        self,
+        configuration: ManifestConfiguration,
+        changes: Changes,
+        membership: Membership,
+        slice_ends: SliceEnds | None,
+        inflation: Mapping[int, Fraction] | None,
+        afresh: bool,
+    ) -> None:
+        self._configuration = configuration
+        self._changes = changes
+        self._membership = membership
+        self._slice_ends = slice_ends
+        self._inflation = {} if inflation is None else inflation
+        self._afresh = afresh
+        changed = [content.id for content in changes.contents]
+        self._closure = Closure(membership, [*changed, *changes.deleted])
+        self._pulled: list[str] = []
+
+    def plan(self) -> PackingPlan:
+        """Pack until no full set has to be pulled in; each set is at most twice."""
+        while True:
+            items = make_items(
+                self._closure.symbols, self._changes, self._membership, self._inflation
+            )
+            outcome = self._over_sets(items)
+            if outcome is not None:
+                return _Writing(self._membership, self._changes, self._closure).plan(
+                    items, outcome, self._pulled
+                )
+
+    def _over_sets(self, items: list[Item]) -> _Outcome | None:
+        """Pack set by set; None where manifests were pulled into the closure on the way."""
+        names, segments = [i.name for i in items], [i.all_segments for i in items]
+        waiting: dict[str, list[Item]] = {}
+        for item, name in zip(items, self._configuration.targets(names, segments), strict=True):
+            waiting.setdefault(name, []).append(item)
+        outcome = _Outcome()
+        for target in self._configuration.packing_order:
+            fitting: list[Item] = []
+            overflow: list[Item] = []
+            for item in waiting.get(target.name, ()):
+                fits = target.fits(item.segments, item.size)
+                (fitting if fits else overflow).append(item)
+            bins = fill(target, fitting)
+            if bins and self._pull(target, bins):
+                return None
+            if target.cardinality is not None:
+                bins, left = fullest(target, bins, target.cardinality - self._untouched(target))
+                overflow += left
+            outcome.bins += [(target, each) for each in bins]
+            if target.overflow_to is None:
+                outcome.pieces += [(target, item, self._split(target, item)) for item in overflow]
+            else:
+                waiting.setdefault(target.overflow_to, []).extend(overflow)
+                outcome.overflowed += len(overflow)
+        return outcome
+
+    def _outside(self, target: ManifestSet) -> list[str]:
+        inside = self._closure.manifests
+        return [m for m in self._membership.manifests_in(target.name) if m not in inside]
+
+    def _untouched(self, target: ManifestSet) -> int:
+        return len(self._outside(target))
+
+    def _pull(self, target: ManifestSet, bins: Sequence[Bin]) -> bool:
+        """Take manifests of a set into the closure where the new ones find no place beside them."""
+        pulled: list[str] = []
+        if target.cardinality is not None:
+            outside = self._outside(target)
+            if len(outside) + len(bins) > target.cardinality:
+                pulled = outside
+        count = target.symbols_per_manifest
+        # Only the last manifest of the set may hold fewer, not the last of each flush.
+        if not pulled and count is not None and any(len(each) < count for each in bins):
+            members = self._membership.members_of
+            pulled = [m for m in self._outside(target) if len(members(m)) < count]
+        if pulled:
+            self._closure.pull(pulled)
+            self._pulled.append(target.name)
+        return bool(pulled)
+
+    def _split(self, target: ManifestSet, item: Item) -> list[Piece]:
+        ends = None if self._slice_ends is None else self._slice_ends(item.id)
+        pieces = split(target, item, self._membership, ends, afresh=self._afresh)
+        for piece in pieces:
+            if piece.manifest is None:
+                check_bytes(self._configuration, target, (piece.stop - piece.start) * item.rate)
+        return pieces
+
+
+class _Writing:
+    """Tells what is written from what came out as it was."""
+
+    def __init__(self, membership: Membership, changes: Changes, closure: Closure) -> None:
+        self._membership = membership
+        self._closure = closure
+        self._written: list[PlannedManifest] = []
+        self._kept: set[str] = set()
+        self._placements: dict[int, tuple[Placement, ...]] = {
+            content.id: () for content in changes.contents
+        }
+
+    def plan(self, items: list[Item], outcome: _Outcome, pulled: Sequence[str]) -> PackingPlan:
+        """Return the plan for what the sets came to."""
+        flipped: list[int] = []
+        for target, each in outcome.bins:
+            self._place_bin(target, each)
+            flipped += [i.id for i in each if i.set_before not in (None, target.name)]
+        for target, item, pieces in outcome.pieces:
+            self._place_pieces(target, item, pieces)
+            if item.set_before not in (None, target.name):
+                flipped.append(item.id)
+        closure = self._closure.manifests
+        metrics = PackingMetrics(
+            closure_symbols=len(items),
+            closure_manifests=len(closure),
+            closure_segments=sum(item.segments for item in items),
+            written=len(self._written),
+            written_segments=sum(each.segments for each in self._written),
+            reused=len(self._kept),
+            flipped=tuple(sorted(flipped)),
+            overflowed=outcome.overflowed,
+            split=len(outcome.pieces),
+            pulled=tuple(sorted(set(pulled))),
+        )
+        return PackingPlan(
+            tuple(self._written),
+            tuple(sorted(self._kept)),
+            tuple(sorted(closure - self._kept)),
+            self._placements,
+            metrics,
+        )
+
+    def _place_bin(self, target: ManifestSet, each: Bin) -> None:
+        manifest = self._as_it_was(target, each)
+        written = None
+        if manifest is None:
+            written = len(self._written)
+            parts = (Part(item.id, 0, item.segments) for item in each)
+            self._written.append(
+                PlannedManifest(
+                    target.name,
+                    tuple(sorted(parts, key=lambda part: part.symbol)),
+                    sum(item.segments for item in each),
+                    sum(item.size for item in each),
+                )
+            )
+        else:
+            self._kept.add(manifest)
+        for item in each:
+            placed = Placement(0, item.segments, manifest, written)
+            self._placements[item.id] = (placed, *item.tails)
+
+    def _as_it_was(self, target: ManifestSet, each: Bin) -> str | None:
+        """Return the manifest of the set that holds exactly these items, if there is one."""
+        home = each[0].home
+        if home is None or self._membership.set_of(home) != target.name:
+            return None
+        whole = len(self._membership.members_of(home)) == len(each)
+        return home if whole and all(item.home == home for item in each) else None
+
+    def _place_pieces(self, target: ManifestSet, item: Item, pieces: Sequence[Piece]) -> None:
+        placements: list[Placement] = []
+        for piece in pieces:
+            written = None
+            if piece.manifest is None:
+                written = len(self._written)
+                segments = piece.stop - piece.start
+                part = Part(item.id, piece.start, piece.stop)
+                self._written.append(
+                    PlannedManifest(target.name, (part,), segments, segments * item.rate)
+                )
+            else:
+                self._kept.add(piece.manifest)
+            placements.append(Placement(piece.start, piece.stop, piece.manifest, written))
+        self._placements[item.id] = (*placements, *item.tails)

@@ -1,0 +1,236 @@
+"""Tails: the small manifests that appends write, which belong to no set, and when they are folded.
+
+An append writes one tail for all symbols of its commit and nothing else. Tails of a symbol that
+grow many are joined to one, in classes of powers, or packed into the set once they are as much as
+the manifest that would be rewritten. Either way a segment is written again a number of times that
+grows with the logarithm of the appends, and a symbol has a logarithmic number of manifests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from tessel.store.manifest.packing.bins import fill
+from tessel.store.manifest.packing.configuration import ManifestConfiguration, ManifestSet
+from tessel.store.manifest.packing.items import Item
+from tessel.store.manifest.packing.membership import Membership, MembershipTable, SymbolContent
+from tessel.store.manifest.packing.pack import SliceEnds
+from tessel.store.manifest.packing.plan import Part, PlannedManifest, check_bytes
+from tessel.store.manifest.packing.splitting import split
+from tessel.store.manifest.packing.validation import DEFAULT_SET
+
+__all__ = ["FAN_IN", "FoldPlan", "TailJoin", "plan_folds", "plan_tails", "should_fold"]
+
+FAN_IN = 16
+"""So many tails of one size class are folded together."""
+
+
+def should_fold(tails: Sequence[int]) -> int:
+    """Return how many of a symbol's last tails are due to be folded; 0 for none.
+
+    Parameters
+    ----------
+    tails
+        Segments of the symbol in each of its tails, in row order.
+    """
+    if len(tails) < FAN_IN:
+        return 0
+    limit = _size_class(tails[-1])
+    count = 0
+    for segments in reversed(tails):
+        if _size_class(segments) > limit:
+            break
+        count += 1
+    return count if count >= FAN_IN else 0
+
+
+def _size_class(segments: int) -> int:
+    return (segments.bit_length() - 1) // (FAN_IN.bit_length() - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class TailJoin:
+    """The tails of one symbol that become one: consecutive manifests, in row order."""
+
+    symbol: int
+    manifests: tuple[str, ...]
+    segments: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoldPlan:
+    """What becomes of the tails of some symbols.
+
+    Attributes
+    ----------
+    joined
+        Tails to write, each with the joins it holds (by symbol id).
+    packed
+        Ids of the symbols whose tails go into their sets: changed symbols for ``pack``, with all
+        their manifests as runs.
+    """
+
+    joined: tuple[tuple[TailJoin, ...], ...]
+    packed: tuple[int, ...]
+
+
+def plan_folds(
+    configuration: ManifestConfiguration, symbols: Iterable[int], membership: Membership
+) -> FoldPlan:
+    """Plan the folding of tails of the symbols that a commit appends to.
+
+    Parameters
+    ----------
+    configuration
+        Sets and limits.
+    symbols
+        Ids of the symbols appended to.
+    membership
+        The snapshot before the commit.
+    """
+    due = {}
+    for symbol in sorted(set(symbols)):
+        tails = _tails_of(symbol, membership)
+        count = should_fold([membership.members_of(each)[symbol] for each in tails])
+        if count:
+            due[symbol] = (tails, count)
+    together: dict[str | None, int] = {}
+    for symbol, (tails, _) in due.items():
+        base = _base_of(symbol, membership)
+        segments = sum(membership.members_of(each)[symbol] for each in tails)
+        together[base] = together.get(base, 0) + segments
+    limits = configuration.set_named(DEFAULT_SET)
+    packed: list[int] = []
+    joins: list[TailJoin] = []
+    for symbol, (tails, count) in due.items():
+        base = _base_of(symbol, membership)
+        run = tuple(tails[-count:])
+        segments = sum(membership.members_of(each)[symbol] for each in run)
+        cost = _rewritten(limits, symbol, base, tails, membership)
+        rate = membership.bytes_per_segment(symbol)
+        if together[base] >= cost or not limits.fits(segments, segments * rate):
+            packed.append(symbol)
+        else:
+            joins.append(TailJoin(symbol, run, segments))
+    return FoldPlan(_gather(limits, joins, membership), tuple(packed))
+
+
+def plan_tails(
+    configuration: ManifestConfiguration,
+    added: Iterable[SymbolContent],
+    *,
+    slice_ends: SliceEnds | None = None,
+) -> tuple[PlannedManifest, ...]:
+    """Plan the tails of one commit: as few as the limits of ``default`` allow, mostly one.
+
+    Parameters
+    ----------
+    configuration
+        Sets and limits.
+    added
+        The symbols, with the new rows alone as their runs.
+    slice_ends
+        As for ``pack``, counted in the new segments of the symbol.
+    """
+    limits = _as_sizes(configuration.set_named(DEFAULT_SET))
+    items: list[Item] = []
+    big: list[PlannedManifest] = []
+    for content in sorted(added, key=lambda each: each.id):
+        item = _tail_item(content)
+        if limits.fits(item.segments, item.size):
+            items += [item] if item.segments else []
+            continue
+        ends = None if slice_ends is None else slice_ends(item.id)
+        for piece in split(limits, item, MembershipTable(), ends, afresh=True):
+            segments = piece.stop - piece.start
+            check_bytes(configuration, limits, segments * item.rate)
+            part = Part(item.id, piece.start, piece.stop)
+            big.append(PlannedManifest(None, (part,), segments, segments * item.rate))
+    shared = [
+        PlannedManifest(
+            None,
+            tuple(Part(i.id, 0, i.segments) for i in sorted(each, key=_by_id)),
+            sum(i.segments for i in each),
+            sum(i.size for i in each),
+        )
+        for each in fill(limits, items)
+    ]
+    return (*shared, *big)
+
+
+def _by_id(item: Item) -> int:
+    return item.id
+
+
+def _tail_item(content: SymbolContent) -> Item:
+    segments = sum(run.segments for run in content.runs)
+    rate = content.bytes_per_segment
+    return Item(
+        content.id,
+        content.name,
+        rate,
+        rate,
+        content.runs,
+        segments,
+        segments * rate,
+        (),
+        None,
+        None,
+    )
+
+
+def _as_sizes(default: ManifestSet) -> ManifestSet:
+    """Return the limits for tails: a default set that counts symbols limits bytes only."""
+    return ManifestSet(DEFAULT_SET, default.max_segments, max_bytes=default.max_bytes)
+
+
+def _tails_of(symbol: int, membership: Membership) -> Sequence[str]:
+    manifests = membership.manifests_of(symbol)
+    first = len(manifests)
+    while first and membership.set_of(manifests[first - 1]) is None:
+        first -= 1
+    return manifests[first:]
+
+
+def _base_of(symbol: int, membership: Membership) -> str | None:
+    manifests = membership.manifests_of(symbol)
+    tails = len(_tails_of(symbol, membership))
+    return manifests[-tails - 1] if len(manifests) > tails else None
+
+
+def _rewritten(
+    limits: ManifestSet,
+    symbol: int,
+    base: str | None,
+    tails: Sequence[str],
+    membership: Membership,
+) -> int:
+    """Return how many segments in sets are rewritten when the tails of a symbol are packed."""
+    if base is None:
+        return 0
+    members = membership.members_of(base)
+    own = sum(members.values())
+    if membership.set_of(base) == DEFAULT_SET and len(members) == 1:
+        # The last manifest of a big symbol stays where the tails do not fit beside it.
+        more = own + sum(membership.members_of(each)[symbol] for each in tails)
+        if not limits.fits(more, more * membership.bytes_per_segment(symbol)):
+            return 0
+    return own
+
+
+def _gather(
+    limits: ManifestSet, joins: Iterable[TailJoin], membership: Membership
+) -> tuple[tuple[TailJoin, ...], ...]:
+    """Put joins into few manifests, in order of their symbols."""
+    rates: Callable[[int], int] = membership.bytes_per_segment
+    groups: list[list[TailJoin]] = []
+    segments = size = 0
+    for join in joins:
+        more = join.segments * rates(join.symbol)
+        if not groups or not _as_sizes(limits).fits(segments + join.segments, size + more):
+            groups.append([])
+            segments = size = 0
+        groups[-1].append(join)
+        segments, size = segments + join.segments, size + more
+    return tuple(tuple(group) for group in groups)
