@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,21 +15,29 @@ from tessel.store.history.documents import Fields, damaged
 from tessel.store.manifest import ManifestReference
 from tessel.store.segment import is_index_type, normalise_schema
 
-__all__ = ["ManifestEntry", "SymbolState"]
+__all__ = ["ManifestEntry", "SymbolState", "coalesced", "extents_between", "rows_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:
-    """A manifest as a symbol refers to it, with the extent of the symbol's rows in it.
+    """An extent: rows of a symbol that lie side by side in one manifest.
+
+    Rows are replaced and deleted by cutting extents, and nothing that they refer to is rewritten.
 
     Attributes
     ----------
     reference
         The manifest.
-    rows, segments
-        How many of the symbol it holds.
+    rows
+        How many rows it is.
+    segments
+        How many segments hold them; estimated where the extent was cut.
     first_time, last_time
         Bounds of the index over these rows, in its own integer unit; None without an index.
+    first_row
+        How many of the symbol's rows in the manifest come before.
+    cut_front, cut_back
+        Whether rows were cut off at that end: then the bound there is not that of a row.
     """
 
     reference: ManifestReference
@@ -37,9 +45,53 @@ class ManifestEntry:
     segments: int
     first_time: int | None
     last_time: int | None
+    first_row: int = 0
+    cut_front: bool = False
+    cut_back: bool = False
+
+    @property
+    def cut(self) -> bool:
+        """Whether rows were cut off, so that bounds and the number of segments are estimates."""
+        return self.cut_front or self.cut_back
+
+    def part(self, start: int, stop: int) -> ManifestEntry:
+        """Return rows ``[start, stop)`` of the extent, counted from its first one."""
+        if start == 0 and stop == self.rows:
+            return self
+        rows = stop - start
+        return ManifestEntry(
+            self.reference,
+            rows,
+            max(1, -(-self.segments * rows // self.rows)),
+            self.first_time,
+            self.last_time,
+            self.first_row + start,
+            self.cut_front or start > 0,
+            self.cut_back or stop < self.rows,
+        )
+
+    def joined(self, after: ManifestEntry) -> ManifestEntry | None:
+        """Return the extent of this one and the next, where they lie side by side; else None."""
+        if (
+            self.reference != after.reference
+            or self.first_row + self.rows != after.first_row
+            or self.cut_back
+            or after.cut_front
+        ):
+            return None
+        return ManifestEntry(
+            self.reference,
+            self.rows + after.rows,
+            self.segments + after.segments,
+            self.first_time,
+            after.last_time,
+            self.first_row,
+            self.cut_front,
+            after.cut_back,
+        )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the entry as plain data."""
+        """Return the extent as plain data."""
         return {
             "object": self.reference.object,
             "length": self.reference.length,
@@ -49,24 +101,67 @@ class ManifestEntry:
             "segments": self.segments,
             "first_time": self.first_time,
             "last_time": self.last_time,
+            "first_row": self.first_row,
+            "cut": [self.cut_front, self.cut_back],
         }
 
     @classmethod
     def read(cls, fields: Fields) -> ManifestEntry:
-        """Read an entry from a document."""
+        """Read an extent from a document."""
         reference = ManifestReference(
             fields.text("object"),
             fields.integer("length"),
             fields.integer("tail_length"),
             fields.integer("tail_checksum"),
         )
-        return cls(
+        cut = fields.sequence("cut")
+        if len(cut) != 2 or not all(isinstance(end, bool) for end in cut):
+            damaged(fields.name, "an extent does not say where it was cut")
+        found = cls(
             reference,
             fields.integer("rows"),
             fields.integer("segments"),
             fields.optional_integer("first_time"),
             fields.optional_integer("last_time"),
+            fields.integer("first_row"),
+            *cut,
         )
+        if not found.rows or not found.segments or found.first_row + found.rows >= 2**63:
+            damaged(fields.name, "an extent has an impossible number of rows or segments")
+        return found
+
+
+def rows_of(extents: Iterable[ManifestEntry]) -> int:
+    """Return how many rows some extents have."""
+    return sum(extent.rows for extent in extents)
+
+
+def extents_between(
+    extents: Sequence[ManifestEntry], start: int, stop: int
+) -> tuple[ManifestEntry, ...]:
+    """Return the extents of rows ``[start, stop)``, counted over all of ``extents``."""
+    found = []
+    position = 0
+    for extent in extents:
+        low, high = max(start - position, 0), min(stop - position, extent.rows)
+        if low < high:
+            found.append(extent.part(low, high))
+        position += extent.rows
+        if position >= stop:
+            break
+    return tuple(found)
+
+
+def coalesced(extents: Iterable[ManifestEntry]) -> tuple[ManifestEntry, ...]:
+    """Return the extents, those that lie side by side in one manifest as one."""
+    joined: list[ManifestEntry] = []
+    for extent in extents:
+        both = joined[-1].joined(extent) if joined else None
+        if both is None:
+            joined.append(extent)
+        else:
+            joined[-1] = both
+    return tuple(joined)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +181,7 @@ class SymbolState:
     rows
         How many rows it has.
     manifests
-        Where they are, in row order.
+        Where they are: extents in row order.
     metadata
         What the user attached: plain JSON.
     changed
@@ -104,8 +199,16 @@ class SymbolState:
 
     @property
     def last_time(self) -> int | None:
-        """The last value of the index, in its own unit; None without an index or rows."""
+        """A bound above the index, in its own unit; None without an index or rows.
+
+        It is the last value unless the last extent was cut at its end.
+        """
         return self.manifests[-1].last_time if self.manifests else None
+
+    @property
+    def types(self) -> dict[int, pa.DataType]:
+        """The type of each column, by id."""
+        return {self.column_ids[field.name]: field.type for field in self.schema.arrow}
 
     def to_json(self) -> dict[str, Any]:
         """Return the state as plain data; the schema as base64 of its Arrow IPC message."""
@@ -131,7 +234,7 @@ class SymbolState:
             damaged(fields.name, "the column ids of a symbol do not fit its columns")
         manifests = tuple(ManifestEntry.read(item) for item in fields.objects("manifests"))
         rows = fields.integer("rows")
-        if sum(entry.rows for entry in manifests) != rows:
+        if rows_of(manifests) != rows:
             damaged(fields.name, "the row counts of a symbol do not add up")
         return cls(
             fields.integer("id"),
