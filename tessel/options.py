@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -127,13 +128,25 @@ def _parse(name: str, kind: str, text: str) -> Any:
         ) from None
 
 
+_VARIABLES = tuple(
+    _ENVIRONMENT_PREFIX + field.name.upper() for field in dataclasses.fields(Options)
+)
+
 _current: ContextVar[Options | None] = ContextVar("tessel_options", default=None)
 
 
 def current() -> Options:
     """Return the options in force here: the innermost ``with options(...)``, or the environment."""
     found = _current.get()
-    return Options.from_environment() if found is None else found
+    if found is not None:
+        return found
+    return _of_environment(tuple(os.environ.get(name) for name in _VARIABLES))
+
+
+@functools.lru_cache(maxsize=8)
+def _of_environment(_values: tuple[str | None, ...]) -> Options:
+    """Return the options of the environment; reading it anew each time costs more than a query."""
+    return Options.from_environment()
 
 
 @contextlib.contextmanager

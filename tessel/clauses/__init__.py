@@ -18,6 +18,7 @@ from tessel.clauses.base import (
     IndexEffect,
     Limits,
     Prunes,
+    Selects,
     Structure,
 )
 from tessel.clauses.builder import GroupedQuery, QueryBuilder, ResampledQuery, Verbs
@@ -27,6 +28,7 @@ from tessel.clauses.drop import Drop
 from tessel.clauses.explain import Explanation, explain_plan
 from tessel.clauses.filter import Filter
 from tessel.clauses.head import Head
+from tessel.clauses.late_reading import read_pieces
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.partition import Partition
 from tessel.clauses.pipeline import (
@@ -44,7 +46,7 @@ from tessel.clauses.rename import Rename
 from tessel.clauses.resample import PartialResample, Resample
 from tessel.clauses.row_range import RowRange
 from tessel.clauses.select import Select
-from tessel.clauses.stage import load_piece, run_clauses, run_stage
+from tessel.clauses.stage import run_clauses, run_stage
 from tessel.clauses.structures import (
     StructuredUnits,
     UnitFacts,
@@ -89,6 +91,7 @@ __all__ = [
     "ResampledQuery",
     "RowRange",
     "Select",
+    "Selects",
     "SourcePlan",
     "Stage",
     "Structure",
@@ -101,9 +104,9 @@ __all__ = [
     "clauses_from_json",
     "explain_plan",
     "find_clause",
-    "load_piece",
     "plan_query",
     "query_schema",
+    "read_pieces",
     "register",
     "result_table",
     "run_clauses",

@@ -52,7 +52,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression import Expression
 from tessel.expression.schema import TableSchema
-from tessel.store import SegmentIndex
+from tessel.store import CandidateRows, SegmentIndex
 
 __all__ = [
     "Clause",
@@ -61,6 +61,7 @@ __all__ = [
     "IndexEffect",
     "Limits",
     "Prunes",
+    "Selects",
     "Structure",
 ]
 
@@ -284,6 +285,18 @@ class Prunes(Protocol):
 
     def prune(self, index: SegmentIndex) -> SegmentIndex:
         """Return the index without what cannot contribute, with the reason for each drop."""
+
+
+@runtime_checkable
+class Selects(Protocol):
+    """A clause that only drops rows, and can tell which before all their columns are read.
+
+    Without it, a unit is read whole before its first clause runs. It is asked of the first clauses
+    of a query, as long as each of them selects; ``process`` gives the same answer.
+    """
+
+    def select(self, rows: CandidateRows) -> bool:
+        """Narrow the rows; False, with the rows as they were, leaves the unit to ``process``."""
 
 
 @runtime_checkable

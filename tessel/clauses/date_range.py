@@ -14,7 +14,7 @@ from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
-from tessel.store import SegmentIndex
+from tessel.store import CandidateRows, SegmentIndex
 
 __all__ = ["DateRange"]
 
@@ -89,6 +89,11 @@ class DateRange(Clause):
         return index.keep_slices(
             keep, clause=self.name, reason=f"time index: outside {self._shown()}"
         )
+
+    def select(self, rows: CandidateRows) -> bool:
+        """Find the bounds by binary search in one page each; no other page is read for it."""
+        rows.cut_index(*self.bounds(rows.schema))
+        return True
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Cut the unit by binary search; its index never goes back."""

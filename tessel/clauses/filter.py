@@ -13,7 +13,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import ExpressionTypeError, PlanError
 from tessel.expression import Expression, evaluate_statistics
 from tessel.expression.schema import TableSchema
-from tessel.store import SegmentIndex
+from tessel.store import CandidateRows, SegmentIndex
 
 __all__ = ["Filter"]
 
@@ -77,6 +77,13 @@ class Filter(Clause):
         return index.keep_slices(
             verdict >= 0, clause=self.name, reason=f"statistics: never {self.predicate}"
         )
+
+    def select(self, rows: CandidateRows) -> bool:
+        """Evaluate the predicate on its own columns; the others are read for what is left."""
+        if self.optimise != "speed" or not self.predicate.columns():
+            return False
+        rows.filter(self.predicate)
+        return True
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Keep the rows where the predicate is true."""

@@ -18,9 +18,10 @@ import pyarrow as pa
 
 from tessel import telemetry
 from tessel.clauses.base import Clause, Consumes, Structure
+from tessel.clauses.late_reading import read_pieces
 from tessel.clauses.local_pool import LocalPool, Task
 from tessel.clauses.plan import Plan, SourcePlan, Stage
-from tessel.clauses.stage import consume_units, load_piece, piece_of, run_stage
+from tessel.clauses.stage import consume_units, piece_of, run_clauses, run_stage
 from tessel.clauses.structures import UnitFacts
 from tessel.ecs import (
     Bucket,
@@ -176,8 +177,9 @@ class _Run:
         def task(ordinal: int, positions: Sequence[int]) -> Task[ProcessingUnit]:
             def run() -> ProcessingUnit:
                 try:
-                    unit = ProcessingUnit(ordinal, schema, loader.gather(positions))
-                    return run_stage(stage, unit)
+                    pieces, done = loader.gather(positions, stage.clauses, ordinal)
+                    unit = ProcessingUnit(ordinal, schema, pieces)
+                    return run_clauses(stage.clauses[done:], stage.schemas[done:], unit)
                 except TesselError as error:
                     view = source.view
                     error.with_context(symbol=f"{view.name!r} (version {view.version})")
@@ -322,33 +324,45 @@ class _Loader:
         """Return the estimated bytes of a unit."""
         return int(self._bytes[list(positions)].sum())
 
-    def gather(self, positions: Sequence[int]) -> list[Piece]:
-        """Return the pieces of a unit, reading those that are not there yet."""
+    def gather(
+        self, positions: Sequence[int], clauses: Sequence[Clause], unit: int
+    ) -> tuple[list[Piece], int]:
+        """Return the pieces of a unit, and how many of the clauses have chosen what was read."""
         if self._locks.keys().isdisjoint(positions):
-            return self._gather(positions)
+            return self._read(positions, clauses, unit)
         pieces = []
         for position in positions:
             with self._locks.get(position, _NO_LOCK):
-                pieces += self._gather([position])
-        return pieces
+                pieces += self._gather(position)
+        return pieces, 0
 
-    def _gather(self, positions: Sequence[int]) -> list[Piece]:
-        """Gather pieces whose entities no other thread can be asking for now."""
+    def _gather(self, position: int) -> list[Piece]:
+        """Return a piece that other threads may be asking for, read now or before."""
+        entity = self._entities[position]
+        ((source,), (count,)) = self._manager.get([entity], PieceSource, FetchCount)
+        if count.live == count.planned:
+            return self._read([position], (), 0)[0]
+        ((columns,),) = self._manager.gather([entity], Columns)
+        return [piece_of(source, columns.table, self._symbol, count.planned)]
+
+    def _read(
+        self, positions: Sequence[int], clauses: Sequence[Clause], unit: int
+    ) -> tuple[list[Piece], int]:
+        """Read pieces whose entities no other thread can be asking for now."""
         entities = [self._entities[position] for position in positions]
         sources, counts = self._manager.get(entities, PieceSource, FetchCount)
-        if any(count.live < count.planned for count in counts):  # an earlier unit read it
-            (held,) = self._manager.gather(entities, Columns)
-            return [
-                piece_of(source, columns.table, self._symbol, count.planned)
-                for source, columns, count in zip(sources, held, counts, strict=True)
-            ]
-        pieces = [
-            load_piece(source, self._segments, self._symbol, count.planned)
-            for source, count in zip(sources, counts, strict=True)
-        ]
+        pieces, done = read_pieces(
+            sources,
+            [count.planned for count in counts],
+            self._segments,
+            self._source.index.schema,
+            clauses,
+            symbol=self._symbol,
+            unit=unit,
+        )
         self._manager.attach(entities, {Columns: [Columns(piece.table) for piece in pieces]})
         self._manager.gather(entities)
-        return pieces
+        return pieces, done
 
 
 _NO_LOCK = contextlib.nullcontext()

@@ -15,7 +15,7 @@ from tessel.errors import ClauseFailedError, SchemaPromiseError, TesselError
 from tessel.expression.schema import TableSchema
 from tessel.store import PieceSource, SegmentSource
 
-__all__ = ["consume_units", "load_piece", "piece_of", "run_clauses", "run_stage"]
+__all__ = ["consume_units", "failed_clause", "load_piece", "piece_of", "run_clauses", "run_stage"]
 
 
 def run_stage(stage: Stage, unit: ProcessingUnit) -> ProcessingUnit:
@@ -53,7 +53,7 @@ def run_clauses(
                 error.with_context(clause=clause.describe())
                 raise
             except Exception as error:
-                raise _failed(clause, error) from error
+                raise failed_clause(clause, error) from error
             unit = _as_promised(clause, result, promised)
             facts.update(rows_in=rows, rows_out=unit.num_rows)
     return unit
@@ -70,14 +70,15 @@ def consume_units(stage: Stage, units: Iterator[ProcessingUnit]) -> Iterator[Pro
         except TesselError:
             raise  # also of the stages before, which have named their clause
         except Exception as error:
-            raise _failed(clause, error) from error
+            raise failed_clause(clause, error) from error
         if unit is None:
             return
         unit = _as_promised(clause, unit, stage.schemas[1])
         yield run_clauses(stage.clauses[1:], stage.schemas[1:], unit)
 
 
-def _failed(clause: Clause, error: Exception) -> ClauseFailedError:
+def failed_clause(clause: Clause, error: Exception) -> ClauseFailedError:
+    """Make the error for an exception of a clause that is none of ours."""
     return ClauseFailedError(
         f"clause {clause.name!r} raised {type(error).__name__}: {error}", clause=clause.name
     ).with_context(clause=clause.describe())

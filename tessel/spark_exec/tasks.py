@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from tessel.clauses import Clause, find_clause, load_piece, run_clauses
+from tessel.clauses import Clause, find_clause, read_pieces, run_clauses
 from tessel.ecs import ProcessingUnit
 from tessel.errors import StoreNotVisibleError, TesselError
 from tessel.expression.schema import TableSchema
@@ -72,6 +72,10 @@ class Chain:
 
     clauses: tuple[Clause, ...]
     schemas: tuple[TableSchema, ...]
+
+    def after(self, done: int) -> Chain:
+        """Return what is left of the chain after the first clauses."""
+        return Chain(self.clauses[done:], self.schemas[done:])
 
     def run(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Run the clauses on a unit."""
@@ -176,12 +180,19 @@ def _read(track: Mapping[str, Any], described: Mapping[str, Any], plugins: bytes
     symbol, ordinal = described["places"][0]
     try:
         segments = _segments(track["uri"], track["schema"], track["column_ids"])
-        pieces = [
-            load_piece(PieceSource.from_json(piece), segments, symbol, planned)
-            for piece, planned in zip(described["pieces"], described["planned"], strict=True)
-        ]
-        unit = ProcessingUnit(ordinal, _schema(track["read_schema"]), pieces)
-        return unit if track["chain"] is None else _chain(track["chain"], plugins).run(unit)
+        schema = _schema(track["read_schema"])
+        chain = Chain((), (schema,)) if track["chain"] is None else _chain(track["chain"], plugins)
+        sources = [PieceSource.from_json(piece) for piece in described["pieces"]]
+        pieces, done = read_pieces(
+            sources,
+            described["planned"],
+            segments,
+            schema,
+            chain.clauses,
+            symbol=symbol,
+            unit=ordinal,
+        )
+        return chain.after(done).run(ProcessingUnit(ordinal, schema, pieces))
     except TesselError as error:
         error.with_context(symbol=track["shown"])
         raise

@@ -7,6 +7,7 @@ below (objects, encodings, segment, manifest, history) are for the store itself.
 
 from tessel.store.encodings import decode_batch, encode_batch
 from tessel.store.manifest import (
+    CandidateRows,
     Drop,
     PieceSource,
     SegmentIndex,
@@ -19,6 +20,7 @@ from tessel.store.repository import Repository, SymbolView, Version
 from tessel.store.transaction import Transaction
 
 __all__ = [
+    "CandidateRows",
     "Drop",
     "ObjectStore",
     "PieceSource",

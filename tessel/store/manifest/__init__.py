@@ -5,6 +5,7 @@ The repository writes manifests and makes a :class:`SegmentIndex` of them; claus
 """
 
 from tessel.store.manifest.builder import ManifestBuilder, build_manifest, join_manifests
+from tessel.store.manifest.candidate_rows import CandidateRows
 from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.index import Drop, SegmentIndex
 from tessel.store.manifest.manifest import Manifest
@@ -13,6 +14,7 @@ from tessel.store.manifest.slice_statistics import SliceStatistics
 from tessel.store.manifest.table import Extent, SegmentTable, SliceFacts
 
 __all__ = [
+    "CandidateRows",
     "Drop",
     "Extent",
     "Manifest",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -14,7 +14,7 @@ from tessel.expression.schema import TableSchema
 from tessel.store.encodings.base import Integers
 from tessel.store.names import segment_id
 from tessel.store.objects import ObjectStore
-from tessel.store.segment import SegmentReader
+from tessel.store.segment import LateRows, SegmentReader
 
 __all__ = ["PieceSource", "SegmentSource"]
 
@@ -23,6 +23,7 @@ _FIELDS = {
     "key", "row_start", "row_stop", "segment_row_start", "columns", "column_ids", "absent",
     "col_range", "time_range",
 }  # fmt: skip
+_Column = TypeVar("_Column", pa.Array, pa.ChunkedArray)
 _LARGEST = 2**63 - 1
 _LEAST = -(2**63)
 
@@ -181,7 +182,7 @@ class SegmentSource:
         """
         start = piece.segment_row_start
         stop = start + piece.row_stop - piece.row_start
-        return self._table(
+        return self.table_of(
             piece,
             piece.row_stop - piece.row_start,
             lambda: self._reader.read(piece.key, piece.column_ids, start, stop),
@@ -193,11 +194,28 @@ class SegmentSource:
         Columns, types and errors are those of :meth:`load`; int64.
         """
         inside = rows - piece.row_start + piece.segment_row_start
-        return self._table(
+        return self.table_of(
             piece, len(rows), lambda: self._reader.take(piece.key, piece.column_ids, inside)
         )
 
-    def _table(self, piece: PieceSource, rows: int, read: Callable[[], pa.Table]) -> pa.Table:
+    def late(self, piece: PieceSource) -> LateRows:
+        """Return the rows of a piece, of which nothing but page tables is read yet."""
+        start = piece.segment_row_start
+        stop = start + piece.row_stop - piece.row_start
+        return self._reader.late(piece.key, piece.column_ids, start, stop)
+
+    def declared(self, values: pa.Array, name: str, piece: PieceSource) -> pa.Array:
+        """Return values of a column in its type, where they were stored in a narrower one."""
+        return _declared(values, self._type(name), name, piece.key)
+
+    def table_of(self, piece: PieceSource, rows: int, read: Callable[[], pa.Table]) -> pa.Table:
+        """Return the table of a piece of which ``rows`` rows are wanted; as :meth:`load`.
+
+        Parameters
+        ----------
+        read
+            Gives the stored columns in the order of the piece.
+        """
         for name, column_id in zip(piece.columns, piece.column_ids, strict=True):
             if self.column_ids.get(name) != column_id:
                 raise _format_error(f"column {name!r} has not the id {column_id} in this symbol")
@@ -225,9 +243,7 @@ def _missing(rows: int, type_: pa.DataType) -> pa.Array:
     return pa.nulls(rows, type_)
 
 
-def _declared(
-    column: pa.ChunkedArray, type_: pa.DataType, name: str, key: SegmentKey
-) -> pa.ChunkedArray:
+def _declared(column: _Column, type_: pa.DataType, name: str, key: SegmentKey) -> _Column:
     """Widen values that were stored before a column's type was widened."""
     if column.type == type_:
         return column

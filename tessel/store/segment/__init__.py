@@ -4,8 +4,10 @@ The repository writes through :class:`SegmentWriter`; a query reads through :cla
 by key and column id only: names are a matter of the snapshot.
 """
 
+from tessel.store.segment.late_rows import LateRows
 from tessel.store.segment.layout import assign_column_ids, stored_order
 from tessel.store.segment.packs import PackWriter
+from tessel.store.segment.page_statistics import ColumnZones, PageStatistics
 from tessel.store.segment.reader import SegmentReader
 from tessel.store.segment.statistics import ColumnStatistics, bounds_type, summarise
 from tessel.store.segment.types import is_index_type, normalise, normalise_schema, stored_type
@@ -13,7 +15,10 @@ from tessel.store.segment.writer import SegmentWriter, WrittenSegment, WrittenSl
 
 __all__ = [
     "ColumnStatistics",
+    "ColumnZones",
+    "LateRows",
     "PackWriter",
+    "PageStatistics",
     "SegmentReader",
     "SegmentWriter",
     "WrittenSegment",

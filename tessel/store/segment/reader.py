@@ -15,6 +15,7 @@ from tessel.store.objects import ObjectStore
 from tessel.store.segment.decode import decode_column
 from tessel.store.segment.decode_take import take_column
 from tessel.store.segment.encoded_column import SegmentColumn
+from tessel.store.segment.late_rows import LateRows
 from tessel.store.segment.opened import SegmentOpener
 from tessel.store.segment.pages import SegmentPages
 from tessel.store.segment.row_selection import RowIndices, RowRanges
@@ -81,6 +82,14 @@ class SegmentReader:
             column_id: SegmentColumn(segment, node, row_start, row_stop)
             for column_id, node in zip(column_ids, nodes, strict=True)
         }
+
+    def late(
+        self, key: SegmentKey, column_ids: Sequence[int], row_start: int, row_stop: int
+    ) -> LateRows:
+        """Return rows of some columns that are read as they are asked for; as :meth:`read` else."""
+        segment, nodes = self._open(key, column_ids, row_start, row_stop)
+        by_id = dict(zip(column_ids, nodes, strict=True))
+        return LateRows(self._opener, key, segment, by_id, row_start, row_stop)
 
     def take(self, key: SegmentKey, column_ids: Sequence[int], rows: Integers) -> pa.Table:
         """Return single rows of some columns of a segment.

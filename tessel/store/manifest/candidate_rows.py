@@ -1,0 +1,283 @@
+"""Rows that a query may want, narrowed by what little of them tells before the rest is read.
+
+The first clauses of a query enter here with a unit that is not read yet. A bound on the index is
+settled by page tables and binary search in one page; a predicate by page tables, then by its own
+columns, in the form in which they are stored where that is cheaper. The other columns are read for
+the rows that are left.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tessel.expression import Expression, ExpressionContext, evaluate, evaluate_statistics
+from tessel.expression.schema import TableSchema
+from tessel.store.manifest.piece import PieceSource, SegmentSource
+from tessel.store.segment import ColumnZones, LateRows, PageStatistics
+
+__all__ = ["CandidateRows"]
+
+_STATISTICS_FALSE, _STATISTICS_TRUE = -1, 1
+
+
+@dataclass(slots=True, eq=False)
+class _Stretch:
+    """Rows ``[low, high)`` of the pieces, counted from their first.
+
+    Attributes
+    ----------
+    keep
+        Which of them are left; None for all.
+    held
+        Columns that were read, by name: one value per row that is left. Text may be dictionaries.
+    """
+
+    low: int
+    high: int
+    keep: npt.NDArray[np.bool_] | None = None
+    held: dict[str, pa.Array] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        return self.high - self.low if self.keep is None else int(np.count_nonzero(self.keep))
+
+    def cut(self, low: int, high: int) -> _Stretch | None:
+        """Return what of the stretch lies in ``[low, high)``."""
+        low, high = max(self.low, low), min(self.high, high)
+        if low >= high:
+            return None
+        if (low, high) == (self.low, self.high):
+            return self
+        begin, end = low - self.low, high - self.low
+        if self.keep is None:
+            held = {name: values[begin:end] for name, values in self.held.items()}
+            return _Stretch(low, high, None, held)
+        before = int(np.count_nonzero(self.keep[:begin]))
+        count = int(np.count_nonzero(self.keep[begin:end]))
+        held = {name: values[before : before + count] for name, values in self.held.items()}
+        return _Stretch(low, high, self.keep[begin:end], held)
+
+    def only(self, mask: pa.Array) -> _Stretch | None:
+        """Return the stretch with those of its rows for which ``mask`` is true."""
+        left = mask.true_count
+        if left == len(mask):
+            return self
+        if left == 0:
+            return None
+        plain = np.asarray(mask.fill_null(False).to_numpy(zero_copy_only=False))
+        keep = plain
+        if self.keep is not None:
+            keep = self.keep.copy()
+            keep[self.keep] = plain
+        held = {name: values.filter(mask) for name, values in self.held.items()}
+        return _Stretch(self.low, self.high, keep, held)
+
+
+class CandidateRows:
+    """The rows of one row range that are still wanted, over all pieces that hold its columns.
+
+    Used by one thread. A method that raises leaves the rows
+    as they were.
+
+    Parameters
+    ----------
+    source
+        What reads the pieces.
+    pieces
+        Column slices of one row range, at least one.
+    schema
+        The columns of all of them together.
+    """
+
+    def __init__(
+        self, source: SegmentSource, pieces: Sequence[PieceSource], schema: TableSchema
+    ) -> None:
+        self.schema = schema
+        self._source = source
+        self.pieces = tuple(pieces)
+        """As given."""
+        self._rows = pieces[0].row_stop - pieces[0].row_start
+        self._stretches = [_Stretch(0, self._rows)] if self._rows else []
+        self._holders = {
+            name: (piece, column_id)
+            for piece in reversed(self.pieces)
+            for name, column_id in zip(piece.columns, piece.column_ids, strict=True)
+        }
+        self._late: dict[int, LateRows] = {}
+
+    def __len__(self) -> int:
+        """Return how many rows are left."""
+        return sum(stretch.rows for stretch in self._stretches)
+
+    # --- narrowing --------------------------------------------------------------------------------
+
+    def cut_index(self, low: int | None, high: int | None) -> None:
+        """Keep the rows whose index lies in ``[low, high)``; None is no bound.
+
+        Bounds count in the unit of the index, which never goes back and is never missing.
+        """
+        assert self.schema.index is not None  # who has bounds has an index
+        found = self._holders.get(self.schema.index)
+        if found is None or self._late_rows(found[0]).type(found[1]) != self._type_of_index():
+            self._cut_index_by_values(low, high)
+            return
+        late, column_id = self._late_rows(found[0]), found[1]
+        first = 0 if low is None else late.first_at_or_after(column_id, low)
+        last = self._rows if high is None else late.first_at_or_after(column_id, high)
+        self._cut(first, last)
+
+    def filter(self, predicate: Expression) -> None:
+        """Keep the rows where a predicate is true.
+
+        Raises
+        ------
+        TesselError
+            What evaluating it on the rows that are left raises.
+        """
+        names = sorted(predicate.columns())
+        context = ExpressionContext.of(predicate)
+        left: list[_Stretch] = []
+        for stretch, verdict in self._settled(context, names):
+            if verdict == _STATISTICS_TRUE:
+                left.append(stretch)
+                continue
+            table = self._table(stretch, names)
+            mask = evaluate(context, table)
+            if pa.types.is_null(mask.type):
+                continue
+            kept = stretch.only(mask)
+            if kept is not None:
+                left.append(kept)
+        self._stretches = left
+
+    def read(self, piece: PieceSource) -> pa.Table:
+        """Return what is left of one of the pieces, as ``SegmentSource.load`` gives the whole."""
+
+        def stored() -> pa.Table:
+            names = [str(column_id) for column_id in piece.column_ids]
+            columns = [
+                self._column(piece, name, column_id)
+                for name, column_id in zip(piece.columns, piece.column_ids, strict=True)
+            ]
+            return pa.table(columns, names=names)
+
+        return self._source.table_of(piece, len(self), stored)
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _type_of_index(self) -> pa.DataType:
+        assert self.schema.index is not None
+        return self.schema.type_of(self.schema.index)
+
+    def _cut_index_by_values(self, low: int | None, high: int | None) -> None:
+        """Cut where the index is kept in another type than it has now."""
+        name = self.schema.index
+        assert name is not None
+        whole = self._table(_Stretch(0, self._rows), [name]).column(0).combine_chunks()
+        width = pa.int64() if whole.type.bit_width == 64 else pa.int32()
+        values = whole.view(width).to_numpy(zero_copy_only=True)
+        limits = np.iinfo(values.dtype)
+
+        def place(bound: int) -> int:
+            if bound > limits.max:
+                return len(values)
+            return int(np.searchsorted(values, max(bound, limits.min)))
+
+        self._cut(0 if low is None else place(low), self._rows if high is None else place(high))
+
+    def _cut(self, first: int, last: int) -> None:
+        cut = [stretch.cut(first, last) for stretch in self._stretches]
+        self._stretches = [stretch for stretch in cut if stretch is not None]
+
+    def _settled(
+        self, context: ExpressionContext, names: Sequence[str]
+    ) -> Iterable[tuple[_Stretch, int]]:
+        """Give the stretches in which page tables do not rule out the predicate.
+
+        Pages in a row with the same verdict stay one stretch.
+        """
+        zones: dict[str, ColumnZones] = {}
+        for name in names:
+            found = self._holders.get(name)
+            if found is None:
+                continue
+            zone = self._late_rows(found[0]).zones(found[1])
+            if zone is not None and zone.type == self.schema.type_of(name):
+                zones[name] = zone
+        types = {name: self.schema.type_of(name) for name in names}
+        statistics = PageStatistics(self._rows, zones, types)
+        verdicts = evaluate_statistics(context, statistics, self.schema)
+        change = np.flatnonzero(np.diff(verdicts)) + 1
+        begins = [0, *change.tolist(), len(verdicts)]
+        for stretch in self._stretches:
+            for first, last in itertools.pairwise(begins):
+                verdict = int(verdicts[first])
+                if verdict == _STATISTICS_FALSE:
+                    continue
+                edges = statistics.edges
+                part = stretch.cut(int(edges[first]), int(edges[last]))
+                if part is not None:
+                    yield part, verdict
+
+    def _late_rows(self, piece: PieceSource) -> LateRows:
+        late = self._late.get(id(piece))
+        if late is None:
+            late = self._late[id(piece)] = self._source.late(piece)
+        return late
+
+    def _table(self, stretch: _Stretch, names: Sequence[str]) -> pa.Table:
+        """Return columns of the rows of a stretch that are left; text may be dictionaries."""
+        for name in names:
+            if name not in stretch.held:
+                stretch.held[name] = self._values(stretch, name)
+        columns = [stretch.held[name] for name in names]
+        if not columns:
+            return pa.table({"": pa.nulls(stretch.rows)}).select([])
+        return pa.table(columns, names=list(names))
+
+    def _values(self, stretch: _Stretch, name: str) -> pa.Array:
+        type_ = self.schema.type_of(name)
+        found = self._holders.get(name)
+        if found is None:
+            return pa.nulls(stretch.rows, type_)
+        piece, column_id = found
+        late = self._late_rows(piece)
+        column = late.column(column_id, stretch.low, stretch.high, stretch.keep)
+        if stretch.keep is not None:
+            values = column.filter(stretch.keep)
+        elif column.type == type_ and pa.types.is_string(type_):
+            dictionary = column.dictionary()
+            if dictionary is not None:
+                return pa.DictionaryArray.from_arrays(column.codes(), dictionary, safe=False)
+            values = column.decode()
+        else:
+            values = column.decode()
+        if values.type == type_:
+            return values
+        return self._source.declared(values, name, piece)
+
+    def _column(self, piece: PieceSource, name: str, column_id: int) -> pa.ChunkedArray:
+        late = self._late_rows(piece)
+        type_ = late.type(column_id)
+        chunks: list[pa.Array] = []
+        for stretch in self._stretches:
+            held = stretch.held.get(name)
+            if held is not None:
+                coded = isinstance(held, pa.DictionaryArray) and not pa.types.is_dictionary(type_)
+                chunks.append(held.dictionary.take(held.indices) if coded else held)
+                type_ = chunks[-1].type
+                continue
+            column = late.column(column_id, stretch.low, stretch.high, stretch.keep)
+            if stretch.keep is None:
+                chunks += column.chunks().chunks
+            else:
+                chunks.append(column.filter(stretch.keep))
+        if len({chunk.type for chunk in chunks}) > 1:
+            chunks = [self._source.declared(chunk, name, piece) for chunk in chunks]
+        return pa.chunked_array(chunks, type=chunks[0].type if chunks else type_)

@@ -1,0 +1,123 @@
+"""Rows of one segment of which each column is read when it is asked for, and no sooner.
+
+Late reading enters here. What is asked for are stretches of rows, or single rows of a stretch; the
+bytes of other pages are never touched, also where they come from afar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tessel.ecs.components import SegmentKey
+from tessel.store.encodings.base import Integers
+from tessel.store.encodings.codes import Role
+from tessel.store.encodings.fields import FieldNode
+from tessel.store.segment.encoded_column import SegmentColumn
+from tessel.store.segment.opened import SegmentOpener
+from tessel.store.segment.page_statistics import ColumnZones
+from tessel.store.segment.pages import SegmentPages
+from tessel.store.segment.row_selection import RowIndices, RowRanges
+
+__all__ = ["LateRows"]
+
+
+class LateRows:
+    """Rows ``[start, stop)`` of some columns of a segment; made by ``SegmentReader.late``.
+
+    Places are counted from ``start``.
+    """
+
+    def __init__(
+        self,
+        opener: SegmentOpener,
+        key: SegmentKey,
+        segment: SegmentPages,
+        nodes: Mapping[int, FieldNode],
+        start: int,
+        stop: int,
+    ) -> None:
+        self._opener = opener
+        self._key = key
+        self._segment = segment
+        self._nodes = nodes
+        self._start = start
+        self._stop = stop
+
+    def type(self, column_id: int) -> pa.DataType:
+        """Return the type of a column as it is stored."""
+        return self._nodes[column_id].type
+
+    def zones(self, column_id: int) -> ColumnZones | None:
+        """Return what the page table says of a column; None for nested ones."""
+        node = self._nodes[column_id]
+        if node.role != Role.VALUES:
+            return None
+        edges = self._segment.first_rows(node.number) - self._start
+        return ColumnZones(node.type, edges, self._segment.file.zone_maps(node.number))
+
+    def column(
+        self,
+        column_id: int,
+        low: int,
+        high: int,
+        keep: npt.NDArray[np.bool_] | None = None,
+    ) -> SegmentColumn:
+        """Return rows ``[low, high)`` of a column, with what decoding them takes at hand.
+
+        Parameters
+        ----------
+        keep
+            Which of them are going to be decoded; all by default.
+        """
+        node = self._nodes[column_id]
+        first, last = self._start + low, self._start + high
+        rows: RowRanges | RowIndices = RowRanges.of((first, last))
+        if not self._opener.views:
+            if keep is not None:
+                rows = RowIndices(np.flatnonzero(keep) + first)
+            self._opener.need(self._key, self._segment, [node], rows)
+        return SegmentColumn(self._segment, node, first, last)
+
+    def first_at_or_after(self, column_id: int, bound: int) -> int:
+        """Return the place of the first value not below ``bound`` in a column that never goes back.
+
+        Parameters
+        ----------
+        column_id
+            A column of signed integers, or of what is kept as such, without missing values.
+        bound
+            Any integer, in the terms of what is stored.
+        """
+        node = self._nodes[column_id]
+        zones = self._segment.file.zone_maps(node.number)
+        edges: Integers = np.clip(
+            self._segment.first_rows(node.number) - self._start, 0, self._stop - self._start
+        )
+        held = np.flatnonzero(edges[1:] > edges[:-1])
+        limits = np.iinfo(np.int64)
+        if not len(held) or bound <= limits.min:
+            return 0
+        if bound > limits.max:
+            return int(edges[-1])
+        # Pages are in order, so the first whose maximum reaches the bound holds the place. Where
+        # a page has no bounds, its values are looked at.
+        known = zones.bounded[held] & ~zones.high_open[held]
+        reaches = np.flatnonzero(~known | (zones.maximum[held] >= bound))
+        for page in held[reaches].tolist():
+            low, high = int(edges[page]), int(edges[page + 1])
+            if zones.minimum_exact[page] and int(zones.minimum[page]) >= bound:
+                return low
+            at = int(np.searchsorted(_integers(self.column(column_id, low, high).decode()), bound))
+            if low + at < high:
+                return low + at
+        return int(edges[-1])
+
+
+def _integers(values: pa.Array) -> npt.NDArray[np.int64]:
+    width = pa.int64() if values.type.bit_width == 64 else pa.int32()
+    found: npt.NDArray[np.int64] = values.view(width).to_numpy(zero_copy_only=True)
+    return found

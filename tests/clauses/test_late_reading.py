@@ -1,0 +1,203 @@
+"""Clauses that choose rows before the rest is read: the answer is that of reading everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from tessel.clauses import Filter, QueryBuilder
+from tessel.clauses.late_reading import read_pieces
+from tessel.clauses.stage import run_clauses
+from tessel.ecs import ProcessingUnit
+from tessel.errors import CorruptSegmentError, IntegerOverflowError, TesselError
+from tessel.expression import col, evaluate
+from tessel.expression.schema import TableSchema
+from tessel.options import options
+from tessel.store.segment import paging
+from tessel.testing import expressions
+from tessel.testing.queries import build, chains, query_tables
+from tessel.testing.tables import bits, cut_into_segments
+from tests.clauses.helpers import SETTINGS, answer, events, fresh_store
+from tests.clauses.reference import comparable, comparable_table, frame_of, run
+
+
+@contextmanager
+def _tiny_pages(shift: int = 2, page_bytes: int = 64) -> Iterator[None]:
+    """Write pages of a few rows, fewer in columns of long values."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paging, "LARGEST_PAGE_SHIFT", shift)
+        patch.setattr(paging, "PAGE_BYTES", page_bytes)
+        patch.setattr(paging, "_SMALL_PAGE_BYTES", page_bytes // 8)
+        yield
+
+
+@settings(max_examples=80)
+@given(data=st.data())
+def test_chains_over_many_small_pages(data: st.DataObject) -> None:
+    table = data.draw(query_tables(max_rows=60))
+    index = "t" if "t" in table.column_names else None
+    steps = data.draw(chains(TableSchema(table.schema, index)))
+    note(repr(build(steps)))
+    store = fresh_store()
+    with _tiny_pages():
+        data.draw(cut_into_segments(table, index=index)).write(store._repository, "x")
+    expected = run(steps, {"x": frame_of(table, index)}, "x")
+    found = answer(store, build(steps), [SETTINGS[0], SETTINGS[2]])
+    for ours, wanted in zip(comparable_table(found, expected), comparable(expected), strict=True):
+        assert ours == wanted
+
+
+@settings(max_examples=150)
+@given(
+    table=expressions.tables(max_rows=40),
+    predicates=st.lists(expressions.predicates(), min_size=1, max_size=3),
+    cut=st.tuples(st.integers(1, 40), st.integers(1, 4)),
+)
+def test_filters_of_any_types(table: pa.Table, predicates: list[Any], cut: tuple[int, int]) -> None:
+    expected: pa.Table | None = table
+    try:
+        for predicate in predicates:
+            mask = evaluate(predicate, expected)
+            expected = expected.filter(pc.fill_null(mask.cast(pa.bool_()), False))
+    except TesselError:
+        expected = None
+    query = QueryBuilder()
+    for predicate in predicates:
+        query = query.filter(predicate)
+    store = fresh_store()
+    with _tiny_pages(), options(segment_rows=cut[0], segment_columns=cut[1]):
+        store.write("x", table)
+    if expected is None:
+        with pytest.raises(TesselError):
+            store.read("x", query=query)
+        return
+    found = store.read("x", query=query).to_arrow()
+    assert found.num_rows == expected.num_rows
+    for name in expected.column_names:
+        assert bits(found.column(name)) == bits(expected.column(name)), name
+
+
+def _shop(rows: int = 64) -> pa.Table:
+    n = np.arange(rows)
+    return pa.table(
+        {
+            "t": pa.array(n * 10**9).cast(pa.timestamp("ns")),
+            "n": n,
+            "text": [f"name {i // 16}" for i in n],
+            "x": n / 4,
+        }
+    )
+
+
+def _pages_touched(query: QueryBuilder) -> dict[str, int]:
+    """Return how many pages of each column a query touches."""
+    store = fresh_store()
+    with _tiny_pages(), options(segment_columns=4, segment_rows=64):
+        store.write("x", _shop(), index="t")
+    view = store.view("x")
+    index, source = view.index(), view.source()
+    (unit,) = [index.source(at) for at in range(len(index))]
+    clauses = query.clauses
+    schemas = [view.schema]
+    for clause in clauses:
+        schemas.append(clause.output_schema(schemas[-1]))
+    pieces, done = read_pieces([unit], [1], source, view.schema, clauses)
+    table = run_clauses(
+        clauses[done:], schemas[done:], ProcessingUnit(0, view.schema, pieces)
+    ).table
+    assert table.equals(store.read("x", query=query).to_arrow())
+    segment = source._reader.open(unit.key)
+    return {
+        name: sum(page is not None for page in segment._known.get(node.number, []))
+        for name, node in zip(unit.columns, segment.tops, strict=True)
+    }
+
+
+def test_a_date_range_touches_only_pages_inside_it() -> None:
+    touched = _pages_touched(
+        QueryBuilder().date_range("1970-01-01T00:00:09", "1970-01-01T00:00:21")
+    )
+    assert touched["n"] == 4  # rows 9 to 21 are in pages 2 to 5 of 4 rows
+    assert touched["t"] == 4
+
+
+def test_pages_that_statistics_rule_out_are_not_touched() -> None:
+    assert _pages_touched(QueryBuilder().filter(col("n").between(8, 15))) == {
+        "t": 2, "n": 2, "text": 2, "x": 2,
+    }  # fmt: skip
+
+
+def test_the_other_columns_are_read_where_rows_are_left() -> None:
+    touched = _pages_touched(QueryBuilder().filter((col("x") * 4) % 32 == 5))
+    assert touched["x"] == 16
+    assert touched["t"] == touched["n"] == 2  # rows 5 and 37
+
+
+def test_a_second_filter_does_not_see_what_the_first_dropped() -> None:
+    store = fresh_store()
+    store.write("x", pa.table({"n": [1, 2**62, 3], "m": [1, 1, 1]}))
+    query = QueryBuilder().filter("n < 10").filter("n * 4 > 4")
+    assert store.read("x", query=query).to_arrow().column("n").to_pylist() == [3]
+    with pytest.raises(IntegerOverflowError) as raised:
+        store.read("x", query=QueryBuilder().filter("n * 4 > 4"))
+    assert "filter" in raised.value.context["clause"]
+
+
+def test_the_profile_counts_the_rows_of_each_clause() -> None:
+    store = fresh_store()
+    with options(segment_rows=8):
+        store.write("x", _shop(), index="t")
+    # The manifest rules out the first eight rows.
+    query = QueryBuilder().date_range(end="1970-01-01T00:00:19").filter("n >= 10")
+    with events("clause.process") as found:
+        store.read("x", query=query)
+    ran = [event.attributes for event in found]
+    for name, rows_in, rows_out in (("date_range", 16, 12), ("filter", 12, 10)):
+        mine = [facts for facts in ran if facts["clause"] == name]
+        assert sum(facts["rows_in"] for facts in mine) == rows_in
+        assert sum(facts["rows_out"] for facts in mine) == rows_out
+
+
+@dataclass(frozen=True, eq=False)
+class _Inverted(Filter):
+    """A filter of a third party that overrides ``process`` and knows nothing of ``select``."""
+
+    name: ClassVar[str] = "inverted"
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        return unit.filter(pc.invert(unit.evaluate(self.predicate)))
+
+
+def test_process_made_after_select_stands() -> None:
+    store = fresh_store()
+    store.write("x", pa.table({"n": [1, 2, 3]}))
+    view = store.view("x")
+    index = view.index()
+    pieces, done = read_pieces(
+        [index.source(0)], [1], view.source(), view.schema, [_Inverted(col("n") > 1)]
+    )
+    assert done == 0
+    assert pieces[0].table.num_rows == 3
+
+
+def test_damage_met_while_selecting_names_the_segment() -> None:
+    store = fresh_store()
+    store.write("x", _shop(), index="t")
+    objects = store._repository.objects
+    (name,) = objects.list("seg/")
+    damaged = bytearray(objects.get(name).to_pybytes())
+    damaged[3] ^= 1
+    objects.delete(name)
+    objects.put_if_absent(name, bytes(damaged))
+    with pytest.raises(CorruptSegmentError) as raised:
+        store.read("x", query=QueryBuilder().filter("x >= 0").filter("n % 2 == 0 and text != 'a'"))
+    assert raised.value.context["segment"] == name
