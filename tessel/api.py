@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LazyTable", "Lineage", "Result", "Store", "open_store"]
 
-AsOf = int | dt.datetime | None
+AsOf = int | str | dt.datetime | None
 ExecutorLike = str | Executor
 
 _EXECUTORS = ("local", "spark")
@@ -142,9 +142,12 @@ class Store:
         """Return the versions that touched a symbol, oldest first."""
         return self._repository.versions(symbol)
 
-    def log(self, symbol: str | None = None) -> list[Version]:
-        """Return what was done to a symbol, or to all of them, the oldest first."""
-        return self._repository.log(symbol)
+    def log(self, symbol: str | None = None, *, limit: int | None = None) -> list[Version]:
+        """Return what was done to a symbol, or to everything, the newest first.
+
+        ``limit`` is the number of versions to look for.
+        """
+        return self._repository.log(symbol, limit=limit)
 
     def view(self, symbol: str, *, as_of: AsOf = None) -> SymbolView:
         """Return what is known of a symbol at a version: schema, rows, metadata, segments."""
@@ -195,7 +198,7 @@ class Store:
         columns, date_range
             Short for a ``select`` and a ``date_range`` before the query.
         as_of
-            A version, or a time: the newest version not after it.
+            A version, a tag or branch, or a time: the newest version not after it.
         executor
             ``"local"``, ``"spark"``, or an executor such as ``SparkExecutor(...)``.
         """

@@ -13,12 +13,15 @@ the same words.
     │   ├── ColumnNotFoundError (KeyError)         column-not-found
     │   ├── SymbolNotFoundError (KeyError)         symbol-not-found
     │   ├── VersionNotFoundError                   version-not-found
+    │   │   ├── RefNotFoundError                   ref-not-found
+    │   │   └── SnapshotExpiredError               snapshot-expired
     │   ├── NameNotFoundError (KeyError)           name-not-found
     │   ├── UnknownVerbError (AttributeError)      verb-not-found
     │   └── StoreNotFoundError (FileNotFoundError) store-not-found
     ├── InvalidInputError (ValueError)             invalid-input
     │   ├── OptionError                            option-invalid
     │   ├── SymbolNameError                        symbol-name-invalid
+    │   ├── RefNameError                           ref-name-invalid
     │   ├── IndexColumnError                       index-invalid
     │   ├── UnsortedIndexError                     index-unsorted
     │   ├── DuplicateColumnError                   column-duplicate
@@ -40,6 +43,9 @@ the same words.
     │   │   └── CorruptSegmentError                segment-corrupt
     │   ├── ReadOnlyStoreError (PermissionError)   store-read-only
     │   ├── StoreExistsError (FileExistsError)     store-exists
+    │   ├── RefExistsError (FileExistsError)       ref-exists
+    │   ├── StoreAccessError (PermissionError)     store-access-denied
+    │   ├── StoreBusyError                         store-busy
     │   ├── CommitConflictError                    commit-conflict
     │   └── CommitUnknownError                     commit-unknown
     ├── ExecutionError (RuntimeError)              execution-failed
@@ -47,6 +53,7 @@ the same words.
     │   ├── SchemaPromiseError                     schema-promise
     │   └── CancelledError                         cancelled
     ├── MissingDependencyError (ImportError)       dependency-missing
+    ├── ForkUnsafeError (RuntimeError)             fork-unsafe
     └── SparkError (RuntimeError)                  spark-failed
         ├── JavaNotFoundError                      java-not-found
         └── StoreNotVisibleError                   store-not-visible
@@ -74,6 +81,7 @@ __all__ = [
     "ExpressionError",
     "ExpressionSyntaxError",
     "ExpressionTypeError",
+    "ForkUnsafeError",
     "FormatVersionError",
     "IndexColumnError",
     "IntegerOverflowError",
@@ -87,9 +95,15 @@ __all__ = [
     "PlanError",
     "PlanFormatError",
     "ReadOnlyStoreError",
+    "RefExistsError",
+    "RefNameError",
+    "RefNotFoundError",
     "SchemaMismatchError",
     "SchemaPromiseError",
+    "SnapshotExpiredError",
     "SparkError",
+    "StoreAccessError",
+    "StoreBusyError",
     "StoreError",
     "StoreExistsError",
     "StoreNotFoundError",
@@ -305,6 +319,41 @@ class VersionNotFoundError(NotFoundError):
         )
 
 
+class RefNotFoundError(VersionNotFoundError):
+    """A branch or tag that was named does not exist."""
+
+    kind = "ref-not-found"
+
+    @classmethod
+    def for_name(cls, what: str, name: str, existing: Sequence[str]) -> Self:
+        """Make the error; ``what`` is ``"branch"``, ``"tag"`` or ``"branch or tag"``."""
+        plural = {"branch": "branches", "tag": "tags"}.get(what, "branches and tags")
+        return cls(
+            f"no {what} {name!r} in the store",
+            hint=_suggestion(name, list(existing), plural),
+            name=name,
+            existing=list(existing),
+            nearest=nearest(name, existing),
+        )
+
+
+class SnapshotExpiredError(VersionNotFoundError):
+    """A version that existed and was given up by ``expire``."""
+
+    kind = "snapshot-expired"
+
+    @classmethod
+    def for_version(cls, version: object, *, newest: int, oldest: int = 0) -> Self:
+        """Make the error for a version before ``oldest``, the oldest one that is kept."""
+        return cls(
+            f"version {version} was expired",
+            hint=f"versions {oldest} to {newest} are kept, and those that have a tag",
+            version=str(version),
+            oldest=oldest,
+            newest=newest,
+        )
+
+
 class NameNotFoundError(NotFoundError, KeyError):
     """A clause, aggregate, executor or option that was named does not exist."""
 
@@ -374,6 +423,12 @@ class SymbolNameError(InvalidInputError):
     """A text that cannot name a symbol."""
 
     kind = "symbol-name-invalid"
+
+
+class RefNameError(InvalidInputError):
+    """A text that cannot name a branch or a tag."""
+
+    kind = "ref-name-invalid"
 
 
 class IndexColumnError(InvalidInputError):
@@ -528,6 +583,24 @@ class StoreExistsError(StoreError, FileExistsError):
     kind = "store-exists"
 
 
+class RefExistsError(StoreError, FileExistsError):
+    """A branch or tag of a name that is in use, or that belonged to a deleted tag."""
+
+    kind = "ref-exists"
+
+
+class StoreAccessError(StoreError, PermissionError):
+    """Credentials that are missing, expired, or not allowed to do what was asked."""
+
+    kind = "store-access-denied"
+
+
+class StoreBusyError(StoreError):
+    """A store that answers "later" for longer than was waited."""
+
+    kind = "store-busy"
+
+
 class CommitConflictError(StoreError):
     """Another commit changed the same rows first; nothing of this one was written."""
 
@@ -581,6 +654,12 @@ class MissingDependencyError(TesselError, ImportError):
             package=package,
             extra=extra,
         )
+
+
+class ForkUnsafeError(TesselError, RuntimeError):
+    """A cloud store in a process that was forked after its parent had used one."""
+
+    kind = "fork-unsafe"
 
 
 class SparkError(TesselError, RuntimeError):

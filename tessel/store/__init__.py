@@ -5,6 +5,7 @@ data, and its :class:`SegmentSource` loads what is left, in this process or anot
 below (objects, encodings, segment, manifest, history) are for the store itself.
 """
 
+from tessel.store.difference import Difference, SegmentRows, SymbolDifference
 from tessel.store.encodings import decode_batch, encode_batch
 from tessel.store.manifest import (
     CandidateRows,
@@ -16,19 +17,24 @@ from tessel.store.manifest import (
     SliceStatistics,
 )
 from tessel.store.objects import ObjectStore, open_objects
-from tessel.store.repository import Repository, SymbolView, Version
+from tessel.store.repository import Repository
 from tessel.store.transaction import Transaction
+from tessel.store.version import Version
+from tessel.store.view import SymbolView
 
 __all__ = [
     "CandidateRows",
+    "Difference",
     "Drop",
     "ObjectStore",
     "PieceSource",
     "Repository",
     "SegmentIndex",
+    "SegmentRows",
     "SegmentSource",
     "SliceFacts",
     "SliceStatistics",
+    "SymbolDifference",
     "SymbolView",
     "Transaction",
     "Version",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tessel.errors import CorruptStoreError, FormatVersionError, NotFoundError
-from tessel.store.history import Commit
+from tessel.store.history import Commit, SymbolState
 from tessel.store.manifest import Manifest
 from tessel.store.repository import Repository
 from tessel.store.segment import SegmentReader
@@ -70,18 +70,18 @@ class _Check:
         self.report = CheckReport()
 
     def run(self) -> None:
-        for number in range(self._repository.newest, 0, -1):
+        for number in range(self._repository.history.newest_number, 0, -1):
             self.report.versions += 1
             try:
                 commit = self._repository.history.at(number)
+                states = dict(commit.snapshot)
             except _UNREADABLE as error:
                 self._note(number, "", error)
                 continue
-            for symbol in sorted(commit.snapshot.symbols):
-                self._symbol(commit, symbol)
+            for symbol, state in states.items():
+                self._symbol(commit, symbol, state)
 
-    def _symbol(self, commit: Commit, symbol: str) -> None:
-        state = commit.snapshot.symbols[symbol]
+    def _symbol(self, commit: Commit, symbol: str, state: SymbolState) -> None:
         for entry in state.manifests:
             if (state.id, entry.reference.object) in self._seen:
                 continue

@@ -4,7 +4,8 @@
 
     store.json               what the store is: written once, at create
     log/<bucket>/<entry>     one entry per commit, named so that listing gives the newest first
-    snap/<id>                the state of every symbol after one commit
+    leaf/<id>                nodes of the symbol index that one commit wrote
+    refs/<id>                branches and tags
     man/<id>                 manifests
     seg/<xx>/<id>            segments
 """
@@ -15,28 +16,32 @@ import re
 import secrets
 import unicodedata
 
-from tessel.errors import SymbolNameError
+from tessel.errors import RefNameError, SymbolNameError
 
 __all__ = [
     "LOG",
     "STORE",
+    "check_ref_name",
     "check_symbol_name",
+    "leaf_name",
     "log_name",
     "log_number",
     "manifest_name",
     "new_id",
+    "refs_name",
     "segment_id",
     "segment_name",
-    "snapshot_name",
 ]
 
 STORE = "store.json"
 LOG = "log/"
 
 _NAME_BYTES = 1024
+_REF_CHARACTERS = 200
 _LAST_NUMBER = 10**12 - 1
 _BUCKET_DIGITS = 9
 _LOG_NAME = re.compile(r"log/([0-9]{9})/([0-9]{3})")
+_REF_NAME = re.compile(r"(?!\d+$)\w[\w./-]*")
 _SEGMENT_NAME = re.compile(r"seg/([0-9a-f]{2})/(\1[0-9a-f]{30})")
 
 
@@ -62,9 +67,14 @@ def manifest_name(identifier: bytes) -> str:
     return f"man/{identifier.hex()}"
 
 
-def snapshot_name(identifier: bytes) -> str:
-    """Return the name of the snapshot with this identifier."""
-    return f"snap/{identifier.hex()}"
+def leaf_name(identifier: bytes) -> str:
+    """Return the name of the object with this identifier that holds nodes of the symbol index."""
+    return f"leaf/{identifier.hex()}"
+
+
+def refs_name(identifier: bytes) -> str:
+    """Return the name of the object with this identifier that holds branches and tags."""
+    return f"refs/{identifier.hex()}"
 
 
 def log_name(number: int) -> str:
@@ -98,5 +108,22 @@ def check_symbol_name(name: object) -> str:
         raise SymbolNameError(
             f"{name[:40]!r} cannot name a symbol",
             hint=f"a name has 1 to {_NAME_BYTES} bytes of UTF-8 and no control characters",
+        )
+    return name
+
+
+def check_ref_name(name: object) -> str:
+    """Return ``name`` if it can name a branch or a tag; raise ``RefNameError`` otherwise.
+
+    Letters and digits of any script, ``_ . - /``; it does not begin with a mark, and is not a
+    number, so that it is never taken for a version.
+    """
+    if not isinstance(name, str):
+        raise RefNameError(f"the name of a branch or tag is text, not {name!r}")
+    if len(name) > _REF_CHARACTERS or _REF_NAME.fullmatch(name) is None:
+        raise RefNameError(
+            f"{name[:40]!r} cannot name a branch or tag",
+            hint=f"1 to {_REF_CHARACTERS} letters, digits and _ . - / that begin with a letter, "
+            "digit or _ and are not all digits",
         )
     return name

@@ -6,186 +6,46 @@ is. Reading starts from a version, which never changes.
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
-from tessel.errors import (
-    InvalidInputError,
-    SymbolNotFoundError,
-)
-from tessel.expression.schema import TableSchema
-from tessel.store.encodings.base import Integers
-from tessel.store.history import (
-    Commit,
-    History,
-    SymbolState,
-    open_store,
-    refuse_writes,
-    timestamp_of,
-)
-from tessel.store.manifest import Manifest, ManifestReference, SegmentIndex, SegmentSource
+from tessel.errors import InvalidInputError, SymbolNotFoundError
+from tessel.store.difference import Difference, difference
+from tessel.store.history import MAIN, open_store
+from tessel.store.manifest import Manifest, ManifestReference
 from tessel.store.names import check_symbol_name
 from tessel.store.objects import ObjectStore, open_objects
+from tessel.store.timeline import AsOf, Timeline
 from tessel.store.transaction import Transaction
+from tessel.store.view import SymbolView
 
-__all__ = ["Repository", "SymbolView", "Version"]
+__all__ = ["Repository"]
 
 _KEPT_MANIFESTS = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
-    """What one commit did to one symbol.
-
-    Attributes
-    ----------
-    number
-        Number of the commit: the version of the whole store.
-    timestamp
-        When it landed, UTC.
-    message
-        What the writer said.
-    symbol
-        The symbol that it touched.
-    change
-        ``"write"``, ``"append"`` or ``"delete"``.
-    rows
-        Rows of the symbol afterwards.
-    """
-
-    number: int
-    timestamp: datetime
-    message: str
-    symbol: str
-    change: str
-    rows: int
-
-
-class SymbolView:
-    """One symbol at one version; it never changes, whatever is written meanwhile.
-
-    Attributes
-    ----------
-    name
-        The symbol.
-    version
-        The version of the store that was asked for.
-    changed
-        The version that changed the symbol last, at or before ``version``.
-    schema
-        Columns in the user's order, and the index.
-    row_count
-        How many rows it has.
-    column_ids
-        The id of each column.
-    metadata
-        What the writer attached to it.
-    """
-
-    def __init__(self, repository: Repository, name: str, version: int, state: SymbolState) -> None:
-        self.name = name
-        self.version = version
-        self.changed = state.changed
-        self.schema: TableSchema = state.schema
-        self.row_count = state.rows
-        self.column_ids: Mapping[str, int] = dict(state.column_ids)
-        self.metadata: dict[str, Any] = json.loads(json.dumps(dict(state.metadata)))
-        self._repository = repository
-        self._state = state
-
-    def __repr__(self) -> str:
-        return f"<SymbolView {self.name!r} version {self.version}: {self.row_count} rows>"
-
-    @property
-    def segment_count(self) -> int:
-        """How many segments hold the symbol; known without opening a manifest."""
-        return sum(entry.segments for entry in self._state.manifests)
-
-    def index(self) -> SegmentIndex:
-        """Return all segments, from the manifests; no segment is read."""
-        state = self._state
-        manifests = [self._repository.manifest(entry.reference) for entry in state.manifests]
-        return SegmentIndex.from_manifests(
-            state.id, manifests, self.schema, self.column_ids, rows=self.row_count
-        )
-
-    def source(self) -> SegmentSource:
-        """Return what loads pieces of the symbol."""
-        return SegmentSource(self._repository.objects, self.schema, self.column_ids)
-
-    def take(
-        self, rows: Sequence[int] | Integers, columns: Sequence[str] | None = None
-    ) -> pa.Table:
-        """Return single rows by their position; only what holds them is read.
-
-        Parameters
-        ----------
-        rows
-            Positions from 0, in any order, repeats allowed.
-        columns
-            Names; all by default. They come in the order of the schema.
-
-        Raises
-        ------
-        InvalidInputError
-            For a position that is none.
-        ColumnNotFoundError
-            For a name that is no column.
-        """
-        wanted = np.asarray(rows, dtype=np.int64).reshape(-1)
-        outside = wanted[(wanted < 0) | (wanted >= self.row_count)]
-        if len(outside):
-            raise InvalidInputError(
-                f"symbol {self.name!r} has {self.row_count} rows and no row {int(outside[0])}",
-                hint=f"rows count from 0 to {self.row_count - 1}",
-                symbol=self.name,
-            )
-        index = self.index()
-        if columns is not None:
-            index = index.keep_columns(columns, clause="take", reason="not asked for")
-        if not len(wanted):
-            return index.schema.empty()
-        source = self.source()
-        slice_of = np.searchsorted(index.slice_row_start, wanted, "right") - 1
-        order = np.argsort(slice_of, kind="stable")
-        numbers, begins = np.unique(slice_of[order], return_index=True)
-        parts = []
-        for number, places in zip(numbers.tolist(), np.split(order, begins[1:]), strict=True):
-            low, high = np.searchsorted(index.slice_number, [number, number + 1]).tolist()
-            strips = [source.take(index.source(at), wanted[places]) for at in range(low, high)]
-            held = {name: strip.column(name) for strip in strips for name in strip.column_names}
-            names = index.schema.names
-            parts.append(pa.table([held[name] for name in names], schema=index.schema.arrow))
-        joined = pa.concat_tables(parts)
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
-        return joined if (place[1:] > place[:-1]).all() else joined.take(pa.array(place))
-
-
-class Repository:
-    """A store: opened with :meth:`open`, safe to use from several threads.
+class Repository(Timeline):
+    """A store, or a branch of it: opened with :meth:`open`, safe to use from several threads.
 
     Several processes may have one store open; none of them locks it.
     """
 
-    def __init__(self, objects: ObjectStore, identity: str, *, read_only: bool) -> None:
-        self.objects = objects
-        self.id = identity
-        self.read_only = read_only
-        self.history = History(objects)
+    def __init__(
+        self, objects: ObjectStore, identity: str, *, read_only: bool, branch: str = MAIN
+    ) -> None:
+        super().__init__(objects, identity, read_only=read_only, branch=branch)
         self._manifests: dict[str, Manifest] = {}
 
     @classmethod
     def open(
-        cls, uri: str | os.PathLike[str], *, create: bool = True, read_only: bool = False
+        cls,
+        uri: str | os.PathLike[str],
+        *,
+        create: bool = True,
+        read_only: bool = False,
+        branch: str = MAIN,
     ) -> Repository:
         """Open a store.
 
@@ -197,6 +57,8 @@ class Repository:
             Make a store where there is nothing.
         read_only
             Refuse every write; then nothing is made, and no file is touched.
+        branch
+            The branch to read and to write.
 
         Raises
         ------
@@ -206,29 +68,26 @@ class Repository:
             When there is something else; it is left as it is.
         FormatVersionError
             When another version of the format wrote it; it is left as it is.
+        RefNotFoundError
+            When the store has no such branch.
         """
         objects = open_objects(uri)
         identity = open_store(objects, create=create, read_only=read_only)
-        return cls(objects, identity.id, read_only=read_only)
+        return cls(objects, identity.id, read_only=read_only).on_branch(branch)
+
+    def on_branch(self, branch: str) -> Repository:
+        """Return the same store on another branch; ``RefNotFoundError`` where there is none."""
+        if branch != MAIN:
+            self.history.refs().branch(branch)
+        return Repository(self.objects, self.id, read_only=self.read_only, branch=branch)
 
     def __repr__(self) -> str:
-        return f"<Repository {self.uri!r}{' read-only' if self.read_only else ''}>"
-
-    @property
-    def uri(self) -> str:
-        """Where the store is; other processes can open it by this, unless it is in memory."""
-        return self.objects.uri
+        at = "" if self.branch == MAIN else f" branch {self.branch!r}"
+        return f"<Repository {self.uri!r}{at}{' read-only' if self.read_only else ''}>"
 
     # --- reading ----------------------------------------------------------------------------------
 
-    @property
-    def newest(self) -> int:
-        """The newest version of the store; 0 while nothing was committed."""
-        return self.history.newest_number
-
-    def symbols(
-        self, pattern: str | None = None, *, as_of: int | datetime | None = None
-    ) -> list[str]:
+    def symbols(self, pattern: str | None = None, *, as_of: AsOf = None) -> list[str]:
         """Return the names of the symbols, sorted.
 
         Parameters
@@ -236,9 +95,9 @@ class Repository:
         pattern
             A regular expression that the whole name matches; all names by default.
         as_of
-            A version, or an instant; the newest version by default.
+            A version number, a tag or branch, or an instant; the newest version by default.
         """
-        names = sorted(self._resolve(as_of).snapshot.symbols)
+        names = list(self.at(as_of).snapshot)
         if pattern is None:
             return names
         try:
@@ -247,44 +106,7 @@ class Repository:
             raise InvalidInputError(f"{pattern!r} is no regular expression: {error}") from error
         return [name for name in names if matches(name)]
 
-    def versions(self, symbol: str) -> list[int]:
-        """Return the numbers of the versions that touched a symbol, the oldest first.
-
-        Raises
-        ------
-        SymbolNotFoundError
-            When no commit ever touched a symbol of that name.
-        """
-        return [version.number for version in self.log(symbol)]
-
-    def log(self, symbol: str | None = None) -> list[Version]:
-        """Return what was done to a symbol, or to all of them, the oldest first.
-
-        Raises
-        ------
-        SymbolNotFoundError
-            When no commit ever touched a symbol of that name.
-        """
-        if symbol is not None:
-            check_symbol_name(symbol)
-        found = [
-            Version(
-                entry.number,
-                timestamp_of(entry),
-                entry.message,
-                change.name,
-                change.kind,
-                change.rows,
-            )
-            for entry in self.history.entries()
-            for change in reversed(entry.changes)
-            if symbol is None or change.name == symbol
-        ]
-        if symbol is not None and not found:
-            raise SymbolNotFoundError.for_name(symbol, self.symbols())
-        return found[::-1]
-
-    def view(self, symbol: str, as_of: int | datetime | None = None) -> SymbolView:
+    def view(self, symbol: str, as_of: AsOf = None) -> SymbolView:
         """Return a symbol as it is, or as it was.
 
         Parameters
@@ -292,7 +114,8 @@ class Repository:
         symbol
             Its name.
         as_of
-            A version, or an instant with a time zone; the newest version by default.
+            A version number, a tag or branch, or an instant with a time zone, on the branch that
+            is open; its newest version by default.
 
         Raises
         ------
@@ -300,10 +123,10 @@ class Repository:
             When there is no such symbol, or no such version.
         """
         check_symbol_name(symbol)
-        commit = self._resolve(as_of)
-        state = commit.snapshot.symbols.get(symbol)
+        commit = self.at(as_of)
+        state = commit.snapshot.get(symbol)
         if state is None:
-            existing = sorted(commit.snapshot.symbols)
+            existing = commit.snapshot.near(symbol)
             raise SymbolNotFoundError.for_name(symbol, existing, version=commit.number)
         return SymbolView(self, symbol, commit.number, state)
 
@@ -316,21 +139,20 @@ class Repository:
                 self._manifests.pop(next(iter(self._manifests)), None)
         return found
 
-    def resolve(self, commit: str) -> int | None:
-        """Return the version that a commit id landed as; None if it did not land."""
-        return self.history.resolve(commit)
+    def diff(self, before: AsOf, after: AsOf = None) -> Difference:
+        """Say what differs between two versions: symbols, columns, rows and segments.
 
-    def _resolve(self, as_of: int | datetime | None) -> Commit:
-        if as_of is None:
-            return self.history.newest()
-        if isinstance(as_of, datetime):
-            return self.history.as_of(as_of)
-        if isinstance(as_of, int) and not isinstance(as_of, bool):
-            return self.history.at(as_of)
-        raise InvalidInputError(
-            f"as_of={as_of!r} is no version",
-            hint="give a version number, or a datetime with a zone",
-        )
+        Parameters
+        ----------
+        before, after
+            The versions; ``after`` is by default the newest of the branch.
+
+        Raises
+        ------
+        VersionNotFoundError
+            When there is no such version.
+        """
+        return difference(self, self.at(before), self.at(after))
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -402,10 +224,9 @@ class Repository:
         lands when the block ends; if the block raises, nothing of it does. A transaction without
         changes makes no version.
         """
-        if self.read_only:
-            raise refuse_writes(self.uri)
+        self.check_writable()
         if not isinstance(message, str):
             raise InvalidInputError(f"the message of a transaction is text, not {message!r}")
         return Transaction(
-            self.objects, self.history, self.history.newest(), message, self.manifest
+            self.objects, self.history, self.history.newest(self.branch), message, self.manifest
         )

@@ -76,7 +76,7 @@ class Transaction:
         self._base = base
         self._message = message
         self._manifest = manifest
-        self._symbols: dict[str, SymbolState] = dict(base.snapshot.symbols)
+        self._symbols = base.snapshot.overlay()
         self._changes: dict[str, Change] = {}
         self._pack = PackWriter(objects)
         self._landed: int | None = None

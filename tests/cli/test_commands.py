@@ -63,7 +63,7 @@ def test_the_store_may_be_named_by_the_environment(
 
 def test_log(folder: Path) -> None:
     entries = _rows("log", "-s", folder)
-    assert [entry["number"] for entry in entries] == [1, 2, 3]
+    assert [entry["number"] for entry in entries] == [3, 2, 1]
     assert {entry["symbol"] for entry in entries if entry["number"] in (1, 3)} == {"trades"}
     assert {entry["change"] for entry in entries} <= {"write", "append"}
 

@@ -38,9 +38,11 @@ TABLE = pa.table(
 def _contents() -> dict[str, bytes]:
     repository = Repository.open("memory://")
     with options(segment_rows=4, segment_columns=3):
-        repository.write("s", TABLE.slice(0, 5), index="t", metadata={"a": [1, "b"]})
+        repository.write("s", TABLE.slice(0, 5), index="t", metadata={"a": [1, "b" * 9000]})
         repository.append("s", TABLE.slice(5))
         repository.write("other", {"a": [1]})
+    repository.create_branch("side", at=1)
+    repository.create_tag("first", at=1)
     objects = repository.objects
     return {name: objects.get(name).to_pybytes() for name in objects.list()}
 
@@ -53,6 +55,8 @@ def _answer(contents: dict[str, bytes]) -> Any:
     identity = open_store(objects, create=False, read_only=True)
     repository = Repository(objects, identity.id, read_only=True)
     answers: list[Any] = [identity.id, repository.log()]
+    for entry in repository.history.entries():
+        answers.append((entry.commit, repository.history.refs_at(entry)))
     for version in range(repository.newest + 1):
         for name in repository.symbols(as_of=version):
             view = repository.view(name, as_of=version)
@@ -73,7 +77,7 @@ def _answer_or_none(contents: dict[str, bytes]) -> Any:
         return None
 
 
-KINDS = ["store.json", "log/", "snap/", "man/", "seg/"]
+KINDS = ["store.json", "log/", "leaf/", "refs/", "man/", "seg/"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -113,7 +117,7 @@ def test_a_cut_or_foreign_object(kind: str, data: st.DataObject) -> None:
         assert answer == _answer(_contents())
 
 
-@pytest.mark.parametrize("kind", ["snap/", "man/", "seg/"])
+@pytest.mark.parametrize("kind", ["leaf/", "refs/", "man/", "seg/"])
 def test_a_missing_object_is_named(kind: str) -> None:
     for name in [n for n in _contents() if n.startswith(kind)]:
         contents = {n: data for n, data in _contents().items() if n != name}
@@ -122,7 +126,7 @@ def test_a_missing_object_is_named(kind: str) -> None:
 
 
 def test_bytes_after_the_end_change_nothing() -> None:
-    for kind in ("snap/", "man/", "seg/"):
+    for kind in ("leaf/", "refs/", "man/", "seg/"):
         contents = {n: d + b"more" if n.startswith(kind) else d for n, d in _contents().items()}
         assert _answer(contents) == _answer(_contents())
 

@@ -69,11 +69,11 @@ def test_every_version_stays_readable(repository: Repository) -> None:
         repository.view("prices")
     kinds = [(v.number, v.symbol, v.change, v.rows) for v in repository.log()]
     assert kinds == [
-        (1, "prices", "write", 4),
-        (2, "prices", "append", 5),
-        (3, "other", "write", 1),
-        (4, "prices", "write", 2),
         (5, "prices", "delete", 0),
+        (4, "prices", "write", 2),
+        (3, "other", "write", 1),
+        (2, "prices", "append", 5),
+        (1, "prices", "write", 4),
     ]
 
 
@@ -86,7 +86,7 @@ def test_versions_by_time(repository: Repository) -> None:
             just_before = version.timestamp - timedelta(microseconds=1)
             assert repository.view("prices", as_of=just_before).version == version.number - 1
     times = [version.timestamp for version in repository.log()]
-    assert all(a < b for a, b in itertools.pairwise(times))
+    assert all(a > b for a, b in itertools.pairwise(times))
     with pytest.raises(SymbolNotFoundError):
         repository.view("prices", as_of=datetime(2000, 1, 1, tzinfo=UTC))
     with pytest.raises(InvalidInputError, match="time zone"):
@@ -99,7 +99,7 @@ def test_unknown_versions(repository: Repository, version: int) -> None:
         repository.view("prices", as_of=version)
 
 
-@pytest.mark.parametrize("version", [True, "1", 1.0])
+@pytest.mark.parametrize("version", [True, 1.0, b"main"])
 def test_versions_of_another_type(repository: Repository, version: Any) -> None:
     with pytest.raises(InvalidInputError, match="as_of"):
         repository.view("prices", as_of=version)
@@ -354,9 +354,7 @@ def test_golden_listing_of_a_small_store(tmp_path: Path) -> None:
         "man/<id>",
         "seg/<xx>/<id>",  # one pack a commit
         "seg/<xx>/<id>",
-        "snap/<id>",
-        "snap/<id>",
-        "store.json",
+        "store.json",  # a small index of symbols rides in the log entry
     ]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["deep"]
 
@@ -389,11 +387,11 @@ def test_a_foreign_store_json_is_left_as_it_is(tmp_path: Path, content: bytes) -
     assert _listing(tmp_path) == {"store.json": content}
 
 
-@pytest.mark.parametrize("version", [[0, 1], [0, 3], [1, 0], [0]])
+@pytest.mark.parametrize("version", [[0, 2], [0, 4], [1, 0], [0]])
 def test_another_format_version_is_refused(tmp_path: Path, version: list[int]) -> None:
     content = seal({"format": "tessel", "version": version, "id": "0" * 32})
     (tmp_path / "store.json").write_bytes(content)
-    with pytest.raises(FormatVersionError, match=r"reads 0\.2"):
+    with pytest.raises(FormatVersionError, match=r"reads 0\.3"):
         Repository.open(tmp_path)
     assert _listing(tmp_path) == {"store.json": content}
 

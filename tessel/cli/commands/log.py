@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def log(store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
-        """List what every commit did to which symbol, oldest first."""
+        """List what every commit did to which symbol, newest first."""
         import pyarrow as pa
 
         rows = [dataclasses.asdict(entry) for entry in open_existing(store).log()]

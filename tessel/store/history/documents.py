@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 FORMAT = "tessel"
-FORMAT_VERSION = (0, 2)
+FORMAT_VERSION = (0, 3)
 """Major and minor; while the major is 0, every minor is a format of its own."""
 
 _LARGEST_DOCUMENT = 1 << 30
@@ -71,12 +71,22 @@ def unseal(data: pa.Buffer, name: str) -> Fields:
     return Fields(document, name)
 
 
-def fetch(objects: ObjectStore, reference: Reference) -> Fields:
-    """Read a child document and verify it against what its parent remembers."""
+def fetch(objects: ObjectStore, reference: Reference, *, offset: int = 0) -> Fields:
+    """Read a child document and verify it against what its parent remembers.
+
+    Parameters
+    ----------
+    objects
+        Where it lies.
+    reference
+        The object, and length and checksum of the document.
+    offset
+        Where in the object the document begins.
+    """
     if not 0 < reference.length <= _LARGEST_DOCUMENT:
         damaged(reference.object, f"its parent says it has {reference.length} bytes")
     try:
-        data = objects.get_range(reference.object, 0, reference.length)
+        data = objects.get_range(reference.object, offset, reference.length)
     except NotFoundError as error:
         raise CorruptStoreError(
             f"{reference.object} is missing",

@@ -1,186 +1,187 @@
-"""Versions of a store: reading any of them, and landing new ones among other writers."""
+"""Changing a store: commits among other writers, and acts on branches and tags."""
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from tessel.errors import CommitConflictError, InvalidInputError, VersionNotFoundError
-from tessel.store.history.changes import Change, apply, conflict
-from tessel.store.history.documents import Reference, fetch, seal
-from tessel.store.history.log import CommitLog, LogEntry, Outcome
+from tessel.errors import SnapshotExpiredError, VersionNotFoundError
+from tessel.store.history.changes import Change, Removal, Replacement
+from tessel.store.history.diff import changed_symbols
+from tessel.store.history.landing import Draft, Landing, Saying
+from tessel.store.history.leaves import Node
+from tessel.store.history.log import LogEntry
+from tessel.store.history.refs import MAIN, Refs
 from tessel.store.history.snapshot import Snapshot
-from tessel.store.names import new_id, snapshot_name
-from tessel.store.objects import ObjectStore, checksum
+from tessel.store.history.standing import Standing
+from tessel.store.history.versions import Commit, timestamp_of
 
 __all__ = ["Commit", "History", "timestamp_of"]
 
-_KEPT_ENTRIES = 4096
-_KEPT_SNAPSHOTS = 8
-_FIRST_PAUSE_SECONDS = 0.002
-_LONGEST_PAUSE_SECONDS = 0.25
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+class History(Landing):
+    """The history of one store; safe to use from several threads.
 
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """A version of the store: its number, its log entry (none for version 0) and its state."""
+    One log serialises everything: an entry is a commit on one branch, or an act on branches and
+    tags. A commit conflicts with commits on its own branch only.
+    """
 
-    number: int
-    entry: LogEntry | None
-    snapshot: Snapshot
+    # --- commits ----------------------------------------------------------------------------------
 
-
-def timestamp_of(entry: LogEntry) -> datetime:
-    """Return when a commit landed, in UTC, to the microsecond."""
-    return _EPOCH + timedelta(microseconds=entry.timestamp_us)
-
-
-class History:
-    """The commits of one store; safe to use from several threads."""
-
-    def __init__(self, objects: ObjectStore) -> None:
-        self._objects = objects
-        self._log = CommitLog(objects)
-        # Both never change once written, so what was read is kept, a bounded number of each.
-        self._entries: dict[int, LogEntry] = {}
-        self._snapshots: dict[str, Snapshot] = {}
-
-    # --- reading ----------------------------------------------------------------------------------
-
-    @property
-    def newest_number(self) -> int:
-        """The number of the newest commit; 0 for a store without any."""
-        return self._log.newest_number()
-
-    def newest(self) -> Commit:
-        """Return the newest version."""
-        return self._commit(self.newest_number)
-
-    def at(self, number: int) -> Commit:
-        """Return a version by number; ``VersionNotFoundError`` where there is none."""
-        newest = self.newest_number
-        if not 0 <= number <= newest:
-            raise VersionNotFoundError.for_version(number, newest=newest)
-        return self._commit(number)
-
-    def as_of(self, moment: datetime) -> Commit:
-        """Return the newest version that had landed at ``moment``, which has a time zone.
-
-        Raises
-        ------
-        InvalidInputError
-            For a moment without a time zone.
-        """
-        if moment.tzinfo is None:
-            raise InvalidInputError(
-                f"as_of={moment.isoformat()} has no time zone",
-                hint="commits have instants: write datetime(…, tzinfo=datetime.UTC)",
-            )
-        low, high = 0, self.newest_number
-        while low < high:
-            middle = (low + high + 1) // 2
-            if timestamp_of(self.entry(middle)) <= moment:
-                low = middle
-            else:
-                high = middle - 1
-        return self._commit(low)
-
-    def entry(self, number: int) -> LogEntry:
-        """Return the log entry of a version that exists."""
-        found = self._entries.get(number)
-        if found is None:
-            found = self._entries[number] = self._log.read(number)
-            _bound(self._entries, _KEPT_ENTRIES)
-        return found
-
-    def entries(self) -> Iterator[LogEntry]:
-        """Yield all log entries, the newest first."""
-        for number in range(self.newest_number, 0, -1):
-            yield self.entry(number)
-
-    def resolve(self, commit: str) -> int | None:
-        """Return the version that a commit id landed as; None if it did not."""
-        return next((entry.number for entry in self.entries() if entry.commit == commit), None)
-
-    def _commit(self, number: int) -> Commit:
-        if number == 0:
-            return Commit(0, None, Snapshot())
-        entry = self.entry(number)
-        found = self._snapshots.get(entry.snapshot.object)
-        if found is None:
-            found = Snapshot.read(fetch(self._objects, entry.snapshot))
-            self._snapshots[entry.snapshot.object] = found
-            _bound(self._snapshots, _KEPT_SNAPSHOTS)
-        return Commit(number, entry, found)
-
-    # --- writing ----------------------------------------------------------------------------------
-
-    def commit(self, base: Commit, changes: Sequence[Change], message: str) -> LogEntry:
-        """Land changes that were made on ``base``, after whatever landed since.
+    def commit(
+        self,
+        base: Commit,
+        changes: Sequence[Change],
+        message: str,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> LogEntry:
+        """Land changes that were made on ``base``, after whatever landed on its branch since.
 
         Everything the changes refer to has been written. Nothing is visible until the log entry
         is; on any error nothing is.
 
+        Parameters
+        ----------
+        base
+            The version that the changes were made on, and the branch they go to.
+        changes
+            What to do, in this order.
+        message, metadata
+            What the log shall say: text, and plain JSON.
+
         Raises
         ------
         CommitConflictError
-            When a newer commit changed the same rows.
+            When a newer commit of the branch changed the same rows, or the branch was deleted or
+            set back.
         CommitUnknownError
             When it cannot be told whether the commit landed.
         """
-        commit = new_id().hex()
-        losses = 0
-        while True:
-            entry = self._attempt(base, changes, message, commit)
-            if self._log.put(entry) is Outcome.WON:
-                return entry
-            losses += 1
-            base = self._rebased(base, changes)
-            pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**losses)
-            time.sleep(random.uniform(0, pause))
+        standing = Standing(self, base, changes)
+        return self._land(standing.draft, Saying(message, metadata or {}))
 
-    def _attempt(
-        self, base: Commit, changes: Sequence[Change], message: str, commit: str
-    ) -> LogEntry:
-        number = base.number + 1
-        symbols = dict(base.snapshot.symbols)
-        landed = tuple(apply(change, symbols, number) for change in changes)
-        data = seal(Snapshot(symbols).to_json())
-        name = snapshot_name(new_id())
-        self._objects.put_if_absent(name, data)
-        parent = base.entry
-        now = time.time_ns() // 1000
-        return LogEntry(
-            number,
-            commit,
-            "" if parent is None else parent.commit,
-            now if parent is None else max(now, parent.timestamp_us + 1),
-            message,
-            Reference(name, len(data), checksum(data)),
-            landed,
+    def revert(self, base: Commit, to: Commit, message: str) -> LogEntry | None:
+        """Land a commit that makes the symbols those of an older version; None if they are.
+
+        It conflicts with what came after ``base`` as the same changes made by hand would.
+        """
+        changes: list[Change] = []
+        for symbol, now, then in changed_symbols(base.snapshot, to.snapshot):
+            if then is None:
+                changes.append(Removal(symbol))
+                continue
+            # The ids of columns that were dropped since are not given out again.
+            if now is not None and now.id == then.id:
+                next_id = max(now.next_column_id, then.next_column_id)
+                then = dataclasses.replace(then, next_column_id=next_id)
+            changes.append(Replacement(symbol, then))
+        return self.commit(base, changes, message) if changes else None
+
+    # --- branches and tags ------------------------------------------------------------------------
+
+    def create_branch(self, name: str, at: int) -> LogEntry:
+        """Make a branch that begins with a version.
+
+        Raises
+        ------
+        RefExistsError
+            When a branch or tag has the name, or a deleted tag had it.
+        VersionNotFoundError
+            When there is no such version.
+        """
+
+        def draft(head: LogEntry | None) -> Draft:
+            refs = self.refs_at(head)
+            after = refs.with_branch(name, at)
+            start = self._kept_entry(head, refs, at)
+            return Draft(name, start, self._root_of(start), refs=after)
+
+        return self._land(draft, Saying(f"create branch {name}", act="create-branch", subject=name))
+
+    def reset_branch(self, name: str, to: int) -> LogEntry:
+        """Set a branch to a version, of whatever branch; what came after leaves its line.
+
+        Commits to the branch that are under way get a conflict, unless they were made on that
+        version.
+        """
+
+        def draft(head: LogEntry | None) -> Draft:
+            refs = self.refs_at(head)
+            refs.branch(name)
+            start = self._kept_entry(head, refs, to)
+            return Draft(name, start, self._root_of(start))
+
+        message = f"reset branch {name} to version {to}"
+        return self._land(draft, Saying(message, act="reset-branch", subject=name))
+
+    def delete_branch(self, name: str) -> LogEntry:
+        """Delete a branch; its versions can be read by number as long as they are kept."""
+        return self._change_refs(
+            lambda head: self.refs_at(head).without_branch(name),
+            Saying(f"delete branch {name}", act="delete-branch", subject=name),
         )
 
-    def _rebased(self, base: Commit, changes: Sequence[Change]) -> Commit:
-        """Return the newest version, if the changes can land on it."""
-        newest = self.newest()
-        for number in range(base.number + 1, newest.number + 1):
-            for theirs in self.entry(number).changes:
-                for ours in changes:
-                    reason = conflict(ours, theirs)
-                    if reason is not None:
-                        raise CommitConflictError(
-                            f"version {number} came first: {reason}; nothing of this commit landed",
-                            hint="read the symbol again and repeat the change",
-                            symbol=ours.name,
-                            version=number,
-                        )
-        return newest
+    def create_tag(self, name: str, at: int) -> LogEntry:
+        """Name a version for ever.
 
+        Raises
+        ------
+        RefExistsError
+            When a branch or tag has the name, or a deleted tag had it.
+        VersionNotFoundError
+            When there is no such version.
+        """
 
-def _bound(kept: dict[int, LogEntry] | dict[str, Snapshot], most: int) -> None:
-    while len(kept) > most:
-        kept.pop(next(iter(kept)), None)  # type: ignore[call-overload]
+        def refs_after(head: LogEntry | None) -> Refs:
+            refs = self.refs_at(head)
+            after = refs.with_tag(name, at)
+            self._kept_entry(head, refs, at)
+            return after
+
+        saying = Saying(f"create tag {name} at version {at}", act="create-tag", subject=name)
+        return self._change_refs(refs_after, saying)
+
+    def delete_tag(self, name: str) -> LogEntry:
+        """Delete a tag; its name is never used again."""
+        return self._change_refs(
+            lambda head: self.refs_at(head).without_tag(name),
+            Saying(f"delete tag {name}", act="delete-tag", subject=name),
+        )
+
+    def expire_before(self, number: int) -> LogEntry:
+        """Give up the versions before ``number``, besides tags and newest ones of branches.
+
+        Nothing is deleted here: what is given up may be from now on.
+        """
+
+        def refs_after(head: LogEntry | None) -> Refs:
+            refs = self.refs_at(head)
+            self._kept_entry(head, refs, number)
+            return refs.with_oldest(number)
+
+        saying = Saying(f"expire versions before {number}", act="expire")
+        return self._change_refs(refs_after, saying)
+
+    def _change_refs(self, after: Callable[[LogEntry | None], Refs], saying: Saying) -> LogEntry:
+        """Land an entry of the main branch that changes no symbol."""
+
+        def draft(head: LogEntry | None) -> Draft:
+            refs = after(head)
+            number = self.tip(head, MAIN)
+            tip = self.entry(number) if number else None
+            return Draft(MAIN, tip, self._root_of(tip), refs=refs)
+
+        return self._land(draft, saying)
+
+    def _kept_entry(self, head: LogEntry | None, refs: Refs, number: int) -> LogEntry | None:
+        newest = 0 if head is None else head.number
+        if not 0 <= number <= newest:
+            raise VersionNotFoundError.for_version(number, newest=newest)
+        if not refs.keeps(number):
+            raise SnapshotExpiredError.for_version(number, newest=newest, oldest=refs.oldest)
+        return self.entry(number) if number else None
+
+    def _root_of(self, entry: LogEntry | None) -> Node:
+        return Snapshot(self._nodes).root if entry is None else entry.root

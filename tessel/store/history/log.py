@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tessel.errors import (
@@ -23,48 +23,93 @@ from tessel.store.history.changes import LandedChange
 from tessel.store.history.documents import (
     FORMAT,
     FORMAT_VERSION,
+    Fields,
     Reference,
     check_format,
     damaged,
     seal,
     unseal,
 )
+from tessel.store.history.leaves import Node, read_node
+from tessel.store.history.refs import read_numbers
 from tessel.store.names import LOG, log_name, log_number
 from tessel.store.objects import ObjectStore
 
-__all__ = ["CommitLog", "LogEntry", "Outcome"]
+__all__ = ["ACTS", "CommitLog", "LogEntry", "Outcome"]
+
+ACTS = (
+    "commit",
+    "create-branch",
+    "delete-branch",
+    "reset-branch",
+    "create-tag",
+    "delete-tag",
+    "expire",
+)
 
 _ATTEMPTS = 3
 _LISTED = 16
+_LAST_TIMESTAMP_US = 253_402_300_799_999_999
+"""The end of the year 9999, the last that a datetime can be in."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One commit.
+    """One change of the store: a commit, or an act on branches and tags.
+
+    Every entry belongs to one branch and is its newest version until the next entry of the branch.
+    An entry for branches and tags changes no symbol.
 
     Attributes
     ----------
     number
         Dense, from 1 on: the version of the store after the commit.
-    commit, parent
-        Random id of this commit and of the one before; the first has no parent: ``""``.
+    commit, previous
+        Random id of this commit and of the one that has the number before, whatever its branch;
+        the first has none: ``""``.
+    branch
+        The branch whose newest version it is.
+    parent
+        Number of the version that it changed; 0 for the empty one.
+    depth
+        How many versions lie between it and the empty one, itself included.
+    jump
+        A version further back on the same line: 0, or one that
+        :func:`tessel.store.history.ancestry.ancestor` may go to.
     timestamp_us
-        Microseconds since 1970 UTC, greater than the parent's whatever the clocks say.
-    message
-        What the writer said about it.
-    snapshot
-        The state after the commit.
+        Microseconds since 1970 UTC, greater than that of the number before whatever the clocks say.
+    message, metadata
+        What the writer said about it: text, and plain JSON.
+    act
+        What was done; see :data:`ACTS`.
+    subject
+        The branch or tag that the act is about; ``""`` for a commit.
+    refs
+        The branches and tags as last written; None while there is only the main branch.
+    moved
+        Branches that have a newer version than there, this entry's branch left out.
+    root
+        The root of the symbol index.
     changes
-        What it changed, one per symbol.
+        What it changed, at least one per symbol.
     """
 
     number: int
     commit: str
-    parent: str
+    previous: str
+    branch: str
+    parent: int
+    depth: int
+    jump: int
     timestamp_us: int
     message: str
-    snapshot: Reference
-    changes: tuple[LandedChange, ...]
+    root: Node
+    changes: tuple[LandedChange, ...] = ()
+    act: str = "commit"
+    subject: str = ""
+    refs: Reference | None = None
+    moved: Mapping[str, int] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """Return the entry as it is stored."""
@@ -73,13 +118,53 @@ class LogEntry:
             "version": list(FORMAT_VERSION),
             "number": self.number,
             "commit": self.commit,
+            "previous": self.previous,
+            "branch": self.branch,
             "parent": self.parent,
+            "depth": self.depth,
+            "jump": self.jump,
             "timestamp_us": self.timestamp_us,
             "message": self.message,
-            "snapshot": self.snapshot.to_json(),
+            "metadata": dict(self.metadata),
+            "act": self.act,
+            "subject": self.subject,
+            "refs": None if self.refs is None else self.refs.to_json(),
+            "moved": dict(self.moved),
+            "root": self.root.to_json(),
             "changes": [change.to_json() for change in self.changes],
         }
         return seal(document)
+
+    @classmethod
+    def read(cls, fields: Fields, number: int) -> LogEntry:
+        """Read the entry of a number from its document."""
+        check_format(fields)
+        name = fields.name
+        if fields.integer("number") != number:
+            damaged(name, f"it is the entry of version {fields.integer('number')}")
+        entry = cls(
+            number,
+            fields.text("commit"),
+            fields.text("previous"),
+            fields.text("branch"),
+            fields.integer("parent"),
+            fields.integer("depth"),
+            fields.integer("jump"),
+            fields.integer("timestamp_us"),
+            fields.text("message"),
+            read_node(fields.fields("root")),
+            tuple(LandedChange.read(item) for item in fields.objects("changes")),
+            fields.text("act"),
+            fields.text("subject"),
+            None if fields.value("refs") is None else Reference.read(fields.fields("refs")),
+            read_numbers(fields, "moved"),
+            fields.mapping("metadata"),
+        )
+        if not entry.jump <= entry.parent < number or entry.timestamp_us > _LAST_TIMESTAMP_US:
+            damaged(name, "its place in the history is impossible")
+        if entry.act not in ACTS or any(at >= number for at in entry.moved.values()):
+            damaged(name, "what it says of branches is impossible")
+        return entry
 
 
 class Outcome(enum.Enum):
@@ -103,6 +188,10 @@ class CommitLog:
                 return number
         return 0
 
+    def follows(self, number: int) -> bool:
+        """Whether there is an entry after ``number``; cheaper than finding the newest."""
+        return self._objects.exists(log_name(number + 1))
+
     def read(self, number: int) -> LogEntry:
         """Return an entry.
 
@@ -122,19 +211,7 @@ class CommitLog:
                 hint="restore the object from a copy of the store",
                 object=name,
             ) from error
-        fields = unseal(data, name)
-        check_format(fields)
-        if fields.integer("number") != number:
-            damaged(name, f"it is the entry of version {fields.integer('number')}")
-        return LogEntry(
-            number,
-            fields.text("commit"),
-            fields.text("parent"),
-            fields.integer("timestamp_us"),
-            fields.text("message"),
-            Reference.read(fields.fields("snapshot")),
-            tuple(LandedChange.read(item) for item in fields.objects("changes")),
-        )
+        return LogEntry.read(unseal(data, name), number)
 
     def put(self, entry: LogEntry) -> Outcome:
         """Try to write an entry; see the module's text for how the answer is found.

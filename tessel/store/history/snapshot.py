@@ -1,29 +1,115 @@
-"""The state of every symbol after one commit."""
+"""The state of every symbol after one commit, read as far as it is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Mapping, MutableMapping
 
-from tessel.store.history.documents import Fields
-from tessel.store.history.symbol import SymbolState
+from tessel.store.history.leaves import Leaf, Node
+from tessel.store.history.symbol import ManifestEntry, SymbolState
+from tessel.store.history.tree import Nodes, find, updated, walk
 
-__all__ = ["Snapshot"]
+__all__ = ["ManifestEntry", "Overlay", "Snapshot", "SymbolState"]
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """All symbols after one commit, by name."""
+class Snapshot(Mapping[str, SymbolState]):
+    """All symbols after one commit, by name, sorted; immutable.
 
-    symbols: Mapping[str, SymbolState] = field(default_factory=dict)
+    Asking for one symbol reads the nodes of the symbol index on the way to it; iterating reads all.
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the snapshot as plain data."""
-        return {"symbols": {name: state.to_json() for name, state in self.symbols.items()}}
+    Parameters
+    ----------
+    nodes
+        Reads nodes.
+    root
+        The root of the symbol index.
+    """
 
-    @classmethod
-    def read(cls, fields: Fields) -> Snapshot:
-        """Read a snapshot from a document."""
-        symbols = fields.fields("symbols")
-        return cls({name: SymbolState.read(symbols.fields(name)) for name in symbols})
+    def __init__(self, nodes: Nodes, root: Node | None = None) -> None:
+        self.nodes = nodes
+        self.root: Node = Leaf() if root is None else root
+
+    @property
+    def symbols(self) -> Mapping[str, SymbolState]:
+        """The symbols by name."""
+        return self
+
+    def __getitem__(self, symbol: str) -> SymbolState:
+        found = find(self.nodes, self.root, symbol).state(symbol)
+        if found is None:
+            raise KeyError(symbol)
+        return found
+
+    def __contains__(self, symbol: object) -> bool:
+        if not isinstance(symbol, str):
+            return False
+        return symbol in find(self.nodes, self.root, symbol).documents
+
+    def __iter__(self) -> Iterator[str]:
+        for leaf in walk(self.nodes, self.root):
+            yield from leaf.documents
+
+    def __len__(self) -> int:
+        return self.root.symbols
+
+    def near(self, symbol: str) -> list[str]:
+        """Return the names to propose in place of one that does not exist.
+
+        All of them, or in a store of many symbols the neighbours in the order of names.
+        """
+        if len(self) <= _PROPOSED:
+            return list(self)
+        return list(find(self.nodes, self.root, symbol).documents)
+
+    def overlay(self) -> Overlay:
+        """Return a mapping that can be changed; the snapshot stays as it is."""
+        return Overlay(self)
+
+
+_PROPOSED = 10_000
+
+
+class Overlay(MutableMapping[str, SymbolState]):
+    """A snapshot with changes on it that are not written; only what is asked for is read."""
+
+    def __init__(self, base: Snapshot) -> None:
+        self._base = base
+        self._changed: dict[str, SymbolState | None] = {}
+
+    def __getitem__(self, symbol: str) -> SymbolState:
+        if symbol not in self._changed:
+            return self._base[symbol]
+        found = self._changed[symbol]
+        if found is None:
+            raise KeyError(symbol)
+        return found
+
+    def __setitem__(self, symbol: str, state: SymbolState) -> None:
+        self._changed[symbol] = state
+
+    def __delitem__(self, symbol: str) -> None:
+        if symbol not in self:
+            raise KeyError(symbol)
+        self._changed[symbol] = None
+
+    def __contains__(self, symbol: object) -> bool:
+        if isinstance(symbol, str) and symbol in self._changed:
+            return self._changed[symbol] is not None
+        return symbol in self._base
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (symbol for symbol in self._base if symbol not in self._changed)
+        for symbol, state in self._changed.items():
+            if state is not None:
+                yield symbol
+
+    def __len__(self) -> int:
+        added = sum(state is not None for state in self._changed.values())
+        return len(self._base) + added - sum(symbol in self._base for symbol in self._changed)
+
+    def root(self) -> Node:
+        """Return the root of the changed symbol index; its new nodes are not written yet."""
+        changes = {
+            symbol: None if state is None else state.to_json()
+            for symbol, state in self._changed.items()
+        }
+        return updated(self._base.nodes, self._base.root, changes) if changes else self._base.root

@@ -1,0 +1,174 @@
+"""What differs between two versions: symbols, their columns and rows, their segments."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tessel.ecs.components import RowRange, SegmentKey
+from tessel.store.history import Commit, ManifestEntry, SymbolState, changed_symbols
+from tessel.store.view import ManifestSource, SymbolView
+
+__all__ = ["Difference", "SegmentRows", "SymbolDifference", "difference"]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRows:
+    """A segment and the rows of the symbol that it holds columns of."""
+
+    key: SegmentKey
+    rows: RowRange
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolDifference:
+    """What differs in a symbol that both versions have.
+
+    Attributes
+    ----------
+    symbol
+        Its name.
+    recreated
+        Whether it was deleted and made anew in between.
+    rows_before, rows_after
+        How many rows it has.
+    columns_added, columns_removed
+        Names that only the later, only the earlier version has; a column that was renamed is in
+        neither.
+    columns_renamed
+        Earlier and later name.
+    columns_retyped
+        Name, earlier and later type.
+    index_before, index_after
+        The time index; None without one.
+    metadata_before, metadata_after
+        What the writer attached to it.
+    segments_removed, segments_added
+        Segments that only the earlier, only the later version refers to, with the rows they hold
+        there. A segment whose rows have moved because of others is in neither.
+    """
+
+    symbol: str
+    recreated: bool
+    rows_before: int
+    rows_after: int
+    columns_added: tuple[str, ...]
+    columns_removed: tuple[str, ...]
+    columns_renamed: tuple[tuple[str, str], ...]
+    columns_retyped: tuple[tuple[str, str, str], ...]
+    index_before: str | None
+    index_after: str | None
+    metadata_before: dict[str, Any]
+    metadata_after: dict[str, Any]
+    segments_removed: tuple[SegmentRows, ...]
+    segments_added: tuple[SegmentRows, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What differs between two versions of a store.
+
+    Attributes
+    ----------
+    before, after
+        Their numbers.
+    added, removed
+        Symbols that only the later, only the earlier one has, sorted.
+    changed
+        Symbols that both have and that differ, sorted by name.
+    """
+
+    before: int
+    after: int
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    changed: tuple[SymbolDifference, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+
+def difference(store: ManifestSource, before: Commit, after: Commit) -> Difference:
+    """Compare two versions; what they share is not read."""
+    added: list[str] = []
+    removed: list[str] = []
+    changed: list[SymbolDifference] = []
+    for name, was, becomes in changed_symbols(before.snapshot, after.snapshot):
+        if was is None:
+            added.append(name)
+        elif becomes is None:
+            removed.append(name)
+        else:
+            changed.append(_of_symbol(store, name, was, becomes))
+    return Difference(before.number, after.number, tuple(added), tuple(removed), tuple(changed))
+
+
+def _of_symbol(
+    store: ManifestSource, name: str, was: SymbolState, becomes: SymbolState
+) -> SymbolDifference:
+    same = was.id == becomes.id
+    names_before = {column_id: column for column, column_id in was.column_ids.items()}
+    renamed = tuple(
+        (names_before[column_id], column)
+        for column, column_id in becomes.column_ids.items()
+        if same and names_before.get(column_id, column) != column
+    )
+    left, right = set(was.column_ids), set(becomes.column_ids)
+    gone = left - right - {old for old, _ in renamed}
+    new = right - left - {new for _, new in renamed}
+    retyped = [
+        (column, str(was.schema.type_of(column)), str(becomes.schema.type_of(column)))
+        for column in becomes.schema.names
+        if column in left and was.schema.type_of(column) != becomes.schema.type_of(column)
+    ]
+    before, after = _segments(store, name, was, becomes), _segments(store, name, becomes, was)
+    return SymbolDifference(
+        symbol=name,
+        recreated=not same,
+        rows_before=was.rows,
+        rows_after=becomes.rows,
+        columns_added=tuple(column for column in becomes.schema.names if column in new),
+        columns_removed=tuple(column for column in was.schema.names if column in gone),
+        columns_renamed=renamed,
+        columns_retyped=tuple(retyped),
+        index_before=was.schema.index,
+        index_after=becomes.schema.index,
+        metadata_before=dict(was.metadata),
+        metadata_after=dict(becomes.metadata),
+        segments_removed=_without(before, after),
+        segments_added=_without(after, before),
+    )
+
+
+def _without(ours: Sequence[SegmentRows], theirs: Sequence[SegmentRows]) -> tuple[SegmentRows, ...]:
+    shared = {segment.key for segment in theirs}
+    return tuple(segment for segment in ours if segment.key not in shared)
+
+
+def _segments(
+    store: ManifestSource, name: str, state: SymbolState, other: SymbolState
+) -> list[SegmentRows]:
+    """Return the segments of a state, without those in manifests that both begin or end with."""
+    start, stop = _unshared(state.manifests, other.manifests)
+    kept = state.manifests[start:stop]
+    rows_before = sum(entry.rows for entry in state.manifests[:start])
+    part = dataclasses.replace(state, manifests=kept, rows=sum(entry.rows for entry in kept))
+    index = SymbolView(store, name, 0, part).index()
+    pieces = (index.source(position) for position in range(len(index)))
+    return [
+        SegmentRows(
+            piece.key,
+            RowRange(rows_before + piece.row_range.start, rows_before + piece.row_range.end),
+        )
+        for piece in pieces
+    ]
+
+
+def _unshared(ours: Sequence[ManifestEntry], theirs: Sequence[ManifestEntry]) -> tuple[int, int]:
+    most = min(len(ours), len(theirs))
+    start = next((at for at in range(most) if ours[at] != theirs[at]), most)
+    most -= start
+    end = next((at for at in range(most) if ours[-1 - at] != theirs[-1 - at]), most)
+    return start, len(ours) - end

@@ -1,0 +1,154 @@
+"""Landing an entry among other writers: draft, upload, try the next number, begin again.
+
+What a draft refers to is uploaded side by side; then the log entry decides. After a loss the draft
+is made anew on what has landed since, which costs the nodes it touches and the entry, no more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tessel.store.history.ancestry import jump_from
+from tessel.store.history.changes import LandedChange
+from tessel.store.history.documents import Reference, seal
+from tessel.store.history.leaves import Node
+from tessel.store.history.log import LogEntry, Outcome
+from tessel.store.history.refs import Refs
+from tessel.store.history.tree import NodeWriter
+from tessel.store.history.turns import turn
+from tessel.store.history.versions import Versions
+from tessel.store.names import new_id, refs_name
+from tessel.store.objects import checksum, put_all
+
+__all__ = ["Draft", "Landing", "Saying"]
+
+_FIRST_PAUSE_SECONDS = 0.002
+_LONGEST_PAUSE_SECONDS = 0.25
+_LOSSES_BEFORE_A_TURN = 8
+_MOVED_BRANCHES = 16
+"""So many branches are named in an entry as moved; beyond, the refs are written anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What an entry shall say, as far as it depends on the versions before.
+
+    Attributes
+    ----------
+    branch
+        The branch that the entry is for.
+    parent
+        The entry that it stands on; None for the empty version.
+    root
+        The root of its symbol index; nodes below may not be written yet.
+    changes
+        What it changes.
+    refs
+        All branches and tags afterwards, apart from the branch of the entry itself; None where
+        nothing changes but that branch.
+    """
+
+    branch: str
+    parent: LogEntry | None
+    root: Node
+    changes: tuple[LandedChange, ...] = ()
+    refs: Refs | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Saying:
+    """What an entry says whatever it stands on."""
+
+    message: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    act: str = "commit"
+    subject: str = ""
+
+
+class Landing(Versions):
+    """Versions that more can be added to."""
+
+    def _land(self, make: Callable[[LogEntry | None], Draft], saying: Saying) -> LogEntry:
+        """Land what ``make`` drafts for the newest entry, again after each loss.
+
+        Whatever ``make`` raises ends it, with nothing landed.
+        """
+        commit = new_id().hex()
+        losses = 0
+        with contextlib.ExitStack() as turns:
+            head = self._probed_head()
+            while True:
+                entry = self._attempt(make(head), head, saying, commit)
+                if self._log.put(entry) is Outcome.WON:
+                    self._keep(entry)
+                    self._known = entry
+                    return entry
+                losses += 1
+                if losses == _LOSSES_BEFORE_A_TURN:
+                    turns.enter_context(turn(self._objects, "commit"))
+                elif losses < _LOSSES_BEFORE_A_TURN:
+                    pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**losses)
+                    time.sleep(random.uniform(0, pause))
+                head = self.head()
+
+    def _probed_head(self) -> LogEntry | None:
+        """Return the newest entry; a lookup where nothing landed since the last one known."""
+        known = self._known
+        if known is not None and not self._log.follows(known.number):
+            return known
+        return self.head()
+
+    def _attempt(
+        self, draft: Draft, head: LogEntry | None, saying: Saying, commit: str
+    ) -> LogEntry:
+        number = 1 if head is None else head.number + 1
+        writer = NodeWriter()
+        root = writer.root(draft.root)
+        refs, moved, documents = self._refs_after(draft, head, number)
+        put_all(self._objects, [*writer.objects(), *documents])
+        self._nodes.keep(writer.written)
+        parent = draft.parent
+        now = time.time_ns() // 1000
+        return LogEntry(
+            number,
+            commit,
+            previous="" if head is None else head.commit,
+            branch=draft.branch,
+            parent=0 if parent is None else parent.number,
+            depth=1 if parent is None else parent.depth + 1,
+            jump=self._jump(parent, head),
+            timestamp_us=now if head is None else max(now, head.timestamp_us + 1),
+            message=saying.message,
+            root=root,
+            changes=draft.changes,
+            act=saying.act,
+            subject=saying.subject,
+            refs=refs,
+            moved=moved,
+            metadata=saying.metadata,
+        )
+
+    def _jump(self, parent: LogEntry | None, head: LogEntry | None) -> int:
+        if parent is None:
+            return 0
+        return jump_from(parent, self.entry, self.refs_at(head).oldest)
+
+    def _refs_after(
+        self, draft: Draft, head: LogEntry | None, number: int
+    ) -> tuple[Reference | None, dict[str, int], list[tuple[str, bytes]]]:
+        """Return what the entry says of branches and tags, and the object to write for it."""
+        refs = draft.refs
+        if refs is None:
+            moved = {} if head is None else {**head.moved, head.branch: head.number}
+            moved.pop(draft.branch, None)
+            if len(moved) <= _MOVED_BRANCHES:
+                return None if head is None else head.refs, moved, []
+            refs = self.refs_at(head)
+        refs = refs.moved({draft.branch: number})
+        name, data = refs_name(new_id()), seal(refs.to_json())
+        return Reference(name, len(data), checksum(data)), {}, [(name, data)]

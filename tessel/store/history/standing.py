@@ -1,0 +1,99 @@
+"""Changes that wait to land, and the version they stand on, which moves on as others land."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from tessel.errors import CommitConflictError, RefNotFoundError
+from tessel.store.history.changes import Change, apply, conflict
+from tessel.store.history.landing import Draft
+from tessel.store.history.log import LogEntry
+from tessel.store.history.versions import Commit, Versions
+
+__all__ = ["Standing"]
+
+
+class Standing:
+    """The changes of one commit on their way into the log; used by one thread."""
+
+    def __init__(
+        self,
+        versions: Versions,
+        base: Commit,
+        changes: Sequence[Change],
+    ) -> None:
+        self._versions = versions
+        self._base = base
+        self._changes = list(changes)
+
+    def draft(self, head: LogEntry | None) -> Draft:
+        """Return the commit as it would be after ``head``; ``CommitConflictError`` if it cannot."""
+        self._move_on(head)
+        number = 1 if head is None else head.number + 1
+        overlay = self._base.snapshot.overlay()
+        landed = tuple(apply(change, overlay, number) for change in self._changes)
+        return Draft(self._base.branch, self._base.entry, overlay.root(), landed)
+
+    def _move_on(self, head: LogEntry | None) -> None:
+        branch = self._base.branch
+        try:
+            tip = self._versions.tip(head, branch)
+        except RefNotFoundError as error:
+            raise CommitConflictError(
+                f"branch {branch!r} was deleted meanwhile; nothing of this commit landed",
+                hint="repeat the change on another branch",
+                branch=branch,
+            ) from error
+        if tip == self._base.number or head is None:
+            return
+        for entry in self._landed_since(head, tip):
+            self._check(entry)
+        self._base = self._versions.on_branch(tip, branch)
+
+    def _landed_since(self, head: LogEntry, tip: int) -> list[LogEntry]:
+        """Return what landed on the branch since the base, the oldest first."""
+        base, branch = self._base.number, self._base.branch
+        oldest = self._versions.refs_at(head).oldest
+        newer: list[LogEntry] = []
+        number = tip
+        while number > base:
+            if number < oldest and number != tip:
+                raise CommitConflictError(
+                    f"the versions of branch {branch!r} after version {base}, which this commit "
+                    "was made on, have expired; nothing of it landed",
+                    hint="read the symbols again and repeat the change",
+                    branch=branch,
+                    version=number,
+                )
+            newer.append(self._versions.entry(number))
+            number = newer[-1].parent
+        if number != base:
+            raise CommitConflictError(
+                f"branch {branch!r} was set back behind version {base} meanwhile; "
+                "nothing of this commit landed",
+                hint="read the symbols again and repeat the change",
+                branch=branch,
+                version=tip,
+            )
+        return newer[::-1]
+
+    def _check(self, entry: LogEntry) -> None:
+        """Raise where the changes cannot stand after an entry of the branch."""
+        by_name = defaultdict(list)
+        for theirs in entry.changes:
+            by_name[theirs.name].append(theirs)
+        for ours in self._changes:
+            for theirs in by_name[ours.name]:
+                reason = conflict(ours, theirs)
+                if reason is not None:
+                    raise _conflict(entry, reason, ours.name)
+
+
+def _conflict(entry: LogEntry, reason: str, symbol: str) -> CommitConflictError:
+    return CommitConflictError(
+        f"version {entry.number} came first: {reason}; nothing of this commit landed",
+        hint="read the symbol again and repeat the change",
+        symbol=symbol,
+        version=entry.number,
+    )

@@ -1,0 +1,254 @@
+"""The symbol index as a tree of nodes: finding, walking, changing and comparing.
+
+A change copies the nodes on the way to the symbols it touches and shares all others with the tree
+before, so a commit writes nodes in proportion to the symbols it touches and to the logarithm of
+the symbols there are. Two trees are compared without reading what they share.
+
+The tree is a B-tree (Bayer and McCreight 1972) that is never changed in place.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+
+from tessel.store.history.documents import Reference, damaged, fetch, seal
+from tessel.store.history.leaves import (
+    INNER_CHILDREN,
+    Child,
+    Document,
+    Inner,
+    Leaf,
+    Node,
+    cut_inner,
+    cut_leaf,
+    read_node,
+)
+from tessel.store.names import leaf_name, new_id
+from tessel.store.objects import ObjectStore, checksum
+
+__all__ = ["NodeWriter", "Nodes", "differences", "find", "updated", "walk"]
+
+ROOT_BYTES = 8 * 1024
+"""A leaf up to this size rides in the log entry, which saves a durable put."""
+
+ROOT_CHILDREN = 32
+
+_OBJECT_BYTES = 1 << 20
+_KEPT_NODES = 128
+
+
+class Nodes:
+    """Reads nodes, verified, and keeps some; safe to use from several threads."""
+
+    def __init__(self, objects: ObjectStore) -> None:
+        self._objects = objects
+        self._kept: OrderedDict[tuple[str, int], Node] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def load(self, child: Child, level: int) -> Node:
+        """Return the node that a child stands for, which must be of the given level."""
+        with self._lock:
+            found = self._kept.get(child.place)
+            if found is not None:
+                self._kept.move_to_end(child.place)
+        if found is None:
+            found = read_node(fetch(self._objects, child.reference, offset=child.offset))
+            self.keep([(child, found)])
+        # Also for nodes that were kept: another parent may lie about them.
+        if (found.level, found.symbols) != (level, child.symbols) or found.first != child.first:
+            name = child.reference.object
+            damaged(name, "a node of the symbol index is not what its parent says")
+        return found
+
+    def keep(self, written: Sequence[tuple[Child, Node]]) -> None:
+        """Keep nodes that have just been written or read."""
+        with self._lock:
+            for child, node in written[-_KEPT_NODES:]:
+                self._kept[child.place] = node
+            while len(self._kept) > _KEPT_NODES:
+                self._kept.popitem(last=False)
+
+    def resolved(self, child: Child | Node, level: int) -> Node:
+        """Return a node that may not have been read yet."""
+        return self.load(child, level) if isinstance(child, Child) else child
+
+
+class NodeWriter:
+    """Gathers the nodes of one commit into few objects, named before they are written."""
+
+    def __init__(self) -> None:
+        self._buffers: list[tuple[str, bytearray]] = []
+        self.written: list[tuple[Child, Node]] = []
+        """The nodes gathered, and what their parents remember of them."""
+
+    def root(self, node: Node) -> Node:
+        """Return the root once all nodes below it are gathered: its children have places."""
+        if isinstance(node, Leaf):
+            return node
+        return Inner(node.level, tuple(self._child(child) for child in node.children))
+
+    def objects(self) -> Iterator[tuple[str, bytes]]:
+        """Yield name and bytes of the objects to write."""
+        for name, buffer in self._buffers:
+            yield name, bytes(buffer)
+
+    def _child(self, node: Child | Node) -> Child:
+        if isinstance(node, Child):
+            return node
+        node = self.root(node)
+        data = seal(node.to_json())
+        if not self._buffers or len(self._buffers[-1][1]) >= _OBJECT_BYTES:
+            self._buffers.append((leaf_name(new_id()), bytearray()))
+        name, buffer = self._buffers[-1]
+        reference = Reference(name, len(data), checksum(data))
+        child = Child(node.first, node.symbols, reference, len(buffer))
+        buffer += data
+        self.written.append((child, node))
+        return child
+
+
+def find(nodes: Nodes, root: Node, symbol: str) -> Leaf:
+    """Return the leaf that holds a name, or would."""
+    while isinstance(root, Inner):
+        root = nodes.resolved(root.children[root.child_of(symbol)], root.level - 1)
+    return root
+
+
+def walk(nodes: Nodes, root: Node) -> Iterator[Leaf]:
+    """Yield all leaves in the order of names."""
+    if isinstance(root, Leaf):
+        yield root
+        return
+    for child in root.children:
+        yield from walk(nodes, nodes.resolved(child, root.level - 1))
+
+
+def updated(nodes: Nodes, root: Node, changes: Mapping[str, Document | None]) -> Node:
+    """Return the root of a tree with some symbols replaced, added, or (None) removed."""
+    level = root.level
+    parts: Sequence[Node] = _update(nodes, root, sorted(changes.items()))
+    while len(parts) > 1:
+        level += 1
+        parts = cut_inner(level, parts, INNER_CHILDREN)
+    top: Node = parts[0] if parts else Leaf()
+    while isinstance(top, Inner) and len(top.children) == 1:
+        only = top.children[0]
+        if isinstance(only, Child) and top.level == 1:
+            break  # a leaf that was not touched stays where it is
+        below = nodes.resolved(only, top.level - 1)
+        if isinstance(below, Leaf) and not _rides(below):
+            break
+        top = below
+    if isinstance(top, Leaf) and not _rides(top):
+        return Inner(1, (top,))
+    if isinstance(top, Inner) and len(top.children) > ROOT_CHILDREN:
+        return Inner(top.level + 1, tuple(cut_inner(top.level, top.children, ROOT_CHILDREN)))
+    return top
+
+
+def _rides(leaf: Leaf) -> bool:
+    return len(leaf) == 0 or len(seal(leaf.to_json())) <= ROOT_BYTES
+
+
+def _update(
+    nodes: Nodes, node: Node, changes: Sequence[tuple[str, Document | None]]
+) -> Sequence[Node]:
+    """Return what a node becomes: several where it is split, none where it is empty."""
+    if isinstance(node, Leaf):
+        documents = dict(node.documents)
+        for symbol, document in changes:
+            if document is None:
+                documents.pop(symbol, None)
+            else:
+                documents[symbol] = document
+        return cut_leaf(sorted(documents.items(), key=lambda item: item[0]))
+    below = node.level - 1
+    parts: list[Child | Node] = []
+    begin = 0
+    for at, child in enumerate(node.children):
+        end = begin
+        last = at + 1 == len(node.children)
+        while end < len(changes) and (last or changes[end][0] < node.children[at + 1].first):
+            end += 1
+        if begin == end:
+            parts.append(child)
+        else:
+            parts += _update(nodes, nodes.resolved(child, below), changes[begin:end])
+        begin = end
+    return cut_inner(node.level, _joined(nodes, parts, below), INNER_CHILDREN)
+
+
+def _joined(nodes: Nodes, parts: Sequence[Child | Node], level: int) -> list[Child | Node]:
+    """Join new nodes that have become small with a neighbour."""
+    result: list[Child | Node] = []
+    for part in parts:
+        if result and (_small(part) or _small(result[-1])):
+            before = nodes.resolved(result.pop(), level)
+            result += _both(before, nodes.resolved(part, level))
+        else:
+            result.append(part)
+    return result
+
+
+def _small(part: Child | Node) -> bool:
+    return not isinstance(part, Child) and part.small
+
+
+def _both(before: Node, after: Node) -> Sequence[Node]:
+    if isinstance(before, Leaf) and isinstance(after, Leaf):
+        return cut_leaf([*before.documents.items(), *after.documents.items()])
+    assert isinstance(before, Inner)
+    assert isinstance(after, Inner)
+    return cut_inner(before.level, before.children + after.children, INNER_CHILDREN)
+
+
+def differences(nodes: Nodes, a: Node, b: Node) -> Iterator[tuple[str, Leaf | None, Leaf | None]]:
+    """Yield each name whose symbol differs, with the leaf that has it in either tree, sorted.
+
+    Nodes that both trees share are not read.
+    """
+    sides: list[list[Child | Node]] = [[a], [b]]
+    levels = [a.level, b.level]
+    while max(levels) > 0:
+        top = max(levels)
+        for side in (0, 1):
+            if levels[side] == top:
+                sides[side] = _opened(nodes, sides[side], top)
+                levels[side] = top - 1
+        if levels[0] == levels[1]:
+            shared = _places(sides[0]) & _places(sides[1])
+            sides = [[n for n in side if _place(n) not in shared] for side in sides]
+    held = [_leaf_of_each(nodes, side) for side in sides]
+    for name in sorted(held[0].keys() | held[1].keys()):
+        before, after = held[0].get(name), held[1].get(name)
+        same = before and after and before.documents[name] == after.documents[name]
+        if not same:
+            yield name, before, after
+
+
+def _leaf_of_each(nodes: Nodes, side: Sequence[Child | Node]) -> dict[str, Leaf]:
+    found: dict[str, Leaf] = {}
+    for node in side:
+        leaf = nodes.resolved(node, 0)
+        assert isinstance(leaf, Leaf)
+        found |= dict.fromkeys(leaf.documents, leaf)
+    return found
+
+
+def _opened(nodes: Nodes, side: Sequence[Child | Node], level: int) -> list[Child | Node]:
+    opened: list[Child | Node] = []
+    for node in side:
+        found = nodes.resolved(node, level)
+        assert isinstance(found, Inner)
+        opened += found.children
+    return opened
+
+
+def _place(node: Child | Node) -> tuple[str, int] | None:
+    return node.place if isinstance(node, Child) else None
+
+
+def _places(side: Sequence[Child | Node]) -> set[tuple[str, int] | None]:
+    return {_place(node) for node in side} - {None}

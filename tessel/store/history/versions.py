@@ -1,0 +1,241 @@
+"""Reading versions: by number, branch, tag or instant; nothing here writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from tessel.errors import (
+    InvalidInputError,
+    SnapshotExpiredError,
+    VersionNotFoundError,
+)
+from tessel.store.history.ancestry import ancestor, line
+from tessel.store.history.documents import fetch
+from tessel.store.history.log import CommitLog, LogEntry
+from tessel.store.history.refs import MAIN, Refs
+from tessel.store.history.snapshot import Snapshot
+from tessel.store.history.tree import Nodes
+from tessel.store.objects import ObjectStore
+
+__all__ = ["Commit", "Versions", "timestamp_of"]
+
+_KEPT_ENTRIES = 512
+_KEPT_REFS = 16
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A version of the store.
+
+    Attributes
+    ----------
+    number
+        Its number; 0 for the empty version that every store begins with.
+    entry
+        Its log entry; None for version 0.
+    snapshot
+        The state after it.
+    branch
+        The branch that it was looked up on, which changes made on it go to.
+    """
+
+    number: int
+    entry: LogEntry | None
+    snapshot: Snapshot
+    branch: str
+
+
+def timestamp_of(entry: LogEntry) -> datetime:
+    """Return when a commit landed, in UTC, to the microsecond."""
+    return _EPOCH + timedelta(microseconds=entry.timestamp_us)
+
+
+class Versions:
+    """The versions of one store, to read; safe to use from several threads."""
+
+    def __init__(self, objects: ObjectStore) -> None:
+        self._objects = objects
+        self._log = CommitLog(objects)
+        self._nodes = Nodes(objects)
+        # Neither ever changes once written, so what was read is kept, a bounded number of each.
+        self._entries: dict[int, LogEntry] = {}
+        self._refs: dict[str, Refs] = {}
+        self._known: LogEntry | None = None
+
+    # --- the log ----------------------------------------------------------------------------------
+
+    @property
+    def newest_number(self) -> int:
+        """The newest version of the store, on whatever branch; 0 where nothing was committed."""
+        return self._log.newest_number()
+
+    def head(self) -> LogEntry | None:
+        """Return the newest entry of the log; None where there is none."""
+        number = self.newest_number
+        self._known = self.entry(number) if number else None
+        return self._known
+
+    def entry(self, number: int) -> LogEntry:
+        """Return the log entry of a version that is kept."""
+        found = self._entries.get(number)
+        if found is None:
+            found = self._log.read(number)
+            self._keep(found)
+        return found
+
+    def entries(self) -> Iterator[LogEntry]:
+        """Yield the log entries that are kept, of all branches, the newest first."""
+        head = self.head()
+        if head is not None:
+            oldest = max(1, self.refs_at(head).oldest)
+            for number in range(head.number, oldest - 1, -1):
+                yield self.entry(number)
+
+    def resolve(self, commit: str) -> int | None:
+        """Return the version that a commit id landed as; None if it did not.
+
+        Raises
+        ------
+        SnapshotExpiredError
+            When it may have landed as a version that has expired.
+        """
+        number = 0
+        for entry in self.entries():
+            number = entry.number
+            if entry.commit == commit:
+                return number
+        if number > 1:
+            newest = self.newest_number
+            raise SnapshotExpiredError.for_version(
+                f"of commit {commit}, if it landed before version {number},",
+                newest=newest,
+                oldest=number,
+            )
+        return None
+
+    def _keep(self, entry: LogEntry) -> None:
+        self._entries[entry.number] = entry
+        while len(self._entries) > _KEPT_ENTRIES:
+            self._entries.pop(next(iter(self._entries)), None)
+
+    # --- branches and tags ------------------------------------------------------------------------
+
+    def refs(self) -> Refs:
+        """Return all branches and tags as they are."""
+        return self.refs_at(self.head())
+
+    def refs_at(self, entry: LogEntry | None) -> Refs:
+        """Return all branches and tags as they were after an entry."""
+        if entry is None:
+            return Refs()
+        moved = {**entry.moved, entry.branch: entry.number}
+        return self._written_refs(entry).moved(moved)
+
+    def _written_refs(self, entry: LogEntry) -> Refs:
+        if entry.refs is None:
+            return Refs()
+        found = self._refs.get(entry.refs.object)
+        if found is None:
+            found = self._refs[entry.refs.object] = Refs.read(fetch(self._objects, entry.refs))
+            while len(self._refs) > _KEPT_REFS:
+                self._refs.pop(next(iter(self._refs)), None)
+        return found
+
+    def tip(self, head: LogEntry | None, branch: str) -> int:
+        """Return the newest version of a branch as ``head`` has it; refs are read if needed."""
+        if head is None:
+            return Refs().branch(branch)
+        if branch == head.branch:
+            return head.number
+        return head.moved.get(branch) or self.refs_at(head).branch(branch)
+
+    # --- versions ---------------------------------------------------------------------------------
+
+    def newest(self, branch: str = MAIN) -> Commit:
+        """Return the newest version of a branch; ``RefNotFoundError`` where there is none."""
+        return self.on_branch(self.tip(self.head(), branch), branch)
+
+    def at(self, number: int, branch: str = MAIN) -> Commit:
+        """Return a version by number, whatever branch it was made on.
+
+        Raises
+        ------
+        VersionNotFoundError
+            For a number that no version has.
+        SnapshotExpiredError
+            For a version that was given up.
+        """
+        head = self.head()
+        newest = 0 if head is None else head.number
+        if not 0 <= number <= newest:
+            raise VersionNotFoundError.for_version(number, newest=newest)
+        self._check_kept(head, number)
+        return self.on_branch(number, branch)
+
+    def named(self, name: str, branch: str = MAIN) -> Commit:
+        """Return the version of a tag, or the newest one of a branch."""
+        return self.on_branch(self.refs().named(name), branch)
+
+    def as_of(self, moment: datetime, branch: str = MAIN) -> Commit:
+        """Return the newest version at ``moment`` on the line that led to a branch as it is.
+
+        A branch that was set back has forgotten what it was set back over. The instant is found
+        by halving the log, the version by jumps along the line: the number of entries read grows
+        with the logarithm of the versions there are.
+
+        Raises
+        ------
+        InvalidInputError
+            For a moment without a time zone.
+        SnapshotExpiredError
+            For a moment before the oldest version that is kept.
+        """
+        if moment.tzinfo is None:
+            raise InvalidInputError(
+                f"as_of={moment.isoformat()} has no time zone",
+                hint="commits have instants: write datetime(…, tzinfo=datetime.UTC)",
+            )
+        head = self.head()
+        tip = self.tip(head, branch)
+        if not tip:
+            return self.on_branch(0, branch)
+        oldest = self.refs_at(head).oldest
+        if tip <= oldest:  # a line that ends before what is kept is kept by its end alone
+            low, high = tip - 1, tip
+        else:
+            low, high = max(0, oldest - 1), tip
+        bottom = low
+        while low < high:
+            middle = (low + high + 1) // 2
+            if timestamp_of(self.entry(middle)) <= moment:
+                low = middle
+            else:
+                high = middle - 1
+        if low == bottom and bottom > 0:
+            raise SnapshotExpiredError.for_version(
+                f"of {moment.isoformat()}", newest=tip, oldest=oldest
+            )
+        number = ancestor(self.entry(tip), low, self.entry)
+        self._check_kept(head, number)
+        return self.on_branch(number, branch)
+
+    def line(self, start: Commit) -> Iterator[LogEntry]:
+        """Yield the versions that led to one, the newest first, as far as they are kept."""
+        return line(start.entry, self.entry, self.refs().oldest)
+
+    def _check_kept(self, head: LogEntry | None, number: int) -> None:
+        if head is None or number == head.number:
+            return
+        refs = self.refs_at(head)
+        if not refs.keeps(number):
+            raise SnapshotExpiredError.for_version(number, newest=head.number, oldest=refs.oldest)
+
+    def on_branch(self, number: int, branch: str) -> Commit:
+        """Return a version that exists, as what changes of a branch are made on."""
+        if number == 0:
+            return Commit(0, None, Snapshot(self._nodes), branch)
+        entry = self.entry(number)
+        return Commit(number, entry, Snapshot(self._nodes, entry.root), branch)

@@ -1,0 +1,230 @@
+"""The versions, branches and tags of a store, as one branch sees them.
+
+The part of :class:`~tessel.store.repository.Repository` that knows no tables.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from datetime import datetime
+
+from tessel.errors import InvalidInputError, SymbolNotFoundError
+from tessel.store.history import MAIN, Commit, History, refuse_writes
+from tessel.store.names import check_ref_name, check_symbol_name
+from tessel.store.objects import ObjectStore
+from tessel.store.version import Version
+
+__all__ = ["AsOf", "Timeline"]
+
+AsOf = int | str | datetime | None
+"""A version number; the name of a tag or branch; an instant with a time zone, on the branch that is
+open; None for the newest version of that branch."""
+
+
+class Timeline:
+    """A store as a sequence of versions."""
+
+    def __init__(
+        self, objects: ObjectStore, identity: str, *, read_only: bool, branch: str = MAIN
+    ) -> None:
+        self.objects = objects
+        self.id = identity
+        self.read_only = read_only
+        self.branch = check_ref_name(branch)
+        """The branch that is read where nothing else is said, and that writes go to."""
+        self.history = History(objects)
+
+    @property
+    def uri(self) -> str:
+        """Where the store is; other processes can open it by this, unless it is in memory."""
+        return self.objects.uri
+
+    @property
+    def newest(self) -> int:
+        """The newest version of the branch; 0 while nothing was committed."""
+        history = self.history
+        return history.tip(history.head(), self.branch)
+
+    # --- versions ---------------------------------------------------------------------------------
+
+    def versions(self, symbol: str) -> list[int]:
+        """Return the numbers of the versions that touched a symbol, the oldest first.
+
+        Those on the line of versions that led to the branch as it is, as far as they are kept.
+
+        Raises
+        ------
+        SymbolNotFoundError
+            When none of them touched a symbol of that name.
+        """
+        return sorted({version.number for version in self.log(symbol)})
+
+    def log(self, symbol: str | None = None, *, limit: int | None = None) -> list[Version]:
+        """Return what was done to a symbol, or to everything, the newest first.
+
+        Parameters
+        ----------
+        symbol
+            Its name; by default all symbols, and acts on branches and tags.
+        limit
+            Look for so many versions; all by default. A version that touched several symbols is
+            listed once for each.
+
+        Raises
+        ------
+        SymbolNotFoundError
+            When no version on the line of the branch touched a symbol of that name.
+        """
+        if symbol is not None:
+            check_symbol_name(symbol)
+        if limit is not None and (not isinstance(limit, int) or limit < 1):
+            raise InvalidInputError(f"limit={limit!r} is no number of versions, from 1 on")
+        start = self.history.newest(self.branch)
+        found = list(itertools.islice(self._logged(start, symbol), limit))
+        if symbol is not None and not found:
+            raise SymbolNotFoundError.for_name(symbol, start.snapshot.near(symbol))
+        return [version for group in found for version in group]
+
+    def _logged(self, start: Commit, symbol: str | None) -> Iterator[list[Version]]:
+        for entry in self.history.line(start):
+            versions = list(Version.of(entry, symbol))
+            if versions:
+                yield versions
+
+    def resolve(self, commit: str) -> int | None:
+        """Return the version that a commit id landed as; None if it did not land."""
+        return self.history.resolve(commit)
+
+    def at(self, as_of: AsOf) -> Commit:
+        """Return a version.
+
+        Raises
+        ------
+        VersionNotFoundError
+            In one of its kinds, when there is none of that number, name or instant.
+        """
+        if as_of is None:
+            return self.history.newest(self.branch)
+        if isinstance(as_of, datetime):
+            return self.history.as_of(as_of, self.branch)
+        if isinstance(as_of, str):
+            return self.history.named(as_of, self.branch)
+        if isinstance(as_of, int) and not isinstance(as_of, bool):
+            return self.history.at(as_of, self.branch)
+        raise InvalidInputError(
+            f"as_of={as_of!r} is no version",
+            hint="give a version number, a tag, a branch, or a datetime with a zone",
+        )
+
+    # --- branches and tags ------------------------------------------------------------------------
+
+    def branches(self) -> dict[str, int]:
+        """Return the newest version of each branch, sorted by name."""
+        return dict(sorted(self.history.refs().branches.items()))
+
+    def tags(self) -> dict[str, int]:
+        """Return the version of each tag, sorted by name."""
+        return dict(sorted(self.history.refs().tags.items()))
+
+    def create_branch(self, name: str, at: AsOf = None) -> int:
+        """Make a branch, and return its first version, which holds what ``at`` held.
+
+        Parameters
+        ----------
+        name
+            Of letters, digits and ``_ . / -``; no branch, tag or deleted tag has it.
+        at
+            The version that it begins with; by default the newest of the branch that is open.
+
+        Raises
+        ------
+        RefNameError, RefExistsError, VersionNotFoundError
+            When the name cannot be taken, or there is no such version.
+        """
+        self.check_writable()
+        check_ref_name(name)
+        return self.history.create_branch(name, self.at(at).number).number
+
+    def reset_branch(self, name: str, to: AsOf) -> int:
+        """Set a branch to a version, and return the version that this makes.
+
+        Versions after ``to`` leave the line of the branch; they can be read by number as long as
+        they are kept.
+
+        Raises
+        ------
+        RefNotFoundError, VersionNotFoundError
+            When there is no such branch or version.
+        """
+        self.check_writable()
+        return self.history.reset_branch(check_ref_name(name), self.at(to).number).number
+
+    def delete_branch(self, name: str) -> int:
+        """Delete a branch, and return the version that this makes on the main branch.
+
+        Raises
+        ------
+        RefNotFoundError
+            When there is no such branch.
+        InvalidInputError
+            For the main branch, which every store has.
+        """
+        self.check_writable()
+        return self.history.delete_branch(check_ref_name(name)).number
+
+    def create_tag(self, name: str, at: AsOf = None) -> int:
+        """Name a version for ever, and return the version that this makes on the main branch.
+
+        Parameters
+        ----------
+        name
+            Of letters, digits and ``_ . / -``; no branch, tag or deleted tag has it.
+        at
+            What it names; by default the newest version of the branch that is open.
+
+        Raises
+        ------
+        RefNameError, RefExistsError, VersionNotFoundError
+            When the name cannot be taken, or there is no such version.
+        """
+        self.check_writable()
+        check_ref_name(name)
+        return self.history.create_tag(name, self.at(at).number).number
+
+    def delete_tag(self, name: str) -> int:
+        """Delete a tag, whose name is never used again; return the version that this makes.
+
+        Raises
+        ------
+        RefNotFoundError
+            When there is no such tag.
+        """
+        self.check_writable()
+        return self.history.delete_tag(check_ref_name(name)).number
+
+    def revert(self, to: AsOf, message: str = "") -> int:
+        """Make all symbols what they were at a version, by a new version; return its number.
+
+        Nothing is forgotten: the versions between stay. Where the symbols are so already, the
+        newest version is returned.
+
+        Raises
+        ------
+        VersionNotFoundError
+            When there is no such version.
+        CommitConflictError
+            When another writer changed one of the symbols meanwhile; nothing was changed.
+        """
+        self.check_writable()
+        if to is None:
+            raise InvalidInputError("revert needs a version to go back to: revert(to=version)")
+        base, target = self.history.newest(self.branch), self.at(to)
+        text = message or f"revert to version {target.number}"
+        landed = self.history.revert(base, target, text)
+        return base.number if landed is None else landed.number
+
+    def check_writable(self) -> None:
+        """Raise ``ReadOnlyStoreError`` where the store was opened read-only."""
+        if self.read_only:
+            raise refuse_writes(self.uri)

@@ -1,0 +1,61 @@
+"""Versions as they are listed for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from tessel.store.history import MAIN, LogEntry, timestamp_of
+
+__all__ = ["Version"]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What one version did to one symbol, or to branches and tags.
+
+    Attributes
+    ----------
+    number
+        Number of the commit: the version of the whole store.
+    timestamp
+        When it landed, UTC.
+    message
+        What the writer said.
+    symbol
+        The symbol that it touched; ``""`` for an act on branches or tags.
+    change
+        What it did to the symbol, such as ``"write"``, ``"append"`` or ``"delete"``; or to branches
+        and tags, such as ``"create-tag"``.
+    rows
+        Rows of the symbol afterwards.
+    branch
+        The branch that it was made on.
+    """
+
+    number: int
+    timestamp: datetime
+    message: str
+    symbol: str
+    change: str
+    rows: int
+    branch: str = MAIN
+
+    @classmethod
+    def of(cls, entry: LogEntry, symbol: str | None = None) -> Iterator[Version]:
+        """Yield what an entry did: to one symbol, or to all and to branches and tags."""
+        moment = timestamp_of(entry)
+        for change in entry.changes:
+            if symbol is None or change.name == symbol:
+                yield cls(
+                    entry.number,
+                    moment,
+                    entry.message,
+                    change.name,
+                    change.kind,
+                    change.rows,
+                    entry.branch,
+                )
+        if symbol is None and entry.act != "commit":
+            yield cls(entry.number, moment, entry.message, "", entry.act, 0, entry.branch)
