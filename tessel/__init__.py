@@ -36,12 +36,16 @@ if TYPE_CHECKING:
     from tessel.ecs import ProcessingUnit
     from tessel.expression import Expression, coalesce, col, lit, parse, when, where
     from tessel.expression.schema import TableSchema
+    from tessel.store import AzureCredentials, CloudOptions, GoogleCredentials, S3Credentials
 
 __all__ = [
+    "AzureCredentials",
     "Clause",
     "ClauseInfo",
+    "CloudOptions",
     "Explanation",
     "Expression",
+    "GoogleCredentials",
     "LazyTable",
     "Lineage",
     "LocalExecutor",
@@ -49,6 +53,7 @@ __all__ = [
     "ProcessingUnit",
     "QueryBuilder",
     "Result",
+    "S3Credentials",
     "Store",
     "Structure",
     "SubQuery",
@@ -88,6 +93,7 @@ _MODULES = {
         "when",
         "where",
     ),
+    "tessel.store": ("AzureCredentials", "CloudOptions", "GoogleCredentials", "S3Credentials"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 _OTHER_NAMES = {"open": "open_store"}

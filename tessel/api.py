@@ -29,7 +29,14 @@ from tessel.clauses import (
 from tessel.display import preview, render_html, render_text
 from tessel.errors import InvalidInputError, NameNotFoundError
 from tessel.expression.schema import TableSchema
-from tessel.store import Repository, SymbolView, Transaction, Version
+from tessel.store import (
+    CloudOptions,
+    CredentialsSource,
+    Repository,
+    SymbolView,
+    Transaction,
+    Version,
+)
 
 if TYPE_CHECKING:
     import duckdb
@@ -46,24 +53,41 @@ ExecutorLike = str | Executor
 _EXECUTORS = ("local", "spark")
 
 
-def open_store(uri: str, *, create: bool = True, read_only: bool = False) -> Store:
+def open_store(
+    uri: str,
+    *,
+    create: bool = True,
+    read_only: bool = False,
+    credentials: CredentialsSource | None = None,
+    options: CloudOptions | dict[str, Any] | None = None,
+) -> Store:
     """Open a store, making it where there is none.
 
     Parameters
     ----------
     uri
-        A directory, or ``memory://name`` for a store that lives as long as the process.
+        A directory, ``memory://name`` for a store that lives as long as the process, or
+        ``s3://bucket/folder``, ``gs://…``, ``az://container/folder`` with the extra ``cloud``.
     create
         Whether a store is made where there is none; otherwise ``StoreNotFoundError``.
     read_only
         Refuse every write, and make nothing.
+    credentials
+        For a cloud: :class:`S3Credentials`, :class:`GoogleCredentials`, :class:`AzureCredentials`,
+        or a function that returns them; by default what the environment offers.
+    options
+        For a cloud: :class:`CloudOptions`, or a mapping of its fields.
 
     Raises
     ------
     NotAStoreError, FormatVersionError, StoreNotFoundError
         The place is left as it is.
     """
-    return Store(Repository.open(uri, create=create, read_only=read_only))
+    return Store(
+        Repository.open(
+            uri, create=create, read_only=read_only, credentials=credentials, options=options
+        )
+    )
 
 
 class Store:

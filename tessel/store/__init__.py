@@ -16,19 +16,32 @@ from tessel.store.manifest import (
     SliceFacts,
     SliceStatistics,
 )
-from tessel.store.objects import ObjectStore, open_objects
+from tessel.store.objects import (
+    AzureCredentials,
+    CloudOptions,
+    CredentialsSource,
+    GoogleCredentials,
+    ObjectStore,
+    S3Credentials,
+    open_objects,
+)
 from tessel.store.repository import Repository
 from tessel.store.transaction import Transaction
 from tessel.store.version import Version
 from tessel.store.view import SymbolView
 
 __all__ = [
+    "AzureCredentials",
     "CandidateRows",
+    "CloudOptions",
+    "CredentialsSource",
     "Difference",
     "Drop",
+    "GoogleCredentials",
     "ObjectStore",
     "PieceSource",
     "Repository",
+    "S3Credentials",
     "SegmentIndex",
     "SegmentRows",
     "SegmentSource",

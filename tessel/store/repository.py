@@ -16,7 +16,7 @@ from tessel.store.difference import Difference, difference
 from tessel.store.history import MAIN, open_store
 from tessel.store.manifest import Manifest, ManifestReference
 from tessel.store.names import check_symbol_name
-from tessel.store.objects import ObjectStore, open_objects
+from tessel.store.objects import CloudOptions, CredentialsSource, ObjectStore, open_objects
 from tessel.store.timeline import AsOf, Timeline
 from tessel.store.transaction import Transaction
 from tessel.store.view import SymbolView
@@ -46,19 +46,24 @@ class Repository(Timeline):
         create: bool = True,
         read_only: bool = False,
         branch: str = MAIN,
+        credentials: CredentialsSource | None = None,
+        options: CloudOptions | dict[str, Any] | None = None,
     ) -> Repository:
         """Open a store.
 
         Parameters
         ----------
         uri
-            A path, ``file:///path``, ``memory://name``, or ``memory://`` for a new one in memory.
+            A path, ``file:///path``, ``memory://name``, ``memory://`` for a new one in memory, or
+            ``s3://bucket/folder``, ``gs://…``, ``az://container/folder``.
         create
             Make a store where there is nothing.
         read_only
             Refuse every write; then nothing is made, and no file is touched.
         branch
             The branch to read and to write.
+        credentials, options
+            For a store in a cloud; see :func:`tessel.store.objects.open_objects`.
 
         Raises
         ------
@@ -71,7 +76,7 @@ class Repository(Timeline):
         RefNotFoundError
             When the store has no such branch.
         """
-        objects = open_objects(uri)
+        objects = open_objects(uri, credentials=credentials, options=options)
         identity = open_store(objects, create=create, read_only=read_only)
         return cls(objects, identity.id, read_only=read_only).on_branch(branch)
 

@@ -225,6 +225,7 @@ class CommitLog:
         """
         name, data = log_name(entry.number), entry.to_bytes()
         failure: StoreError | None = None
+        uncertain = ""
         for _ in range(_ATTEMPTS):
             failure = None
             try:
@@ -232,6 +233,8 @@ class CommitLog:
                     return Outcome.WON
             except StoreError as error:
                 failure = error
+                if error.attributes.get("landed") == "unknown":
+                    uncertain = error.message
             try:
                 found = self.read(entry.number)
             except TesselError as error:
@@ -243,7 +246,10 @@ class CommitLog:
             if failure is not None and failure.attributes.get("landed") == "unknown":
                 raise _unknown(entry, failure.message) from failure
             return Outcome.WON
-        raise failure or _unknown(entry, "the entry exists and does not")
+        # A request whose answer never came may still be on its way, and land after all.
+        if uncertain or failure is None:
+            raise _unknown(entry, uncertain or "the entry exists and does not") from failure
+        raise failure
 
 
 def _unknown(entry: LogEntry, why: str) -> CommitUnknownError:

@@ -1,17 +1,32 @@
-"""Where bytes live: named objects, written once, on a local disk or in memory.
+"""Where bytes live: named objects, written once, on a local disk, in memory, or in a cloud.
 
 Only the store enters here; everything above it deals in segments and symbols.
 """
 
-from tessel.store.objects.base import ObjectStore, check_name, checksum, put_all
+from tessel.store.objects.base import ObjectStore, ParallelPuts, check_name, checksum, put_all
+from tessel.store.objects.cloud import CloudObjects
+from tessel.store.objects.cloud_place import CloudOptions
+from tessel.store.objects.credentials import (
+    AzureCredentials,
+    CredentialsSource,
+    GoogleCredentials,
+    S3Credentials,
+)
 from tessel.store.objects.local import LocalObjects
 from tessel.store.objects.memory import MemoryObjects
 from tessel.store.objects.open import open_objects
 
 __all__ = [
+    "AzureCredentials",
+    "CloudObjects",
+    "CloudOptions",
+    "CredentialsSource",
+    "GoogleCredentials",
     "LocalObjects",
     "MemoryObjects",
     "ObjectStore",
+    "ParallelPuts",
+    "S3Credentials",
     "check_name",
     "checksum",
     "open_objects",

@@ -17,11 +17,20 @@ import pyarrow as pa
 
 from tessel.errors import CorruptStoreError, InvalidInputError, NotFoundError
 
-__all__ = ["ObjectStore", "check_name", "checksum", "object_absent", "put_all", "short_object"]
+__all__ = [
+    "ObjectStore",
+    "ParallelPuts",
+    "check_name",
+    "checksum",
+    "object_absent",
+    "put_all",
+    "short_object",
+]
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*")
 _NAME_CHARACTERS = 200
-_PARALLEL_PUTS = 4
+_PUTS_IN_FLIGHT = 4
+_BYTES_IN_FLIGHT = 256 << 20
 
 
 @runtime_checkable
@@ -38,6 +47,9 @@ class ObjectStore(Protocol):
 
     def put_if_absent(self, name: str, data: bytes | pa.Buffer) -> bool:
         """Write an object unless one of that name exists.
+
+        An answer can be lost on its way. Then an object with exactly these bytes counts as written
+        by this call, so bytes for which it matters who wrote them hold something random.
 
         Returns
         -------
@@ -89,6 +101,15 @@ class ObjectStore(Protocol):
         """Return whether there is an object of that name."""
 
 
+@runtime_checkable
+class ParallelPuts(Protocol):
+    """Says how many puts are worth having in flight; without it, four: what a disk makes use of."""
+
+    @property
+    def puts_in_flight(self) -> int:
+        """How many objects are worth writing at a time."""
+
+
 def check_name(name: str) -> str:
     """Return ``name`` if it can name an object; raise ``InvalidInputError`` otherwise."""
     if len(name) > _NAME_CHARACTERS or _NAME.fullmatch(name) is None:
@@ -122,11 +143,26 @@ def short_object(name: str, offset: int, length: int, size: int) -> CorruptStore
     )
 
 
-def put_all(objects: ObjectStore, items: Iterable[tuple[str, bytes | pa.Buffer]]) -> None:
+def put_all(
+    objects: ObjectStore,
+    items: Iterable[tuple[str, bytes | pa.Buffer]],
+    *,
+    bytes_in_flight: int = _BYTES_IN_FLIGHT,
+) -> None:
     """Write objects of new, random names, several at a time.
 
-    ``items`` is consumed as the writes go on, so that a generator that encodes needs the memory
-    of a few objects only. The first failure is raised after the writes in flight have ended.
+    ``items`` is consumed as the writes go on, so that a generator that encodes needs the memory of
+    what is in flight only. The first failure is raised after the writes in flight have ended.
+
+    Parameters
+    ----------
+    objects
+        Where to; says by :class:`ParallelPuts` how many at a time.
+    items
+        Names and bytes.
+    bytes_in_flight
+        While so many bytes are being written, no other object is taken; one that is larger is
+        written alone.
     """
     iterator = iter(items)
     head = [item for _, item in zip(range(2), iterator, strict=False)]
@@ -134,16 +170,25 @@ def put_all(objects: ObjectStore, items: Iterable[tuple[str, bytes | pa.Buffer]]
         for name, data in head:
             _put_new(objects, name, data)
         return
-    with ThreadPoolExecutor(_PARALLEL_PUTS, thread_name_prefix="tessel-put") as pool:
-        running: set[Future[None]] = set()
+    most = objects.puts_in_flight if isinstance(objects, ParallelPuts) else _PUTS_IN_FLIGHT
+    with ThreadPoolExecutor(most, thread_name_prefix="tessel-put") as pool:
+        running: dict[Future[None], int] = {}
         for name, data in _chain(head, iterator):
-            running.add(pool.submit(_put_new, objects, name, data))
-            if len(running) >= 2 * _PARALLEL_PUTS:
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    future.result()
-        for future in running:
-            future.result()
+            size = len(memoryview(data))
+            while running and (
+                len(running) >= 2 * most or sum(running.values()) + size > bytes_in_flight
+            ):
+                _take_ended(running)
+            running[pool.submit(_put_new, objects, name, data)] = size
+        while running:
+            _take_ended(running)
+
+
+def _take_ended(running: dict[Future[None], int]) -> None:
+    """Wait for one put or more, and raise the first failure."""
+    for future in wait(running, return_when=FIRST_COMPLETED).done:
+        del running[future]
+        future.result()
 
 
 def _chain(

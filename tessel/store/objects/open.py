@@ -3,59 +3,84 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from tessel.errors import InvalidInputError, MissingDependencyError, NotAStoreError
+from tessel.errors import InvalidInputError, NotAStoreError
 from tessel.store.objects.base import ObjectStore
+from tessel.store.objects.cloud import CloudObjects
+from tessel.store.objects.cloud_place import CLOUDS, CloudOptions, CloudPlace
+from tessel.store.objects.credentials import CredentialsSource
 from tessel.store.objects.local import LocalObjects
 from tessel.store.objects.memory import MemoryObjects
 
 __all__ = ["open_objects"]
 
-_CLOUDS = {"s3": "Amazon S3", "gs": "Google Cloud Storage", "az": "Azure Blob Storage"}
+_KINDS = "a path, file:///path, memory://name, s3://bucket/folder, gs://… or az://…"
 
 
-def open_objects(uri: str | os.PathLike[str]) -> ObjectStore:
+def open_objects(
+    uri: str | os.PathLike[str],
+    *,
+    credentials: CredentialsSource | None = None,
+    options: CloudOptions | dict[str, Any] | None = None,
+) -> ObjectStore:
     """Return the objects at a URI; nothing is written or checked yet.
 
     Parameters
     ----------
     uri
-        A path, ``file:///path``, ``memory://name``, or ``memory://`` for a new store in memory.
+        A path, ``file:///path``, ``memory://name``, ``memory://`` for a new store in memory, or
+        ``s3://bucket/folder``, ``gs://…``, ``az://container/folder``.
+    credentials
+        For a cloud: typed credentials, or a function that returns them; by default what the
+        environment offers.
+    options
+        For a cloud: how it is reached; :class:`CloudOptions`, or a mapping of its fields.
 
     Raises
     ------
     InvalidInputError
-        For something that is no such URI, and for a scheme that is not known.
+        For something that is no such URI, for a scheme that is not known, for credentials of
+        another provider, and for either argument where there is no cloud. Also for a URI that
+        could hold a secret, which the error does not show.
+    OptionError, NameNotFoundError
+        For an option that cannot be.
     NotAStoreError
         For the path of a file.
     MissingDependencyError
-        For ``s3://``, ``gs://`` and ``az://``, which this release does not read or write.
+        For a cloud, without the extra ``cloud``.
+    ForkUnsafeError
+        For a cloud, in a process forked from one that had used a cloud.
     """
     if isinstance(uri, os.PathLike):
         uri = os.fspath(uri)
     if not isinstance(uri, str) or not uri or "\0" in uri:
-        raise InvalidInputError(
-            f"{uri!r} names no store", hint="a path, file:///path, or memory://name"
-        )
+        raise InvalidInputError(f"{uri!r} names no store", hint=_KINDS)
     scheme, separator, rest = uri.partition("://")
+    if separator and scheme in CLOUDS:
+        place = CloudPlace.parse(uri)
+        return CloudObjects(place, credentials=credentials, options=CloudOptions.of(options))
+    if credentials is not None or options is not None:
+        raise InvalidInputError(
+            "credentials and options are for stores in a cloud, and this is none",
+            hint="; ".join(f"{name}:// is {cloud}" for name, cloud in CLOUDS.items()),
+        )
     if not separator:
         return _local(uri)
     if scheme == "memory":
         return MemoryObjects.named(rest)
     if scheme == "file":
         return _local(_file_path(uri))
-    if scheme in _CLOUDS:
-        raise MissingDependencyError(
-            f"stores on {_CLOUDS[scheme]} ({scheme}://) cannot be opened by this release",
-            hint="use a path on a local disk, or memory://name",
-            uri=uri,
-        )
+    # Only the scheme is shown: what follows may hold a password.
     raise InvalidInputError(
-        f"no such kind of store: {scheme}:// in {uri!r}",
-        hint="a path, file:///path, or memory://name",
-        uri=uri,
+        f"no such kind of store: {scheme}://",
+        hint=f"did you mean {_MEANT[scheme]}://?" if scheme in _MEANT else _KINDS,
+        scheme=scheme,
     )
+
+
+_MEANT = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "az", "abfss": "az", "azure": "az"}
 
 
 def _local(path: str) -> LocalObjects:
