@@ -86,7 +86,9 @@ class Linear:
 
     def integer_bytes(self, records: npt.NDArray[np.void], lengths: Integers) -> Integers:
         """Return what slots 1 and 2 need, as an inner encoding."""
-        return self.slot_bytes(records, ValueKind.SIGNED, 8, lengths)[:, :2]
+        sizes = np.zeros((len(records), 2), np.int64)
+        sizes[:, 0] = packed_sizes(lengths, records["bit_width"])
+        return sizes
 
     def check(self, page: Page) -> None:
         """Refuse values that their type does not hold."""

@@ -41,8 +41,9 @@ _PAD_BYTES = 8
 _GROUP = 8
 _NO_BYTES: Final = np.empty(0, np.uint8)
 _ILLEGAL: Final = np.where(np.isin(np.arange(256), sorted(PACKED_WIDTHS)), 0, -1)
-_PADS: Final = np.where(np.arange(256) == 0, 0, 8)
-_IS_WHOLE: Final = np.isin(np.arange(256), sorted(WHOLE_WIDTHS))
+_BEHIND: Final = np.array([0 if w in WHOLE_WIDTHS or not w else _PAD_BYTES for w in range(256)])
+_MORE: Final = np.array([0 if w in WHOLE_WIDTHS else _GROUP - 1 for w in range(256)])
+_WHOLE_GROUPS: Final = ~_MORE
 _WIDEST_IN_4_BYTES = 25
 """Seven bits before the integer, and these, are four bytes."""
 
@@ -63,11 +64,14 @@ def packed_size(count: int, width: int) -> int:
 
 def packed_sizes(counts: Integers, widths: npt.NDArray[np.uint8]) -> Integers:
     """Return :func:`packed_size` of each pair; -1 where the width is none."""
-    bits = widths.astype(np.int64)
-    stream = -(-counts // _GROUP) * bits + _PADS[widths]
+    # Streams hold whole groups of eight integers, arrays hold any number.
+    sizes: Integers = counts + _MORE.take(widths)
+    sizes &= _WHOLE_GROUPS.take(widths)
+    sizes *= widths
+    sizes >>= 3
+    sizes += _BEHIND.take(widths)
     # All bits of -1 are set, and none of 0.
-    sizes: Integers = np.where(_IS_WHOLE[widths], counts * bits >> 3, stream)
-    sizes |= _ILLEGAL[widths]
+    sizes |= _ILLEGAL.take(widths)
     return sizes
 
 

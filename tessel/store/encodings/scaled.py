@@ -119,15 +119,18 @@ class Scaled:
         self, records: npt.NDArray[np.void], kind: ValueKind, width: int, lengths: Integers
     ) -> Integers:
         """Return the bytes of the integers in slots 1 and 2, and of the exceptions in 3 and 4."""
-        exceptions = records["exceptions"].astype(np.int64)
-        exponents = records["exponent"]
         sizes = np.zeros((len(records), 4), np.int64)
         sizes[:, :2] = inner_bytes(records, lengths)
-        sizes[:, 2] = exceptions * (records["inner_width"] >> 3)
-        sizes[:, 3] = exceptions * width
-        wrong = (exceptions > lengths) | (exponents < 0) | (exponents >= len(_POWERS))
-        wrong |= (exceptions > 0) & ~END_WIDTHS[records["inner_width"]]
-        sizes[wrong, 0] = -1
+        # Negative ones are large as unsigned ones.
+        wrong = records["exponent"].view(np.uint8) >= len(_POWERS)
+        if np.count_nonzero(records["exceptions"]):
+            exceptions = records["exceptions"].astype(np.int64)
+            sizes[:, 2] = exceptions * (records["inner_width"] >> 3)
+            sizes[:, 3] = exceptions * width
+            wrong |= exceptions > lengths
+            wrong |= (exceptions > 0) & ~END_WIDTHS[records["inner_width"]]
+        if np.count_nonzero(wrong):
+            sizes[wrong, 0] = -1
         return sizes
 
     def check(self, page: Page) -> None:

@@ -16,19 +16,17 @@ import pyarrow as pa
 
 from tessel.errors import UnsupportedTypeError
 from tessel.store.encodings.base import Integers, stored_kind
-from tessel.store.encodings.codes import PAGE_RECORD, EncodingCode, Role, ValueKind
+from tessel.store.encodings.codes import EncodingCode, Role, ValueKind
 from tessel.store.encodings.fields import FieldNode, field_nodes
 from tessel.store.encodings.registry import ENCODINGS
-from tessel.store.segment.records import COLUMN_RECORD, LARGEST_PAGE_SHIFT, field_place
+from tessel.store.segment.records import COLUMN_RECORD, field_place
 
 __all__ = [
+    "ENCODINGS_A_NODE",
     "STATIC",
     "Expectations",
-    "Frame",
-    "FrameError",
     "SchemaDamageError",
     "expectations",
-    "frame",
     "halves",
 ]
 
@@ -45,17 +43,15 @@ def _static_places() -> list[int]:
 STATIC: Final = np.array(_static_places())
 """What follows from the schema in a line of the directory, in a view of it as u2."""
 
-_CODES = max(EncodingCode) + 1
+ENCODINGS_A_NODE: Final = 256
+"""Numbers that can stand in the field ``encoding``, legal or not."""
+
 _BYTE_KINDS = frozenset({ValueKind.TEXT, ValueKind.BINARY, ValueKind.FIXED})
 _LARGEST_ID = (1 << 63) - 1
 
 
 class SchemaDamageError(ValueError):
     """The bytes of a schema are not one that a segment can have; never leaves this part."""
-
-
-class FrameError(ValueError):
-    """Rows, page shifts and page records contradict each other; never leaves this part."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,9 +73,8 @@ class Expectations:
     varying
         Numbers of the nodes of multiplier 0, parents first.
     legal
-        Which encodings a data page may have: bool of shape (nodes, codes).
-    legal_dictionary
-        Which encodings the dictionary may have, of the same shape.
+        Which encodings a data page may have, by number: bool of shape (nodes, 256); below, of as
+        many nodes again, those that the dictionary may have.
     may_have_dictionary
         Whether the node may have one.
     is_bytes
@@ -100,7 +95,6 @@ class Expectations:
     multiplier: Integers
     varying: tuple[int, ...]
     legal: npt.NDArray[np.bool_]
-    legal_dictionary: npt.NDArray[np.bool_]
     may_have_dictionary: npt.NDArray[np.bool_]
     is_bytes: npt.NDArray[np.bool_]
     static: npt.NDArray[np.uint16]
@@ -128,8 +122,9 @@ def expectations(message: bytes) -> Expectations:
     ids = {node.top: column_id for column_id, node in tops.items()}
     first = {node.top: node.number for node in tops.values()}
     multiplier = _multipliers(nodes)
-    legal_dictionary = np.array([_legal_dictionary(node) for node in nodes], np.bool_)
-    legal_dictionary = legal_dictionary.reshape(-1, _CODES)
+    legal = np.array(
+        [*(_legal(node) for node in nodes), *(_legal_dictionary(node) for node in nodes)], np.bool_
+    ).reshape(2 * len(nodes), ENCODINGS_A_NODE)
     return Expectations(
         schema=schema,
         nodes=nodes,
@@ -142,9 +137,8 @@ def expectations(message: bytes) -> Expectations:
         top=_array([first[node.top] for node in nodes]),
         multiplier=_array(multiplier),
         varying=tuple(number for number, times in enumerate(multiplier) if times == 0),
-        legal=np.array([_legal(node) for node in nodes], np.bool_).reshape(-1, _CODES),
-        legal_dictionary=legal_dictionary,
-        may_have_dictionary=np.logical_or.reduce(legal_dictionary, axis=1),
+        legal=legal,
+        may_have_dictionary=np.logical_or.reduce(legal[len(nodes) :], axis=1),
         static=_static(nodes, ids),
         is_bytes=np.array([node.kind in _BYTE_KINDS for node in nodes], np.bool_),
     )
@@ -163,102 +157,6 @@ def _static(nodes: tuple[FieldNode, ...], ids: dict[int, int]) -> npt.NDArray[np
         line["width"], line["role"], line["kind"] = node.width, node.role, node.kind
     held: npt.NDArray[np.uint16] = halves(directory)[:, STATIC]
     return held
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Frame:
-    """What schema, rows, page shifts and dictionaries say about the page tables of a file.
-
-    ``R`` page records in all, a column's dictionary last; ``C`` columns.
-
-    Attributes
-    ----------
-    pages
-        Data pages, shape (C,).
-    first
-        Where the records of each column begin, and R; shape (C + 1,).
-    table_start
-        Where its page table begins, from the first one; shape (C,).
-    owner, number
-        Column of a record, and its place in the table of that column; shape (R,), as all below.
-    of_dictionary
-        Whether it is a dictionary's.
-    fresh
-        Whether its rows are counted from 0: a first page, or a dictionary.
-    kind, width
-        Of its column.
-    rows
-        The rows it must have; -1 where that depends on lists or on the dictionary.
-    legal
-        Which encodings it may have, shape (R, codes).
-    """
-
-    pages: Integers
-    first: Integers
-    table_start: Integers
-    owner: Integers
-    number: Integers
-    of_dictionary: npt.NDArray[np.bool_]
-    fresh: npt.NDArray[np.bool_]
-    kind: Integers
-    width: Integers
-    rows: Integers
-    legal: npt.NDArray[np.bool_]
-
-
-@lru_cache(maxsize=1024)
-def frame(
-    message: bytes, rows: int, shifts: bytes, dictionaries: bytes, page_records: int
-) -> Frame:
-    """Return the frame of all files of a schema that are cut alike.
-
-    Parameters
-    ----------
-    message
-        The schema, one that :func:`expectations` takes.
-    rows
-        Top-level rows, fewer than 2**40.
-    shifts, dictionaries
-        A byte a column: its page shift, and 1 where it has a dictionary.
-    page_records
-        How many there are: nothing larger is allocated.
-
-    Raises
-    ------
-    FrameError
-        When rows and shifts need another number of records.
-    """
-    expected = expectations(message)
-    shift = np.frombuffer(shifts, np.uint8).astype(np.int64)
-    has = np.frombuffer(dictionaries, np.uint8)
-    if (shift > LARGEST_PAGE_SHIFT).any() or (has > 1).any():
-        raise FrameError("pages have more rows than they may, or a column two dictionaries")
-    pages = (rows + (1 << shift) - 1) >> shift
-    counts = pages + has
-    if int(counts.sum()) != page_records:
-        raise FrameError(f"its rows need {int(counts.sum())} page records, it has {page_records}")
-    first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    owner = np.repeat(np.arange(len(counts)), counts)
-    number = np.arange(len(owner)) - first[owner]
-    of_dictionary = number == pages[owner]
-    whole = np.minimum(1 << shift[owner], rows - (number << shift[owner]))
-    times = expected.multiplier[owner]
-    legal = np.where(
-        of_dictionary[:, None], expected.legal_dictionary[owner], expected.legal[owner]
-    )
-    return Frame(
-        pages=pages,
-        first=first,
-        table_start=first[:-1] * PAGE_RECORD.itemsize,
-        owner=owner,
-        number=number,
-        of_dictionary=of_dictionary,
-        fresh=(number == 0) | of_dictionary,
-        kind=expected.kind[owner],
-        width=expected.width[owner],
-        rows=np.where((times == 0) | of_dictionary, -1, times * whole),
-        legal=legal,
-    )
 
 
 def _array(values: list[int]) -> Integers:
@@ -288,19 +186,19 @@ def _multipliers(nodes: tuple[FieldNode, ...]) -> list[int]:
 
 
 def _legal(node: FieldNode) -> list[bool]:
+    codes = range(ENCODINGS_A_NODE)
     if node.kind == ValueKind.NONE:
-        return [code == EncodingCode.NOTHING for code in range(_CODES)]
+        return [code == EncodingCode.NOTHING for code in codes]
     if node.is_dictionary:
-        return [
-            code in (EncodingCode.DICTIONARY, EncodingCode.ALL_MISSING) for code in range(_CODES)
-        ]
-    return [code == EncodingCode.ALL_MISSING or _accepts(code, node) for code in range(_CODES)]
+        return [code in (EncodingCode.DICTIONARY, EncodingCode.ALL_MISSING) for code in codes]
+    return [code == EncodingCode.ALL_MISSING or _accepts(code, node) for code in codes]
 
 
 def _legal_dictionary(node: FieldNode) -> list[bool]:
+    codes = range(ENCODINGS_A_NODE)
     if node.role != Role.VALUES or node.kind == ValueKind.NONE:
-        return [False] * _CODES
-    return [code != EncodingCode.DICTIONARY and _accepts(code, node) for code in range(_CODES)]
+        return [False for _ in codes]
+    return [code != EncodingCode.DICTIONARY and _accepts(code, node) for code in codes]
 
 
 def _accepts(code: int, node: FieldNode) -> bool:

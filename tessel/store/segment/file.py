@@ -22,12 +22,9 @@ import pyarrow as pa
 from tessel.errors import ColumnNotFoundError, CorruptStoreError, FormatVersionError, NotFoundError
 from tessel.store.encodings.codes import PAGE_RECORD
 from tessel.store.encodings.fields import FieldNode
-from tessel.store.segment.expectations import (
-    Expectations,
-    Frame,
-    SchemaDamageError,
-    expectations,
-)
+from tessel.store.segment.directory import check_directory, page_frame
+from tessel.store.segment.expectations import Expectations, SchemaDamageError, expectations
+from tessel.store.segment.frame import Frame
 from tessel.store.segment.records import (
     COLUMN_RECORD,
     FOOTER_RECORD,
@@ -37,13 +34,7 @@ from tessel.store.segment.records import (
     TAIL_BYTES,
     field_place,
 )
-from tessel.store.segment.validation import (
-    PageSet,
-    check_directory,
-    check_pages,
-    damaged,
-    page_frame,
-)
+from tessel.store.segment.validation import PageSet, check_pages, damaged
 from tessel.store.segment.zone_maps import ZoneMaps
 
 __all__ = ["ReadBytes", "SegmentFile"]
@@ -181,7 +172,7 @@ class SegmentFile:
         if google_crc32c.value(body) != footer.directory_checksum:
             raise damaged(source.name, "the checksum of its directory does not fit")
         size = footer.columns * COLUMN_RECORD.itemsize
-        directory = body[:size].view(COLUMN_RECORD)
+        directory = np.ndarray((footer.columns,), COLUMN_RECORD, body)
         prefixes = body[size : size + footer.prefixes_length].tobytes()
         message = body[size + footer.prefixes_length :].tobytes()
         try:
@@ -283,7 +274,8 @@ class SegmentFile:
             part = self._bytes(places[0], places[-1], known, start)
             self._verify(begin, part, [place - places[0] for place in places])
             parts.append(part)
-        records = (parts[0] if len(parts) == 1 else np.concatenate(parts)).view(PAGE_RECORD)
+        held = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        records = np.ndarray((len(held) // PAGE_RECORD.itemsize,), PAGE_RECORD, held)
         picked = None
         if len(records) != first[-1]:
             picked = np.concatenate([np.arange(first[n], first[n + 1]) for n in numbers])
