@@ -47,7 +47,7 @@ def _emptiness(target: ManifestSet, each: Bin) -> tuple[int, int, int]:
 def _first_fit(items: Sequence[Item], max_segments: int | None, max_bytes: int) -> list[Bin]:
     if max_segments is None:
         max_segments = sum(item.segments for item in items)
-    room = _Room(len(items), max_segments, max_bytes)
+    room = _Room(max_segments, max_bytes)
     bins: list[Bin] = []
     for item in items:
         at = room.take(item.segments, item.size)
@@ -64,30 +64,50 @@ class _Room:
     room in one and the other; that is rare in practice.
     """
 
-    def __init__(self, bins: int, segments: int, size: int) -> None:
-        self._leaves = 1 << max(0, bins - 1).bit_length()
-        self._segments = [segments] * (2 * self._leaves)
-        self._size = [size] * (2 * self._leaves)
+    def __init__(self, segments: int, size: int) -> None:
+        self._whole = (segments, size)
+        self._leaves = 1
+        self._segments = [segments] * 2
+        self._size = [size] * 2
 
     def take(self, segments: int, size: int) -> int:
         """Take room in the first bin that has it, and return its place."""
-        room_segments, room_size, leaves = self._segments, self._size, self._leaves
-        waiting = [1]
-        while True:
-            node = waiting.pop()
-            if room_segments[node] < segments or room_size[node] < size:
-                continue
-            if node >= leaves:
-                break
-            waiting += (2 * node + 1, 2 * node)
-        place = node - leaves
-        room_segments[node] -= segments
-        room_size[node] -= size
+        node = self._first_with(segments, size)
+        while node is None:
+            self._double()
+            node = self._first_with(segments, size)
+        place = node - self._leaves
+        self._segments[node] -= segments
+        self._size[node] -= size
         while node > 1:
             node //= 2
-            room_segments[node] = max(room_segments[2 * node], room_segments[2 * node + 1])
-            room_size[node] = max(room_size[2 * node], room_size[2 * node + 1])
+            self._bound(node)
         return place
+
+    def _first_with(self, segments: int, size: int) -> int | None:
+        room_segments, room_size = self._segments, self._size
+        waiting = [1]
+        while waiting:
+            node = waiting.pop()
+            if room_segments[node] >= segments and room_size[node] >= size:
+                if node >= self._leaves:
+                    return node
+                waiting += (2 * node + 1, 2 * node)
+        return None
+
+    def _double(self) -> None:
+        leaves = self._leaves
+        segments, size = self._whole
+        self._segments = [0] * (2 * leaves) + self._segments[leaves:] + [segments] * leaves
+        self._size = [0] * (2 * leaves) + self._size[leaves:] + [size] * leaves
+        self._leaves = 2 * leaves
+        for node in range(self._leaves - 1, 0, -1):
+            self._bound(node)
+
+    def _bound(self, node: int) -> None:
+        left, right = 2 * node, 2 * node + 1
+        self._segments[node] = max(self._segments[left], self._segments[right])
+        self._size[node] = max(self._size[left], self._size[right])
 
 
 def _pair(items: Sequence[Item], count: int, max_bytes: int) -> list[Bin]:
