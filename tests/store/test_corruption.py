@@ -55,8 +55,8 @@ def _answer(contents: dict[str, bytes]) -> Any:
     identity = open_store(objects, create=False, read_only=True)
     repository = Repository(objects, identity.id, read_only=True)
     answers: list[Any] = [identity.id, repository.log()]
-    for entry in repository.history.entries():
-        answers.append((entry.commit, repository.history.refs_at(entry)))
+    history = repository.history
+    answers += [(entry.commit, history.refs_at(entry)) for entry in history.entries()]
     for version in range(repository.newest + 1):
         for name in repository.symbols(as_of=version):
             view = repository.view(name, as_of=version)
