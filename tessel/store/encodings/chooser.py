@@ -8,6 +8,7 @@ sample of every n-th row would miss repetition that lies close together.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
@@ -110,16 +111,33 @@ def choose(
         encoded = encoding.encode(held, profile) if encoding.code == code else None
         if encoded is not None:
             return encoded
-    costs = []
-    for encoding, held, known in candidates:
+    for skipping in (True, False):
+        for _, _, encoding, held in _by_cost(candidates, profile, skipping=skipping):
+            encoded = encoding.encode(held, profile)
+            if encoded is not None:
+                return encoded
+    raise AssertionError(f"no encoding holds values of {values.kind.name}")
+
+
+def _by_cost(
+    candidates: Sequence[Candidate], profile: Profile, *, skipping: bool
+) -> list[tuple[float, int, PageEncoding, PhysicalValues]]:
+    """Return what may hold a page, the cheapest first.
+
+    ``skipping`` leaves out what costs more than another before a byte is stored, unseen. Where all
+    others turn out not to hold the page, such a one may still.
+    """
+    weighed = [(_penalty(e, held, profile), e, held, known) for e, held, known in candidates]
+    costs: list[tuple[float, int, PageEncoding, PhysicalValues]] = []
+    least = math.inf
+    for penalty, encoding, held, known in sorted(weighed, key=lambda each: each[0]):
+        if skipping and penalty >= least:
+            break
         size = encoding.estimate(held, known, profile)
         if size is not None:
-            costs.append((size + _penalty(encoding, held, profile), encoding.code, encoding, held))
-    for _, _, encoding, held in sorted(costs, key=lambda cost: cost[:2]):
-        encoded = encoding.encode(held, profile)
-        if encoded is not None:
-            return encoded
-    raise AssertionError(f"no encoding holds values of {values.kind.name}")
+            costs.append((size + penalty, encoding.code, encoding, held))
+            least = min(least, size + penalty)
+    return sorted(costs, key=lambda cost: cost[:2])
 
 
 def _candidates(values: PhysicalValues, summary: PageSummary) -> list[Candidate]:

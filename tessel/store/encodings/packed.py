@@ -78,13 +78,15 @@ def packed_sizes(counts: Integers, widths: npt.NDArray[np.uint8]) -> Integers:
 def pack(integers: npt.NDArray[np.uint64], width: int) -> npt.NDArray[Any]:
     """Return integers below ``2**width`` as bytes.
 
-    Works on groups of 64 integers, which take ``width`` words: integer ``j`` of every group lies in
-    the same one or two words.
+    Whole bytes are copied one place after the other. Other widths work on groups of 64 integers,
+    which take ``width`` words: integer ``j`` of every group lies in the same one or two words.
     """
     if width == 0:
         return _NO_BYTES
     if width in WHOLE_WIDTHS:
         return integers.astype(f"<u{width // 8}")
+    if width % 8 == 0:
+        return _pack_bytes(integers, width // 8)
     groups = -(-len(integers) // _WORD_BITS)
     by_place = np.zeros((_WORD_BITS, groups), np.uint64)
     padded = np.zeros(groups * _WORD_BITS, np.uint64)
@@ -100,6 +102,16 @@ def pack(integers: npt.NDArray[np.uint64], width: int) -> npt.NDArray[Any]:
     packed = np.zeros(packed_size(len(integers), width), np.uint8)
     held = min(len(packed) - _PAD_BYTES, len(stream))
     packed[:held] = stream[:held]
+    return packed
+
+
+def _pack_bytes(integers: npt.NDArray[np.uint64], item: int) -> Bytes:
+    """Return the ``item`` low bytes of each integer, and the bytes behind a stream."""
+    end = len(integers) * item
+    packed = np.zeros(packed_size(len(integers), 8 * item), np.uint8)
+    places = np.ascontiguousarray(integers, "<u8").view(np.uint8).reshape(-1, 8)
+    for place in range(item):
+        packed[place:end:item] = places[:, place]
     return packed
 
 

@@ -76,22 +76,26 @@ class DictionaryBounds:
             order = np.argsort(keys, kind="stable")
         self._values = keys
         self._order = order
-        self._ranks = np.empty(len(order), np.int64)
+        # Narrow, so that a page of them stays in the cache.
+        self._ranks = np.empty(len(order), np.uint16 if len(order) <= 1 << 16 else np.uint32)
         self._ranks[order] = np.arange(len(order))
         self._nans = np.zeros(len(order), np.bool_)
         if dictionary.kind == ValueKind.FLOAT:
             self._nans = np.isnan(dictionary.data)
+        self._has_nans = bool(self._nans.any())
 
     def of(self, page: PageInput) -> PageBounds:
         """Return the bounds of a page that has codes."""
         codes = page.values.codes
         if codes is None or page.null_count == page.rows:
             return PageBounds(None, None, 0, False)
-        nans = self._nans[codes]
-        if page.validity is not None:
-            nans &= page.validity
+        count = 0
+        if self._has_nans:
+            nans = self._nans[codes]
+            if page.validity is not None:
+                nans &= page.validity
+            count = int(np.count_nonzero(nans))
         ranks = self._ranks[codes]
-        count = int(np.count_nonzero(nans))
         ascending = not count and not page.null_count and bool(np.all(ranks[1:] >= ranks[:-1]))
         # Null slots hold codes of values that are there, so they need not be left out.
         if count:
