@@ -215,6 +215,14 @@ def test_defect_07_the_fullest_bins_stay_and_ties_go_by_symbol_id() -> None:
     ]
 
 
+def test_defect_07_symbols_that_came_by_overflow_are_tied_by_id_too() -> None:
+    configuration = sets(
+        ManifestSet("tight", 4), ManifestSet("default", 10), rules=(ManifestRule("tight", "s1"),)
+    )
+    plan = pack(configuration, new((1, 5), (2, 5), (3, 5)), MembershipTable())
+    assert layout(plan) == [("default", {1: (0, 5), 2: (0, 5)}), ("default", {3: (0, 5)})]
+
+
 def test_defect_08_ranges_are_closed() -> None:
     configuration = sets(ManifestSet("mid"), rules=(ManifestRule("mid", segments=(10, 20)),))
     chosen = configuration.targets(["s"] * 4, [9, 10, 20, 21])
@@ -503,4 +511,7 @@ def test_contradictions_are_refused(wrong: object) -> None:
 def test_the_plan_as_a_table() -> None:
     shown = pack(sets(), new((1, 4)), MembershipTable()).describe()
     assert shown.rows == (("default", 1, 4, 96),)
-    assert any("1 symbols" in note for note in shown.notes)
+    assert shown.notes == (
+        "closure: symbols 1, manifests 0; reused 0, released 0",
+        "changed sets 0, overflowed 0, split 0",
+    )

@@ -19,6 +19,7 @@ from tessel.store.manifest.packing import (
     SymbolContent,
     SymbolMembership,
     TailJoin,
+    oversized,
     pack,
     plan_folds,
     plan_tails,
@@ -183,6 +184,16 @@ def test_one_commit_of_appends_writes_one_tail_within_limits() -> None:
     assert plan_tails(configuration, [SymbolContent(1, "empty", 24, ())]) == ()
     counted = ManifestConfiguration((ManifestSet("default", symbols_per_manifest=2),))
     assert len(plan_tails(counted, added)) == 1
+
+
+def test_tails_over_the_cap_are_planned_again_with_what_was_measured() -> None:
+    configuration = ManifestConfiguration((ManifestSet("default", max_bytes=MIB),))
+    added = [SymbolContent(k, "s", 1_000, (Run(300),)) for k in range(3)]
+    (first,) = plan_tails(configuration, added)
+    inflation = oversized(configuration, [first], [2 * MIB])
+    again = plan_tails(configuration, added, inflation=inflation)
+    assert [[p.symbol for p in each.parts] for each in again] == [[0], [1], [2]]
+    assert all(each.bytes <= MIB for each in again)
 
 
 def test_random_appends_among_other_symbols_keep_every_law() -> None:

@@ -268,7 +268,7 @@ class ManifestConfiguration:
         return cls(**given)
 
     def describe(self) -> Document:
-        """Return the configuration as tables for people; a blank is no limit."""
+        """Return the configuration as tables for people; null is no limit."""
         sets = Table(
             "sets",
             (

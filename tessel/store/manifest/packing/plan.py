@@ -115,10 +115,11 @@ class PackingPlan:
             ("set", "symbols", "segments", "estimated bytes"),
             tuple((each.set, len(each.parts), each.segments, each.bytes) for each in self.written),
             notes=(
-                f"{metrics.closure_symbols} symbols in {metrics.closure_manifests} manifests "
-                f"looked at; {metrics.reused} manifests reused, {len(self.released)} released",
-                f"{len(metrics.flipped)} symbols change sets, {metrics.overflowed} overflow, "
-                f"{metrics.split} are split",
+                f"closure: symbols {metrics.closure_symbols}, manifests "
+                f"{metrics.closure_manifests}; reused {metrics.reused}, "
+                f"released {len(self.released)}",
+                f"changed sets {len(metrics.flipped)}, overflowed {metrics.overflowed}, "
+                f"split {metrics.split}",
             ),
         )
 

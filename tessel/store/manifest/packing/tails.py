@@ -8,8 +8,10 @@ grows with the logarithm of the appends, and a symbol has a logarithmic number o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from tessel.store.manifest.packing.bins import fill
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, ManifestSet
@@ -121,6 +123,7 @@ def plan_tails(
     added: Iterable[SymbolContent],
     *,
     slice_ends: SliceEnds | None = None,
+    inflation: Mapping[int, Fraction] | None = None,
 ) -> tuple[PlannedManifest, ...]:
     """Plan the tails of one commit: as few as the limits of ``default`` allow, mostly one.
 
@@ -132,12 +135,15 @@ def plan_tails(
         The symbols, with the new rows alone as their runs.
     slice_ends
         As for ``pack``, counted in the new segments of the symbol.
+    inflation
+        As for ``pack``, from ``oversized``.
     """
+    factors = {} if inflation is None else inflation
     limits = _as_sizes(configuration.set_named(DEFAULT_SET))
     items: list[Item] = []
     big: list[PlannedManifest] = []
     for content in sorted(added, key=lambda each: each.id):
-        item = _tail_item(content)
+        item = _tail_item(content, factors.get(content.id, Fraction(1)))
         if limits.fits(item.segments, item.size):
             items += [item] if item.segments else []
             continue
@@ -163,9 +169,9 @@ def _by_id(item: Item) -> int:
     return item.id
 
 
-def _tail_item(content: SymbolContent) -> Item:
+def _tail_item(content: SymbolContent, factor: Fraction) -> Item:
     segments = sum(run.segments for run in content.runs)
-    rate = content.bytes_per_segment
+    rate = math.ceil(content.bytes_per_segment * factor)
     return Item(
         content.id,
         content.name,
