@@ -24,8 +24,8 @@ class Standing:
         changes: Sequence[Change],
     ) -> None:
         self._versions = versions
-        self._base = base
-        self._changes = list(changes)
+        self._made_on, self._made = base, list(changes)
+        self._base, self._changes = self._made_on, self._made
 
     def draft(self, head: LogEntry | None) -> Draft:
         """Return the commit as it would be after ``head``; ``CommitConflictError`` if it cannot."""
@@ -47,12 +47,28 @@ class Standing:
             ) from error
         if tip == self._base.number or head is None:
             return
-        for entry in self._landed_since(head, tip):
+        newer = self._landed_since(head, tip)
+        if newer is None:
+            # What the changes were moved behind has left the line; that they were made on may not.
+            self._base, self._changes = self._made_on, self._made
+            newer = self._landed_since(head, tip)
+        if newer is None:
+            raise CommitConflictError(
+                f"branch {branch!r} was set back behind version {self._base.number} meanwhile; "
+                "nothing of this commit landed",
+                hint="read the symbols again and repeat the change",
+                branch=branch,
+                version=tip,
+            )
+        for entry in newer:
             self._check(entry)
         self._base = self._versions.on_branch(tip, branch)
 
-    def _landed_since(self, head: LogEntry, tip: int) -> list[LogEntry]:
-        """Return what landed on the branch since the base, the oldest first."""
+    def _landed_since(self, head: LogEntry, tip: int) -> list[LogEntry] | None:
+        """Return what landed on the branch since the base, the oldest first.
+
+        None where the base is not on the line that leads to the branch as it is.
+        """
         base, branch = self._base.number, self._base.branch
         oldest = self._versions.refs_at(head).oldest
         newer: list[LogEntry] = []
@@ -68,15 +84,7 @@ class Standing:
                 )
             newer.append(self._versions.entry(number))
             number = newer[-1].parent
-        if number != base:
-            raise CommitConflictError(
-                f"branch {branch!r} was set back behind version {base} meanwhile; "
-                "nothing of this commit landed",
-                hint="read the symbols again and repeat the change",
-                branch=branch,
-                version=tip,
-            )
-        return newer[::-1]
+        return newer[::-1] if number == base else None
 
     def _check(self, entry: LogEntry) -> None:
         """Raise where the changes cannot stand after an entry of the branch."""

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from tessel.errors import (
+    CorruptStoreError,
     InvalidInputError,
+    NotFoundError,
     SnapshotExpiredError,
     VersionNotFoundError,
 )
@@ -79,10 +81,23 @@ class Versions:
         return self._known
 
     def entry(self, number: int) -> LogEntry:
-        """Return the log entry of a version that is kept."""
+        """Return the log entry of a version that is kept.
+
+        Raises
+        ------
+        CorruptStoreError
+            When it is damaged or missing.
+        SnapshotExpiredError
+            When it is missing because it was given up meanwhile.
+        """
         found = self._entries.get(number)
         if found is None:
-            found = self._log.read(number)
+            try:
+                found = self._log.read(number)
+            except CorruptStoreError as error:
+                if isinstance(error.__cause__, NotFoundError) and number != self.newest_number:
+                    self._check_kept(self.head(), number)
+                raise
             self._keep(found)
         return found
 
