@@ -56,7 +56,7 @@ class MemoryObjects:
     def get(self, name: str) -> pa.Buffer:
         """Return the bytes of an object."""
         with _lock:
-            found = self._data.get(name)
+            found = self._data.get(check_name(name))
         if found is None:
             raise object_absent(name, self._uri)
         return found
