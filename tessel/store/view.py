@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +14,26 @@ import pyarrow as pa
 from tessel.errors import InvalidInputError
 from tessel.expression.schema import TableSchema
 from tessel.store.encodings.base import Integers
-from tessel.store.history import SymbolState
+from tessel.store.history import ManifestEntry, SymbolState
 from tessel.store.manifest import Manifest, ManifestReference, SegmentIndex, SegmentSource
 from tessel.store.objects import ObjectStore
+from tessel.store.single_rows import Kept, SingleRows
 
 __all__ = ["SymbolView"]
+
+_MOST_SYMBOLS = 16
+"""Symbols of a repository for which random access is kept ready."""
+
+_single_rows: WeakKeyDictionary[ManifestSource, Kept[_StateKey, SingleRows]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class _StateKey:
+    """Tells states of symbols apart; only what is read through them counts."""
+
+    id: int
+    manifests: tuple[ManifestEntry, ...]
+    state: SymbolState = field(hash=False)
 
 
 class ManifestSource(Protocol):
@@ -111,23 +128,10 @@ class SymbolView:
                 hint=f"rows count from 0 to {self.row_count - 1}",
                 symbol=self.name,
             )
-        index = self.index()
-        if columns is not None:
-            index = index.keep_columns(columns, clause="take", reason="not asked for")
-        if not len(wanted):
-            return index.schema.empty()
-        source = self.source()
-        slice_of = np.searchsorted(index.slice_row_start, wanted, "right") - 1
-        order = np.argsort(slice_of, kind="stable")
-        numbers, begins = np.unique(slice_of[order], return_index=True)
-        parts = []
-        for number, places in zip(numbers.tolist(), np.split(order, begins[1:]), strict=True):
-            low, high = np.searchsorted(index.slice_number, [number, number + 1]).tolist()
-            strips = [source.take(index.source(at), wanted[places]) for at in range(low, high)]
-            held = {name: strip.column(name) for strip in strips for name in strip.column_names}
-            names = index.schema.names
-            parts.append(pa.table([held[name] for name in names], schema=index.schema.arrow))
-        joined = pa.concat_tables(parts)
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
-        return joined if (place[1:] > place[:-1]).all() else joined.take(pa.array(place))
+        return self._single_rows().take(wanted, columns)
+
+    def _single_rows(self) -> SingleRows:
+        """Return what finds single rows; kept by the repository for each state of a symbol."""
+        key = _StateKey(self._state.id, self._state.manifests, self._state)
+        kept = _single_rows.setdefault(self._repository, Kept(_MOST_SYMBOLS))
+        return kept.get(key, lambda: SingleRows(self.index(), self.source()))

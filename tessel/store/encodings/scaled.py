@@ -32,9 +32,9 @@ from tessel.store.encodings.gathering import linear_in_segment
 from tessel.store.encodings.inner import IS_ADDRESSABLE, encode_inner, inner_bytes, inner_of
 from tessel.store.encodings.packed import END_WIDTHS, narrowest_width, packed_size, unpack
 
-__all__ = ["Scaled"]
+__all__ = ["POWERS", "Scaled"]
 
-_POWERS: Final = np.array([float(10**exponent) for exponent in range(23)])
+POWERS: Final = np.array([float(10**exponent) for exponent in range(23)])
 """Powers of ten that are doubles, exactly."""
 
 _LARGEST: Final = 1 << 53
@@ -122,7 +122,7 @@ class Scaled:
         sizes = np.zeros((len(records), 4), np.int64)
         sizes[:, :2] = inner_bytes(records, lengths)
         # Negative ones are large as unsigned ones.
-        wrong = records["exponent"].view(np.uint8) >= len(_POWERS)
+        wrong = records["exponent"].view(np.uint8) >= len(POWERS)
         if np.count_nonzero(records["exceptions"]):
             exceptions = records["exceptions"].astype(np.int64)
             sizes[:, 2] = exceptions * (records["inner_width"] >> 3)
@@ -153,7 +153,7 @@ class Scaled:
     ) -> None:
         """Divide in place, then put the exceptions in."""
         target = out[at : at + stop - start]
-        power = _POWERS[page.exponent]
+        power = POWERS[page.exponent]
         for first in range(start, stop, _CHUNK):
             last = min(first + _CHUNK, stop)
             integers, offset = self._integers(page, first, last)
@@ -166,7 +166,7 @@ class Scaled:
         """Return the values at ``rows``; exceptions are found by bisection."""
         data = np.empty(len(rows), native_dtype(page.kind, page.width))
         integers = inner_of(page).integers_at(page, rows).view(np.int64)
-        _divide(integers, 0, _POWERS[page.exponent], data)
+        _divide(integers, 0, POWERS[page.exponent], data)
         positions = _positions(page)
         if len(positions):
             wanted = rows.astype(positions.dtype)
@@ -203,7 +203,7 @@ class Scaled:
         if found is None:
             return None
         data = np.empty(len(rows), native_dtype(kind, width))
-        _divide(found.view(np.int64), 0, _POWERS[records["exponent"]], data)
+        _divide(found.view(np.int64), 0, POWERS[records["exponent"]], data)
         return PhysicalValues(kind, width, len(rows), data)
 
     def scaled_integers(self, page: Page, start: int, stop: int) -> ScaledIntegers:
@@ -295,7 +295,7 @@ def _best_exponent(sample: npt.NDArray[Any], profile: Profile) -> tuple[int, flo
     width = sample.dtype.itemsize
     best: tuple[int, float] | None = None
     finite = int(np.count_nonzero(np.isfinite(sample)))
-    for exponent in range(len(_POWERS)):
+    for exponent in range(len(POWERS)):
         scaling = _scale(sample, exponent)
         exact = int(np.count_nonzero(scaling.exact))
         if not exact:
@@ -314,7 +314,7 @@ def _best_exponent(sample: npt.NDArray[Any], profile: Profile) -> tuple[int, flo
 
 def _scale(data: npt.NDArray[Any], exponent: int) -> _Scaling:
     """Return the nearest integers for an exponent, and where dividing gives the same bits."""
-    power = _POWERS[exponent]
+    power = POWERS[exponent]
     with np.errstate(all="ignore"):
         nearest = data.astype(np.float64)
         nearest *= power

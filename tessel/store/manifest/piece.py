@@ -198,6 +198,25 @@ class SegmentSource:
             piece, len(rows), lambda: self._reader.take(piece.key, piece.column_ids, inside)
         )
 
+    def gather(
+        self,
+        pieces: Sequence[PieceSource],
+        rows: Integers,
+        stops: Sequence[int],
+        places: Integers | None,
+    ) -> list[pa.Array | None]:
+        """Return single rows of pieces with the same columns; see ``SegmentReader.gather``.
+
+        Rows are counted in the segments. Columns have their declared types.
+        """
+        first = pieces[0]
+        keys = [piece.key for piece in pieces]
+        found = self._reader.gather(keys, first.column_ids, rows, stops, places)
+        return [
+            None if values is None else self.declared(values, name, first)
+            for name, values in zip(first.columns, found, strict=True)
+        ]
+
     def late(self, piece: PieceSource) -> LateRows:
         """Return the rows of a piece, of which nothing but page tables is read yet."""
         start = piece.segment_row_start

@@ -36,7 +36,7 @@ from tessel.store.encodings.fields import (
 from tessel.store.encodings.registry import encoding_by_code
 from tessel.store.segment.pages import SegmentPages
 
-__all__ = ["take_column"]
+__all__ = ["check_rows", "take_column"]
 
 _VARIABLE = frozenset({ValueKind.TEXT, ValueKind.BINARY})
 _LARGEST_OFFSET = (1 << 31) - 1
@@ -58,15 +58,26 @@ def take_column(segment: SegmentPages, node: FieldNode, rows: Integers) -> pa.Ar
     CorruptSegmentError
         When a page that holds one of the rows is damaged.
     """
+    check_rows(segment, rows)
+    values: list[NodeValues | None] = [None] * len(segment.nodes)
+    _take_node(segment, node, rows, values)
+    return assemble(node, segment.nodes, values)
+
+
+def check_rows(segment: SegmentPages, rows: Integers) -> None:
+    """Refuse rows that the segment does not have.
+
+    Raises
+    ------
+    InvalidInputError
+        Names the first of them.
+    """
     if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < segment.row_count:
         wrong = rows[(rows < 0) | (rows >= segment.row_count)]
         raise InvalidInputError(
             f"row {int(wrong[0])} was asked for, the segment has {segment.row_count}",
             row=int(wrong[0]),
         )
-    values: list[NodeValues | None] = [None] * len(segment.nodes)
-    _take_node(segment, node, rows, values)
-    return assemble(node, segment.nodes, values)
 
 
 def _take_node(

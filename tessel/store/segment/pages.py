@@ -7,7 +7,8 @@ touching one again is a lookup.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import google_crc32c
 import numpy as np
@@ -30,9 +31,15 @@ from tessel.store.encodings.fields import FieldNode, NodeValues, to_arrow
 from tessel.store.encodings.registry import encoding_by_code
 from tessel.store.encodings.validity import check_validity
 from tessel.store.segment.file import SegmentFile
+from tessel.store.segment.gather_table import GatherStack, GatherTable, gather_table
 from tessel.store.segment.verified import SoundPages
 
 __all__ = ["SegmentPages"]
+
+_Kept = TypeVar("_Kept")
+
+_MOST_CHOICES = 32
+"""Choices of columns for which something is remembered."""
 
 _NARROW_TYPES = (pat.is_decimal, pat.is_date64, pat.is_time)
 """Types of which not all bits are values; text is checked by its encodings."""
@@ -89,6 +96,10 @@ class SegmentPages:
         self._first_rows: dict[int, Integers] = {}
         self._dictionaries: dict[int, PhysicalValues | None] = {}
         self._dictionary_arrays: dict[int, pa.Array] = {}
+        self._words: npt.NDArray[np.uint64] | None = None
+        self._columns: dict[tuple[int, ...], tuple[FieldNode, ...]] = {}
+        self._tables: dict[int, GatherTable | None] = {}
+        self._stacks: dict[tuple[int, ...], GatherStack] = {}
 
     @property
     def row_count(self) -> int:
@@ -159,6 +170,56 @@ class SegmentPages:
             )
             self._dictionary_arrays[node] = found
         return found
+
+    # --- many pages at once -----------------------------------------------------------------------
+
+    def columns(self, column_ids: tuple[int, ...]) -> tuple[FieldNode, ...]:
+        """Return the top-level nodes of columns, with their page tables read.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            For an id that the segment does not have.
+        """
+        found = self._columns.get(column_ids)
+        if found is None:
+            self.file.load(column_ids)
+            found = tuple(self.file.top(column_id) for column_id in column_ids)
+            _keep(self._columns, column_ids, found)
+        return found
+
+    @property
+    def words(self) -> npt.NDArray[np.uint64]:
+        """The eight bytes from each place of the segment on; they overlap."""
+        if self._words is None:
+            self._words = np.ndarray((len(self.data) - 7,), "<u8", self.data, 0, (1,))
+        return self._words
+
+    def gather_table(self, node: int) -> GatherTable | None:
+        """Return where single values of a column are found; None where pages must be asked.
+
+        None too where pages are verified each time they are touched.
+        """
+        if node not in self._tables:
+            table = None if self._always else gather_table(self.file, self.nodes[node])
+            self._tables[node] = table
+        return self._tables[node]
+
+    def gather_stack(self, tables: Sequence[GatherTable]) -> GatherStack:
+        """Return tables of this segment together; their columns are cut alike."""
+        numbers = tuple([table.node.number for table in tables])
+        found = self._stacks.get(numbers)
+        if found is None:
+            found = GatherStack.of(tables, [self._first_flag[number] for number in numbers])
+            _keep(self._stacks, numbers, found)
+        return found
+
+    def touch_stack(self, stack: GatherStack, numbers: Integers) -> None:
+        """Verify the pages of these numbers of all columns, where not yet found sound."""
+        sound = self._sound[numbers + stack.first_flags]
+        if np.count_nonzero(sound) < sound.size:
+            for table in stack.tables:
+                self.touch(table.node.number, numbers)
 
     def page_of(self, node: int, rows: Integers) -> Integers:
         """Return the number of the page that holds each row of a physical column."""
@@ -259,6 +320,13 @@ class SegmentPages:
             to_arrow(kind, part).validate(full=True)
         except pa.ArrowInvalid as error:
             raise page.damaged(f"it holds what is no {kind}: {error}") from error
+
+
+def _keep(kept: dict[tuple[int, ...], _Kept], columns: tuple[int, ...], found: _Kept) -> None:
+    """Remember what belongs to a choice of columns; few are in use at a time."""
+    if len(kept) >= _MOST_CHOICES:
+        kept.clear()
+    kept[columns] = found
 
 
 def _verify(stored: Bytes, record: np.void, place: dict[str, Any]) -> None:

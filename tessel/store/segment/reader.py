@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from tessel.ecs.components import SegmentKey
@@ -13,8 +14,9 @@ from tessel.store.encodings.base import Integers
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.objects import ObjectStore
 from tessel.store.segment.decode import decode_column
-from tessel.store.segment.decode_take import take_column
+from tessel.store.segment.decode_take import check_rows, take_column
 from tessel.store.segment.encoded_column import SegmentColumn
+from tessel.store.segment.gather import SegmentRows, gather_columns, row_counts
 from tessel.store.segment.late_rows import LateRows
 from tessel.store.segment.opened import SegmentOpener
 from tessel.store.segment.pages import SegmentPages
@@ -108,8 +110,60 @@ class SegmentReader:
         """
         segment, nodes = self._open(key, column_ids, 0, 0)
         self._opener.need(key, segment, nodes, RowIndices(rows))
-        columns = [take_column(segment, node, rows) for node in nodes]
+        check_rows(segment, rows)
+        gathered: list[pa.Array | None] = [None] * len(nodes)
+        if self._opener.views and len(rows) and nodes:
+            gathered = gather_columns([SegmentRows(segment, nodes, len(rows))], rows, None)
+        columns = [
+            take_column(segment, node, rows) if found is None else found
+            for node, found in zip(nodes, gathered, strict=True)
+        ]
         return _table(columns, column_ids, len(rows))
+
+    def gather(
+        self,
+        keys: Sequence[SegmentKey],
+        column_ids: Sequence[int],
+        rows: Integers,
+        stops: Sequence[int],
+        places: Integers | None = None,
+    ) -> list[pa.Array | None]:
+        """Return single rows of many segments, of the columns for which one pass finds them all.
+
+        Parameters
+        ----------
+        keys
+            At least one segment, each with the columns.
+        column_ids
+            As for :meth:`take`.
+        rows
+            Counted from the first row of their segment; those of the first segment stand first.
+        stops
+            Where the rows of each segment end; each has one at least.
+        places
+            The place in the answer of each row; None for their own order.
+
+        Returns
+        -------
+        list
+            One entry a column, of the type that it is stored in; None for a column to which
+            :meth:`take` must be asked segment by segment.
+
+        Raises
+        ------
+        InvalidInputError, CorruptSegmentError
+            As :meth:`take`.
+        """
+        if not self._opener.views or not column_ids:
+            return [None] * len(column_ids)
+        parts = []
+        for key, stop in zip(keys, stops, strict=True):
+            parts.append(SegmentRows(*self._open(key, column_ids, 0, 0), stop))
+        limits = np.repeat([part.segment.row_count for part in parts], row_counts(parts))
+        if np.count_nonzero((rows < 0) | (rows >= limits)):
+            for part, own in zip(parts, np.split(rows, stops[:-1]), strict=True):
+                check_rows(part.segment, own)
+        return gather_columns(parts, rows, places)
 
     def open(self, key: SegmentKey) -> SegmentPages:
         """Return the segment itself: its schema, page tables and pages."""
@@ -129,10 +183,10 @@ class SegmentReader:
 
     def _open(
         self, key: SegmentKey, column_ids: Sequence[int], row_start: int, row_stop: int
-    ) -> tuple[SegmentPages, list[FieldNode]]:
+    ) -> tuple[SegmentPages, tuple[FieldNode, ...]]:
         try:
             segment = self._opener.open(key, column_ids)
-            nodes = [segment.file.top(column_id) for column_id in column_ids]
+            nodes = segment.columns(tuple(column_ids))
         except ColumnNotFoundError as error:
             raise CorruptSegmentError(
                 f"{key.object} is damaged: {error.message}",

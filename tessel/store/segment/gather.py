@@ -1,0 +1,266 @@
+"""Single rows of plain columns from many segments, in a handful of numpy calls.
+
+Readers enter here with rows grouped by segment. Whatever the number of segments, pages and columns,
+the arithmetic is done once: a segment costs one look at its gather tables, one at which of its
+pages were found sound, and one load from its bytes. Columns that are not plain everywhere are left
+to :mod:`tessel.store.segment.decode_take`, which knows nulls, lists, exceptions and codecs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tessel.store.encodings.base import Integers, native_dtype
+from tessel.store.encodings.fields import FieldNode
+from tessel.store.encodings.scaled import POWERS
+from tessel.store.segment.gather_table import NOT_SCALED, GatherFact, GatherStack, GatherTable
+from tessel.store.segment.pages import SegmentPages
+
+__all__ = ["SegmentRows", "gather_columns", "row_counts"]
+
+_ROWS_AT_ONCE: Final = 1 << 16
+"""So that what is in between takes no more memory than a few pages."""
+
+_VALUES_A_ROW: Final = 8
+_FEW_VALUES: Final = 1 << 14
+"""Dictionaries of together more values than these, or that many a row, are looked up one by one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SegmentRows:
+    """The rows wanted of one segment.
+
+    Attributes
+    ----------
+    segment, nodes
+        The segment, and the columns wanted: as many for all segments, in the same order.
+    stop
+        Where its rows end among those of all segments; they begin where the segment before ends.
+    """
+
+    segment: SegmentPages
+    nodes: tuple[FieldNode, ...]
+    stop: int
+
+
+def row_counts(parts: Sequence[SegmentRows]) -> list[int]:
+    """Return how many rows are wanted of each segment."""
+    return [stop - start for start, stop in pairwise([0, *(part.stop for part in parts)])]
+
+
+def gather_columns(
+    parts: Sequence[SegmentRows], rows: Integers, places: Integers | None
+) -> list[pa.Array | None]:
+    """Return single rows of columns, or None for a column that is not plain in all segments.
+
+    Parameters
+    ----------
+    parts
+        At least one.
+    rows
+        Counted from the first row of their segment, in the order of ``parts``; in any order
+        otherwise, repeats allowed. All are rows of the segment.
+    places
+        The place in the answer of each row; None for their own order.
+
+    Returns
+    -------
+    list
+        One entry a column, of the type that it is stored in.
+
+    Raises
+    ------
+    CorruptSegmentError
+        When a page that holds one of the rows is damaged.
+    """
+    found: list[pa.Array | None] = [None] * len(parts[0].nodes)
+    for group in _groups(parts):
+        tables = [group.tables_of(part) for part in range(len(parts))]
+        for column, array in zip(
+            group.columns, _gathered(parts, tables, rows, places), strict=True
+        ):
+            found[column] = array
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Group:
+    """Columns that are plain in all segments and cut alike, with their tables by segment."""
+
+    columns: list[int]
+    tables: list[Sequence[GatherTable]]
+
+    def tables_of(self, part: int) -> list[GatherTable]:
+        return [tables[part] for tables in self.tables]
+
+
+def _groups(parts: Sequence[SegmentRows]) -> list[_Group]:
+    by_shift: dict[int, _Group] = {}
+    for column in range(len(parts[0].nodes)):
+        tables = _tables(parts, column)
+        if tables is not None:
+            group = by_shift.setdefault(tables[0].shift, _Group([], []))
+            group.columns.append(column)
+            group.tables.append(tables)
+    return list(by_shift.values())
+
+
+def _tables(parts: Sequence[SegmentRows], column: int) -> list[GatherTable] | None:
+    """Return the tables of a column in all segments; None where they do not go together."""
+    tables: list[GatherTable] = []
+    for part in parts:
+        table = part.segment.gather_table(part.nodes[column].number)
+        if table is None:
+            return None
+        first = tables[0] if tables else table
+        # Segments of one schema share their nodes.
+        same_type = table.node is first.node or table.node.type == first.node.type
+        if not same_type or table.shift != first.shift or table.is_coded != first.is_coded:
+            return None
+        tables.append(table)
+    return tables
+
+
+def _gathered(
+    parts: Sequence[SegmentRows],
+    tables: Sequence[list[GatherTable]],
+    rows: Integers,
+    places: Integers | None,
+) -> list[pa.Array]:
+    stacks = [part.segment.gather_stack(held) for part, held in zip(parts, tables, strict=True)]
+    results = [np.empty(len(rows), _dtype(table)) for table in tables[0]]
+    for low in range(0, len(rows), _ROWS_AT_ONCE):
+        high = min(low + _ROWS_AT_ONCE, len(rows))
+        words, exponents = _loaded(parts, stacks, rows, low, high)
+        for column, result in enumerate(results):
+            held = [table[column] for table in tables]
+            values = _finished(held, words[column], exponents[column])
+            if places is None or held[0].is_coded:
+                result[low:high] = values
+            else:
+                result[places[low:high]] = values
+    return [
+        _looked_up(parts, [table[column] for table in tables], result, places)
+        if tables[0][column].is_coded
+        else _array(tables[0][column].node.type, result)
+        for column, result in enumerate(results)
+    ]
+
+
+def _loaded(
+    parts: Sequence[SegmentRows], stacks: Sequence[GatherStack], rows: Integers, low: int, high: int
+) -> tuple[npt.NDArray[np.uint64], Integers]:
+    """Return the words of rows ``[low, high)``, and their exponents: a line a column."""
+    wanted = rows[low:high]
+    shift = stacks[0].tables[0].shift
+    numbers, inside = wanted >> shift, wanted & ((1 << shift) - 1)
+    columns = len(stacks[0].tables)
+    facts = np.empty((GatherFact.COUNT, columns, high - low), np.int64)
+    spans = list(_spans(parts, low, high))
+    for part, begin, end in spans:
+        stack, own = stacks[part], numbers[begin:end]
+        parts[part].segment.touch_stack(stack, own)
+        facts[:, :, begin:end] = stack.facts.take(own, axis=2)
+    bits = facts[GatherFact.WIDTH]
+    bits *= inside
+    starts = facts[GatherFact.START]
+    starts += bits >> 3
+    words = np.empty((columns, high - low), np.uint64)
+    for part, begin, end in spans:
+        words[:, begin:end] = parts[part].segment.words[starts[:, begin:end]]
+    bits &= 7
+    if np.count_nonzero(bits):
+        words >>= bits.view(np.uint64)
+    words &= facts[GatherFact.MASK].view(np.uint64)
+    words += facts[GatherFact.BASE].view(np.uint64)
+    if any(table.stepped for stack in stacks for table in stack.tables):
+        steps = facts[GatherFact.STEP]
+        steps *= inside
+        words += steps.view(np.uint64)
+    return words, facts[GatherFact.EXPONENT]
+
+
+def _spans(parts: Sequence[SegmentRows], low: int, high: int) -> Iterator[tuple[int, int, int]]:
+    """Return which rows of ``[low, high)`` are of which part, counted from ``low``."""
+    start = 0
+    for number, part in enumerate(parts):
+        begin, end = max(start, low), min(part.stop, high)
+        if begin < end:
+            yield number, begin - low, end - low
+        start = part.stop
+
+
+def _dtype(table: GatherTable) -> np.dtype[Any]:
+    node = table.node
+    return np.dtype(np.int64) if table.is_coded else native_dtype(node.kind, node.width)
+
+
+def _finished(
+    tables: Sequence[GatherTable], words: npt.NDArray[np.uint64], exponents: Integers
+) -> npt.NDArray[Any]:
+    """Return values, or codes, from words."""
+    node = tables[0].node
+    if tables[0].is_coded:
+        return words.view(np.int64)
+    least = min(table.least_exponent for table in tables)
+    most = max(table.most_exponent for table in tables)
+    dtype = native_dtype(node.kind, node.width)
+    if most == NOT_SCALED:
+        return words.astype(f"<u{node.width}", copy=False).view(dtype)
+    # Divided, never multiplied: only so are decimals what they were.
+    power = POWERS[least] if least == most else POWERS[np.maximum(exponents, 0)]
+    divided: npt.NDArray[Any] = (words.view(np.int64) / power).astype(dtype, copy=False)
+    if least != NOT_SCALED:
+        return divided
+    plain = words.astype(f"<u{node.width}", copy=False).view(dtype)
+    # Chosen as bits, since copies of floats may lose those of a not-a-number.
+    unsigned = f"<u{node.width}"
+    chosen = np.where(exponents >= 0, divided.view(unsigned), plain.view(unsigned))
+    mixed: npt.NDArray[Any] = chosen.view(dtype)
+    return mixed
+
+
+def _looked_up(
+    parts: Sequence[SegmentRows],
+    tables: Sequence[GatherTable],
+    codes: Integers,
+    places: Integers | None,
+) -> pa.Array:
+    """Return what codes stand for, each in the dictionary of its segment."""
+    held = [
+        part.segment.dictionary_array(table.node.number)
+        for part, table in zip(parts, tables, strict=True)
+    ]
+    if sum(map(len, held)) <= max(_FEW_VALUES, _VALUES_A_ROW * len(codes)):
+        if len(held) > 1:
+            firsts = list(accumulate(map(len, held[:-1]), initial=0))
+            codes += np.repeat(firsts, row_counts(parts))
+        values = held[0] if len(held) == 1 else pa.concat_arrays(held)
+        return values.take(_array(pa.int64(), _placed(codes, places)))
+    found = [
+        values.take(_array(pa.int64(), codes[begin:end]))
+        for values, (_, begin, end) in zip(held, _spans(parts, 0, len(codes)), strict=True)
+    ]
+    joined = found[0] if len(found) == 1 else pa.concat_arrays(found)
+    if places is None:
+        return joined
+    return joined.take(_array(pa.int64(), _placed(np.arange(len(codes)), places)))
+
+
+def _placed(values: Integers, places: Integers | None) -> Integers:
+    if places is None:
+        return values
+    placed = np.empty(len(values), np.int64)
+    placed[places] = values
+    return placed
+
+
+def _array(type_: pa.DataType, values: npt.NDArray[Any]) -> pa.Array:
+    return pa.Array.from_buffers(type_, len(values), [None, pa.py_buffer(values)])
