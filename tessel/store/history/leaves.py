@@ -88,13 +88,21 @@ class Leaf:
         Name and plain data of each symbol, sorted by name.
     name
         The object that it was read from, for messages.
+    length
+        How many bytes it takes at rest, or at most so many; None where that is not known.
     """
 
     level = 0
 
-    def __init__(self, symbols: Iterable[tuple[str, Document]] = (), name: str = "") -> None:
+    def __init__(
+        self,
+        symbols: Iterable[tuple[str, Document]] = (),
+        name: str = "",
+        length: int | None = None,
+    ) -> None:
         self.documents: dict[str, Document] = dict(symbols)
         self.name = name
+        self.length = length
         self._states: dict[str, SymbolState] = {}
 
     def __len__(self) -> int:
@@ -115,7 +123,10 @@ class Leaf:
         """Whether it should be joined with a neighbour."""
         if len(self.documents) >= LEAF_SYMBOLS // 4:
             return False
-        return sum(_weights(self.documents.items())) < LEAF_BYTES // 4
+        length = self.length
+        if length is None:
+            length = sum(_weights(self.documents.items()))
+        return length < LEAF_BYTES // 4
 
     def state(self, symbol: str) -> SymbolState | None:
         """Return a symbol; None where the leaf has none of that name."""
@@ -124,6 +135,25 @@ class Leaf:
             found = SymbolState.read(Fields(self.documents[symbol], self.name))
             self._states[symbol] = found
         return found
+
+    def changed(self, changes: Sequence[tuple[str, Document | None]]) -> list[Leaf]:
+        """Return leaves with symbols replaced, added, or (None) removed; none if none are left."""
+        documents = dict(self.documents)
+        before: list[tuple[str, Document]] = []
+        after: list[tuple[str, Document]] = []
+        for symbol, document in changes:
+            if symbol in documents:
+                before.append((symbol, documents.pop(symbol)))
+            if document is not None:
+                documents[symbol] = document
+                after.append((symbol, document))
+        symbols = sorted(documents.items(), key=lambda item: item[0])
+        if self.length is not None and 0 < len(symbols) <= LEAF_SYMBOLS:
+            # The usual case: it surely fits, so the symbols that stay need not be weighed.
+            length = self.length + sum(_weights(after)) - sum(map(_own_weight, before))
+            if length <= LEAF_BYTES:
+                return [Leaf(symbols, length=length)]
+        return cut_leaf(symbols)
 
     def to_json(self) -> dict[str, Any]:
         """Return the leaf as plain data, each schema once."""
@@ -220,10 +250,13 @@ def _check_order(names: Sequence[object], where: str) -> None:
 def cut_leaf(symbols: Sequence[tuple[str, Document]]) -> list[Leaf]:
     """Return leaves of about equal weight for sorted symbols, none for no symbols."""
     weights = list(_weights(symbols))
-    parts = max(math.ceil(len(symbols) / LEAF_SYMBOLS), math.ceil(sum(weights) / LEAF_BYTES))
-    if parts <= 1:
+    total = sum(weights)
+    if len(symbols) <= LEAF_SYMBOLS and (total <= LEAF_BYTES or len(symbols) == 1):
         return [Leaf(symbols)] if symbols else []
-    return [Leaf(part) for part in _shares(symbols, weights, parts)]
+    # Cut with room to grow: a leaf that is full is split by the next symbol.
+    room = 3 / 4
+    parts = max(len(symbols) / (room * LEAF_SYMBOLS), total / (room * LEAF_BYTES))
+    return [Leaf(part) for part in _shares(symbols, weights, math.ceil(parts))]
 
 
 def cut_inner(level: int, children: Sequence[Child | Node], most: int) -> list[Inner]:
@@ -238,10 +271,15 @@ def _weights(symbols: Iterable[tuple[str, Document]]) -> Iterator[int]:
     schemas: set[str] = set()
     for symbol, document in symbols:
         schema = document["schema"]
-        own = {key: value for key, value in document.items() if key != "schema"}
-        weight = len(json.dumps([symbol, own], separators=(",", ":")))
-        yield weight + (0 if schema in schemas else len(schema))
+        weight = _own_weight((symbol, document))
+        yield weight + (0 if schema in schemas else len(schema) + 3)
         schemas.add(schema)
+
+
+def _own_weight(symbol: tuple[str, Document]) -> int:
+    """Return the bytes that a symbol takes besides its schema."""
+    name, document = symbol
+    return len(json.dumps([name, {**document, "schema": 0}], separators=(",", ":"))) + 2
 
 
 def _shares(

@@ -55,6 +55,8 @@ class Nodes:
                 self._kept.move_to_end(child.place)
         if found is None:
             found = read_node(fetch(self._objects, child.reference, offset=child.offset))
+            if isinstance(found, Leaf):
+                found.length = child.reference.length
             self.keep([(child, found)])
         # Also for nodes that were kept: another parent may lie about them.
         if (found.level, found.symbols) != (level, child.symbols) or found.first != child.first:
@@ -105,6 +107,8 @@ class NodeWriter:
         reference = Reference(name, len(data), checksum(data))
         child = Child(node.first, node.symbols, reference, len(buffer))
         buffer += data
+        if isinstance(node, Leaf):
+            node.length = len(data)
         self.written.append((child, node))
         return child
 
@@ -157,13 +161,7 @@ def _update(
 ) -> Sequence[Node]:
     """Return what a node becomes: several where it is split, none where it is empty."""
     if isinstance(node, Leaf):
-        documents = dict(node.documents)
-        for symbol, document in changes:
-            if document is None:
-                documents.pop(symbol, None)
-            else:
-                documents[symbol] = document
-        return cut_leaf(sorted(documents.items(), key=lambda item: item[0]))
+        return node.changed(changes)
     below = node.level - 1
     parts: list[Child | Node] = []
     begin = 0

@@ -95,7 +95,7 @@ def small_nodes() -> Iterator[None]:
     """Make the nodes of the symbol index so small that a few symbols need a deep tree."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tessel.store.history.leaves.LEAF_SYMBOLS", 8)
-        patch.setattr("tessel.store.history.leaves.LEAF_BYTES", 400)
+        patch.setattr("tessel.store.history.leaves.LEAF_BYTES", 800)
         patch.setattr("tessel.store.history.leaves.INNER_CHILDREN", 8)
         patch.setattr("tessel.store.history.tree.INNER_CHILDREN", 8)
         patch.setattr("tessel.store.history.tree.ROOT_CHILDREN", 3)

@@ -136,14 +136,15 @@ def test_the_name_of_a_deleted_tag_is_never_used_again() -> None:
 def test_a_read_only_store_keeps_its_refs() -> None:
     repository = _repository()
     reader = Repository(repository.objects, "id", read_only=True)
-    for act in (
+    acts: list[Callable[[], int]] = [
         lambda: reader.create_branch("x"),
         lambda: reader.create_tag("x"),
         lambda: reader.delete_branch("feature"),
         lambda: reader.delete_tag("release"),
         lambda: reader.reset_branch("main", 0),
         lambda: reader.revert(1),
-    ):
+    ]
+    for act in acts:
         with pytest.raises(ReadOnlyStoreError):
             act()
     assert reader.branches() == {"feature": 2, "main": 3}

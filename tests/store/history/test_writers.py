@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from tessel.errors import (
@@ -25,7 +26,7 @@ from tessel.errors import (
     StoreError,
 )
 from tessel.options import options
-from tessel.store.history import History, timestamp_of
+from tessel.store.history import History, LogEntry, timestamp_of
 from tessel.store.history.turns import turn
 from tessel.store.objects import LocalObjects
 from tessel.store.objects.local import TEMPORARY
@@ -243,8 +244,8 @@ class _LosesReplies(CountingObjects):
 
     answers: list[str]
 
-    def put_if_absent(self, name: str, data: object) -> bool:
-        landed = super().put_if_absent(name, data)  # type: ignore[arg-type]
+    def put_if_absent(self, name: str, data: bytes | pa.Buffer) -> bool:
+        landed = super().put_if_absent(name, data)
         if name.startswith("log/") and self.answers:
             if self.answers.pop(0) == "exists":
                 return False
@@ -258,13 +259,14 @@ def test_an_act_whose_reply_is_lost_happens_once(answer: str) -> None:
     objects.answers = []
     history = History(objects)
     put(history, "main", {"a": 1})
-    for act in (
+    acts: list[Callable[[], LogEntry]] = [
         lambda: history.create_tag("v1", 1),
         lambda: history.create_branch("dev", 1),
         lambda: history.reset_branch("dev", 1),
         lambda: history.delete_tag("v1"),
         lambda: history.delete_branch("dev"),
-    ):
+    ]
+    for act in acts:
         objects.answers = [answer]
         number = history.newest_number
         assert act().number == history.newest_number == number + 1
