@@ -131,7 +131,7 @@ class _Pages:
         bits = self._segment.data[places] >> (self._row[direct] & 7).astype(np.uint8)
         present[direct] = (bits & 1).astype(np.bool_)
         for number, at in _groups(self._number, held & (records["codec"] != Codec.NONE)):
-            bitmap = self._segment.page(self._node.number, number).validity()
+            bitmap = self._segment.page_for_rows(self._node.number, number).validity()
             assert bitmap is not None  # the flag says so
             bits = bitmap[self._row[at] >> 3] >> (self._row[at] & 7).astype(np.uint8)
             present[at] = (bits & 1).astype(np.bool_)
@@ -143,7 +143,7 @@ class _Pages:
         node = self._node
         codes = np.zeros(len(self._row), node.type.index_type.to_pandas_dtype())
         for number, at in _groups(self._number, None):
-            page = self._segment.page(node.number, number)
+            page = self._segment.page_for_rows(node.number, number)
             encoding = encoding_by_code(page.encoding)
             if isinstance(encoding, HasCodes):  # or every row is null
                 codes[at] = encoding.take_codes(page, self._row[at])
@@ -198,9 +198,10 @@ class _Pages:
                 found.append((at, gathered))
                 continue
             for number, inside in _groups(self._number[at], None):
-                page = self._segment.page(node.number, number)
+                page = self._segment.page_for_rows(node.number, number)
                 places = at[inside]
-                found.append((places, encoding.take(page, rows[places])))
+                taken = encoding_by_code(page.encoding).take(page, rows[places])
+                found.append((places, taken))
         return found
 
     def _merged(

@@ -8,6 +8,7 @@ matter of whoever reads them.
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ __all__ = ["ReadBytes", "SegmentFile"]
 
 ReadBytes: TypeAlias = Callable[[int, int], pa.Buffer]
 """``(start, stop) -> bytes`` of the object that the segment lies in; places in the object."""
+
+_numbers = itertools.count()
 
 _FOOTER_BYTES = FOOTER_RECORD.itemsize
 _FOOTER = struct.Struct("<7Q4I4sI2H4s8s")
@@ -81,6 +84,8 @@ class SegmentFile:
         The column directory: a structured array, one element a node.
     metadata_start
         Where pages end and metadata begin, from the start of the segment.
+    number
+        Tells the files that this process opened apart.
     checksum
         Of the footer; since every part states the checksums of those below it, that of the whole.
     """
@@ -96,6 +101,7 @@ class SegmentFile:
         prefixes: bytes,
     ) -> None:
         self.object, self.offset, self.length = place
+        self.number = next(_numbers)
         self.row_count = footer.rows
         self.metadata_start = footer.metadata_start
         self.checksum = footer.checksum

@@ -2,7 +2,8 @@
 
 Everything that decodes enters here. A page is verified and checked when it is first touched in the
 process (:mod:`tessel.store.segment.verified`); uncompressed pages are kept as views, so that
-touching one again is a lookup.
+touching one again is a lookup. Others are kept for random access only
+(:mod:`tessel.store.segment.unpacked`).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from tessel.store.encodings.registry import encoding_by_code
 from tessel.store.encodings.validity import check_validity
 from tessel.store.segment.file import SegmentFile
 from tessel.store.segment.gather_table import GatherStack, GatherTable, gather_table
+from tessel.store.segment.unpacked import UNPACKED, is_running, summed
 from tessel.store.segment.verified import SoundPages
 
 __all__ = ["SegmentPages"]
@@ -145,6 +147,27 @@ class SegmentPages:
             known[number] = page  # a view; what was decompressed would hold memory
         return page
 
+    def page_for_rows(self, node: int, number: int) -> Page:
+        """Return a page as :meth:`page` does, to find single rows in it.
+
+        What had to be unpacked is kept for a while, and maybe in another encoding: go by that of
+        the page, not by that of its record.
+        """
+        if self._always:
+            return self.page(node, number)
+        known = self._known.get(node)
+        found = None if known is None else known[number]
+        if found is not None and not is_running(found):
+            return found
+        key = self.file.number, node, number
+        kept = UNPACKED.get(key)
+        if kept is None:
+            page = self.page(node, number) if found is None else found
+            kept = summed(page) if is_running(page) else page
+            if self._known[node][number] is not kept:
+                UNPACKED.put(key, kept)
+        return kept
+
     def dictionary(self, node: int) -> PhysicalValues | None:
         """Return the values of a column's dictionary; None where it has none."""
         if node not in self._dictionaries:
@@ -234,7 +257,7 @@ class SegmentPages:
         else:
             missing = numbers[~self._sound[self._first_flag[node] + numbers]]
         for number in np.unique(missing).tolist():
-            self.page(node, number)
+            self.page_for_rows(node, number)
 
     def verify(self) -> None:
         """Read all pages, whether or not that was done before.
