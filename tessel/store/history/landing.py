@@ -85,7 +85,7 @@ class Landing(Versions):
             while True:
                 entry = self._attempt(make(head), head, saying, commit)
                 if self._log.put(entry) is Outcome.WON:
-                    self._keep(entry)
+                    self._entries.keep(entry.number, entry)
                     self._known = entry
                     return entry
                 losses += 1

@@ -9,11 +9,10 @@ The tree is a B-tree (Bayer and McCreight 1972) that is never changed in place.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 
 from tessel.store.history.documents import Reference, damaged, fetch, seal
+from tessel.store.history.kept import Kept
 from tessel.store.history.leaves import (
     INNER_CHILDREN,
     Child,
@@ -44,15 +43,11 @@ class Nodes:
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
-        self._kept: OrderedDict[tuple[str, int], Node] = OrderedDict()
-        self._lock = threading.Lock()
+        self._kept: Kept[tuple[str, int], Node] = Kept(_KEPT_NODES)
 
     def load(self, child: Child, level: int) -> Node:
         """Return the node that a child stands for, which must be of the given level."""
-        with self._lock:
-            found = self._kept.get(child.place)
-            if found is not None:
-                self._kept.move_to_end(child.place)
+        found = self._kept.get(child.place)
         if found is None:
             found = read_node(fetch(self._objects, child.reference, offset=child.offset))
             if isinstance(found, Leaf):
@@ -66,11 +61,8 @@ class Nodes:
 
     def keep(self, written: Sequence[tuple[Child, Node]]) -> None:
         """Keep nodes that have just been written or read."""
-        with self._lock:
-            for child, node in written[-_KEPT_NODES:]:
-                self._kept[child.place] = node
-            while len(self._kept) > _KEPT_NODES:
-                self._kept.popitem(last=False)
+        for child, node in written[-_KEPT_NODES:]:
+            self._kept.keep(child.place, node)
 
     def resolved(self, child: Child | Node, level: int) -> Node:
         """Return a node that may not have been read yet."""

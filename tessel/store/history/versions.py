@@ -15,6 +15,7 @@ from tessel.errors import (
 )
 from tessel.store.history.ancestry import ancestor, line
 from tessel.store.history.documents import fetch
+from tessel.store.history.kept import Kept
 from tessel.store.history.log import CommitLog, LogEntry
 from tessel.store.history.refs import MAIN, Refs
 from tessel.store.history.snapshot import Snapshot
@@ -63,8 +64,8 @@ class Versions:
         self._log = CommitLog(objects)
         self._nodes = Nodes(objects)
         # Neither ever changes once written, so what was read is kept, a bounded number of each.
-        self._entries: dict[int, LogEntry] = {}
-        self._refs: dict[str, Refs] = {}
+        self._entries: Kept[int, LogEntry] = Kept(_KEPT_ENTRIES)
+        self._refs: Kept[str, Refs] = Kept(_KEPT_REFS)
         self._known: LogEntry | None = None
 
     # --- the log ----------------------------------------------------------------------------------
@@ -98,7 +99,7 @@ class Versions:
                 if isinstance(error.__cause__, NotFoundError) and number != self.newest_number:
                     self._check_kept(self.head(), number)
                 raise
-            self._keep(found)
+            self._entries.keep(number, found)
         return found
 
     def entries(self) -> Iterator[LogEntry]:
@@ -131,11 +132,6 @@ class Versions:
             )
         return None
 
-    def _keep(self, entry: LogEntry) -> None:
-        self._entries[entry.number] = entry
-        while len(self._entries) > _KEPT_ENTRIES:
-            self._entries.pop(next(iter(self._entries)), None)
-
     # --- branches and tags ------------------------------------------------------------------------
 
     def refs(self) -> Refs:
@@ -154,9 +150,8 @@ class Versions:
             return Refs()
         found = self._refs.get(entry.refs.object)
         if found is None:
-            found = self._refs[entry.refs.object] = Refs.read(fetch(self._objects, entry.refs))
-            while len(self._refs) > _KEPT_REFS:
-                self._refs.pop(next(iter(self._refs)), None)
+            found = Refs.read(fetch(self._objects, entry.refs))
+            self._refs.keep(entry.refs.object, found)
         return found
 
     def tip(self, head: LogEntry | None, branch: str) -> int:
