@@ -3,7 +3,16 @@
 Only the store enters here; everything above it deals in segments and symbols.
 """
 
-from tessel.store.objects.base import ObjectStore, ParallelPuts, check_name, checksum, put_all
+from tessel.store.objects.base import (
+    ObjectFacts,
+    ObjectStore,
+    ParallelPuts,
+    SupportsInventory,
+    SupportsLeftovers,
+    check_name,
+    checksum,
+    put_all,
+)
 from tessel.store.objects.cloud import CloudObjects
 from tessel.store.objects.cloud_place import CloudOptions
 from tessel.store.objects.credentials import (
@@ -24,9 +33,12 @@ __all__ = [
     "GoogleCredentials",
     "LocalObjects",
     "MemoryObjects",
+    "ObjectFacts",
     "ObjectStore",
     "ParallelPuts",
     "S3Credentials",
+    "SupportsInventory",
+    "SupportsLeftovers",
     "check_name",
     "checksum",
     "open_objects",

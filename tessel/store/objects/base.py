@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import google_crc32c
@@ -18,8 +19,11 @@ import pyarrow as pa
 from tessel.errors import CorruptStoreError, InvalidInputError, NotFoundError
 
 __all__ = [
+    "ObjectFacts",
     "ObjectStore",
     "ParallelPuts",
+    "SupportsInventory",
+    "SupportsLeftovers",
     "check_name",
     "checksum",
     "object_absent",
@@ -108,6 +112,57 @@ class ParallelPuts(Protocol):
     @property
     def puts_in_flight(self) -> int:
         """How many objects are worth writing at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFacts:
+    """What a place knows of an object without reading it.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    size
+        Bytes.
+    modified_us
+        When it was written, in microseconds since 1970 UTC, by the clock of the place: only
+        instants of one place are compared with one another.
+    """
+
+    name: str
+    size: int
+    modified_us: int
+
+
+@runtime_checkable
+class SupportsInventory(Protocol):
+    """Says how large and how old objects are; without it, nothing can be collected there."""
+
+    def inventory(self, prefix: str = "") -> Iterator[ObjectFacts]:
+        """Yield the objects whose names start with ``prefix``, as ``list`` sorts them.
+
+        One that goes away meanwhile may be left out.
+        """
+
+    def modified_us(self, name: str) -> int:
+        """Return when an object was written, as :class:`ObjectFacts` has it.
+
+        Raises
+        ------
+        NotFoundError
+            Where there is no such object.
+        """
+
+
+@runtime_checkable
+class SupportsLeftovers(Protocol):
+    """Puts through files that a killed process leaves behind; without it, there are none."""
+
+    def leftovers(self) -> Iterator[ObjectFacts]:
+        """Yield the files that puts under way, or ended halfway, have left."""
+
+    def remove_leftover(self, name: str) -> None:
+        """Remove one of them; removing one that does not exist does nothing."""
 
 
 def check_name(name: str) -> str:

@@ -11,7 +11,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ from tessel.errors import (
     StoreError,
     TesselError,
 )
-from tessel.store.objects.base import check_name, object_absent, short_object
+from tessel.store.objects.base import ObjectFacts, check_name, object_absent, short_object
 from tessel.store.objects.cloud_errors import CloudFailure, Failure, failed
 from tessel.store.objects.cloud_place import CLOUDS, CloudOptions, CloudPlace
 from tessel.store.objects.credentials import CredentialsSource, Provider
@@ -276,6 +276,19 @@ class CloudObjects:
         self, prefix: str = "", *, after: str | None = None, limit: int | None = None
     ) -> Iterator[str]:
         """Yield the names that start with ``prefix``, sorted, as the provider's pages come."""
+        return (facts.name for facts in self._listed(prefix, after, limit))
+
+    def inventory(self, prefix: str = "") -> Iterator[ObjectFacts]:
+        """Yield names, sizes and times of writing, which come with a listing."""
+        return self._listed(prefix, None, None)
+
+    def modified_us(self, name: str) -> int:
+        """Return when an object was written, by the provider's clock."""
+        check_name(name)
+        found = self._answer("look at", name, lambda: self._reader.head(name))
+        return _microseconds(found["last_modified"])
+
+    def _listed(self, prefix: str, after: str | None, limit: int | None) -> Iterator[ObjectFacts]:
         left = limit
         if left == 0:
             return
@@ -299,7 +312,7 @@ class CloudObjects:
                         uri=self.uri,
                     )
                 last = name
-                yield name
+                yield ObjectFacts(name, int(item["size"]), _microseconds(item["last_modified"]))
                 if left is not None:
                     left -= 1
                     if left == 0:
@@ -348,6 +361,13 @@ class CloudObjects:
 
 
 _NO_SUCH_RANGE: Final = 416
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _check_process() -> None:

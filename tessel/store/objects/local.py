@@ -12,6 +12,7 @@ import errno
 import itertools
 import mmap
 import os
+import re
 import threading
 import uuid
 from collections.abc import Iterator
@@ -20,12 +21,14 @@ import pyarrow as pa
 
 from tessel.errors import StoreError
 from tessel.options import current
-from tessel.store.objects.base import check_name, object_absent, short_object
+from tessel.store.objects.base import ObjectFacts, check_name, object_absent, short_object
 
 __all__ = ["TEMPORARY", "LocalObjects"]
 
 TEMPORARY = ".tessel-tmp"
 """Folder of files that have no name yet; what is left there after a crash means nothing."""
+
+_LEFTOVER = re.compile(r"[0-9]+-[0-9a-f]{32}")
 
 _MAP_BYTES = 64 * 1024
 """From this size on a range is mapped: below, one ``pread`` costs less than the map."""
@@ -202,8 +205,56 @@ class LocalObjects:
         """Return whether there is an object of that name."""
         return os.path.isfile(self._path(name))
 
+    def inventory(self, prefix: str = "") -> Iterator[ObjectFacts]:
+        """Yield names, sizes and times of writing."""
+        for name in self.list(prefix):
+            # Not checked: names that no object can have are listed too.
+            found = _facts(os.path.join(self._root, *name.split("/")), name)
+            if found is not None:
+                yield found
+
+    def modified_us(self, name: str) -> int:
+        """Return when the file was written; giving it its name leaves that as it is."""
+        found = _facts(self._path(name), name)
+        if found is None:
+            raise object_absent(name, self._root)
+        return found.modified_us
+
+    def leftovers(self) -> Iterator[ObjectFacts]:
+        """Yield the temporary files that are there; locks are none."""
+        folder = os.path.join(self._root, TEMPORARY)
+        try:
+            names = sorted(os.listdir(folder))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise _failed("list", TEMPORARY, error) from error
+        for name in names:
+            found = _facts(os.path.join(folder, name), name) if _LEFTOVER.fullmatch(name) else None
+            if found is not None:
+                yield found
+
+    def remove_leftover(self, name: str) -> None:
+        """Remove a temporary file."""
+        try:
+            os.unlink(os.path.join(self._root, TEMPORARY, name))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise _failed("remove", name, error) from error
+
     def _path(self, name: str) -> str:
         return os.path.join(self._root, *check_name(name).split("/"))
+
+
+def _facts(path: str, name: str) -> ObjectFacts | None:
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise _failed("look at", name, error) from error
+    return ObjectFacts(name, found.st_size, found.st_mtime_ns // 1000)
 
 
 def _listed(entry: os.DirEntry[str]) -> str:

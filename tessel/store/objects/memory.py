@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import uuid
 import weakref
 from collections.abc import Iterator
 
 import pyarrow as pa
 
-from tessel.store.objects.base import check_name, object_absent, short_object
+from tessel.store.objects.base import ObjectFacts, check_name, object_absent, short_object
 
 __all__ = ["MemoryObjects"]
 
@@ -27,6 +28,7 @@ class MemoryObjects:
     def __init__(self, uri: str) -> None:
         self._uri = uri
         self._data: dict[str, pa.Buffer] = {}
+        self._modified_us: dict[str, int] = {}
 
     def __repr__(self) -> str:
         return f"<MemoryObjects {self._uri!r}: {len(self._data)} objects>"
@@ -51,7 +53,10 @@ class MemoryObjects:
         """Write an object unless one of that name exists; the bytes are copied."""
         kept = pa.py_buffer(bytes(memoryview(data)))
         with _lock:
-            return self._data.setdefault(check_name(name), kept) is kept
+            if self._data.setdefault(check_name(name), kept) is not kept:
+                return False
+            self._modified_us[name] = time.time_ns() // 1000
+            return True
 
     def get(self, name: str) -> pa.Buffer:
         """Return the bytes of an object."""
@@ -81,6 +86,7 @@ class MemoryObjects:
         """Remove an object."""
         with _lock:
             self._data.pop(name, None)
+            self._modified_us.pop(name, None)
 
     def size(self, name: str) -> int:
         """Return the length of an object in bytes."""
@@ -90,6 +96,22 @@ class MemoryObjects:
         """Return whether there is an object of that name."""
         with _lock:
             return name in self._data
+
+    def inventory(self, prefix: str = "") -> Iterator[ObjectFacts]:
+        """Yield names, sizes and times of writing."""
+        for name in self.list(prefix):
+            with _lock:
+                data, modified_us = self._data.get(name), self._modified_us.get(name, 0)
+            if data is not None:
+                yield ObjectFacts(name, int(data.size), modified_us)
+
+    def modified_us(self, name: str) -> int:
+        """Return when an object was written."""
+        with _lock:
+            found = self._modified_us.get(check_name(name))
+        if found is None:
+            raise object_absent(name, self._uri)
+        return found
 
 
 _named: dict[str, MemoryObjects] = {}
