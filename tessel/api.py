@@ -28,6 +28,7 @@ from tessel.clauses import (
 )
 from tessel.display import preview, render_html, render_text
 from tessel.errors import InvalidInputError, NameNotFoundError
+from tessel.expression import Expression
 from tessel.expression.schema import TableSchema
 from tessel.store import (
     CloudOptions,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     import polars
 
     from tessel.store.checking import CheckReport
+    from tessel.store.transaction import Evolve, Isolation
 
 __all__ = ["LazyTable", "Lineage", "Result", "Store", "open_store"]
 
@@ -144,17 +146,75 @@ class Store:
         """
         return self._repository.write(symbol, data, index=index, sort=sort, metadata=metadata)
 
-    def append(self, symbol: str, data: Any) -> int:
-        """Add rows at the end of a symbol and return the new version."""
-        return self._repository.append(symbol, data)
+    def append(self, symbol: str, data: Any, *, evolve: Evolve = None) -> int:
+        """Add rows at the end of a symbol and return the new version.
+
+        ``evolve="add"`` adds new columns, ``"widen"`` widens types without loss.
+        """
+        return self._repository.append(symbol, data, evolve=evolve)
+
+    def update(
+        self,
+        symbol: str,
+        data: Any,
+        *,
+        date_range: tuple[Any, Any] | None = None,
+        evolve: Evolve = None,
+    ) -> int:
+        """Replace the rows in a range of times, by default that which the table covers."""
+        return self._repository.update(symbol, data, date_range=date_range, evolve=evolve)
+
+    def upsert(self, symbol: str, data: Any, *, keys: Sequence[str], evolve: Evolve = None) -> int:
+        """Replace rows by key where they are, and add those of new keys."""
+        return self._repository.upsert(symbol, data, keys=keys, evolve=evolve)
+
+    def delete_rows(
+        self,
+        symbol: str,
+        *,
+        rows: tuple[int, int] | None = None,
+        date_range: tuple[Any, Any] | None = None,
+        where: Expression | str | None = None,
+    ) -> int:
+        """Take rows out of a symbol: by position, by time, or where a condition is true."""
+        return self._repository.delete_rows(symbol, rows=rows, date_range=date_range, where=where)
+
+    def rename_symbol(self, symbol: str, to: str) -> int:
+        """Give a symbol another name."""
+        return self._repository.rename_symbol(symbol, to)
+
+    def set_metadata(self, symbol: str, metadata: Mapping[str, Any]) -> int:
+        """Replace the metadata of a symbol."""
+        return self._repository.set_metadata(symbol, metadata)
+
+    def add_column(
+        self, symbol: str, name: str, values: Any = None, *, data_type: Any = None
+    ) -> int:
+        """Add a column: one value for all rows, one for each, or missing values."""
+        return self._repository.add_column(symbol, name, values, data_type=data_type)
+
+    def drop_column(self, symbol: str, name: str) -> int:
+        """Take a column away; earlier versions keep it."""
+        return self._repository.drop_column(symbol, name)
+
+    def rename_columns(self, symbol: str, names: Mapping[str, str]) -> int:
+        """Give columns other names: ``{"old": "new"}``."""
+        return self._repository.rename_columns(symbol, names)
+
+    def widen(self, symbol: str, types: Mapping[str, Any]) -> int:
+        """Give columns wider types without loss: ``{"column": "int64"}``."""
+        return self._repository.widen(symbol, types)
 
     def delete(self, symbol: str) -> int:
         """Remove a symbol from the newest version; older versions keep it."""
         return self._repository.delete(symbol)
 
-    def transaction(self, message: str = "") -> Transaction:
-        """Write several symbols in one commit: ``with store.transaction("end of day") as tx:``."""
-        return self._repository.transaction(message)
+    def transaction(self, message: str = "", *, isolation: Isolation = "snapshot") -> Transaction:
+        """Change several symbols in one commit: ``with store.transaction("end of day") as tx:``.
+
+        With ``isolation="serializable"`` it conflicts also where what it read has changed.
+        """
+        return self._repository.transaction(message, isolation=isolation)
 
     # --- looking ----------------------------------------------------------------------------------
 

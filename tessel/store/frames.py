@@ -23,10 +23,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from tessel.errors import DuplicateColumnError, InvalidInputError, SchemaMismatchError, TesselError
+from tessel.errors import (
+    DuplicateColumnError,
+    InvalidInputError,
+    SchemaMismatchError,
+    TesselError,
+)
 from tessel.store.segment import normalise, normalise_schema
 
-__all__ = ["Frame", "describe_differences", "read_frame"]
+__all__ = ["Frame", "check_column_names", "describe_differences", "read_frame"]
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,7 @@ def _as_table(data: Any) -> pa.Table:
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     if isinstance(data, Mapping):
-        _check_names(list(data))
+        check_column_names(list(data))
         return pa.table(dict(data))
     if hasattr(data, "__arrow_c_stream__"):
         return pa.table(data)
@@ -156,7 +161,7 @@ def _from_pandas(frame: Any) -> tuple[pa.Table, str | None]:
             "a frame with a MultiIndex cannot be written",
             hint="reset_index() turns the levels into columns",
         )
-    _check_names(list(frame.columns))
+    check_column_names(list(frame.columns))
     if isinstance(frame.index, pandas.RangeIndex):
         return pa.Table.from_pandas(frame, preserve_index=False), None
     name = frame.index.name
@@ -165,13 +170,14 @@ def _from_pandas(frame: Any) -> tuple[pa.Table, str | None]:
             f"the index of the frame has no name (a {type(frame.index).__name__})",
             hint='name it with rename_axis("time"), or drop it with reset_index(drop=True)',
         )
-    _check_names([name, *frame.columns])
+    check_column_names([name, *frame.columns])
     table = pa.Table.from_pandas(frame, preserve_index=True)
     timed = isinstance(frame.index, pandas.DatetimeIndex)
     return table.select([name, *frame.columns]), name if timed else None
 
 
-def _check_names(names: list[Any]) -> None:
+def check_column_names(names: list[Any]) -> None:
+    """Raise ``InvalidInputError`` or ``DuplicateColumnError`` for names that no columns have."""
     for name in names:
         if not isinstance(name, str):
             raise InvalidInputError(
@@ -184,7 +190,9 @@ def _check_names(names: list[Any]) -> None:
     for name in names:
         if name in seen:
             raise DuplicateColumnError(
-                f"two columns are named {name!r}", hint="rename one of them", column=name
+                f"two columns are named {name!r}",
+                hint="rename one of them",
+                column=name,
             )
         seen.add(name)
 
@@ -195,7 +203,7 @@ def _stored_schema(schema: pa.Schema) -> pa.Schema:
             "a table without columns cannot be written",
             hint="give it at least one column; it may be without rows",
         )
-    _check_names(schema.names)
+    check_column_names(schema.names)
     return normalise_schema(schema)
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from tessel.errors import IndexColumnError, UnsortedIndexError
 from tessel.store.segment import is_index_type
 
-__all__ = ["check_index_type", "checked_order", "sorted_by"]
+__all__ = ["check_index_type", "checked_order", "index_integers", "sorted_by"]
 
 _SORT_HINT = "write(…, sort=True) sorts the rows first, keeping the order of equal times"
 
@@ -35,7 +35,11 @@ def check_index_type(schema: pa.Schema, index: str) -> None:
 
 
 def checked_order(
-    tables: Iterable[pa.Table], index: str, *, after: int | None = None, hint: str = _SORT_HINT
+    tables: Iterable[pa.Table],
+    index: str,
+    *,
+    after: int | None = None,
+    hint: str = _SORT_HINT,
 ) -> Iterator[pa.Table]:
     """Hand on tables whose index, one after the other, has no missing values and never goes back.
 
@@ -58,7 +62,7 @@ def checked_order(
     for table in tables:
         if table.num_rows:
             column = table.column(index)
-            values = _integers(column, index, row)
+            values = index_integers(column, index, row)
             before = np.concatenate([values[:1] if last is None else [last], values[:-1]])
             wrong = np.flatnonzero(values < before)
             if len(wrong):
@@ -70,13 +74,27 @@ def checked_order(
 
 def sorted_by(table: pa.Table, index: str) -> pa.Table:
     """Return the rows by time; rows of equal times keep their order."""
-    values = _integers(table.column(index), index, 0)
+    values = index_integers(table.column(index), index)
     if (values[1:] >= values[:-1]).all():
         return table
     return table.take(pa.array(np.argsort(values, kind="stable")))
 
 
-def _integers(column: pa.ChunkedArray, index: str, row: int) -> np.ndarray[Any, Any]:
+def index_integers(column: pa.ChunkedArray, index: str, row: int = 0) -> np.ndarray[Any, Any]:
+    """Return the values of an index as integers in its own unit. int64.
+
+    Parameters
+    ----------
+    column, index
+        The values, and the name of the column.
+    row
+        The number of the first row, for the error.
+
+    Raises
+    ------
+    IndexColumnError
+        Where a value is missing.
+    """
     if column.null_count:
         at = pc.index(pc.is_null(column), True).as_py()
         raise IndexColumnError(

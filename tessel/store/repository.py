@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tessel.errors import InvalidInputError, SymbolNotFoundError
+from tessel.expression import Expression
 from tessel.store.difference import Difference, difference
 from tessel.store.history import MAIN, open_store
 from tessel.store.manifest import Manifest, ManifestReference
 from tessel.store.names import check_symbol_name
 from tessel.store.objects import CloudOptions, CredentialsSource, ObjectStore, open_objects
 from tessel.store.timeline import AsOf, Timeline
-from tessel.store.transaction import Transaction
+from tessel.store.transaction import Evolve, Isolation, Transaction
 from tessel.store.view import SymbolView
 
 __all__ = ["Repository"]
@@ -197,11 +198,22 @@ class Repository(Timeline):
             transaction.write(symbol, data, index=index, sort=sort, metadata=metadata)
         return transaction.landed
 
-    def append(self, symbol: str, data: Any) -> int:
+    def append(self, symbol: str, data: Any, *, evolve: Evolve = None) -> int:
         """Add rows at the end of a symbol; return the new version.
 
         The columns are those of the symbol, in any order, with the same types (a column of nulls
-        without a type goes with any). With an index, no row is before the last one of the symbol.
+        without a type goes with any, and one that the symbol has without a type takes the one it is
+        given). With an index, no row is before the last one of the symbol.
+
+        Parameters
+        ----------
+        symbol
+            Its name.
+        data
+            The rows.
+        evolve
+            ``"add"``: columns that the symbol lacks are added, missing in older rows. ``"widen"``:
+            types are widened where that is lossless, of the symbol or of the rows. Or both.
 
         Raises
         ------
@@ -213,7 +225,95 @@ class Repository(Timeline):
             When the index goes back, in the data or below the last time of the symbol.
         """
         with self.transaction(f"append {symbol}") as transaction:
-            transaction.append(symbol, data)
+            transaction.append(symbol, data, evolve=evolve)
+        return transaction.landed
+
+    def update(
+        self,
+        symbol: str,
+        data: Any,
+        *,
+        date_range: tuple[Any, Any] | None = None,
+        evolve: Evolve = None,
+    ) -> int:
+        """Replace the rows in a range of times by those of a table; return the new version.
+
+        Rows that stay are not rewritten, whatever segments they are in.
+
+        Parameters
+        ----------
+        symbol
+            Its name; it has an index.
+        data
+            The rows, ordered by the index.
+        date_range
+            The range, both ends included: ISO text (a partial one means its whole period), dates,
+            date-times, numbers for an index of integers, None for no bound. By default from the
+            first to the last time of the rows.
+        evolve
+            As for :meth:`append`.
+
+        Raises
+        ------
+        IndexColumnError
+            When the symbol has no index.
+        InvalidInputError
+            When a row lies outside the range; without rows, when no range is given.
+        """
+        with self.transaction(f"update {symbol}") as transaction:
+            transaction.update(symbol, data, date_range=date_range, evolve=evolve)
+        return transaction.landed
+
+    def upsert(self, symbol: str, data: Any, *, keys: Sequence[str], evolve: Evolve = None) -> int:
+        """Replace rows by key and add those of new keys; return the new version.
+
+        A row takes the place of the one with its key; if its time is another one, it goes where
+        its time is. Rows of new keys are merged by the index, after those of equal times, or go to
+        the end where there is no index.
+
+        Parameters
+        ----------
+        symbol
+            Its name.
+        data
+            The rows, in any order.
+        keys
+            The columns that tell one row from another: equal in all of them, 0.0 and -0.0 too.
+        evolve
+            As for :meth:`append`.
+
+        Raises
+        ------
+        InvalidInputError
+            When a key is missing (null or NaN), or several rows have it, here or in the symbol.
+        """
+        with self.transaction(f"upsert {symbol}") as transaction:
+            transaction.upsert(symbol, data, keys=keys, evolve=evolve)
+        return transaction.landed
+
+    def delete_rows(
+        self,
+        symbol: str,
+        *,
+        rows: tuple[int, int] | None = None,
+        date_range: tuple[Any, Any] | None = None,
+        where: Expression | str | None = None,
+    ) -> int:
+        """Take rows out of a symbol; return the new version, or the newest where none went.
+
+        Parameters
+        ----------
+        symbol
+            Its name.
+        rows
+            Positions ``(start, stop)``.
+        date_range
+            A range of the index, as for :meth:`update`.
+        where
+            A condition; the rows where it is true go. One of the three is given.
+        """
+        with self.transaction(f"delete rows of {symbol}") as transaction:
+            transaction.delete_rows(symbol, rows=rows, date_range=date_range, where=where)
         return transaction.landed
 
     def delete(self, symbol: str) -> int:
@@ -222,16 +322,85 @@ class Repository(Timeline):
             transaction.delete(symbol)
         return transaction.landed
 
-    def transaction(self, message: str = "") -> Transaction:
+    def rename_symbol(self, symbol: str, to: str) -> int:
+        """Give a symbol another name, which none has; return the new version."""
+        with self.transaction(f"rename {symbol} to {to}") as transaction:
+            transaction.rename_symbol(symbol, to)
+        return transaction.landed
+
+    def set_metadata(self, symbol: str, metadata: Mapping[str, Any]) -> int:
+        """Replace the metadata of a symbol, plain JSON; return the new version."""
+        with self.transaction(f"set metadata of {symbol}") as transaction:
+            transaction.set_metadata(symbol, metadata)
+        return transaction.landed
+
+    def add_column(
+        self, symbol: str, name: str, values: Any = None, *, data_type: Any = None
+    ) -> int:
+        """Add a column at the end; no other column is rewritten. Return the new version.
+
+        Parameters
+        ----------
+        symbol, name
+            The symbol, and the name of the column.
+        values
+            One value for all rows, or as many as there are rows; None for missing values, which
+            writes no data at all.
+        data_type
+            A pyarrow type or its name; by default that of the values. A column of missing values
+            without a type takes the first one that it is given.
+        """
+        with self.transaction(f"add column {name} to {symbol}") as transaction:
+            transaction.add_column(symbol, name, values, data_type=data_type)
+        return transaction.landed
+
+    def drop_column(self, symbol: str, name: str) -> int:
+        """Take a column away; a column of that name added later is another one."""
+        with self.transaction(f"drop column {name} of {symbol}") as transaction:
+            transaction.drop_column(symbol, name)
+        return transaction.landed
+
+    def rename_columns(self, symbol: str, names: Mapping[str, str]) -> int:
+        """Give columns other names, ``{"old": "new"}``; no data is written."""
+        with self.transaction(f"rename columns of {symbol}") as transaction:
+            transaction.rename_columns(symbol, names)
+        return transaction.landed
+
+    def widen(self, symbol: str, types: Mapping[str, Any]) -> int:
+        """Give columns wider types, ``{"column": "int64"}``; no data is written.
+
+        Raises
+        ------
+        SchemaMismatchError
+            For a type that does not hold every value of the old one exactly.
+        """
+        with self.transaction(f"widen columns of {symbol}") as transaction:
+            transaction.widen(symbol, types)
+        return transaction.landed
+
+    def transaction(self, message: str = "", *, isolation: Isolation = "snapshot") -> Transaction:
         """Gather changes of several symbols into one commit.
 
         ``with repository.transaction("end of day") as tx: tx.append(…); tx.write(…)``. The commit
         lands when the block ends; if the block raises, nothing of it does. A transaction without
         changes makes no version.
+
+        Parameters
+        ----------
+        message
+            What the log says about it.
+        isolation
+            ``"snapshot"``: it conflicts with changes of what it changes. ``"serializable"``: also
+            with changes of what it read.
         """
         self.check_writable()
         if not isinstance(message, str):
             raise InvalidInputError(f"the message of a transaction is text, not {message!r}")
         return Transaction(
-            self.objects, self.history, self.history.newest(self.branch), message, self.manifest
+            self.objects,
+            self.history,
+            self.history.newest(self.branch),
+            message,
+            self.manifest,
+            isolation=isolation,
         )

@@ -15,7 +15,7 @@ from tessel.errors import InvalidInputError
 from tessel.expression.schema import TableSchema
 from tessel.store.encodings.base import Integers
 from tessel.store.history import ManifestEntry, SymbolState
-from tessel.store.manifest import Manifest, ManifestReference, SegmentIndex, SegmentSource
+from tessel.store.manifest import Extent, Manifest, ManifestReference, SegmentIndex, SegmentSource
 from tessel.store.objects import ObjectStore
 from tessel.store.single_rows import Kept, SingleRows
 
@@ -86,15 +86,23 @@ class SymbolView:
 
     @property
     def segment_count(self) -> int:
-        """How many segments hold the symbol; known without opening a manifest."""
+        """How many segments hold the symbol, those of dropped columns included.
+
+        No manifest is opened unless rows were cut out of one.
+        """
+        if any(entry.cut for entry in self._state.manifests):
+            return len(self.index())
         return sum(entry.segments for entry in self._state.manifests)
 
     def index(self) -> SegmentIndex:
         """Return all segments, from the manifests; no segment is read."""
         state = self._state
-        manifests = [self._repository.manifest(entry.reference) for entry in state.manifests]
-        return SegmentIndex.from_manifests(
-            state.id, manifests, self.schema, self.column_ids, rows=self.row_count
+        extents = [
+            Extent(self._repository.manifest(entry.reference), entry.first_row, entry.rows)
+            for entry in state.manifests
+        ]
+        return SegmentIndex.from_extents(
+            state.id, extents, self.schema, self.column_ids, rows=self.row_count
         )
 
     def source(self) -> SegmentSource:

@@ -3,33 +3,65 @@
 Only the repository enters here.
 """
 
-from tessel.store.history.changes import Change, Extension, LandedChange, Removal, Replacement
+from tessel.store.history.changes import (
+    Alteration,
+    Change,
+    Claim,
+    Edit,
+    Fold,
+    MetadataChange,
+    Removal,
+    Rename,
+    Replacement,
+    SchemaChange,
+    Splice,
+    resolved,
+    spliced,
+)
 from tessel.store.history.diff import changed_symbols
 from tessel.store.history.history import History
 from tessel.store.history.identity import open_store, refuse_writes
+from tessel.store.history.landed import KINDS, LandedChange, LandedEdit, TimeBounds
 from tessel.store.history.log import LogEntry
+from tessel.store.history.rebase import MATRIX, ReadRange
 from tessel.store.history.refs import MAIN, Refs
 from tessel.store.history.snapshot import Overlay, Snapshot
-from tessel.store.history.symbol import ManifestEntry, SymbolState
+from tessel.store.history.symbol import ManifestEntry, SymbolState, coalesced, rows_of
 from tessel.store.history.versions import Commit, timestamp_of
 
 __all__ = [
+    "KINDS",
     "MAIN",
+    "MATRIX",
+    "Alteration",
     "Change",
+    "Claim",
     "Commit",
-    "Extension",
+    "Edit",
+    "Fold",
     "History",
     "LandedChange",
+    "LandedEdit",
     "LogEntry",
     "ManifestEntry",
+    "MetadataChange",
     "Overlay",
+    "ReadRange",
     "Refs",
     "Removal",
+    "Rename",
     "Replacement",
+    "SchemaChange",
     "Snapshot",
+    "Splice",
     "SymbolState",
+    "TimeBounds",
     "changed_symbols",
+    "coalesced",
     "open_store",
     "refuse_writes",
+    "resolved",
+    "rows_of",
+    "spliced",
     "timestamp_of",
 ]

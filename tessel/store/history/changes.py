@@ -1,65 +1,56 @@
-"""What a commit does to symbols, how it is replayed on a newer state, and what conflicts.
+"""What a commit does to symbols, as values: staged on one version, applied to that or a newer one.
 
-A staged change is relative to the commit it was made on. When another commit lands first, the
-change is replayed on the newer state, with the manifests already written, unless the two touch the
-same rows. The rules, for two changes of one symbol:
-
-==============  ===========  ==============================================================
-ours            theirs       outcome
-==============  ===========  ==============================================================
-append          append       lands after theirs: always without an index; with one if our
-                             first time is not before their last
-anything else   anything     conflict
-==============  ===========  ==============================================================
-
-Changes of different symbols never conflict.
+A symbol's rows are a list of extents (:class:`ManifestEntry`). Changing rows is surgery on that
+list, so a change costs what it adds, and a retry after a conflict is the same surgery on the newer
+list. What can be retried at all is the matter of :mod:`tessel.store.history.rebase`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
 
-from tessel.ecs.components import RowRange
-from tessel.store.history.documents import Fields, damaged
-from tessel.store.history.symbol import ManifestEntry, SymbolState
+from tessel.expression.schema import TableSchema
+from tessel.store.history.landed import KINDS, LandedChange, LandedEdit, TimeBounds
+from tessel.store.history.symbol import ManifestEntry, SymbolState, coalesced, rows_of
+from tessel.store.manifest import ManifestReference
 
-__all__ = ["Change", "Extension", "LandedChange", "Removal", "Replacement", "apply", "conflict"]
+__all__ = [
+    "Alteration",
+    "Change",
+    "Claim",
+    "Edit",
+    "Fold",
+    "LandedChange",
+    "MetadataChange",
+    "Removal",
+    "Rename",
+    "Replacement",
+    "SchemaChange",
+    "Splice",
+    "apply",
+    "resolved",
+    "spliced",
+]
 
-_KINDS = ("write", "append", "delete")
+Claim = tuple[int | None, int | None]
+"""Index values ``[from, to]`` in which nobody else may have put rows; None is no bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """A symbol gets a new state, whatever it was before."""
+    """A symbol is made, or gets a new state in place of what it was."""
 
     name: str
     state: SymbolState
 
-
-@dataclass(frozen=True, slots=True)
-class Extension:
-    """Rows are added at the end of a symbol.
-
-    Attributes
-    ----------
-    name, symbol
-        Name and id of the symbol.
-    added
-        The manifests of the new rows.
-    folded, fold
-        Manifests of the symbol (names of their objects, consecutive) that ``fold`` stands for;
-        left alone where they are no longer found.
-    """
-
-    name: str
-    symbol: int
-    added: tuple[ManifestEntry, ...]
-    folded: tuple[str, ...] = ()
-    fold: ManifestEntry | None = None
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What the log calls it."""
+        return ("write",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,81 +59,160 @@ class Removal:
 
     name: str
 
-
-Change = Replacement | Extension | Removal
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What the log calls it."""
+        return ("delete",)
 
 
 @dataclass(frozen=True, slots=True)
-class LandedChange:
-    """A change of one symbol as the log records it, by row range.
+class Edit:
+    """Rows ``[start, stop)`` of a symbol give way to those of some extents.
+
+    Attributes
+    ----------
+    start, stop
+        Positions before the change.
+    extents
+        The rows that come.
+    touched
+        Bounds of the index over the rows that go and those that come; None where unknown.
+    at_end
+        Whether the rows go to the end, wherever that is when the change lands.
+    """
+
+    start: int
+    stop: int
+    extents: tuple[ManifestEntry, ...] = ()
+    touched: TimeBounds | None = None
+    at_end: bool = False
+
+    @property
+    def first_time(self) -> int | None:
+        """A bound below the index of the rows that come; None without an index or rows."""
+        return self.extents[0].first_time if self.extents else None
+
+    @property
+    def last_time(self) -> int | None:
+        """A bound above the index of the rows that come; None without an index or rows."""
+        return self.extents[-1].last_time if self.extents else None
+
+    def moved(self, start: int) -> Edit:
+        """Return the edit at another place."""
+        return dataclasses.replace(self, start=start, stop=start + self.stop - self.start)
+
+    def landed(self) -> LandedEdit:
+        """Return what the log says of it."""
+        rows = rows_of(self.extents)
+        return LandedEdit(
+            self.start, self.stop, rows, self.first_time, self.last_time, self.touched, self.at_end
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Extents that stand side by side in a symbol, and the one that can take their place."""
+
+    extents: tuple[ManifestEntry, ...]
+    into: ManifestEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Splice:
+    """Rows of a symbol are replaced, taken out or added.
 
     Attributes
     ----------
     name, symbol
         Name and id of the symbol.
-    kind
-        ``"write"``, ``"append"`` or ``"delete"``.
-    removed
-        Rows that went away, in positions before the commit; None for none.
-    inserted
-        Rows that came, in positions after the commit; None for none.
-    first_time, last_time
-        Bounds of the index over the inserted rows; None without an index or rows.
-    rows
-        Rows of the symbol after the commit.
+    kinds
+        What the log calls it.
+    edits
+        Ordered and disjoint; two that touch are one, except that rows for the end stay apart.
+    claims
+        Where the change relies on nobody else having put rows.
+    fold
+        Extents of the symbol before the change that are joined on the occasion; left alone where
+        they are no longer found.
     """
 
     name: str
     symbol: int
-    kind: str
-    removed: RowRange | None
-    inserted: RowRange | None
-    first_time: int | None
-    last_time: int | None
-    rows: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the change as plain data."""
-        return {
-            "name": self.name,
-            "symbol": self.symbol,
-            "kind": self.kind,
-            "removed": _range_json(self.removed),
-            "inserted": _range_json(self.inserted),
-            "first_time": self.first_time,
-            "last_time": self.last_time,
-            "rows": self.rows,
-        }
-
-    @classmethod
-    def read(cls, fields: Fields) -> LandedChange:
-        """Read a change from a document."""
-        kind = fields.text("kind")
-        if kind not in _KINDS:
-            damaged(fields.name, f"{kind!r} is no kind of change")
-        return cls(
-            fields.text("name"),
-            fields.integer("symbol"),
-            kind,
-            _read_range(fields, "removed"),
-            _read_range(fields, "inserted"),
-            fields.optional_integer("first_time"),
-            fields.optional_integer("last_time"),
-            fields.integer("rows"),
-        )
+    kinds: tuple[str, ...]
+    edits: tuple[Edit, ...]
+    claims: tuple[Claim, ...] = ()
+    fold: Fold | None = None
 
 
-def _range_json(rows: RowRange | None) -> list[int] | None:
-    return None if rows is None else [rows.start, rows.end]
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """A symbol gets another name."""
+
+    name: str
+    symbol: int
+    to: str
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What the log calls it."""
+        return ("rename",)
 
 
-def _read_range(fields: Fields, key: str) -> RowRange | None:
-    if fields.value(key) is None:
-        return None
-    bounds = fields.integers(key)
-    if len(bounds) != 2 or bounds[0] > bounds[1]:
-        damaged(fields.name, f"its field {key!r} is no range of rows")
-    return RowRange(*bounds)
+@dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """The columns of a symbol change; its rows stay where they are.
+
+    Attributes
+    ----------
+    name, symbol
+        Name and id of the symbol.
+    kinds
+        What the log calls it.
+    schema, column_ids, next_column_id
+        As in :class:`SymbolState`, afterwards.
+    """
+
+    name: str
+    symbol: int
+    kinds: tuple[str, ...]
+    schema: TableSchema
+    column_ids: dict[str, int]
+    next_column_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataChange:
+    """The metadata of a symbol are replaced."""
+
+    name: str
+    symbol: int
+    metadata: dict[str, Any]
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What the log calls it."""
+        return ("metadata",)
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """Several changes of one symbol, all under the name it had before."""
+
+    name: str
+    symbol: int
+    changes: tuple[Splice | SchemaChange | MetadataChange | Rename, ...]
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What the log calls it."""
+        found = {kind for change in self.changes for kind in change.kinds}
+        return tuple(kind for kind in KINDS if kind in found)
+
+
+Change = Replacement | Removal | Splice | Rename | SchemaChange | MetadataChange | Alteration
+
+
+# --- applying -------------------------------------------------------------------------------------
 
 
 @singledispatch
@@ -152,66 +222,129 @@ def apply(change: Change, symbols: MutableMapping[str, SymbolState], number: int
 
 
 @apply.register
-def _apply_replacement(
-    change: Replacement, symbols: MutableMapping[str, SymbolState], number: int
-) -> LandedChange:
+def _(change: Replacement, symbols: MutableMapping[str, SymbolState], number: int) -> LandedChange:
     before = symbols.get(change.name)
+    removed = 0 if before is None else before.rows
     state = dataclasses.replace(change.state, changed=number)
     symbols[change.name] = state
-    removed = RowRange(0, before.rows) if before is not None and before.rows else None
-    inserted = RowRange(0, state.rows) if state.rows else None
-    first = state.manifests[0].first_time if state.manifests else None
-    return LandedChange(
-        change.name, state.id, "write", removed, inserted, first, state.last_time, state.rows
-    )
+    edit = Edit(0, removed, state.manifests).landed()
+    edits = (edit,) if removed or state.rows else ()
+    return LandedChange(change.name, state.id, change.kinds, state.rows, edits)
 
 
 @apply.register
-def _apply_extension(
-    change: Extension, symbols: MutableMapping[str, SymbolState], number: int
-) -> LandedChange:
-    before = symbols[change.name]
-    rows = before.rows + sum(entry.rows for entry in change.added)
-    manifests = (*_with_fold(before.manifests, change), *change.added)
-    symbols[change.name] = dataclasses.replace(
-        before, rows=rows, manifests=manifests, changed=number
-    )
-    inserted = RowRange(before.rows, rows) if rows > before.rows else None
-    first = change.added[0].first_time if change.added else None
-    last = change.added[-1].last_time if change.added else None
-    return LandedChange(change.name, before.id, "append", None, inserted, first, last, rows)
-
-
-@apply.register
-def _apply_removal(
-    change: Removal, symbols: MutableMapping[str, SymbolState], number: int
-) -> LandedChange:
+def _(change: Removal, symbols: MutableMapping[str, SymbolState], number: int) -> LandedChange:
     before = symbols.pop(change.name)
-    removed = RowRange(0, before.rows) if before.rows else None
-    return LandedChange(change.name, before.id, "delete", removed, None, None, None, 0)
+    edits = (LandedEdit(0, before.rows, 0),) if before.rows else ()
+    return LandedChange(change.name, before.id, change.kinds, 0, edits)
 
 
-def _with_fold(
-    manifests: tuple[ManifestEntry, ...], change: Extension
-) -> tuple[ManifestEntry, ...]:
-    if change.fold is None:
-        return manifests
-    names = tuple(entry.reference.object for entry in manifests)
-    width = len(change.folded)
-    for at in range(len(names) - width + 1):
-        if names[at : at + width] == change.folded:
-            return (*manifests[:at], change.fold, *manifests[at + width :])
-    return manifests
+@apply.register
+def _(change: Splice, symbols: MutableMapping[str, SymbolState], number: int) -> LandedChange:
+    before = symbols[change.name]
+    extents = spliced(_with_fold(before.manifests, change.fold), change.edits)
+    rows = rows_of(extents)
+    symbols[change.name] = dataclasses.replace(before, manifests=extents, rows=rows, changed=number)
+    edits = tuple(edit.landed() for edit in change.edits)
+    return LandedChange(change.name, before.id, change.kinds, rows, edits)
 
 
-def conflict(ours: Change, theirs: LandedChange) -> str | None:
-    """Return why our change cannot land after theirs, or None where it can."""
-    if ours.name != theirs.name:
-        return None
-    if not isinstance(ours, Extension) or theirs.kind != "append" or theirs.symbol != ours.symbol:
-        verb = {"write": "written", "append": "appended to", "delete": "deleted"}[theirs.kind]
-        return f"symbol {ours.name!r} was {verb}"
-    first = ours.added[0].first_time if ours.added else None
-    if first is not None and theirs.last_time is not None and first < theirs.last_time:
-        return f"rows with later times were appended to symbol {ours.name!r}"
-    return None
+@apply.register
+def _(change: Rename, symbols: MutableMapping[str, SymbolState], number: int) -> LandedChange:
+    state = dataclasses.replace(symbols.pop(change.name), changed=number)
+    symbols[change.to] = state
+    return LandedChange(change.to, state.id, change.kinds, state.rows, former=change.name)
+
+
+@apply.register
+def _(change: SchemaChange, symbols: MutableMapping[str, SymbolState], number: int) -> LandedChange:
+    state = dataclasses.replace(
+        symbols[change.name],
+        schema=change.schema,
+        column_ids=change.column_ids,
+        next_column_id=change.next_column_id,
+        changed=number,
+    )
+    symbols[change.name] = state
+    return LandedChange(change.name, state.id, change.kinds, state.rows)
+
+
+@apply.register
+def _(
+    change: MetadataChange, symbols: MutableMapping[str, SymbolState], number: int
+) -> LandedChange:
+    state = dataclasses.replace(symbols[change.name], metadata=change.metadata, changed=number)
+    symbols[change.name] = state
+    return LandedChange(change.name, state.id, change.kinds, state.rows)
+
+
+@apply.register
+def _(change: Alteration, symbols: MutableMapping[str, SymbolState], number: int) -> LandedChange:
+    # The name changes last: the others know the symbol by the one it had before.
+    ordered = sorted(change.changes, key=lambda each: isinstance(each, Rename))
+    landed = [apply(each, symbols, number) for each in ordered]
+    edits = tuple(edit for each in landed for edit in each.edits)
+    last = landed[-1]
+    return LandedChange(last.name, last.symbol, change.kinds, last.rows, edits, last.former)
+
+
+def spliced(extents: Sequence[ManifestEntry], edits: Iterable[Edit]) -> tuple[ManifestEntry, ...]:
+    """Return a list of extents after some edits, in one pass over both."""
+    made: list[ManifestEntry] = []
+    rest = list(reversed(extents))
+    position = 0
+
+    def advance(to: int, *, keep: bool) -> None:
+        nonlocal position
+        while position < to:
+            extent = rest.pop()
+            taken = min(extent.rows, to - position)
+            if keep:
+                made.append(extent.part(0, taken))
+            if taken < extent.rows:
+                rest.append(extent.part(taken, extent.rows))
+            position += taken
+
+    for edit in edits:
+        advance(edit.start, keep=True)
+        advance(edit.stop, keep=False)
+        made.extend(edit.extents)
+    made.extend(reversed(rest))
+    return coalesced(made)
+
+
+def _with_fold(extents: tuple[ManifestEntry, ...], fold: Fold | None) -> tuple[ManifestEntry, ...]:
+    if fold is None:
+        return extents
+    width = len(fold.extents)
+    for at in range(len(extents) - width + 1):
+        if extents[at] == fold.extents[0] and extents[at : at + width] == fold.extents:
+            return (*extents[:at], fold.into, *extents[at + width :])
+    return extents
+
+
+# --- references that were not known when the change was staged ------------------------------------
+
+
+def resolved(change: Change, known: Callable[[ManifestReference], ManifestReference]) -> Change:
+    """Return a change with every reference replaced by what ``known`` makes of it."""
+
+    def extent(one: ManifestEntry) -> ManifestEntry:
+        found = known(one.reference)
+        return one if found is one.reference else dataclasses.replace(one, reference=found)
+
+    def edited(edit: Edit) -> Edit:
+        return dataclasses.replace(edit, extents=tuple(map(extent, edit.extents)))
+
+    if isinstance(change, Replacement):
+        manifests = tuple(map(extent, change.state.manifests))
+        return Replacement(change.name, dataclasses.replace(change.state, manifests=manifests))
+    if isinstance(change, Splice):
+        fold = change.fold
+        if fold is not None:
+            fold = Fold(tuple(map(extent, fold.extents)), extent(fold.into))
+        return dataclasses.replace(change, edits=tuple(map(edited, change.edits)), fold=fold)
+    if isinstance(change, Alteration):
+        changes: Any = tuple(resolved(each, known) for each in change.changes)
+        return dataclasses.replace(change, changes=changes)
+    return change

@@ -12,6 +12,7 @@ from tessel.store.history.diff import changed_symbols
 from tessel.store.history.landing import Draft, Landing, Saying
 from tessel.store.history.leaves import Node
 from tessel.store.history.log import LogEntry
+from tessel.store.history.rebase import ReadRange
 from tessel.store.history.refs import MAIN, Refs
 from tessel.store.history.snapshot import Snapshot
 from tessel.store.history.standing import Standing
@@ -35,6 +36,7 @@ class History(Landing):
         changes: Sequence[Change],
         message: str,
         *,
+        reads: Sequence[ReadRange] = (),
         metadata: Mapping[str, Any] | None = None,
     ) -> LogEntry:
         """Land changes that were made on ``base``, after whatever landed on its branch since.
@@ -50,6 +52,8 @@ class History(Landing):
             What to do, in this order.
         message, metadata
             What the log shall say: text, and plain JSON.
+        reads
+            What must not have changed since ``base``, under the isolation ``serializable``.
 
         Raises
         ------
@@ -59,7 +63,7 @@ class History(Landing):
         CommitUnknownError
             When it cannot be told whether the commit landed.
         """
-        standing = Standing(self, base, changes)
+        standing = Standing(self, base, changes, reads)
         return self._land(standing.draft, Saying(message, metadata or {}))
 
     def revert(self, base: Commit, to: Commit, message: str) -> LogEntry | None:

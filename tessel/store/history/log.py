@@ -19,7 +19,6 @@ from tessel.errors import (
     StoreError,
     TesselError,
 )
-from tessel.store.history.changes import LandedChange
 from tessel.store.history.documents import (
     FORMAT,
     FORMAT_VERSION,
@@ -30,6 +29,7 @@ from tessel.store.history.documents import (
     seal,
     unseal,
 )
+from tessel.store.history.landed import LandedChange
 from tessel.store.history.leaves import Node, read_node
 from tessel.store.history.refs import read_numbers
 from tessel.store.names import LOG, log_name, log_number

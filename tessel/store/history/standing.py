@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from tessel.errors import CommitConflictError, RefNotFoundError
-from tessel.store.history.changes import Change, apply, conflict
+from tessel.store.history.changes import Alteration, Change, LandedChange, Rename, apply
 from tessel.store.history.landing import Draft
 from tessel.store.history.log import LogEntry
+from tessel.store.history.rebase import Conflicting, ReadRange, read_conflict, rebase
 from tessel.store.history.versions import Commit, Versions
 
 __all__ = ["Standing"]
@@ -22,8 +23,10 @@ class Standing:
         versions: Versions,
         base: Commit,
         changes: Sequence[Change],
+        reads: Sequence[ReadRange] = (),
     ) -> None:
         self._versions = versions
+        self._reads = tuple(reads)
         self._made_on, self._made = base, list(changes)
         self._base, self._changes = self._made_on, self._made
 
@@ -87,15 +90,27 @@ class Standing:
         return newer[::-1] if number == base else None
 
     def _check(self, entry: LogEntry) -> None:
-        """Raise where the changes cannot stand after an entry of the branch."""
+        """Move the changes, and what was read, behind an entry of the branch."""
+        for reading in self._reads:
+            for theirs in entry.changes:
+                reason = read_conflict(reading, theirs)
+                if reason is not None:
+                    raise _conflict(entry, reason, reading.name)
         by_name = defaultdict(list)
         for theirs in entry.changes:
-            by_name[theirs.name].append(theirs)
-        for ours in self._changes:
-            for theirs in by_name[ours.name]:
-                reason = conflict(ours, theirs)
-                if reason is not None:
-                    raise _conflict(entry, reason, ours.name)
+            for name in theirs.names:
+                by_name[name].append(theirs)
+        self._changes = [self._after(ours, entry, by_name[ours.name]) for ours in self._changes]
+
+    def _after(self, ours: Change, entry: LogEntry, same_name: Sequence[LandedChange]) -> Change:
+        # Only what renames can meet a change of another name.
+        renames = isinstance(ours, Rename | Alteration)
+        for theirs in entry.changes if renames else same_name:
+            try:
+                ours = rebase(ours, theirs)
+            except Conflicting as reason:
+                raise _conflict(entry, str(reason), ours.name) from None
+        return ours
 
 
 def _conflict(entry: LogEntry, reason: str, symbol: str) -> CommitConflictError:

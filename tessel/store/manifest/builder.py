@@ -21,7 +21,7 @@ from tessel.store.manifest.format import (
 )
 from tessel.store.manifest.table import Extent, SegmentTable
 from tessel.store.names import manifest_name, new_id, segment_id
-from tessel.store.segment import ColumnStatistics, WrittenSlice, bounds_type
+from tessel.store.segment import ColumnStatistics, WrittenSegment, WrittenSlice, bounds_type
 
 __all__ = ["ManifestBuilder", "build_manifest", "join_manifests"]
 
@@ -83,7 +83,7 @@ class ManifestBuilder:
                         facts = self._facts.setdefault(kinds[column_id], [])
                         fact = part.statistics[column_id]
                         facts.append((symbol, column_id, ordinal + len(rows), fact))
-                rows.append(_segment_row(symbol, part, segment))
+                rows.append(_segment_row(symbol, part, segment, segment is part.segments[0]))
         if rows:
             self._add(symbol, rows, len(rows), sum(part.rows for part in slices))
 
@@ -109,6 +109,17 @@ class ManifestBuilder:
         if len(table):
             rows = int(table.slice_end[-1])
             self._add(symbol, table.to_arrow(symbol), len(table), rows)
+
+    def add_statistics(
+        self, symbol: int, column_id: int, type_: pa.DataType, facts: Mapping[int, ColumnStatistics]
+    ) -> None:
+        """Add statistics of a column; ``facts`` by the ordinal of the segment in the symbol."""
+        listed = self._facts.setdefault(_kind(type_), [])
+        listed += [(symbol, column_id, ordinal, fact) for ordinal, fact in facts.items()]
+
+    def segments_of(self, symbol: int) -> int:
+        """Return how many segments of a symbol were added."""
+        return self._segments.get(symbol, 0)
 
     def finish(self) -> tuple[bytes, ManifestReference]:
         """Return the bytes of the manifest, and the reference to them."""
@@ -161,7 +172,9 @@ def _kind(type_: pa.DataType) -> pa.DataType:
     return pa.null() if kind is None else kind
 
 
-def _segment_row(symbol: int, part: WrittenSlice, segment: Any) -> tuple[Any, ...]:
+def _segment_row(
+    symbol: int, part: WrittenSlice, segment: WrittenSegment, begins: bool
+) -> tuple[Any, ...]:
     key = segment.key
     return (
         symbol,
@@ -176,6 +189,7 @@ def _segment_row(symbol: int, part: WrittenSlice, segment: Any) -> tuple[Any, ..
         key.metadata_start,
         part.first_time,
         part.last_time,
+        begins,
     )
 
 

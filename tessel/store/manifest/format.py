@@ -55,13 +55,14 @@ SEGMENTS_SCHEMA = pa.schema(
         ("metadata_start", pa.int64()),
         ("first_time", pa.int64()),
         ("last_time", pa.int64()),
+        ("begins", pa.bool_()),
     ]
 )
 """Columns of the segment table.
 
 ``row_count`` rows of the symbol lie in the segment from its row ``row_offset`` on; positions are
-prefix sums of the counts. Rows are ordered by symbol, row slice, columns; a row slice begins where
-``column_from`` does not grow. A segment's metadata begin at ``metadata_start`` bytes, and
+prefix sums of the counts. Rows are ordered by symbol, row slice, columns; ``begins`` is true for
+the first segment of each row slice. A segment's metadata begin at ``metadata_start`` bytes, and
 ``checksum`` is that of its footer. Column ids are ``[column_from, column_to)``. Times are those of
 the index over the row slice, null without an index.
 """
@@ -77,7 +78,7 @@ _DIRECTORY = np.dtype(
         ("reserved", "<u4"),
     ]
 )
-_MAGIC = b"TSLMAN01"
+_MAGIC = b"TSLMAN02"
 _SEGMENTS_BLOCK = -1
 _SHARED_BLOCK = -2
 _ALIGNMENT = 64

@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 from tessel.errors import CorruptStoreError
 from tessel.store.manifest.format import SEGMENTS_SCHEMA, statistics_schema
 from tessel.store.manifest.manifest import Manifest
+from tessel.store.names import segment_id
+from tessel.store.segment import WrittenSlice
 
 __all__ = ["Extent", "Flags", "Integers", "SegmentTable", "SliceFacts"]
 
@@ -74,7 +76,8 @@ class SegmentTable:
     manifests
         The manifests, with the ordinal of the first segment of each among all of theirs.
     origin
-        The ordinal of each segment among all segments of the manifests. int64.
+        The ordinal of each segment among all segments of the manifests, -1 for one that is in
+        none yet. int64.
     row_offset, column_from, column_to, offset, length, checksum, metadata_start
         As in the manifests, one per segment. int64.
     object
@@ -213,8 +216,67 @@ class SegmentTable:
                 pa.array(self.checksum.astype(np.uint32)),
                 pa.array(self.metadata_start),
                 *times,
+                pa.array(np.diff(self.slice_of, prepend=-1) > 0),
             ],
             schema=SEGMENTS_SCHEMA,
+        )
+
+    def with_column(self, written: Sequence[Sequence[WrittenSlice]]) -> SegmentTable:
+        """Return the table with the segments of one more column, the last of each row slice.
+
+        Parameters
+        ----------
+        written
+            For each row slice the segments that hold its rows of the column; where they are
+            several, the row slice is cut as they are.
+        """
+        counts = np.array([len(parts) for parts in written], dtype=np.int64)
+        parts = [part for each in written for part in each]
+        parent = np.repeat(np.arange(self.slices), counts)
+        rows = np.array([part.rows for part in parts], dtype=np.int64)
+        ends = np.cumsum(rows)
+        skipped = ends - rows - self.slice_start[parent]
+        first = np.searchsorted(self.slice_of, parent)
+        held = np.searchsorted(self.slice_of, parent, side="right") - first
+        # The new segment of each slice comes from behind the old ones.
+        slice_of = np.repeat(np.arange(len(parts)), held + 1)
+        old = _expanded(first, held)
+        fresh = np.cumsum(held + 1) - 1
+        is_old = np.ones(len(slice_of), dtype=bool)
+        is_old[fresh] = False
+
+        def column(old_values: Integers, new_values: Sequence[int]) -> Integers:
+            made = np.empty(len(slice_of), dtype=np.int64)
+            made[is_old] = old_values[old]
+            made[fresh] = new_values
+            return made
+
+        segments = [part.segments[0] for part in parts]
+        names = pa.array([segment_id(each.key.object) for each in segments], pa.binary(16))
+        objects = pa.concat_arrays([self.object, names])
+        place = column(np.arange(len(self)), range(len(self), len(self) + len(segments)))
+        offsets = column(self.row_offset, [0] * len(segments))
+        offsets[is_old] += skipped[slice_of[is_old]]
+        return SegmentTable(
+            symbol=self.symbol,
+            manifests=self.manifests,
+            origin=column(self.origin, [-1] * len(segments)),
+            row_offset=offsets,
+            column_from=column(self.column_from, [each.column_from for each in segments]),
+            column_to=column(self.column_to, [each.column_to for each in segments]),
+            offset=column(self.offset, [each.key.offset for each in segments]),
+            length=column(self.length, [each.key.length for each in segments]),
+            checksum=column(self.checksum, [each.key.checksum for each in segments]),
+            metadata_start=column(
+                self.metadata_start, [each.key.metadata_start or 0 for each in segments]
+            ),
+            object=objects.take(pa.array(place)),
+            slice_of=slice_of,
+            slice_start=ends - rows,
+            slice_end=ends,
+            slice_rows=self.slice_rows[parent],
+            slice_first=None if self.slice_first is None else self.slice_first[parent],
+            slice_last=None if self.slice_last is None else self.slice_last[parent],
         )
 
     def block(self, column_id: int, bounds: pa.DataType | None) -> pa.Table:
@@ -238,7 +300,9 @@ class SegmentTable:
             row_of_origin[segments[inside]] = count + np.flatnonzero(inside)
             count += len(segments)
             tables.append(found.cast(schema))
-        rows = row_of_origin[self.origin] if count else np.full(len(self), -1, dtype=np.int64)
+        rows = np.full(len(self), -1, dtype=np.int64)
+        if count:
+            rows = np.where(self.origin < 0, -1, row_of_origin[self.origin])
         holders = np.flatnonzero(rows >= 0)
         joined = pa.concat_tables(tables).combine_chunks().take(pa.array(rows[holders]))
         whole = pa.array(
@@ -309,11 +373,10 @@ class _Source:
         table = pa.concat_tables([SEGMENTS_SCHEMA.empty_table(), *parts]).combine_chunks()
         counts = np.array([part.num_rows for part in parts], dtype=np.int64)
         firsts = np.cumsum(counts) - counts
-        column_from = _integers(table, "column_from")
         row_count = _integers(table, "row_count")
-        begins = np.ones(len(column_from), dtype=bool)
-        begins[1:] = column_from[1:] <= column_from[:-1]
-        begins[firsts[counts > 0]] = True
+        begins = _flags(table, "begins")
+        if not begins[firsts[counts > 0]].all():
+            raise _contradiction(symbol, "its first segment begins no row slice")
         first_segment = np.flatnonzero(begins)
         held = np.diff(np.append(first_segment, len(begins)))
         rows = row_count[begins]

@@ -1,0 +1,225 @@
+"""Instants and periods as people write them, turned into bounds in an index's own integers.
+
+Text may be partial: ``"2013"``, ``"2013-03"``, ``"2013-03-31"``, ``"2013-03-31T10"`` and
+``"2013-03-31T10:15"`` mean their whole period; with seconds it is one instant. Text without a zone
+takes the zone of the index. A naive date-time against an aware index, or the other way round, is an
+error, because no rule could guess right.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import dataclass
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pyarrow as pa
+
+from tessel.errors import IndexColumnError, PlanError
+
+__all__ = ["NANOSECONDS", "Period", "instant_text", "parse_period", "units_from_ns", "zone_of"]
+
+NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+_DAY_NS = 86_400 * NANOSECONDS["s"]
+_EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
+
+_ISO = re.compile(
+    r"(?P<year>\d{4})(?:-?(?P<month>\d{2})(?:-?(?P<day>\d{2})"
+    r"(?:[T ](?P<hour>\d{2})(?::?(?P<minute>\d{2})(?::?(?P<second>\d{2})"
+    r"(?:[.,](?P<fraction>\d{1,9}))?)?)?"
+    r"(?P<zone>Z|[+-]\d{2}(?::?\d{2})?)?)?)?)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Nanoseconds ``[start_ns, end_ns)`` since 1970-01-01 UTC (or naive); an instant spans one."""
+
+    start_ns: int
+    end_ns: int
+
+
+def zone_of(kind: pa.DataType) -> dt.tzinfo | None:
+    """Return the time zone of a timestamp type, None for a naive one or a date.
+
+    Raises
+    ------
+    IndexColumnError
+        For a zone that the zone database does not know.
+    """
+    name = getattr(kind, "tz", None)
+    if name is None:
+        return None
+    fixed = re.fullmatch(r"([+-])(\d{2}):(\d{2})", name)
+    if fixed:
+        minutes = int(fixed[2]) * 60 + int(fixed[3])
+        return dt.timezone(dt.timedelta(minutes=-minutes if fixed[1] == "-" else minutes))
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise IndexColumnError(
+            f"the zone database does not know the zone {name!r} of the index", zone=name
+        ) from None
+
+
+def parse_period(text: str, zone: dt.tzinfo | None) -> Period:
+    """Return the period that ISO text names.
+
+    Parameters
+    ----------
+    text
+        ISO 8601 date or date-time, possibly partial, possibly with a zone of its own.
+    zone
+        The zone of the index: what text without a zone is in; None for a naive index.
+
+    Raises
+    ------
+    PlanError
+        For text that is no date, a date that does not exist, or text with a zone against an index
+        without one.
+    """
+    match = _ISO.fullmatch(text.strip())
+    if match is None:
+        raise PlanError(
+            f"{text!r} is not a date or time",
+            hint="write ISO 8601: 2013-03-31, 2013-03, 2013-03-31T10:15 or 2013-03-31T10:15:00Z",
+            text=text,
+        )
+    parts = match.groupdict()
+    own_zone = _offset(parts["zone"])
+    if own_zone is not None and zone is None:
+        raise PlanError(
+            f"{text!r} has a time zone and the index has none",
+            hint="leave the zone out of the text",
+            text=text,
+        )
+    fields = [int(parts[name]) if parts[name] else None for name in _FIELDS]
+    try:
+        start = _wall(fields)
+        end = _next_wall(start, fields)
+    except (ValueError, OverflowError):
+        raise PlanError(f"{text!r} names a date or time that does not exist", text=text) from None
+    fraction = int((parts["fraction"] or "").ljust(9, "0"))
+    at = own_zone or zone
+    start_ns = _instant_ns(start, at) + fraction
+    return Period(start_ns, start_ns + 1 if end is None else _instant_ns(end, at))
+
+
+_FIELDS = ("year", "month", "day", "hour", "minute", "second")
+
+
+def _wall(fields: list[int | None]) -> dt.datetime:
+    year, month, day, hour, minute, second = fields
+    return dt.datetime(year or 0, month or 1, day or 1, hour or 0, minute or 0, second or 0)
+
+
+def _next_wall(start: dt.datetime, fields: list[int | None]) -> dt.datetime | None:
+    """Return where the period that the given fields name ends; None for an instant."""
+    _, month, day, hour, minute, second = fields
+    if second is not None:
+        return None
+    if minute is not None:
+        return start + dt.timedelta(minutes=1)
+    if hour is not None:
+        return start + dt.timedelta(hours=1)
+    if day is not None:
+        return start + dt.timedelta(days=1)
+    if month is not None and start.month < 12:
+        return start.replace(month=start.month + 1)
+    return start.replace(year=start.year + 1, month=1)
+
+
+def _offset(text: str | None) -> dt.timezone | None:
+    if text is None:
+        return None
+    if text == "Z":
+        return dt.UTC
+    digits = text[1:].replace(":", "").ljust(4, "0")
+    span = dt.timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+    return dt.timezone(-span if text[0] == "-" else span)
+
+
+def _instant_ns(wall: dt.datetime, zone: dt.tzinfo | None) -> int:
+    """Return the first instant at which clocks in ``zone`` show ``wall`` or later."""
+    naive_ns = (wall.toordinal() - _EPOCH_ORDINAL) * _DAY_NS + (
+        (wall.hour * 60 + wall.minute) * 60 + wall.second
+    ) * NANOSECONDS["s"]
+    if zone is None:
+        return naive_ns
+    aware = wall.replace(tzinfo=zone, fold=0)
+    before = aware.utcoffset() or dt.timedelta()
+    after = wall.replace(tzinfo=zone, fold=1).utcoffset() or dt.timedelta()
+    if after > before:
+        # The clocks skip this time: the first instant after the gap shows a later one. PEP 495:
+        # fold=0 uses the offset before the gap, fold=1 the one after it.
+        return _first_instant_after_gap(naive_ns, zone, before, after)
+    return naive_ns - _span_ns(before)
+
+
+def _first_instant_after_gap(
+    naive_ns: int, zone: dt.tzinfo, before: dt.timedelta, after: dt.timedelta
+) -> int:
+    low = (naive_ns - _span_ns(after)) // NANOSECONDS["s"]
+    high = (naive_ns - _span_ns(before)) // NANOSECONDS["s"]
+    epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    while high - low > 1:
+        middle = (low + high) // 2
+        shown = (epoch + dt.timedelta(seconds=middle)).astimezone(zone)
+        low, high = (middle, high) if shown.utcoffset() == before else (low, middle)
+    return high * NANOSECONDS["s"]
+
+
+def _span_ns(span: dt.timedelta) -> int:
+    return (span.days * 86_400 + span.seconds) * NANOSECONDS["s"] + span.microseconds * 1_000
+
+
+def instant_text(value: Any) -> str | None:
+    """Return a bound that a user gave as ISO text: text as it is, dates as their day.
+
+    Date-times (also those of pandas and numpy, to the nanosecond) become full instants.
+
+    Raises
+    ------
+    PlanError
+        For a value that is neither text nor a date nor a date-time.
+    """
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, dt.datetime):
+        text = value.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
+        nanosecond = value.microsecond * 1_000 + int(getattr(value, "nanosecond", 0))
+        offset = value.utcoffset()
+        return text + (f".{nanosecond:09d}" if nanosecond else "") + _offset_text(offset)
+    if isinstance(value, dt.date):
+        return value.isoformat()
+    if type(value).__name__ == "datetime64":
+        return str(value)
+    raise PlanError(
+        f"{value!r} is not a date or time",
+        hint="give ISO text, a datetime or a date",
+    )
+
+
+def _offset_text(offset: dt.timedelta | None) -> str:
+    if offset is None:
+        return ""
+    minutes = round(offset.total_seconds() / 60)
+    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
+
+
+def units_from_ns(ns: int, kind: pa.DataType) -> int:
+    """Return the first value of an index type that is not before ``ns``: rounded up to its unit."""
+    if pa.types.is_timestamp(kind):
+        unit = NANOSECONDS[kind.unit]
+    elif pa.types.is_date32(kind):
+        unit = _DAY_NS
+    elif pa.types.is_date64(kind):
+        unit = NANOSECONDS["ms"]
+    else:
+        raise IndexColumnError(
+            f"a date range needs an index of dates or timestamps, and this one is {kind}",
+            hint="use filter with a comparison on the index column",
+            type=str(kind),
+        )
+    return -(-ns // unit)

@@ -1,0 +1,176 @@
+"""What the log says of a change: enough to tell whether another one can land after it.
+
+Positions are those of the symbol before the commit. Everything is plain JSON, and checked when it
+is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tessel.store.history.documents import Fields, damaged
+
+__all__ = ["KINDS", "ROW_KINDS", "LandedChange", "LandedEdit", "TimeBounds"]
+
+KINDS = (
+    "write",
+    "append",
+    "update",
+    "upsert",
+    "delete rows",
+    "delete",
+    "rename",
+    "rename column",
+    "add column",
+    "fill column",
+    "drop column",
+    "widen",
+    "metadata",
+    "compact",
+)
+"""What can be done to a symbol; the conflict matrix has a row and a column for each."""
+
+ROW_KINDS = frozenset({"append", "update", "upsert", "delete rows", "fill column", "compact"})
+"""The kinds that are edits of rows."""
+
+TimeBounds = tuple[int, int]
+"""Bounds of index values, both included, in the index's own integer unit."""
+
+_EDIT_FIELDS = 8
+_LARGEST = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class LandedEdit:
+    """Rows that were taken out at one place of a symbol, and rows that were put in there.
+
+    Attributes
+    ----------
+    start, stop
+        The rows taken out, ``[start, stop)``.
+    inserted
+        How many were put in.
+    first_time, last_time
+        Bounds of the index over the rows put in; None without an index or rows.
+    touched
+        Bounds of the index over the rows taken out and put in; None where unknown.
+    at_end
+        Whether the rows were added at the end, wherever that is.
+    """
+
+    start: int
+    stop: int
+    inserted: int
+    first_time: int | None = None
+    last_time: int | None = None
+    touched: TimeBounds | None = None
+    at_end: bool = False
+
+    @property
+    def growth(self) -> int:
+        """How many rows there are more afterwards."""
+        return self.inserted - (self.stop - self.start)
+
+    def to_json(self) -> list[Any]:
+        """Return the edit as plain data."""
+        low, high = (None, None) if self.touched is None else self.touched
+        return [
+            self.start, self.stop, self.inserted, self.first_time, self.last_time, low, high,
+            self.at_end,
+        ]  # fmt: skip
+
+    @classmethod
+    def read(cls, value: Any, name: str) -> LandedEdit:
+        """Read an edit from a document called ``name``."""
+        if not isinstance(value, list) or len(value) != _EDIT_FIELDS:
+            damaged(name, "a change of rows has not the fields of one")
+        *numbers, at_end = value
+        for place, number in enumerate(numbers):
+            if number is None and place >= 3:
+                continue
+            least = 0 if place < 3 else -_LARGEST
+            if not isinstance(number, int) or isinstance(number, bool):
+                damaged(name, f"a change of rows holds {number!r:.50}, which is no number")
+            if not least <= number < _LARGEST:
+                damaged(name, f"a change of rows holds the impossible number {number}")
+        start, stop, inserted, first, last, low, high = numbers
+        if start > stop or not isinstance(at_end, bool) or (low is None) != (high is None):
+            damaged(name, "a change of rows contradicts itself")
+        return cls(start, stop, inserted, first, last, None if low is None else (low, high), at_end)
+
+
+@dataclass(frozen=True, slots=True)
+class LandedChange:
+    """All that one commit did to one symbol.
+
+    Attributes
+    ----------
+    name, symbol
+        Name of the symbol after the commit (its last one, where it was deleted), and its id.
+    kinds
+        What was done, of :data:`KINDS`.
+    rows
+        Rows of the symbol after the commit.
+    edits
+        Where rows went and came: ordered, disjoint.
+    former
+        The name before the commit, where it was another one.
+    """
+
+    name: str
+    symbol: int
+    kinds: tuple[str, ...]
+    rows: int
+    edits: tuple[LandedEdit, ...] = ()
+    former: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """What was done, in words."""
+        return ", ".join(self.kinds)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that the symbol had before and after the commit."""
+        return (self.name,) if self.former is None else (self.former, self.name)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the change as plain data."""
+        return {
+            "name": self.name,
+            "symbol": self.symbol,
+            "kinds": list(self.kinds),
+            "rows": self.rows,
+            "edits": [edit.to_json() for edit in self.edits],
+            "former": self.former,
+        }
+
+    @classmethod
+    def read(cls, fields: Fields) -> LandedChange:
+        """Read a change from a document."""
+        kinds = fields.sequence("kinds")
+        if not kinds:
+            damaged(fields.name, "a change does not say what it is")
+        for kind in kinds:
+            if kind not in KINDS:
+                damaged(fields.name, f"{kind!r:.50} is no kind of change")
+        edits = tuple(LandedEdit.read(each, fields.name) for each in fields.sequence("edits"))
+        _check_order(edits, fields.name)
+        return cls(
+            fields.text("name"),
+            fields.integer("symbol"),
+            tuple(kinds),
+            fields.integer("rows"),
+            edits,
+            fields.optional_text("former"),
+        )
+
+
+def _check_order(edits: Iterable[LandedEdit], name: str) -> None:
+    last = 0
+    for edit in edits:
+        if edit.start < last:
+            damaged(name, "the changes of rows of a symbol are not in order")
+        last = edit.stop

@@ -1,0 +1,259 @@
+"""Whether a change can land after another one, and what becomes of it: the conflict matrix.
+
+Changes of different symbols never conflict. For two changes of one symbol :data:`MATRIX` says what
+happens to ours when theirs came first; ``docs/changing-data.md`` explains it to users, and a test
+compares the two. Where it says *rows*, their positions and times decide:
+
+* Edits of different rows both land; ours is moved by as many rows as theirs grew before it.
+* Edits that take out the same rows, or put rows between rows that the other takes out, conflict.
+* Where two edits touch, the rows that both put in need an order: their positions give it, unless
+  both put rows into the same gap; an index, where there is one, must agree. Else they conflict.
+* Rows for the end go to the end of what is there now, if their index does not go back.
+* An edit may claim a range of the index (an update claims what it covers): rows that theirs put
+  there conflict.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tessel.store.history.changes import Alteration, Change, Claim, Edit, Rename, Splice
+from tessel.store.history.landed import KINDS, ROW_KINDS, LandedChange, LandedEdit, TimeBounds
+
+__all__ = ["MATRIX", "Conflicting", "ReadRange", "read_conflict", "rebase"]
+
+_CONFLICT, _LANDS, _ROWS = "conflict", "lands", "rows"
+
+_SCHEMA = ("rename column", "add column", "drop column", "widen")
+_ROWS_OF_USERS = ("append", "update", "upsert", "delete rows")
+
+
+def _matrix() -> dict[tuple[str, str], str]:
+    matrix = {(ours, theirs): _CONFLICT for ours in KINDS for theirs in KINDS}
+    for ours in _ROWS_OF_USERS:
+        matrix |= {(ours, theirs): _ROWS for theirs in _ROWS_OF_USERS}
+        for theirs in ("rename column", "add column", "widen", "metadata"):
+            matrix[ours, theirs] = _LANDS
+        matrix["compact", ours] = _ROWS
+        matrix["metadata", ours] = _LANDS
+        for schema in _SCHEMA:
+            matrix[schema, ours] = _LANDS
+    for schema in (*_SCHEMA, "fill column"):
+        matrix["metadata", schema] = matrix[schema, "metadata"] = _LANDS
+    for schema in _SCHEMA:
+        matrix["compact", schema] = _LANDS
+    matrix["compact", "metadata"] = _LANDS
+    # Compacting changes no answer: everything lands after it, but what replaces the same extents.
+    for ours in KINDS:
+        matrix[ours, "compact"] = _LANDS
+    matrix["compact", "compact"] = _ROWS
+    matrix["fill column", "compact"] = _CONFLICT
+    return matrix
+
+
+MATRIX: Mapping[tuple[str, str], str] = _matrix()
+"""What becomes of ours (first) after theirs (second): ``"lands"``, ``"conflict"`` or ``"rows"``."""
+
+_DONE = {
+    "write": "was written",
+    "append": "got rows appended",
+    "update": "had rows updated",
+    "upsert": "had rows upserted",
+    "delete rows": "had rows deleted",
+    "delete": "was deleted",
+    "rename": "was renamed",
+    "rename column": "had a column renamed",
+    "add column": "got a new column",
+    "fill column": "got a new column with values",
+    "drop column": "had a column dropped",
+    "widen": "had a column widened",
+    "metadata": "got other metadata",
+    "compact": "was compacted",
+}
+
+
+class Conflicting(Exception):  # noqa: N818 - an answer, not an error
+    """Ours cannot land after theirs; the reason is the text. It never leaves the store."""
+
+
+# --- our changes after theirs ---------------------------------------------------------------------
+
+
+def rebase(ours: Change, theirs: LandedChange) -> Change:
+    """Return our change as it lands after theirs.
+
+    Parameters
+    ----------
+    ours
+        Made on the version before theirs.
+    theirs
+        What landed.
+
+    Raises
+    ------
+    Conflicting
+        Where it cannot.
+    """
+    taken = {ours.name} | _new_names(ours)
+    if taken.isdisjoint(theirs.names):
+        return ours
+    if ours.name not in theirs.names:
+        name = next(name for name in theirs.names if name in taken)
+        raise Conflicting(f"symbol {name!r}, whose name was to be taken, {_DONE[theirs.kinds[0]]}")
+    for mine in ours.kinds:
+        for kind in theirs.kinds:
+            if MATRIX[mine, kind] == _CONFLICT:
+                raise Conflicting(f"symbol {ours.name!r} {_DONE[kind]}")
+    return _moved(ours, theirs)
+
+
+def _new_names(change: Change) -> set[str]:
+    changes = change.changes if isinstance(change, Alteration) else (change,)
+    return {each.to for each in changes if isinstance(each, Rename)}
+
+
+def _moved(ours: Change, theirs: LandedChange) -> Change:
+    if isinstance(ours, Alteration):
+        moved = tuple(_moved(each, theirs) for each in ours.changes)
+        return dataclasses.replace(ours, changes=moved)  # type: ignore[arg-type]
+    if not isinstance(ours, Splice) or ROW_KINDS.isdisjoint(theirs.kinds):
+        return ours
+    if set(theirs.kinds) == {"compact"} and ours.kinds != ("compact",):
+        return ours
+    what = _DONE[next(kind for kind in theirs.kinds if kind in ROW_KINDS)]
+    try:
+        for claim in ours.claims:
+            _check_claim(claim, theirs.edits)
+        edits = [_edit_after(edit, theirs) for edit in ours.edits]
+    except Conflicting as error:
+        raise Conflicting(f"symbol {ours.name!r} {what}{error}") from None
+    return dataclasses.replace(ours, edits=_joined(edits))
+
+
+def _edit_after(ours: Edit, theirs: LandedChange) -> Edit:
+    if ours.at_end:
+        for edit in theirs.edits:
+            if edit.inserted and not _may_follow(edit.last_time, ours.first_time):
+                raise Conflicting(" with later times than ours")
+        return ours.moved(theirs.rows)
+    shift = sum(edit.growth for edit in theirs.edits if _comes_first(edit, ours))
+    return ours.moved(ours.start + shift)
+
+
+def _comes_first(theirs: LandedEdit, ours: Edit) -> bool:
+    """Return whether their edit lies before ours; raise where neither lies before the other."""
+    if theirs.stop < ours.start:
+        return True
+    if ours.stop < theirs.start:
+        return False
+    if theirs.start == theirs.stop == ours.start == ours.stop:
+        return _first_in_gap(theirs, ours)
+    if theirs.stop <= ours.start:
+        first, in_order = True, _may_follow(theirs.last_time, ours.first_time)
+    elif ours.stop <= theirs.start:
+        first, in_order = False, _may_follow(ours.last_time, theirs.first_time)
+    else:
+        raise Conflicting(": the same rows")
+    if theirs.inserted and ours.extents and not in_order:
+        raise Conflicting(" next to ours, with times out of order")
+    return first
+
+
+def _first_in_gap(theirs: LandedEdit, ours: Edit) -> bool:
+    """Return whether their rows come before ours, where both go between the same two rows."""
+    if None not in (theirs.first_time, theirs.last_time, ours.first_time, ours.last_time):
+        if _may_follow(theirs.last_time, ours.first_time):
+            return True
+        if _may_follow(ours.last_time, theirs.first_time):
+            return False
+    raise Conflicting(" at the place where ours go")
+
+
+def _may_follow(last: int | None, first: int | None) -> bool:
+    """Return whether rows can follow others; times are None for symbols without an index."""
+    return last is None or first is None or last <= first
+
+
+def _check_claim(claim: Claim, edits: Iterable[LandedEdit]) -> None:
+    low, high = claim
+    for edit in edits:
+        if not edit.inserted:
+            continue
+        before = low is not None and edit.last_time is not None and edit.last_time < low
+        after = high is not None and edit.first_time is not None and edit.first_time > high
+        if not before and not after:
+            raise Conflicting(" in the range that ours cover")
+
+
+def _joined(edits: Iterable[Edit]) -> tuple[Edit, ...]:
+    """Join the edits that touch now that rows between them are gone."""
+    joined: list[Edit] = []
+    for edit in edits:
+        before = joined[-1] if joined else None
+        if before is None or before.stop < edit.start or edit.at_end:
+            joined.append(edit)
+            continue
+        extents = (*before.extents, *edit.extents)
+        touched = None
+        if before.touched is not None and edit.touched is not None:
+            (low, high), (other_low, other_high) = before.touched, edit.touched
+            touched = min(low, other_low), max(high, other_high)
+        joined[-1] = Edit(before.start, edit.stop, extents, touched)
+    return tuple(joined)
+
+
+# --- what a transaction read ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRange:
+    """What a serializable transaction read of a symbol, on the version it was made on.
+
+    Without ``rows`` and ``times``, everything was read.
+
+    Attributes
+    ----------
+    name
+        The symbol, whether or not there was one.
+    rows
+        Positions ``[start, stop)``.
+    times
+        Index values ``[from, to]``; None is no bound.
+    """
+
+    name: str
+    rows: tuple[int, int] | None = None
+    times: Claim | None = None
+
+
+def read_conflict(read: ReadRange, theirs: LandedChange) -> str | None:
+    """Return why what was read is no longer so after theirs, or None where it is."""
+    if read.name not in theirs.names:
+        return None
+    for kind in theirs.kinds:
+        if kind in ("metadata", "compact"):
+            continue
+        if kind not in _ROWS_OF_USERS:
+            return f"symbol {read.name!r}, which was read, {_DONE[kind]}"
+        if any(_was_read(read, edit) for edit in theirs.edits):
+            return f"symbol {read.name!r} {_DONE[kind]}, among those that were read"
+    return None
+
+
+def _was_read(read: ReadRange, edit: LandedEdit) -> bool:
+    if read.rows is not None:
+        start, stop = read.rows
+        # What lies before the rows that were read changes them where it moves them.
+        return edit.start < stop and (edit.stop > start or edit.growth != 0)
+    if read.times is not None:
+        return _overlap(read.times, edit.touched)
+    return True
+
+
+def _overlap(times: Claim, touched: TimeBounds | None) -> bool:
+    if touched is None:
+        return True
+    low, high = times
+    return (low is None or touched[1] >= low) and (high is None or touched[0] <= high)

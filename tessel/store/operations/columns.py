@@ -1,0 +1,230 @@
+"""add_column, drop_column, rename_columns, widen: columns change, and no other is rewritten.
+
+Columns have ids that are never used again: a name can come back, its old values cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tessel.errors import (
+    DuplicateColumnError,
+    IndexColumnError,
+    InvalidInputError,
+    SchemaMismatchError,
+    UnsupportedTypeError,
+)
+from tessel.expression.schema import TableSchema
+from tessel.options import current, options
+from tessel.store.frames import check_column_names
+from tessel.store.history import Edit, ManifestEntry, SymbolState
+from tessel.store.manifest import SegmentTable
+from tessel.store.operations.stage import Stage
+from tessel.store.operations.widening import can_widen
+from tessel.store.operations.working import Working
+from tessel.store.segment import is_index_type, normalise, stored_type
+
+__all__ = ["add_column", "drop_column", "rename_columns", "widen"]
+
+
+def add_column(
+    stage: Stage, symbol: str, name: str, values: Any = None, *, data_type: Any = None
+) -> None:
+    """Add a column; see ``Repository.add_column``."""
+    working = stage.existing(symbol)
+    state = working.state
+    check_column_names([name])
+    if name in state.schema:
+        raise DuplicateColumnError(
+            f"symbol {symbol!r} has a column {name!r} already",
+            hint="drop or rename that one first",
+            column=name,
+        )
+    column = _column(values, data_type, name, state.rows)
+    kind = stored_type(_type(data_type) if column is None else column.type, name)
+    schema = TableSchema(state.schema.arrow.append(pa.field(name, kind)), state.schema.index)
+    ids = {**state.column_ids, name: state.next_column_id}
+    if column is None or not state.rows:
+        working.change_schema(schema, ids, state.next_column_id + 1, "add column")
+        return
+    own = pa.schema([(name, kind)])
+    table = normalise(pa.table([column], names=[name]), own)
+    extents = _with_values(stage, working, table, ids[name])
+    working.change_schema(schema, ids, state.next_column_id + 1, "fill column")
+    working.splice([Edit(0, state.rows, extents)], "fill column")
+
+
+def drop_column(stage: Stage, symbol: str, name: str) -> None:
+    """Take a column away; see ``Repository.drop_column``."""
+    working = stage.existing(symbol)
+    state = working.state
+    state.schema.require([name], where=f"symbol {symbol!r}")
+    if name == state.schema.index:
+        raise IndexColumnError(
+            f"column {name!r} is the time index of symbol {symbol!r} and cannot be dropped",
+            hint="write the symbol anew without index=",
+            index=name,
+        )
+    kept = [other for other in state.schema.names if other != name]
+    if not kept:
+        raise InvalidInputError(
+            f"column {name!r} is the last one of symbol {symbol!r}",
+            hint="delete the symbol instead",
+            column=name,
+        )
+    ids = {other: state.column_ids[other] for other in kept}
+    working.change_schema(state.schema.select(kept), ids, state.next_column_id, "drop column")
+
+
+def rename_columns(stage: Stage, symbol: str, names: Mapping[str, str]) -> None:
+    """Give columns other names; see ``Repository.rename_columns``."""
+    working = stage.existing(symbol)
+    state = working.state
+    if not isinstance(names, Mapping):
+        raise InvalidInputError(
+            f"columns are renamed by a mapping, not {names!r}",
+            hint='write {"old": "new"}',
+        )
+    state.schema.require(names, where=f"symbol {symbol!r}")
+    after = [names.get(name, name) for name in state.schema.names]
+    check_column_names(after)
+    if after == state.schema.names:
+        return
+    fields = [pa.field(n, f.type) for n, f in zip(after, state.schema.arrow, strict=True)]
+    index = state.schema.index
+    schema = TableSchema(pa.schema(fields), None if index is None else names.get(index, index))
+    ids = {names.get(name, name): number for name, number in state.column_ids.items()}
+    working.change_schema(schema, ids, state.next_column_id, "rename column")
+
+
+def widen(stage: Stage, symbol: str, types: Mapping[str, Any]) -> None:
+    """Give columns wider types; see ``Repository.widen``."""
+    working = stage.existing(symbol)
+    state = working.state
+    if not isinstance(types, Mapping):
+        raise InvalidInputError(
+            f"columns are widened by a mapping, not {types!r}",
+            hint='write {"column": "int64"}',
+        )
+    state.schema.require(types, where=f"symbol {symbol!r}")
+    arrow = state.schema.arrow
+    for name, wanted in types.items():
+        old, new = state.schema.type_of(name), stored_type(_type(wanted), name)
+        if not can_widen(old, new):
+            raise SchemaMismatchError(
+                f"column {name!r} of type {old} cannot be widened to {new}: "
+                "not every value would stay as it is",
+                hint="add a column of the type you want, or write the symbol anew",
+                column=name,
+            )
+        if name == state.schema.index and not is_index_type(new):
+            raise IndexColumnError(
+                f"column {name!r} is the time index and cannot be of type {new}",
+                hint="an index is a timestamp, a date, or an integer other than uint64",
+                index=name,
+                type=str(new),
+            )
+        arrow = arrow.set(arrow.names.index(name), pa.field(name, new))
+    if arrow != state.schema.arrow:
+        schema = TableSchema(arrow, state.schema.index)
+        working.change_schema(schema, dict(state.column_ids), state.next_column_id, "widen")
+
+
+# --- values of a new column -----------------------------------------------------------------------
+
+
+def _type(given: Any) -> pa.DataType:
+    if given is None:
+        return pa.null()
+    if isinstance(given, pa.DataType):
+        return given
+    try:
+        return pa.type_for_alias(given)
+    except (ValueError, TypeError) as error:
+        raise UnsupportedTypeError(
+            f"{given!r} is no type",
+            hint='give a pyarrow type, or its name such as "int64"',
+        ) from error
+
+
+def _column(values: Any, type_: Any, name: str, rows: int) -> pa.ChunkedArray | None:
+    """Return the values of a new column, or None where all are missing."""
+    if values is None:
+        return None
+    wanted = None if type_ is None else _type(type_)
+    try:
+        if isinstance(values, pa.Scalar) or not _has_values(values):
+            scalar = values if isinstance(values, pa.Scalar) else pa.scalar(values, wanted)
+            if not scalar.is_valid:
+                return None
+            if wanted is not None:
+                scalar = scalar.cast(wanted)
+            return pa.chunked_array([pa.repeat(scalar, rows)])
+        if isinstance(values, pa.Array | pa.ChunkedArray):
+            found = values if wanted is None else values.cast(wanted)
+        else:
+            found = pa.array(values, type=wanted)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(
+            f"the values of column {name!r} could not be taken: {error}",
+            hint="give one value, or as many as there are rows, all of one type",
+            column=name,
+        ) from error
+    column = found if isinstance(found, pa.ChunkedArray) else pa.chunked_array([found])
+    if len(column) != rows:
+        raise InvalidInputError(
+            f"column {name!r} has {len(column)} values, and the symbol has {rows} rows",
+            hint="give one value, or as many as there are rows",
+            column=name,
+            rows=rows,
+        )
+    return column
+
+
+def _has_values(values: Any) -> bool:
+    if isinstance(values, str | bytes | Mapping):
+        return False
+    return hasattr(values, "__len__") or hasattr(values, "__arrow_c_array__")
+
+
+def _with_values(
+    stage: Stage, working: Working, values: pa.Table, column_id: int
+) -> tuple[ManifestEntry, ...]:
+    """Write the values as segments that are cut like the rows of the symbol."""
+    state = working.state
+    indexed = state.schema.index is not None
+    table = SegmentTable.from_extents(
+        state.id, stage.extents(state.manifests), indexed=indexed, rows=state.rows
+    )
+    lengths = table.slice_end - table.slice_start
+    (name,) = values.column_names
+    alone = SymbolState(state.id, TableSchema(values.schema), {name: column_id}, column_id + 1)
+    with options(segment_rows=max(current().segment_rows, int(np.max(lengths)))):
+        parts = (
+            values.slice(int(start), int(rows))
+            for start, rows in zip(table.slice_start, lengths, strict=True)
+        )
+        written = stage.write_slices(alone, parts)
+    grown = table.with_column(written)
+    ordinal = stage.builder.segments_of(state.id)
+    first_row = stage.add_table(state, grown, state.types)
+    fresh = np.flatnonzero(grown.origin < 0) + ordinal
+    facts = [part.statistics[column_id] for each in written for part in each]
+    statistics = dict(zip(fresh.tolist(), facts, strict=True))
+    stage.builder.add_statistics(state.id, column_id, values.schema.field(0).type, statistics)
+    first, last = state.manifests[0], state.manifests[-1]
+    entry = ManifestEntry(
+        stage.pending,
+        state.rows,
+        len(grown),
+        first.first_time,
+        last.last_time,
+        first_row,
+        first.cut_front,
+        last.cut_back,
+    )
+    return (entry,)

@@ -1,0 +1,269 @@
+"""What a transaction has done so far: its symbols, and what it has written for them.
+
+All rows written in one transaction share one manifest, whatever their symbols, so extents refer to
+a manifest whose length and checksum are not known yet. :meth:`Stage.flush` writes it, and
+:meth:`Stage.changes` puts the true references in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+
+from tessel.errors import InvalidInputError, SymbolNotFoundError
+from tessel.store.history import (
+    Change,
+    Commit,
+    ManifestEntry,
+    ReadRange,
+    Removal,
+    Replacement,
+    SymbolState,
+    resolved,
+)
+from tessel.store.manifest import (
+    Extent,
+    Manifest,
+    ManifestBuilder,
+    ManifestReference,
+    SegmentIndex,
+    SegmentSource,
+    SegmentTable,
+)
+from tessel.store.names import check_symbol_name
+from tessel.store.objects import ObjectStore, put_all
+from tessel.store.operations.folding import fold_of
+from tessel.store.operations.reading import Reader
+from tessel.store.operations.working import Working
+from tessel.store.segment import PackWriter, SegmentWriter, WrittenSlice
+
+__all__ = ["Stage"]
+
+
+class Stage:
+    """The state of one transaction; used by one thread at a time.
+
+    Parameters
+    ----------
+    objects
+        Where to write.
+    base
+        The version that the transaction began with.
+    manifest
+        Reads a manifest, or returns one that was read before.
+
+    Attributes
+    ----------
+    reads
+        What was read, for transactions that are serializable.
+    builder
+        The manifest of the transaction.
+    """
+
+    def __init__(
+        self,
+        objects: ObjectStore,
+        base: Commit,
+        manifest: Callable[[ManifestReference], Manifest],
+    ) -> None:
+        self.objects = objects
+        self.base = base
+        self.reads: list[ReadRange] = []
+        self._manifest = manifest
+        self._symbols: dict[str, Working | None] = {}
+        self._removed: list[str] = []
+        self._pack = PackWriter(objects)
+        self.builder = ManifestBuilder()
+        self._written: dict[str, ManifestReference] = {}
+
+    # --- symbols ----------------------------------------------------------------------------------
+
+    def find(self, symbol: str) -> Working | None:
+        """Return a symbol as it is now, or None; it becomes one of the transaction's."""
+        check_symbol_name(symbol)
+        if symbol not in self._symbols:
+            state = self.base.snapshot.symbols.get(symbol)
+            if state is None:
+                return None
+            self._symbols[symbol] = Working.of(symbol, state)
+        return self._symbols[symbol]
+
+    def existing(self, symbol: str) -> Working:
+        """Return a symbol as it is now; ``SymbolNotFoundError`` where there is none."""
+        found = self.find(symbol)
+        if found is None:
+            # That there is none has been read as well.
+            self.reads.append(ReadRange(symbol))
+            names = {name for name in self.base.snapshot.symbols if name not in self._symbols}
+            names |= {name for name, state in self._symbols.items() if state is not None}
+            raise SymbolNotFoundError.for_name(symbol, sorted(names))
+        return found
+
+    def put(self, symbol: str, state: SymbolState) -> None:
+        """Make a symbol, or give it a new state whatever it was."""
+        before = self._symbols.get(symbol)
+        if before is not None and before.base_name not in (None, symbol):
+            self._removed.append(str(before.base_name))
+        self._symbols[symbol] = Working(symbol, state)
+
+    def remove(self, working: Working) -> None:
+        """Delete a symbol."""
+        self._symbols[working.name] = None
+        if working.base_name is not None:
+            self._removed.append(working.base_name)
+        elif self._orphaned(working.name):
+            self._removed.append(working.name)
+
+    def rename(self, working: Working, to: str) -> None:
+        """Give a symbol another name, which no symbol has now."""
+        before = working.name
+        working.name = to
+        self._symbols[before] = None
+        self._symbols[to] = working
+        if working.base is None and self._orphaned(before):
+            self._removed.append(before)
+        try:
+            list(_in_order(self._altered()))
+        except InvalidInputError:
+            working.name = before
+            self._symbols[before], self._symbols[to] = working, None
+            raise
+
+    def _orphaned(self, name: str) -> bool:
+        """Return whether the base has a symbol of that name which none here came from."""
+        if name not in self.base.snapshot.symbols:
+            return False
+        return all(w is None or w.base_name != name for w in self._symbols.values())
+
+    # --- writing and reading ----------------------------------------------------------------------
+
+    def write_rows(
+        self, state: SymbolState, tables: Iterable[pa.Table]
+    ) -> tuple[ManifestEntry, ...]:
+        """Write rows with the columns of a state; return the extent of them, if there are any."""
+        writer = SegmentWriter(self.objects, state.schema, state.column_ids, self._pack)
+        slices = writer.write(tables)
+        first_row = self.builder.rows_of(state.id)
+        self.builder.add_slices(state.id, slices, state.types)
+        return (self._extent(slices, first_row),) if slices else ()
+
+    def write_slices(
+        self, state: SymbolState, tables: Iterable[pa.Table]
+    ) -> list[list[WrittenSlice]]:
+        """Write each table as segments of its own, which are in no manifest yet."""
+        made = []
+        for table in tables:
+            writer = SegmentWriter(self.objects, state.schema, state.column_ids, self._pack)
+            made.append(writer.write([table]))
+        return made
+
+    def add_table(
+        self, state: SymbolState, table: SegmentTable, types: dict[int, pa.DataType]
+    ) -> int:
+        """Add segments that exist to the manifest; return where their rows begin in it."""
+        first_row = self.builder.rows_of(state.id)
+        self.builder.add_table(state.id, table, types)
+        return first_row
+
+    @property
+    def pending(self) -> ManifestReference:
+        """What stands for the manifest of the transaction until it is written."""
+        return ManifestReference(self.builder.name, 0, 0, 0)
+
+    def extents(self, entries: Iterable[ManifestEntry]) -> list[Extent]:
+        """Return the extents of a symbol with their manifests; writes what is not written yet."""
+        listed = list(entries)
+        if any(entry.reference.object == self.builder.name for entry in listed):
+            self.flush()
+        return [
+            Extent(
+                self._manifest(self._known(entry.reference)),
+                entry.first_row,
+                entry.rows,
+            )
+            for entry in listed
+        ]
+
+    def reader(self, working: Working) -> Reader:
+        """Return what reads a symbol as it is now."""
+        state = working.state
+        index = SegmentIndex.from_extents(
+            state.id,
+            self.extents(state.manifests),
+            state.schema,
+            state.column_ids,
+            rows=state.rows,
+        )
+        return Reader(index, SegmentSource(self.objects, state.schema, state.column_ids))
+
+    def last_time(self, working: Working) -> int | None:
+        """Return the last value of the index; None without an index or rows."""
+        state = working.state
+        if state.last_time is None or not state.manifests[-1].cut_back:
+            return state.last_time
+        return self.reader(working).time_at(state.rows - 1)
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Write the segments and the manifest that wait."""
+        self._pack.flush()
+        if self.builder:
+            data, reference = self.builder.finish()
+            put_all(self.objects, [(reference.object, data)])
+            self._written[reference.object] = reference
+            self.builder = ManifestBuilder()
+
+    def changes(self) -> list[Change]:
+        """Write all that waits, and return what the transaction changes, in order."""
+        replaced = [w for w in self._symbols.values() if w is not None and w.base is None]
+        made: list[Change] = []
+        for working in _in_order(self._altered()):
+            change = working.change(fold_of(self, working))
+            if change is not None:
+                made.append(change)
+        made += [Replacement(working.name, working.state) for working in replaced]
+        new_names = {working.name for working in replaced}
+        gone = [name for name in dict.fromkeys(self._removed) if name not in new_names]
+        self.flush()
+        removals: list[Change] = [Removal(name) for name in gone]
+        return removals + [resolved(change, self._known) for change in made]
+
+    def _altered(self) -> list[Working]:
+        return [w for w in self._symbols.values() if w is not None and w.base is not None]
+
+    def _known(self, reference: ManifestReference) -> ManifestReference:
+        return self._written.get(reference.object, reference)
+
+    def _extent(self, slices: list[WrittenSlice], first_row: int) -> ManifestEntry:
+        return ManifestEntry(
+            self.pending,
+            rows=sum(part.rows for part in slices),
+            segments=sum(len(part.segments) for part in slices),
+            first_time=slices[0].first_time,
+            last_time=slices[-1].last_time,
+            first_row=first_row,
+        )
+
+
+def _in_order(altered: list[Working]) -> Iterator[Working]:
+    """Yield symbols so that each name is free when another symbol gets it.
+
+    Raises
+    ------
+    InvalidInputError
+        Where names go round in a circle.
+    """
+    waiting = list(altered)
+    while waiting:
+        taken = {each.base_name for each in waiting}
+        free = [e for e in waiting if e.name == e.base_name or e.name not in taken]
+        if not free:
+            names = sorted(str(each.base_name) for each in waiting)
+            raise InvalidInputError(
+                f"the symbols {', '.join(map(repr, names))} cannot swap names in one transaction",
+                hint="use two: rename one of them to a name of its own first",
+            )
+        yield from free
+        waiting = [each for each in waiting if each not in free]

@@ -1,0 +1,222 @@
+"""One symbol as a transaction has changed it, and the one change that makes it of its base."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tessel.expression.schema import TableSchema
+from tessel.store.history import (
+    KINDS,
+    Alteration,
+    Change,
+    Claim,
+    Edit,
+    Fold,
+    ManifestEntry,
+    MetadataChange,
+    Rename,
+    Replacement,
+    SchemaChange,
+    Splice,
+    SymbolState,
+    TimeBounds,
+    rows_of,
+    spliced,
+)
+
+__all__ = ["Working"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Rows ``[start, stop)`` of the base."""
+
+    start: int
+    stop: int
+
+    @property
+    def rows(self) -> int:
+        return self.stop - self.start
+
+    def part(self, start: int, stop: int) -> _Kept:
+        return _Kept(self.start + start, self.start + stop)
+
+
+@dataclass(frozen=True, slots=True)
+class _Added:
+    """Rows that the transaction wrote."""
+
+    extent: ManifestEntry
+    at_end: bool
+
+    @property
+    def rows(self) -> int:
+        return self.extent.rows
+
+    def part(self, start: int, stop: int) -> _Added:
+        return _Added(self.extent.part(start, stop), self.at_end)
+
+
+_Piece = _Kept | _Added
+
+
+@dataclass
+class Working:
+    """A symbol on its way; changed by the verbs of one transaction.
+
+    Attributes
+    ----------
+    name
+        Its name now.
+    state
+        What it is now; extents may refer to a manifest that is not written yet.
+    base_name, base
+        Name and state on the version that the transaction began with; None for a symbol that the
+        transaction made or wrote anew.
+    """
+
+    name: str
+    state: SymbolState
+    base_name: str | None = None
+    base: SymbolState | None = None
+    _pieces: list[_Piece] = field(default_factory=list)
+    _removed: list[tuple[int, int, TimeBounds | None]] = field(default_factory=list)
+    _row_kinds: set[str] = field(default_factory=set)
+    _schema_kinds: set[str] = field(default_factory=set)
+    _claims: list[Claim] = field(default_factory=list)
+    _metadata: bool = False
+
+    @classmethod
+    def of(cls, name: str, base: SymbolState) -> Working:
+        """Return a symbol of the base, unchanged."""
+        pieces: list[_Piece] = [_Kept(0, base.rows)] if base.rows else []
+        return cls(name, base, name, base, pieces)
+
+    @property
+    def rows_changed(self) -> bool:
+        """Whether its rows are no longer those of the base."""
+        return self.base is None or bool(self._row_kinds)
+
+    # --- changing -------------------------------------------------------------------------------
+
+    def splice(self, edits: Sequence[Edit], kind: str, claims: Iterable[Claim] = ()) -> None:
+        """Replace rows; positions are those of the symbol as it is now, edits ordered."""
+        manifests = spliced(self.state.manifests, edits)
+        self.state = dataclasses.replace(self.state, manifests=manifests, rows=rows_of(manifests))
+        if self.base is None:
+            return
+        self._row_kinds.add(kind)
+        self._claims.extend(claims)
+        self._splice_pieces(edits)
+
+    def change_schema(
+        self,
+        schema: TableSchema,
+        column_ids: dict[str, int],
+        next_column_id: int,
+        kind: str,
+    ) -> None:
+        """Change columns."""
+        self.state = dataclasses.replace(
+            self.state,
+            schema=schema,
+            column_ids=column_ids,
+            next_column_id=next_column_id,
+        )
+        self._schema_kinds.add(kind)
+
+    def change_metadata(self, metadata: dict[str, object]) -> None:
+        """Replace the metadata."""
+        self.state = dataclasses.replace(self.state, metadata=metadata)
+        self._metadata = True
+
+    def _splice_pieces(self, edits: Sequence[Edit]) -> None:
+        made: list[_Piece] = []
+        rest = self._pieces[::-1]
+        position = 0
+        for edit in edits:
+            for bound, keep in ((edit.start, True), (edit.stop, False)):
+                while position < bound:
+                    piece = rest.pop()
+                    taken = min(piece.rows, bound - position)
+                    if taken < piece.rows:
+                        rest.append(piece.part(taken, piece.rows))
+                    gone = piece.part(0, taken)
+                    position += taken
+                    if keep:
+                        made.append(gone)
+                    elif isinstance(gone, _Kept):
+                        self._removed.append((gone.start, gone.stop, edit.touched))
+            made.extend(_Added(extent, edit.at_end) for extent in edit.extents)
+        self._pieces = made + rest[::-1]
+
+    # --- the change -----------------------------------------------------------------------------
+
+    def change(self, fold: Fold | None) -> Change | None:
+        """Return what makes the symbol of its base; None for nothing."""
+        if self.base is None or self.base_name is None:
+            return Replacement(self.name, self.state)
+        name, symbol = self.base_name, self.base.id
+        parts: list[Splice | SchemaChange | MetadataChange | Rename] = []
+        if self._row_kinds:
+            kinds = tuple(kind for kind in KINDS if kind in self._row_kinds)
+            parts.append(Splice(name, symbol, kinds, self._edits(), tuple(self._claims), fold))
+        if self._schema_kinds:
+            state = self.state
+            kinds = tuple(kind for kind in KINDS if kind in self._schema_kinds)
+            ids = dict(state.column_ids)
+            parts.append(SchemaChange(name, symbol, kinds, state.schema, ids, state.next_column_id))
+        if self._metadata:
+            parts.append(MetadataChange(name, symbol, dict(self.state.metadata)))
+        if self.name != name:
+            parts.append(Rename(name, symbol, self.name))
+        if len(parts) > 1:
+            return Alteration(name, symbol, tuple(parts))
+        return parts[0] if parts else None
+
+    def _edits(self) -> tuple[Edit, ...]:
+        """Return the edits that make the pieces of the base."""
+        assert self.base is not None
+        edits: list[Edit] = []
+        position = 0
+        waiting: list[_Added] = []
+        for piece in (*self._pieces, _Kept(self.base.rows, self.base.rows)):
+            if isinstance(piece, _Added):
+                waiting.append(piece)
+                continue
+            if piece.rows == 0:
+                # The end of the base: rows for the end stay apart from others.
+                last = [at for at, each in enumerate(waiting) if not each.at_end]
+                split = last[-1] + 1 if last else 0
+                waiting, at_end = waiting[:split], waiting[split:]
+                if waiting or piece.start > position:
+                    edits.append(self._edit(position, piece.start, waiting))
+                if at_end:
+                    edits.append(self._edit(piece.start, piece.start, at_end, at_end=True))
+            elif waiting or piece.start > position:
+                edits.append(self._edit(position, piece.start, waiting))
+            position, waiting = piece.stop, []
+        return tuple(edits)
+
+    def _edit(
+        self, start: int, stop: int, added: Sequence[_Added], *, at_end: bool = False
+    ) -> Edit:
+        extents = tuple(each.extent for each in added)
+        return Edit(start, stop, extents, self._touched(start, stop, extents), at_end)
+
+    def _touched(
+        self, start: int, stop: int, extents: Sequence[ManifestEntry]
+    ) -> TimeBounds | None:
+        known: list[TimeBounds | None] = [
+            bounds for low, high, bounds in self._removed if low < stop and start < high
+        ]
+        for extent in extents:
+            if extent.first_time is None or extent.last_time is None:
+                return None
+            known.append((extent.first_time, extent.last_time))
+        found = [bounds for bounds in known if bounds is not None]
+        if not found or len(found) < len(known):
+            return None
+        return min(low for low, _ in found), max(high for _, high in found)
