@@ -8,6 +8,7 @@
     refs/<id>                branches and tags
     man/<id>                 manifests
     seg/<xx>/<id>            segments
+    lease/<id>               what long sessions need to be left alone
 """
 
 from __future__ import annotations
@@ -19,15 +20,18 @@ import unicodedata
 from tessel.errors import RefNameError, SymbolNameError
 
 __all__ = [
+    "LEASES",
     "LOG",
     "STORE",
     "check_ref_name",
     "check_symbol_name",
     "leaf_name",
+    "lease_name",
     "log_name",
     "log_number",
     "manifest_name",
     "new_id",
+    "object_kind",
     "refs_name",
     "segment_id",
     "segment_name",
@@ -35,6 +39,7 @@ __all__ = [
 
 STORE = "store.json"
 LOG = "log/"
+LEASES = "lease/"
 
 _NAME_BYTES = 1024
 _REF_CHARACTERS = 200
@@ -42,6 +47,7 @@ _LAST_NUMBER = 10**12 - 1
 _BUCKET_DIGITS = 9
 _LOG_NAME = re.compile(r"log/([0-9]{9})/([0-9]{3})")
 _REF_NAME = re.compile(r"(?!\d+$)\w[\w./-]*")
+_OTHER_NAME = re.compile(r"(leaf|refs|man|lease)/([0-9a-f]{32})")
 _SEGMENT_NAME = re.compile(r"seg/([0-9a-f]{2})/(\1[0-9a-f]{30})")
 
 
@@ -75,6 +81,26 @@ def leaf_name(identifier: bytes) -> str:
 def refs_name(identifier: bytes) -> str:
     """Return the name of the object with this identifier that holds branches and tags."""
     return f"refs/{identifier.hex()}"
+
+
+def lease_name(identifier: bytes) -> str:
+    """Return the name of the lease with this identifier."""
+    return f"{LEASES}{identifier.hex()}"
+
+
+def object_kind(name: str) -> str | None:
+    """Return what an object is, as the first part of its name says; None for no object of a store.
+
+    One of ``"store"``, ``"log"``, ``"leaf"``, ``"refs"``, ``"man"``, ``"seg"``, ``"lease"``.
+    """
+    if name == STORE:
+        return "store"
+    if log_number(name) is not None:
+        return "log"
+    if segment_id(name) is not None:
+        return "seg"
+    match = _OTHER_NAME.fullmatch(name)
+    return match[1] if match else None
 
 
 def log_name(number: int) -> str:

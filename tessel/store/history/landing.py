@@ -2,6 +2,10 @@
 
 What a draft refers to is uploaded side by side; then the log entry decides. After a loss the draft
 is made anew on what has landed since, which costs the nodes it touches and the entry, no more.
+
+That a number is free means that nobody has landed there only while entries are not collected. So
+entries are left alone for ``ENTRY_AGE`` at least, and a writer that took long, because it was
+stopped on the way for instance, looks once more at what it has won.
 """
 
 from __future__ import annotations
@@ -11,8 +15,10 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
+from tessel.errors import CommitUnknownError, CorruptStoreError
 from tessel.store.history.ancestry import jump_from
 from tessel.store.history.changes import LandedChange
 from tessel.store.history.documents import Reference, seal
@@ -21,11 +27,17 @@ from tessel.store.history.log import LogEntry, Outcome
 from tessel.store.history.refs import Refs
 from tessel.store.history.tree import NodeWriter
 from tessel.store.history.turns import turn
-from tessel.store.history.versions import Versions
+from tessel.store.history.versions import Versions, seconds
 from tessel.store.names import new_id, refs_name
 from tessel.store.objects import checksum, put_all
 
-__all__ = ["Draft", "Landing", "Saying"]
+__all__ = ["ENTRY_AGE", "Draft", "Landing", "Saying"]
+
+ENTRY_AGE = timedelta(hours=6)
+"""No collection takes a log entry that is younger, whatever age it was asked for."""
+
+_SURE_SECONDS = 60.0
+"""So long, and much less than an entry is left alone, a number that was free is free."""
 
 _FIRST_PAUSE_SECONDS = 0.002
 _LONGEST_PAUSE_SECONDS = 0.25
@@ -81,12 +93,15 @@ class Landing(Versions):
         commit = new_id().hex()
         losses = 0
         with contextlib.ExitStack() as turns:
+            looked = seconds()
             head = self._probed_head()
             while True:
                 entry = self._attempt(make(head), head, saying, commit)
-                if self._log.put(entry) is Outcome.WON:
+                if self._log.put(entry) is Outcome.WON and (
+                    seconds() - looked < _SURE_SECONDS or self._stands(entry)
+                ):
                     self._entries.keep(entry.number, entry)
-                    self._known = entry
+                    self._known = entry, looked
                     return entry
                 losses += 1
                 if losses == _LOSSES_BEFORE_A_TURN:
@@ -94,14 +109,41 @@ class Landing(Versions):
                 elif losses < _LOSSES_BEFORE_A_TURN:
                     pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**losses)
                     time.sleep(random.uniform(0, pause))
+                looked = seconds()
                 head = self.head()
 
     def _probed_head(self) -> LogEntry | None:
         """Return the newest entry; a lookup where nothing landed since the last one known."""
-        known = self._known
-        if known is not None and not self._log.follows(known.number):
+        known, looked = self._known
+        # After long the next entry may be absent because it has been collected.
+        lately = seconds() - looked < _SURE_SECONDS
+        if known is not None and lately and not self._log.follows(known.number):
             return known
         return self.head()
+
+    def _stands(self, entry: LogEntry) -> bool:
+        """Whether an entry that was put late is the one of its number for all.
+
+        The number may have been another writer's, whose entry was collected meanwhile.
+
+        Raises
+        ------
+        CommitUnknownError
+            When that can no longer be told.
+        """
+        head = self.head()
+        if head is not None and self.refs_at(head).keeps(entry.number):
+            return self._log.read(entry.number).commit == entry.commit
+        try:
+            return self._log.read(entry.number + 1).previous == entry.commit
+        except CorruptStoreError as error:
+            raise CommitUnknownError(
+                f"commit {entry.commit} took so long that version {entry.number}, which it was to "
+                "become, has expired meanwhile: it is not known whether it landed first",
+                hint="compare the symbols as they are with what the commit should have done",
+                commit=entry.commit,
+                number=entry.number,
+            ) from error
 
     def _attempt(
         self, draft: Draft, head: LogEntry | None, saying: Saying, commit: str

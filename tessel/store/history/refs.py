@@ -44,12 +44,19 @@ class Refs:
     oldest
         The oldest version that is kept, besides those with a tag and the newest of each branch;
         0 while nothing has expired.
+    collected
+        The version that announced the last collection; 0 where there was none.
+    condemned_us
+        Objects that were written before this instant, by the clock of the place, and that no kept
+        version refers to, may have been collected.
     """
 
     branches: Mapping[str, int] = field(default_factory=lambda: {MAIN: 0})
     tags: Mapping[str, int] = field(default_factory=dict)
     retired: frozenset[str] = frozenset()
     oldest: int = 0
+    collected: int = 0
+    condemned_us: int = 0
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -118,6 +125,11 @@ class Refs:
         """Return the refs after the versions before ``number`` were given up; never goes back."""
         return dataclasses.replace(self, oldest=max(self.oldest, number))
 
+    def with_collection(self, number: int, condemned_us: int) -> Refs:
+        """Return the refs after version ``number`` announced a collection."""
+        condemned_us = max(self.condemned_us, condemned_us)
+        return dataclasses.replace(self, collected=number, condemned_us=condemned_us)
+
     def _check_free(self, name: str) -> None:
         check_ref_name(name)
         for what, names in (("branch", self.branches), ("tag", self.tags)):
@@ -145,6 +157,8 @@ class Refs:
             "tags": dict(self.tags),
             "retired": sorted(self.retired),
             "oldest": self.oldest,
+            "collected": self.collected,
+            "condemned_us": self.condemned_us,
         }
 
     @classmethod
@@ -155,7 +169,14 @@ class Refs:
         retired = fields.sequence("retired")
         if MAIN not in branches or not all(isinstance(name, str) for name in retired):
             damaged(fields.name, "its branches and tags are not such as a store has")
-        return cls(branches, tags, frozenset(retired), fields.integer("oldest"))
+        return cls(
+            branches,
+            tags,
+            frozenset(retired),
+            fields.integer("oldest"),
+            fields.integer("collected"),
+            fields.integer("condemned_us"),
+        )
 
 
 def read_numbers(fields: Fields, key: str) -> dict[str, int]:

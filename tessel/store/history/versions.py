@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,7 +23,7 @@ from tessel.store.history.snapshot import Snapshot
 from tessel.store.history.tree import Nodes
 from tessel.store.objects import ObjectStore
 
-__all__ = ["Commit", "Versions", "timestamp_of"]
+__all__ = ["Commit", "Versions", "seconds", "timestamp_of"]
 
 _KEPT_ENTRIES = 512
 _KEPT_REFS = 16
@@ -51,6 +52,14 @@ class Commit:
     branch: str
 
 
+def seconds() -> float:
+    """Return a clock that never goes back and runs on while the machine sleeps, if it has one."""
+    return time.clock_gettime(_CLOCK)
+
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 def timestamp_of(entry: LogEntry) -> datetime:
     """Return when a commit landed, in UTC, to the microsecond."""
     return _EPOCH + timedelta(microseconds=entry.timestamp_us)
@@ -66,7 +75,8 @@ class Versions:
         # Neither ever changes once written, so what was read is kept, a bounded number of each.
         self._entries: Kept[int, LogEntry] = Kept(_KEPT_ENTRIES)
         self._refs: Kept[str, Refs] = Kept(_KEPT_REFS)
-        self._known: LogEntry | None = None
+        self._known: tuple[LogEntry | None, float] = None, 0.0
+        """The newest entry as far as known, and when it was looked up."""
 
     # --- the log ----------------------------------------------------------------------------------
 
@@ -77,9 +87,11 @@ class Versions:
 
     def head(self) -> LogEntry | None:
         """Return the newest entry of the log; None where there is none."""
+        looked = seconds()
         number = self.newest_number
-        self._known = self.entry(number) if number else None
-        return self._known
+        found = self.entry(number) if number else None
+        self._known = found, looked
+        return found
 
     def entry(self, number: int) -> LogEntry:
         """Return the log entry of a version that is kept.
