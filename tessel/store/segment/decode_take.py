@@ -8,6 +8,7 @@ other pages are asked one by one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -144,9 +145,9 @@ class _Pages:
         codes = np.zeros(len(self._row), node.type.index_type.to_pandas_dtype())
         for number, at in _groups(self._number, None):
             page = self._segment.page_for_rows(node.number, number)
-            encoding = encoding_by_code(page.encoding)
-            if isinstance(encoding, HasCodes):  # or every row is null
-                codes[at] = encoding.take_codes(page, self._row[at])
+            coded = _coded(page.encoding)
+            if coded is not None:  # or every row is null
+                codes[at] = coded.take_codes(page, self._row[at])
         empty = np.empty(0, np.uint8)
         return PhysicalValues(node.kind, node.width, len(codes), empty, codes=codes)
 
@@ -182,11 +183,11 @@ class _Pages:
         same = len(codes) > 0 and bool((codes == codes[0]).all())
         for code in [int(codes[0])] if same else np.unique(codes).tolist():
             at = np.arange(len(rows)) if same else np.flatnonzero(codes == code)
-            encoding = encoding_by_code(code)
             kind, width = stored_kind(node.kind, node.width, code)
             gathered = None
-            if isinstance(encoding, Gathering) and not records["codec"][at].any():
-                gathered = encoding.gather(
+            gathering = _gathering(code)
+            if gathering is not None and not records["codec"][at].any():
+                gathered = gathering.gather(
                     self._segment.data,
                     records if same else records[at],
                     rows if same else rows[at],
@@ -219,6 +220,21 @@ class _Pages:
         for at, data in parts:
             out[at] = data
         return PhysicalValues(kind, width, rows, out)
+
+
+# Asking an object whether it satisfies a protocol takes longer than taking from a page.
+
+
+@cache
+def _gathering(code: int) -> Gathering | None:
+    encoding = encoding_by_code(code)
+    return encoding if isinstance(encoding, Gathering) else None
+
+
+@cache
+def _coded(code: int) -> HasCodes | None:
+    encoding = encoding_by_code(code)
+    return encoding if isinstance(encoding, HasCodes) else None
 
 
 def _widened(values: PhysicalValues, kind: ValueKind) -> npt.NDArray[Any]:
