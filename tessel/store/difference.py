@@ -16,10 +16,26 @@ __all__ = ["Difference", "SegmentRows", "SymbolDifference", "difference"]
 
 @dataclass(frozen=True, slots=True)
 class SegmentRows:
-    """A segment and the rows of the symbol that it holds columns of."""
+    """Rows that a version of a symbol has in one segment.
+
+    Attributes
+    ----------
+    key
+        The segment.
+    rows
+        The rows, counted in the symbol at that version.
+    first
+        Which row of the segment the first of them is.
+    """
 
     key: SegmentKey
     rows: RowRange
+    first: int
+
+    def between(self, start: int, stop: int) -> SegmentRows:
+        """Return the part from row ``start`` of the segment to ``stop``."""
+        moved = self.rows.start - self.first
+        return SegmentRows(self.key, RowRange(start + moved, stop + moved), start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +62,8 @@ class SymbolDifference:
     metadata_before, metadata_after
         What the writer attached to it.
     segments_removed, segments_added
-        Segments that only the earlier, only the later version refers to, with the rows they hold
-        there. A segment whose rows have moved because of others is in neither.
+        Rows of segments that only the earlier, only the later version refers to. Rows that have
+        other positions now, because of rows before them, are in neither.
     """
 
     symbol: str
@@ -143,8 +159,22 @@ def _of_symbol(
 
 
 def _without(ours: Sequence[SegmentRows], theirs: Sequence[SegmentRows]) -> tuple[SegmentRows, ...]:
-    shared = {segment.key for segment in theirs}
-    return tuple(segment for segment in ours if segment.key not in shared)
+    """Return what ours have of each segment beyond theirs, in the order of ours."""
+    taken: dict[SegmentKey, list[tuple[int, int]]] = {}
+    for segment in theirs:
+        end = segment.first + len(segment.rows)
+        taken.setdefault(segment.key, []).append((segment.first, end))
+    left: list[SegmentRows] = []
+    for segment in ours:
+        start, end = segment.first, segment.first + len(segment.rows)
+        for low, high in sorted(taken.get(segment.key, ())):
+            if high > start and low < end:
+                if low > start:
+                    left.append(segment.between(start, low))
+                start = high
+        if start < end:
+            left.append(segment.between(start, end))
+    return tuple(left)
 
 
 def _segments(
@@ -160,7 +190,8 @@ def _segments(
     return [
         SegmentRows(
             piece.key,
-            RowRange(rows_before + piece.row_range.start, rows_before + piece.row_range.end),
+            RowRange(rows_before + piece.row_start, rows_before + piece.row_stop),
+            piece.segment_row_start,
         )
         for piece in pieces
     ]

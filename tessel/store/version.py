@@ -47,7 +47,7 @@ class Version:
         """Yield what an entry did: to one symbol, or to all and to branches and tags."""
         moment = timestamp_of(entry)
         for change in entry.changes:
-            if symbol is None or change.name == symbol:
+            if symbol is None or symbol in change.names:
                 yield cls(
                     entry.number,
                     moment,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from tessel.ecs.components import SegmentKey
 from tessel.options import options
-from tessel.store import Difference, Repository
+from tessel.store import Difference, Repository, SegmentRows
 from tests.store.helpers import read
 from tests.store.history.helpers import CountingObjects
 
@@ -19,11 +20,25 @@ def _table(start: int, stop: int, **more: Any) -> dict[str, Any]:
     return {"t": list(range(start, stop)), "x": [float(n) for n in range(start, stop)], **more}
 
 
-def _segments(repository: Repository, symbol: str, version: int) -> dict[SegmentKey, Any]:
-    """Return the rows of every segment, from the index of the whole symbol."""
+def _places(repository: Repository, symbol: str, version: int) -> dict[tuple[SegmentKey, int], int]:
+    """Return where every row of every segment is in the symbol, from the index of all of it."""
     index = repository.view(symbol, version).index()
     pieces = [index.source(at) for at in range(len(index))]
-    return {piece.key: piece.row_range for piece in pieces}
+    return {
+        (piece.key, piece.segment_row_start + row): piece.row_start + row
+        for piece in pieces
+        for row in range(len(piece.row_range))
+    }
+
+
+def _told(segments: Sequence[SegmentRows]) -> dict[tuple[SegmentKey, int], int]:
+    found = [
+        ((segment.key, segment.first + row), segment.rows.start + row)
+        for segment in segments
+        for row in range(len(segment.rows))
+    ]
+    assert len(dict(found)) == len(found), "no row of a segment is told twice"
+    return dict(found)
 
 
 def _check(repository: Repository, a: int, b: int) -> Difference:
@@ -33,7 +48,7 @@ def _check(repository: Repository, a: int, b: int) -> Difference:
     assert (set(found.added), set(found.removed)) == (after - before, before - after)
     changed = {one.symbol: one for one in found.changed}
     for symbol in before & after:
-        was, becomes = _segments(repository, symbol, a), _segments(repository, symbol, b)
+        was, becomes = _places(repository, symbol, a), _places(repository, symbol, b)
         left, right = repository.view(symbol, a), repository.view(symbol, b)
         if symbol not in changed:
             assert was == becomes
@@ -41,10 +56,9 @@ def _check(repository: Repository, a: int, b: int) -> Difference:
             assert left.schema.arrow.equals(right.schema.arrow)
             continue
         one = changed[symbol]
-        gone = {key: rows for key, rows in was.items() if key not in becomes}
-        new = {key: rows for key, rows in becomes.items() if key not in was}
-        assert {segment.key: segment.rows for segment in one.segments_removed} == gone
-        assert {segment.key: segment.rows for segment in one.segments_added} == new
+        gone = {place: row for place, row in was.items() if place not in becomes}
+        new = {place: row for place, row in becomes.items() if place not in was}
+        assert (_told(one.segments_removed), _told(one.segments_added)) == (gone, new)
         assert (one.rows_before, one.rows_after) == (left.row_count, right.row_count)
         assert (one.metadata_before, one.metadata_after) == (left.metadata, right.metadata)
     return found
@@ -91,6 +105,36 @@ def test_a_symbol_made_anew_is_told_from_one_that_was_changed() -> None:
     assert one.recreated
 
 
+def test_renamed_columns_and_symbols_are_told() -> None:
+    repository = Repository.open("memory://")
+    repository.write("s", {"a": [1], "b": [2]})
+    repository.rename_columns("s", {"a": "c"})
+    (one,) = _check(repository, 1, 2).changed
+    assert one.columns_renamed == (("a", "c"),)
+    assert (one.columns_added, one.columns_removed, one.columns_retyped) == ((), (), ())
+    repository.rename_symbol("s", "s2")
+    found = _check(repository, 2, 3)
+    assert (found.added, found.removed, found.changed) == (("s2",), ("s",), ())
+    assert repository.versions("s") == [1, 2, 3]
+    assert repository.versions("s2") == [3]
+    repository.revert(1)
+    assert read(repository.view("s")).to_pydict() == {"a": [1], "b": [2]}
+    assert repository.symbols() == ["s"]
+
+
+def test_rows_taken_out_of_the_middle_leave_the_segments_around_them() -> None:
+    repository = Repository.open("memory://")
+    with options(segment_rows=10):
+        repository.write("s", _table(0, 40), index="t")
+    repository.delete_rows("s", rows=(12, 18))
+    repository.update("s", _table(30, 32))
+    (one,) = repository.diff(1, 2).changed
+    assert [(s.rows.start, s.rows.end, s.first) for s in one.segments_removed] == [(12, 18, 2)]
+    assert one.segments_added == ()
+    for a, b in ((1, 2), (2, 3), (1, 3), (3, 1)):
+        _check(repository, a, b)
+
+
 def test_the_branches_of_a_store_are_compared() -> None:
     repository = Repository.open("memory://")
     repository.write("s", {"a": [1]})
@@ -120,7 +164,9 @@ def test_only_what_differs_is_read() -> None:
 
 
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["write", "append", "delete"]), st.sampled_from("abc")),
+    st.tuples(
+        st.sampled_from(["write", "append", "append", "cut", "delete"]), st.sampled_from("abc")
+    ),
     min_size=1,
     max_size=10,
 )
@@ -140,6 +186,9 @@ def test_any_two_versions(steps: list[tuple[str, str]], data: st.DataObject) -> 
                 repository.write(symbol, _table(start, start + 4), index="t")
             elif verb == "append":
                 repository.append(symbol, _table(start, start + 4))
+            elif verb == "cut" and exists:
+                rows = repository.view(symbol).row_count
+                repository.delete_rows(symbol, rows=(rows // 3, min(rows, rows // 2 + 1)))
             elif exists:
                 repository.delete(symbol)
     versions = st.integers(0, repository.newest)
