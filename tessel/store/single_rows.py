@@ -30,9 +30,14 @@ _Value = TypeVar("_Value")
 
 
 class Kept(Generic[_Key, _Value]):
-    """A few things by key, made when first asked for; the oldest are let go.
+    """A few things by key, made when first asked for; all are let go when they become too many.
 
     Threads may make a thing twice, and a child process has what its parent had: there is no lock.
+
+    Parameters
+    ----------
+    most
+        How many are kept.
     """
 
     def __init__(self, most: int) -> None:
@@ -43,9 +48,10 @@ class Kept(Generic[_Key, _Value]):
         """Return what belongs to a key."""
         found = self._found.get(key)
         if found is None:
-            found = self._found[key] = make()
-            while len(self._found) > self._most:
-                self._found.pop(next(iter(self._found)), None)
+            found = make()
+            if len(self._found) >= self._most:
+                self._found.clear()
+            self._found[key] = found
         return found
 
 
