@@ -76,7 +76,7 @@ class CloudFailure:
         if self.code == "Redirect":
             return "the server sends the request elsewhere, as for a bucket of another region"
         if self.status is None:
-            return "no answer came" if self.kind is Failure.UNKNOWN else self.kind.value
+            return "no usable answer came" if self.kind is Failure.UNKNOWN else self.kind.value
         return f"the server answered {self.status}" + (f" {self.code}" if self.code else "")
 
 

@@ -48,7 +48,9 @@ class MotoServer:
         self._server = make_server(
             "127.0.0.1", 0, application, threaded=True, request_handler=_Quiet
         )
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), daemon=True
+        )
         self._thread.start()
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
