@@ -22,8 +22,12 @@ from tessel.store.single_rows import Kept, SingleRows
 __all__ = ["SymbolView"]
 
 _MOST_SYMBOLS = 16
-"""Symbols of a repository for which random access is kept ready."""
+"""States of symbols of a repository of which the index, and random access, are kept ready."""
 
+_MOST_SEGMENTS = 1 << 16
+"""An index of more segments is made anew each time: it takes about a hundred bytes a segment."""
+
+_indexes: WeakKeyDictionary[ManifestSource, Kept[_StateKey, SegmentIndex]] = WeakKeyDictionary()
 _single_rows: WeakKeyDictionary[ManifestSource, Kept[_StateKey, SingleRows]] = WeakKeyDictionary()
 
 
@@ -96,6 +100,12 @@ class SymbolView:
 
     def index(self) -> SegmentIndex:
         """Return all segments, from the manifests; no segment is read."""
+        if sum(entry.segments for entry in self._state.manifests) > _MOST_SEGMENTS:
+            return self._index()
+        kept = _indexes.setdefault(self._repository, Kept(_MOST_SYMBOLS))
+        return kept.get(self._key(), self._index)
+
+    def _index(self) -> SegmentIndex:
         state = self._state
         extents = [
             Extent(self._repository.manifest(entry.reference), entry.first_row, entry.rows)
@@ -140,6 +150,8 @@ class SymbolView:
 
     def _single_rows(self) -> SingleRows:
         """Return what finds single rows; kept by the repository for each state of a symbol."""
-        key = _StateKey(self._state.id, self._state.manifests, self._state)
         kept = _single_rows.setdefault(self._repository, Kept(_MOST_SYMBOLS))
-        return kept.get(key, lambda: SingleRows(self.index(), self.source()))
+        return kept.get(self._key(), lambda: SingleRows(self.index(), self.source()))
+
+    def _key(self) -> _StateKey:
+        return _StateKey(self._state.id, self._state.manifests, self._state)
