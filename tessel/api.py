@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime as dt
 import json
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     import polars
 
     from tessel.store.checking import CheckReport
+    from tessel.store.maintenance.leases import Lease
+    from tessel.store.maintenance.reports import CollectionReport, ExpiryReport
     from tessel.store.transaction import Evolve, Isolation
 
 __all__ = ["LazyTable", "Lineage", "Result", "Store", "open_store"]
@@ -243,6 +246,30 @@ class Store:
 
         return physical_columns(self.view(symbol, as_of=as_of), self._repository.objects)
 
+    # --- keeping it small -------------------------------------------------------------------------
+
+    def expire(
+        self, older_than: int | dt.datetime | dt.timedelta, *, dry_run: bool = True
+    ) -> ExpiryReport:
+        """Give up versions before a number, an instant or an age ago; by default, say which.
+
+        Versions with a tag and the newest ones of branches are kept. ``gc`` frees the space.
+        """
+        return self._repository.expire(older_than, dry_run=dry_run)
+
+    def gc(
+        self, *, minimum_age: dt.timedelta = dt.timedelta(hours=24), dry_run: bool = True
+    ) -> CollectionReport:
+        """Delete the objects that no kept version refers to; by default, only say which.
+
+        Younger ones than ``minimum_age`` are left alone: a commit under way may need them.
+        """
+        return self._repository.gc(minimum_age=minimum_age, dry_run=dry_run)
+
+    def lease(self, as_of: AsOf = None, *, lasting: dt.timedelta = dt.timedelta(hours=24)) -> Lease:
+        """Keep a version while a block runs: ``with store.lease(7) as lease:``."""
+        return self._repository.lease(as_of, lasting=lasting)
+
     def check(self) -> CheckReport:
         """Read and verify everything that any version refers to; nothing is changed."""
         from tessel.store.checking import check_store
@@ -353,13 +380,26 @@ class LazyTable(Verbs):
         self, *others: str | SubQuery | LazyTable, join: Literal["outer", "inner"] = "outer"
     ) -> LazyTable:
         """Add the rows of other symbols, or of other lazy tables of this store."""
-        queries = [self._beside(o) if isinstance(o, LazyTable) else o for o in others]
-        return super().concat(*queries, join=join)
+        return super().concat(*self._beside("concat", others), join=join)
 
-    def _beside(self, other: LazyTable) -> SubQuery:
+    def merge(
+        self,
+        *others: str | SubQuery | LazyTable,
+        on: str | None = None,
+        join: Literal["outer", "inner"] = "outer",
+    ) -> LazyTable:
+        """Merge by time the rows of other symbols, or of other lazy tables of this store."""
+        return super().merge(*self._beside("merge", others), on=on, join=join)
+
+    def _beside(
+        self, verb: str, others: Sequence[str | SubQuery | LazyTable]
+    ) -> list[str | SubQuery]:
+        return [self._query_of(verb, o) if isinstance(o, LazyTable) else o for o in others]
+
+    def _query_of(self, verb: str, other: LazyTable) -> SubQuery:
         if other.store.uri != self.store.uri:
             raise InvalidInputError(
-                f"concat takes tables of one store, not of {self.store.uri!r} and "
+                f"{verb} takes tables of one store, not of {self.store.uri!r} and "
                 f"{other.store.uri!r}",
                 hint="collect the other table and write it here first",
             )
@@ -386,17 +426,26 @@ class LazyTable(Verbs):
         """Run the query and return all of its answer."""
         chosen = _executor(executor)
         started = time.perf_counter_ns()
-        plan = self.plan(slots=chosen.slots)
-        table = result_table(chosen.run(plan), plan.schema)
+        with self._planned(chosen) as plan:
+            table = result_table(chosen.run(plan), plan.schema)
         elapsed_ns = time.perf_counter_ns() - started
         return Result(table, plan.schema.index, self._lineage(plan, chosen.name, elapsed_ns))
 
     def iter_batches(self, *, executor: ExecutorLike = "local") -> Iterator[pa.RecordBatch]:
         """Run the query and give its answer in batches, in order, in bounded memory."""
         chosen = _executor(executor)
-        plan = self.plan(slots=chosen.slots)
-        for part in chosen.run(plan):
-            yield from part.to_batches()
+        with self._planned(chosen) as plan:
+            for part in chosen.run(plan):
+                yield from part.to_batches()
+
+    @contextlib.contextmanager
+    def _planned(self, executor: Executor) -> Iterator[Plan]:
+        """Give a plan to run; a version that expires on the way is told from a damaged one."""
+        catalog, query = self._bound()
+        with self.store._repository.reading(catalog.version) as versions:
+            plan = plan_query(catalog, query, slots=executor.slots)
+            versions.update(view.version for view, _ in _views(plan))
+            yield plan
 
     def _bound(self) -> tuple[_Pinned, SubQuery]:
         repository = self.store._repository

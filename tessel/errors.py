@@ -47,7 +47,8 @@ the same words.
     │   ├── StoreAccessError (PermissionError)     store-access-denied
     │   ├── StoreBusyError                         store-busy
     │   ├── CommitConflictError                    commit-conflict
-    │   └── CommitUnknownError                     commit-unknown
+    │   ├── CommitUnknownError                     commit-unknown
+    │   └── LeaseExpiredError                      lease-expired
     ├── ExecutionError (RuntimeError)              execution-failed
     │   ├── ClauseFailedError                      clause-failed
     │   ├── SchemaPromiseError                     schema-promise
@@ -87,6 +88,7 @@ __all__ = [
     "IntegerOverflowError",
     "InvalidInputError",
     "JavaNotFoundError",
+    "LeaseExpiredError",
     "MissingDependencyError",
     "NameNotFoundError",
     "NotAStoreError",
@@ -611,6 +613,12 @@ class CommitUnknownError(StoreError):
     """It is not known whether a commit landed; ``resolve`` of the store answers later."""
 
     kind = "commit-unknown"
+
+
+class LeaseExpiredError(StoreError):
+    """What a session wrote or read may have been collected: it took longer than its lease."""
+
+    kind = "lease-expired"
 
 
 # --- execution ------------------------------------------------------------------------------------

@@ -15,10 +15,11 @@ from tessel.errors import InvalidInputError, SymbolNotFoundError
 from tessel.expression import Expression
 from tessel.store.difference import Difference, difference
 from tessel.store.history import MAIN, open_store
+from tessel.store.maintenance.upkeep import Upkeep
 from tessel.store.manifest import Manifest, ManifestReference
 from tessel.store.names import check_symbol_name
 from tessel.store.objects import CloudOptions, CredentialsSource, ObjectStore, open_objects
-from tessel.store.timeline import AsOf, Timeline
+from tessel.store.timeline import AsOf
 from tessel.store.transaction import Evolve, Isolation, Transaction
 from tessel.store.view import SymbolView
 
@@ -27,7 +28,7 @@ __all__ = ["Repository"]
 _KEPT_MANIFESTS = 256
 
 
-class Repository(Timeline):
+class Repository(Upkeep):
     """A store, or a branch of it: opened with :meth:`open`, safe to use from several threads.
 
     Several processes may have one store open; none of them locks it.

@@ -5,6 +5,7 @@ The verbs are in :mod:`tessel.store.operations`, one file each; this is what use
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -100,6 +101,7 @@ class Transaction:
             self.commit()
         else:
             self._abandoned = True
+            self._stage.session.close()
 
     @property
     def base_version(self) -> int:
@@ -220,11 +222,17 @@ class Transaction:
         stage = self._open()
         # Whatever comes of it, these changes are not tried twice.
         self._abandoned = True
-        changes = stage.changes()
         landed = self._base.number
-        if changes:
-            reads = stage.reads if self._serializable else ()
-            landed = self._history.commit(self._base, changes, self._message, reads=reads).number
+        with contextlib.closing(stage.session):
+            changes = stage.changes()
+            if changes:
+                landed = self._history.commit(
+                    self._base,
+                    changes,
+                    self._message,
+                    reads=stage.reads if self._serializable else (),
+                    survived=stage.session.survived,
+                ).number
         self._landed = landed
         return landed
 

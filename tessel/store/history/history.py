@@ -38,6 +38,7 @@ class History(Landing):
         *,
         reads: Sequence[ReadRange] = (),
         metadata: Mapping[str, Any] | None = None,
+        survived: Callable[[Refs], None] | None = None,
     ) -> LogEntry:
         """Land changes that were made on ``base``, after whatever landed on its branch since.
 
@@ -54,6 +55,10 @@ class History(Landing):
             What the log shall say: text, and plain JSON.
         reads
             What must not have changed since ``base``, under the isolation ``serializable``.
+        survived
+            Called before each attempt where a collection was announced after ``base``, with the
+            refs that say so; raises where an object that the changes refer to was condemned. An
+            announcement is an entry of the log, so none can come between this and the landing.
 
         Raises
         ------
@@ -64,7 +69,17 @@ class History(Landing):
             When it cannot be told whether the commit landed.
         """
         standing = Standing(self, base, changes, reads)
-        return self._land(standing.draft, Saying(message, metadata or {}))
+
+        def draft(head: LogEntry | None) -> Draft:
+            if survived is not None and head is not None and self._collected_since(base, head):
+                survived(self.refs_at(head))
+            return standing.draft(head)
+
+        return self._land(draft, Saying(message, metadata or {}))
+
+    def _collected_since(self, base: Commit, head: LogEntry) -> bool:
+        before = None if base.entry is None else base.entry.refs
+        return head.refs != before and self.refs_at(head).collected > base.number
 
     def revert(self, base: Commit, to: Commit, message: str) -> LogEntry | None:
         """Land a commit that makes the symbols those of an older version; None if they are.
@@ -81,7 +96,16 @@ class History(Landing):
                 next_id = max(now.next_column_id, then.next_column_id)
                 then = dataclasses.replace(then, next_column_id=next_id)
             changes.append(Replacement(symbol, then))
-        return self.commit(base, changes, message) if changes else None
+        if not changes:
+            return None
+        standing = Standing(self, base, changes)
+
+        def draft(head: LogEntry | None) -> Draft:
+            # Once it has expired, what the older version refers to may go away at any moment.
+            self._kept_entry(head, self.refs_at(head), to.number)
+            return standing.draft(head)
+
+        return self._land(draft, Saying(message))
 
     # --- branches and tags ------------------------------------------------------------------------
 
@@ -166,6 +190,25 @@ class History(Landing):
             return refs.with_oldest(number)
 
         saying = Saying(f"expire versions before {number}", act="expire")
+        return self._change_refs(refs_after, saying)
+
+    def announce_collection(self, condemned_us: int) -> LogEntry:
+        """Say that objects written before an instant will go unless a kept version needs them.
+
+        Every commit that lands afterwards stands on this entry, and checks its objects against it;
+        every commit that landed before can be seen by whoever collects.
+
+        Parameters
+        ----------
+        condemned_us
+            Microseconds since 1970 UTC, by the clock of the place.
+        """
+
+        def refs_after(head: LogEntry | None) -> Refs:
+            number = 1 if head is None else head.number + 1
+            return self.refs_at(head).with_collection(number, condemned_us)
+
+        saying = Saying("collect what no kept version needs", act="collect")
         return self._change_refs(refs_after, saying)
 
     def _change_refs(self, after: Callable[[LogEntry | None], Refs], saying: Saying) -> LogEntry:

@@ -45,6 +45,7 @@ ACTS = (
     "create-tag",
     "delete-tag",
     "expire",
+    "collect",
 )
 
 _ATTEMPTS = 3

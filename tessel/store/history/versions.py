@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -77,6 +78,8 @@ class Versions:
         self._refs: Kept[str, Refs] = Kept(_KEPT_REFS)
         self._known: tuple[LogEntry | None, float] = None, 0.0
         """The newest entry as far as known, and when it was looked up."""
+        self.leased: Counter[int] = Counter()
+        """Versions that are read even when they have expired, because a lease keeps them."""
 
     # --- the log ----------------------------------------------------------------------------------
 
@@ -249,7 +252,7 @@ class Versions:
         return line(start.entry, self.entry, self.refs().oldest)
 
     def _check_kept(self, head: LogEntry | None, number: int) -> None:
-        if head is None or number == head.number:
+        if head is None or number == head.number or self.leased[number] > 0:
             return
         refs = self.refs_at(head)
         if not refs.keeps(number):

@@ -22,6 +22,7 @@ from tessel.store.history import (
     SymbolState,
     resolved,
 )
+from tessel.store.maintenance.leases import WriteSession
 from tessel.store.manifest import (
     Extent,
     Manifest,
@@ -47,7 +48,7 @@ class Stage:
     Parameters
     ----------
     objects
-        Where to write.
+        Where to read and write.
     base
         The version that the transaction began with.
     manifest
@@ -57,6 +58,8 @@ class Stage:
     ----------
     reads
         What was read, for transactions that are serializable.
+    session
+        Where to write: the same objects, as those of this transaction.
     builder
         The manifest of the transaction.
     """
@@ -68,12 +71,13 @@ class Stage:
         manifest: Callable[[ManifestReference], Manifest],
     ) -> None:
         self.objects = objects
+        self.session = WriteSession(objects)
         self.base = base
         self.reads: list[ReadRange] = []
         self._manifest = manifest
         self._symbols: dict[str, Working | None] = {}
         self._removed: list[str] = []
-        self._pack = PackWriter(objects)
+        self._pack = PackWriter(self.session)
         self.builder = ManifestBuilder()
         self._written: dict[str, ManifestReference] = {}
 
@@ -142,7 +146,7 @@ class Stage:
         self, state: SymbolState, tables: Iterable[pa.Table]
     ) -> tuple[ManifestEntry, ...]:
         """Write rows with the columns of a state; return the extent of them, if there are any."""
-        writer = SegmentWriter(self.objects, state.schema, state.column_ids, self._pack)
+        writer = SegmentWriter(self.session, state.schema, state.column_ids, self._pack)
         slices = writer.write(tables)
         first_row = self.builder.rows_of(state.id)
         self.builder.add_slices(state.id, slices, state.types)
@@ -154,7 +158,7 @@ class Stage:
         """Write each table as segments of its own, which are in no manifest yet."""
         made = []
         for table in tables:
-            writer = SegmentWriter(self.objects, state.schema, state.column_ids, self._pack)
+            writer = SegmentWriter(self.session, state.schema, state.column_ids, self._pack)
             made.append(writer.write([table]))
         return made
 
@@ -211,7 +215,7 @@ class Stage:
         self._pack.flush()
         if self.builder:
             data, reference = self.builder.finish()
-            put_all(self.objects, [(reference.object, data)])
+            put_all(self.session, [(reference.object, data)])
             self._written[reference.object] = reference
             self.builder = ManifestBuilder()
 

@@ -1,0 +1,119 @@
+"""Expiry: versions are given up, so that a collection may take what only they refer to.
+
+It is one entry of the log, like every change of a store: it lands or it does not, and everybody
+sees it in the same place. The oldest version that is kept moves forward and never back.
+
+The rule: with ``oldest`` the versions from it on are kept, whole and without gaps, and so are their
+log entries; before it, only versions with a tag and the newest ones of branches. An expired version
+raises ``SnapshotExpiredError``, whether or not its objects are still there. ``as_of`` an instant
+answers from ``oldest`` on, on each branch. A commit that was made on a version before it, and would
+have to be compared with changes that have expired, is refused as a conflict.
+
+The repository enters here.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from tessel.errors import InvalidInputError, VersionNotFoundError
+from tessel.store.history import MAIN, History, LogEntry, Refs, timestamp_of
+from tessel.store.maintenance.reports import ExpiryReport
+
+__all__ = ["OlderThan", "expire"]
+
+OlderThan = int | datetime | timedelta
+"""Versions before a number; before the one that was the newest at an instant; or an age ago."""
+
+
+def expire(history: History, older_than: OlderThan, *, dry_run: bool = True) -> ExpiryReport:
+    """Give up the versions before one, besides those with a tag and the newest ones of branches.
+
+    Parameters
+    ----------
+    history
+        The store.
+    older_than
+        A version number, which is kept itself; an instant with a time zone, or an age: the version
+        that was the newest then, on whatever branch, is the oldest that is kept.
+    dry_run
+        Only say what would be given up.
+
+    Raises
+    ------
+    InvalidInputError
+        For something else.
+    VersionNotFoundError
+        For a number that no version has.
+    """
+    head = history.head()
+    refs = history.refs_at(head)
+    number = _number(history, head, refs, older_than)
+    landed: int | None = None
+    if number > max(1, refs.oldest) and not dry_run:
+        landed = history.expire_before(number).number
+    return _report(history, head, refs, number, landed, dry_run=dry_run)
+
+
+def _report(
+    history: History,
+    head: LogEntry | None,
+    refs: Refs,
+    number: int,
+    landed: int | None,
+    *,
+    dry_run: bool,
+) -> ExpiryReport:
+    before = max(1, refs.oldest)
+    # The main branch gets a newer version by the expiry itself.
+    others = (at for branch, at in refs.branches.items() if branch != MAIN)
+    pinned = {*refs.tags.values(), *others}
+    oldest = max(before, number)
+    return ExpiryReport(
+        dry_run=dry_run,
+        oldest_before=before,
+        oldest=oldest,
+        expired=oldest - before - sum(before <= at < oldest for at in pinned),
+        kept=tuple(sorted(at for at in pinned if 0 < at < oldest)),
+        oldest_time=None if head is None else timestamp_of(history.entry(oldest)),
+        version=landed,
+    )
+
+
+def _number(history: History, head: LogEntry | None, refs: Refs, older_than: OlderThan) -> int:
+    """Return the oldest version to keep; 0 or one before the oldest kept where all stay."""
+    newest = 0 if head is None else head.number
+    if isinstance(older_than, bool) or not isinstance(older_than, OlderThan):
+        raise InvalidInputError(
+            f"older_than={older_than!r} is no version, instant or age",
+            hint="give a version number, a datetime with a zone, or a timedelta",
+        )
+    if isinstance(older_than, int):
+        if not 0 <= older_than <= newest:
+            raise VersionNotFoundError.for_version(older_than, newest=newest)
+        return older_than
+    moment = _moment(older_than)
+    low, high = max(0, refs.oldest - 1), newest
+    while low < high:
+        middle = (low + high + 1) // 2
+        if timestamp_of(history.entry(middle)) <= moment:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _moment(older_than: datetime | timedelta) -> datetime:
+    if isinstance(older_than, timedelta):
+        if older_than < timedelta(0):
+            raise InvalidInputError(f"older_than={older_than!r} is no age: it is negative")
+        try:
+            return datetime.now(UTC) - older_than
+        except OverflowError:
+            return datetime.min.replace(tzinfo=UTC)
+    if older_than.tzinfo is None:
+        raise InvalidInputError(
+            f"older_than={older_than.isoformat()} has no time zone",
+            hint="commits have instants: write datetime(…, tzinfo=datetime.UTC)",
+        )
+    return older_than

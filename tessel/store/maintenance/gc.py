@@ -1,0 +1,239 @@
+"""Collection: objects that no kept version refers to are deleted, once they are old enough.
+
+The order of things is what makes it safe beside writers and readers:
+
+1. Everything that kept versions refer to is marked, and the rest listed. Whatever cannot be read,
+   is unknown, or of a newer format, ends it here.
+2. The collection is announced by an entry of the log, with the instant before which objects are
+   condemned. A writer that had not landed by then lands after it, and checks its objects first.
+3. Leases are read (again), and what has landed meanwhile is marked too.
+4. What is still not referred to, and condemned, is deleted. Log entries go last, the oldest first.
+
+It can be killed at any point: nothing that is kept refers to anything that is deleted, and the
+next collection finds what was left.
+
+The repository enters here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from tessel.errors import FormatVersionError, InvalidInputError, TesselError
+from tessel.store.history import History
+from tessel.store.history.landing import ENTRY_AGE
+from tessel.store.maintenance.leases import HeldLease, held_leases, inventory_of, put_lease
+from tessel.store.maintenance.marking import Marker
+from tessel.store.maintenance.reports import CollectionReport, Tally
+from tessel.store.names import object_kind
+from tessel.store.objects import ObjectFacts, ObjectStore, ParallelPuts, SupportsLeftovers
+from tessel.telemetry import emit
+
+__all__ = ["MINIMUM_AGE", "collect"]
+
+MINIMUM_AGE: Final = timedelta(hours=24)
+
+_DELETES_IN_FLIGHT: Final = 4
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def collect(
+    objects: ObjectStore,
+    history: History,
+    *,
+    minimum_age: timedelta = MINIMUM_AGE,
+    dry_run: bool = True,
+) -> CollectionReport:
+    """Delete what no kept version refers to, and say what that is.
+
+    Parameters
+    ----------
+    objects, history
+        The store.
+    minimum_age
+        Younger objects are left alone: they may belong to a commit that has not landed yet. Log
+        entries are left alone for six hours at least.
+    dry_run
+        Only look; then the age of objects is counted by the clock of this machine.
+
+    Raises
+    ------
+    InvalidInputError
+        For an age that is none, and for a place that does not know how old its objects are.
+    StoreError
+        In one of its kinds, naming the object, when something cannot be read or is not known.
+        Nothing was deleted.
+    """
+    if not isinstance(minimum_age, timedelta) or minimum_age < timedelta(0):
+        raise InvalidInputError(
+            f"minimum_age={minimum_age!r} is no age",
+            hint="give a timedelta: gc(minimum_age=timedelta(hours=24))",
+        )
+    collection = _Collection(objects, history, minimum_age // _MICROSECOND, dry_run=dry_run)
+    try:
+        collection.look()
+        if not dry_run and (collection.dead or collection.leftovers):
+            collection.announce()
+    except TesselError as error:
+        error.with_context(collection="nothing was deleted")
+        raise
+    if not dry_run:
+        collection.delete()
+    return collection.report
+
+
+@dataclass(frozen=True, slots=True)
+class _Ages:
+    """Which objects are old enough, by the clock of the place."""
+
+    now_us: int
+    condemned_us: int
+    minimum_us: int
+
+    @classmethod
+    def of(cls, now_us: int, minimum_us: int, leases: Iterable[HeldLease]) -> _Ages:
+        since = [lease.since_us for lease in leases if lease.until_us > now_us]
+        bounds = [now_us - minimum_us, *(us for us in since if us is not None)]
+        return cls(now_us, max(0, min(bounds)), minimum_us)
+
+    def young(self, kind: str, modified_us: int) -> bool:
+        """Whether an object may belong to a session that is at work."""
+        least_us = ENTRY_AGE // _MICROSECOND if kind == "log" else 0
+        return modified_us >= self.now_us - max(self.minimum_us, least_us)
+
+    def leased(self, modified_us: int) -> bool:
+        """Whether an object is older, but not older than what a session leases."""
+        return modified_us >= self.condemned_us
+
+
+class _Collection:
+    """One collection; its steps are called in order."""
+
+    def __init__(
+        self, objects: ObjectStore, history: History, minimum_us: int, *, dry_run: bool
+    ) -> None:
+        self._objects = objects
+        self._history = history
+        self._minimum_us = minimum_us
+        self._kept = Marker(objects)
+        self._leased = Marker(objects, beyond=self._kept)
+        self._dry_run = dry_run
+        self._ages = _Ages(0, 0, 0)
+        self.report = CollectionReport(dry_run)
+        self.dead: list[ObjectFacts] = []
+        self.leftovers: list[ObjectFacts] = []
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Mark, and tell the live from the dead."""
+        place = inventory_of(self._objects)
+        now_us = time.time_ns() // 1000 if self._dry_run else self._now_us()
+        leases = list(held_leases(self._objects))
+        self._ages = _Ages.of(now_us, self._minimum_us, leases)
+        self._mark(leases)
+        held = {lease.name for lease in leases if lease.until_us > now_us}
+        for facts in place.inventory():
+            kind = object_kind(facts.name)
+            if kind is None:
+                raise FormatVersionError(
+                    f"object {facts.name!r} is of no kind that this release knows",
+                    hint="a newer release may have written it: collect with that; if it is no "
+                    "part of the store, move it elsewhere",
+                    object=facts.name,
+                )
+            self._sort(kind, facts, facts.name in held)
+        if isinstance(self._objects, SupportsLeftovers):
+            for facts in self._objects.leftovers():
+                old = not self._ages.young("temporary", facts.modified_us)
+                _count(self.report.dead if old else self.report.young, "temporary", facts)
+                if old:
+                    self.leftovers.append(facts)
+
+    def _sort(self, kind: str, facts: ObjectFacts, held: bool) -> None:
+        report, ages = self.report, self._ages
+        if self._kept.holds(facts.name):
+            tallies = report.live
+        elif held or self._leased.holds(facts.name):
+            tallies = report.leased
+        elif ages.young(kind, facts.modified_us):
+            tallies = report.young
+        elif ages.leased(facts.modified_us):
+            tallies = report.leased
+        else:
+            tallies = report.dead
+            self.dead.append(facts)
+        _count(tallies, kind, facts)
+
+    def _mark(self, leases: Iterable[HeldLease]) -> None:
+        self._kept.mark_kept()
+        for lease in leases:
+            if lease.until_us > self._ages.now_us:
+                self._leased.mark_present(number for number in lease.versions if number)
+
+    def _now_us(self) -> int:
+        """Return what the clock of the place shows."""
+        name = put_lease(self._objects, lasting_seconds=0)
+        try:
+            return inventory_of(self._objects).modified_us(name)
+        finally:
+            self._objects.delete(name)
+
+    # --- taking -----------------------------------------------------------------------------------
+
+    def announce(self) -> None:
+        """Say in the log what is condemned, and let go of whatever was needed after all."""
+        condemned_us = self._ages.condemned_us
+        self._history.announce_collection(condemned_us)
+        leases = list(held_leases(self._objects))
+        ages = _Ages.of(self._ages.now_us, self._minimum_us, leases)
+        self._ages = _Ages(ages.now_us, min(condemned_us, ages.condemned_us), ages.minimum_us)
+        self._mark(leases)
+        self.dead = [facts for facts in self.dead if not self._needed(facts)]
+
+    def _needed(self, facts: ObjectFacts) -> bool:
+        return (
+            self._kept.holds(facts.name)
+            or self._leased.holds(facts.name)
+            or self._ages.leased(facts.modified_us)
+        )
+
+    def delete(self) -> None:
+        """Delete what is dead."""
+        entries = [facts for facts in self.dead if object_kind(facts.name) == "log"]
+        others = [facts for facts in self.dead if object_kind(facts.name) != "log"]
+        self._delete_all(others)
+        # Names count down, so that the oldest entry is the last by name.
+        for facts in sorted(entries, key=lambda facts: facts.name, reverse=True):
+            self._delete(facts)
+        if isinstance(self._objects, SupportsLeftovers):
+            for facts in self.leftovers:
+                self._objects.remove_leftover(facts.name)
+                self.report.deleted.add(facts.size)
+
+    def _delete_all(self, dead: Sequence[ObjectFacts]) -> None:
+        objects = self._objects
+        most = objects.puts_in_flight if isinstance(objects, ParallelPuts) else _DELETES_IN_FLIGHT
+        with ThreadPoolExecutor(most, thread_name_prefix="tessel-gc") as pool:
+            try:
+                for facts in pool.map(self._deleted, dead):
+                    self.report.deleted.add(facts.size)
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _deleted(self, facts: ObjectFacts) -> ObjectFacts:
+        self._objects.delete(facts.name)
+        emit("gc.delete", object=facts.name, bytes=facts.size, total=len(self.dead))
+        return facts
+
+    def _delete(self, facts: ObjectFacts) -> None:
+        self.report.deleted.add(self._deleted(facts).size)
+
+
+def _count(tallies: dict[str, Tally], kind: str, facts: ObjectFacts) -> None:
+    tallies.setdefault(kind, Tally()).add(facts.size)

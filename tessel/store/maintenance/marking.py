@@ -1,0 +1,185 @@
+"""What kept versions refer to: every object, found from the log on.
+
+Collection and checking enter here. Nothing is guessed: what cannot be read, or was written by
+another version of the format, raises and names the object, and then nobody knows what is garbage.
+
+What several versions share is looked at once. Ids of segments are 16 bytes each in sorted arrays,
+so that ten million of them take some hundred megabytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tessel.errors import CorruptStoreError, NotFoundError, SnapshotExpiredError
+from tessel.store.history import LogEntry, ManifestEntry, Refs
+from tessel.store.history.documents import Fields
+from tessel.store.history.leaves import Child, Leaf, Node
+from tessel.store.history.tree import Nodes
+from tessel.store.history.versions import Versions
+from tessel.store.manifest import Manifest, ManifestReference
+from tessel.store.names import STORE, log_number, segment_id
+from tessel.store.objects import ObjectStore
+from tessel.telemetry import emit
+
+__all__ = ["IdSet", "Marker", "is_absence", "kept_numbers", "segment_ids"]
+
+_MERGED_IDS: Final = 1 << 16
+
+
+class IdSet:
+    """A set of 16-byte ids that only grows, in little more memory than the ids."""
+
+    def __init__(self) -> None:
+        self._sorted = np.empty(0, "S16")
+        self._new: list[npt.NDArray[np.bytes_]] = []
+        self._waiting = 0
+
+    def __len__(self) -> int:
+        return len(self._merged())
+
+    def __contains__(self, identifier: object) -> bool:
+        known = self._merged()
+        at = int(np.searchsorted(known, np.array(identifier, "S16")))
+        return at < len(known) and bool(known[at] == np.array(identifier, "S16"))
+
+    def add(self, identifiers: npt.NDArray[np.bytes_]) -> None:
+        """Add ids, repeats allowed."""
+        self._new.append(np.unique(identifiers))
+        self._waiting += len(self._new[-1])
+        if self._waiting > max(_MERGED_IDS, len(self._sorted)):
+            self._merged()
+
+    def _merged(self) -> npt.NDArray[np.bytes_]:
+        if self._new:
+            self._sorted = np.unique(np.concatenate([self._sorted, *self._new]))
+            self._new, self._waiting = [], 0
+        return self._sorted
+
+
+def segment_ids(manifest: Manifest) -> npt.NDArray[np.bytes_]:
+    """Return the ids of the objects that hold the segments of a manifest, with repeats."""
+    array = manifest.segments.column("object").combine_chunks()
+    if not len(array):
+        return np.empty(0, "S16")
+    return np.frombuffer(array.buffers()[1], "S16", count=len(array), offset=16 * array.offset)
+
+
+def kept_numbers(refs: Refs, newest: int) -> Iterator[int]:
+    """Yield the versions that are kept and have a log entry, the newest first."""
+    first = max(1, refs.oldest)
+    yield from range(newest, first - 1, -1)
+    pinned = {*refs.tags.values(), *refs.branches.values()}
+    yield from sorted((n for n in pinned if 0 < n < first), reverse=True)
+
+
+def is_absence(error: BaseException) -> bool:
+    """Whether an error says that an object is not there, rather than damaged."""
+    return isinstance(error, SnapshotExpiredError | NotFoundError) or isinstance(
+        error.__cause__, NotFoundError
+    )
+
+
+class Marker:
+    """Remembers what versions refer to; may be told of more versions later.
+
+    Parameters
+    ----------
+    objects
+        The objects of the store.
+    beyond
+        What this one has already seen is left out here.
+    """
+
+    def __init__(self, objects: ObjectStore, beyond: Marker | None = None) -> None:
+        self._objects = objects
+        self._versions = Versions(objects)
+        self._nodes = Nodes(objects)
+        self._beyond = beyond
+        self._oldest = 0
+        self._numbers: set[int] = set()
+        self._names: set[str] = set()
+        self._places: set[tuple[str, int]] = set()
+        self._segments = IdSet()
+
+    def mark_kept(self) -> Refs:
+        """Mark all that the store keeps now, and return its branches and tags.
+
+        Called again, it looks at what has landed since.
+
+        Raises
+        ------
+        StoreError
+            In one of its kinds, where something cannot be read.
+        """
+        head = self._versions.head()
+        refs = self._versions.refs_at(head)
+        if head is not None:
+            self.mark(kept_numbers(refs, head.number))
+        # Numbers below that were marked before stay marked: the set only grows.
+        self._oldest = max(1, refs.oldest)
+        return refs
+
+    def mark(self, numbers: Iterable[int]) -> None:
+        """Mark versions by number."""
+        for number in numbers:
+            if number not in self._numbers and not self._known_beyond(number):
+                self._entry(self._versions.entry(number))
+                self._numbers.add(number)
+
+    def mark_present(self, numbers: Iterable[int]) -> None:
+        """Mark versions as far as they are there: some may have been collected already."""
+        for number in numbers:
+            try:
+                self.mark([number])
+            except (CorruptStoreError, SnapshotExpiredError) as error:
+                if not is_absence(error):
+                    raise
+                # Nodes that wait below those seen were not looked at.
+                self._places.clear()
+
+    def holds(self, name: str) -> bool:
+        """Whether an object is referred to by what was marked."""
+        number = log_number(name)
+        if number is not None:
+            return number in self._numbers or 0 < self._oldest <= number
+        identifier = segment_id(name)
+        if identifier is not None:
+            return identifier in self._segments
+        return name in self._names or (name == STORE and self._beyond is None)
+
+    def _known_beyond(self, number: int) -> bool:
+        return self._beyond is not None and number in self._beyond._numbers
+
+    def _entry(self, entry: LogEntry) -> None:
+        emit("maintenance.mark", version=entry.number)
+        if entry.refs is not None and entry.refs.object not in self._names:
+            self._versions.refs_at(entry)  # read, so that a newer format is noticed
+            self._names.add(entry.refs.object)
+        waiting: list[Node] = [entry.root]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, Leaf):
+                self._leaf(node)
+                continue
+            for child in node.children:
+                assert isinstance(child, Child)
+                if child.place not in self._places:
+                    waiting.append(self._nodes.load(child, node.level - 1))
+                    self._names.add(child.reference.object)
+                    self._places.add(child.place)
+
+    def _leaf(self, leaf: Leaf) -> None:
+        for document in leaf.documents.values():
+            for extent in Fields(document, leaf.name).objects("manifests"):
+                self._manifest(ManifestEntry.read(extent).reference)
+
+    def _manifest(self, reference: ManifestReference) -> None:
+        name = reference.object
+        if name not in self._names and not (self._beyond and name in self._beyond._names):
+            self._segments.add(segment_ids(Manifest(self._objects, reference)))
+            self._names.add(name)

@@ -1,0 +1,107 @@
+"""The verbs that keep a store small and sound, as ``Repository`` has them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from datetime import timedelta
+
+from tessel.errors import CorruptStoreError, InvalidInputError, SnapshotExpiredError
+from tessel.store.maintenance.expire import OlderThan, expire
+from tessel.store.maintenance.gc import MINIMUM_AGE, collect
+from tessel.store.maintenance.leases import LEASE_SECONDS, Lease, inventory_of
+from tessel.store.maintenance.reports import CollectionReport, ExpiryReport
+from tessel.store.timeline import AsOf, Timeline
+
+__all__ = ["Upkeep"]
+
+
+class Upkeep(Timeline):
+    """A store as something to look after."""
+
+    def gc(self, *, minimum_age: timedelta = MINIMUM_AGE, dry_run: bool = True) -> CollectionReport:
+        """Delete the objects that no kept version refers to; by default, only say which.
+
+        Parameters
+        ----------
+        minimum_age
+            Younger objects are left alone: they may belong to a commit that has not landed yet. A
+            writer that takes longer leases what it has written.
+        dry_run
+            Only look.
+
+        Raises
+        ------
+        StoreError
+            In one of its kinds, naming the object, when something cannot be read or is not known.
+            Nothing was deleted.
+        """
+        if not dry_run:
+            self.check_writable()
+        return collect(self.objects, self.history, minimum_age=minimum_age, dry_run=dry_run)
+
+    def expire(self, older_than: OlderThan, *, dry_run: bool = True) -> ExpiryReport:
+        """Give up old versions; by default, only say which. ``gc`` then frees what they held.
+
+        Versions with a tag, and the newest ones of branches, are always kept.
+
+        Parameters
+        ----------
+        older_than
+            A version number, which is kept itself; an instant with a time zone, or an age: the
+            version that was the newest then is the oldest that is kept.
+        dry_run
+            Only look.
+        """
+        if not dry_run:
+            self.check_writable()
+        return expire(self.history, older_than, dry_run=dry_run)
+
+    def lease(
+        self, as_of: AsOf = None, *, lasting: timedelta = timedelta(seconds=LEASE_SECONDS)
+    ) -> Lease:
+        """Keep a version for as long as a block lasts, whatever expires meanwhile.
+
+        Parameters
+        ----------
+        as_of
+            The version; by default the newest of the branch.
+        lasting
+            When the lease ends by itself, should this process be killed; ``renew`` begins it anew.
+
+        Raises
+        ------
+        SnapshotExpiredError
+            When the version has expired already.
+        """
+        self.check_writable()
+        inventory_of(self.objects)
+        if not isinstance(lasting, timedelta) or lasting < timedelta(seconds=1):
+            raise InvalidInputError(
+                f"lasting={lasting!r} is no time that a lease can last",
+                hint="give a timedelta of a second or more: lease(lasting=timedelta(hours=1))",
+            )
+        number = self.at(as_of).number
+        return Lease(self.objects, self.history, number, int(lasting.total_seconds()))
+
+    @contextlib.contextmanager
+    def reading(self, *numbers: int) -> Iterator[set[int]]:
+        """Tell damage from expiry while versions are read; more may be added to what it gives.
+
+        Raises
+        ------
+        SnapshotExpiredError
+            Where an object was not found, or not whole, and one of the versions has expired.
+        """
+        versions = set(numbers)
+        try:
+            yield versions
+        except CorruptStoreError as error:
+            head = self.history.head()
+            refs = self.history.refs_at(head)
+            for number in sorted(versions):
+                if head and not refs.keeps(number) and not self.history.leased[number]:
+                    raise SnapshotExpiredError.for_version(
+                        number, newest=head.number, oldest=refs.oldest
+                    ) from error
+            raise
