@@ -16,19 +16,22 @@ from tessel.clauses.base import (
     ClauseInfo,
     Consumes,
     IndexEffect,
+    Interleaves,
     Limits,
     Prunes,
     Selects,
     Structure,
 )
 from tessel.clauses.builder import GroupedQuery, QueryBuilder, ResampledQuery, Verbs
-from tessel.clauses.concat import AlignColumns, Concat, SubQuery, clauses_from_json
+from tessel.clauses.combining import AlignColumns, Combining, SubQuery, clauses_from_json
+from tessel.clauses.concat import Concat
 from tessel.clauses.date_range import DateRange
 from tessel.clauses.drop import Drop
 from tessel.clauses.explain import Explanation, explain_plan
 from tessel.clauses.filter import Filter
 from tessel.clauses.head import Head
 from tessel.clauses.late_reading import read_pieces
+from tessel.clauses.merge import Merge, MergeInputs
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.partition import Partition
 from tessel.clauses.pipeline import (
@@ -46,7 +49,7 @@ from tessel.clauses.rename import Rename
 from tessel.clauses.resample import PartialResample, Resample
 from tessel.clauses.row_range import RowRange
 from tessel.clauses.select import Select
-from tessel.clauses.stage import run_clauses, run_stage
+from tessel.clauses.stage import interleave_units, run_clauses, run_stage
 from tessel.clauses.structures import (
     StructuredUnits,
     UnitFacts,
@@ -64,6 +67,7 @@ __all__ = [
     "Catalog",
     "Clause",
     "ClauseInfo",
+    "Combining",
     "Concat",
     "Consumes",
     "DateRange",
@@ -74,9 +78,12 @@ __all__ = [
     "GroupedQuery",
     "Head",
     "IndexEffect",
+    "Interleaves",
     "Limits",
     "LocalExecutor",
+    "Merge",
     "MergeAggregation",
+    "MergeInputs",
     "NamedAggregate",
     "OrderGroups",
     "PartialAggregation",
@@ -104,6 +111,7 @@ __all__ = [
     "clauses_from_json",
     "explain_plan",
     "find_clause",
+    "interleave_units",
     "plan_query",
     "query_schema",
     "read_pieces",

@@ -59,6 +59,7 @@ __all__ = [
     "ClauseInfo",
     "Consumes",
     "IndexEffect",
+    "Interleaves",
     "Limits",
     "Prunes",
     "Selects",
@@ -313,6 +314,18 @@ class Consumes(Protocol):
 
         ``schema`` is the schema of the input, known also where no unit arrives.
         """
+
+
+@runtime_checkable
+class Interleaves(Protocol):
+    """A clause over several symbols that takes units of all of them in turn.
+
+    Without it, a MULTI_SYMBOL clause gets the units of one symbol after those of the other, one by
+    one.
+    """
+
+    def interleave(self, inputs: Sequence[Iterator[ProcessingUnit]]) -> Iterator[ProcessingUnit]:
+        """Take units of each input in their order, give units in plan order."""
 
 
 @runtime_checkable

@@ -11,12 +11,14 @@ from typing import Any, Generic, Literal, TypeVar
 from tessel.clauses.aggregation import Aggregation
 from tessel.clauses.apply import Apply
 from tessel.clauses.base import Clause
-from tessel.clauses.concat import Concat, SubQuery, clauses_from_json
+from tessel.clauses.combining import SubQuery, clauses_from_json
+from tessel.clauses.concat import Concat
 from tessel.clauses.date_range import DateRange
 from tessel.clauses.drop import Drop
 from tessel.clauses.filter import Filter
 from tessel.clauses.head import Head
 from tessel.clauses.instants import instant_text
+from tessel.clauses.merge import Merge
 from tessel.clauses.named_aggregate import AggregateLike, named_aggregates
 from tessel.clauses.partition import Partition
 from tessel.clauses.registry import clause_names, find_clause
@@ -171,8 +173,19 @@ class Verbs:
         """Add the rows of other symbols, by name or with clauses of their own first."""
         if not others:
             raise PlanError("concat needs another symbol", hint='concat("other")')
-        queries = tuple(SubQuery(each) if isinstance(each, str) else each for each in others)
-        return self.then(Concat(queries, join))
+        return self.then(Concat(_queries("concat", others), join))
+
+    def merge(
+        self: Self,
+        *others: str | SubQuery,
+        on: str | None = None,
+        join: Literal["outer", "inner"] = "outer",
+    ) -> Self:
+        """Merge the rows of other symbols by time; without others, order the rows by time.
+
+        ``on`` names the column to order by, which becomes the time index; by default the index.
+        """
+        return self.then(Merge(_queries("merge", others), on, join))
 
     def __getattr__(self: Self, name: str) -> Callable[..., Self]:
         # Reached only for names that are no verbs above: registered clauses are verbs too.
@@ -347,6 +360,16 @@ def _names(names: tuple[str | Sequence[str], ...]) -> tuple[str, ...]:
         if not isinstance(name, str):
             raise PlanError(f"a column is named by text, not by {name!r}")
     return tuple(flat)
+
+
+def _queries(verb: str, others: Sequence[Any]) -> tuple[SubQuery, ...]:
+    for each in others:
+        if not isinstance(each, str | SubQuery):
+            raise PlanError(
+                f"{verb} takes symbols, not {each!r}",
+                hint=f'{verb}("other"), or {verb}(SubQuery("other", None, clauses))',
+            )
+    return tuple(SubQuery(each) if isinstance(each, str) else each for each in others)
 
 
 def _count(verb: str, n: Any) -> int:

@@ -2,77 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
-
-import pyarrow as pa
+from typing import ClassVar, Literal
 
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.promotion import promote
-from tessel.clauses.registry import find_clause, register
-from tessel.ecs import ProcessingUnit
-from tessel.errors import PlanError, PlanFormatError, TesselError
+from tessel.clauses.combining import AlignColumns, Combining, SubQuery, common_schema
+from tessel.clauses.registry import register
+from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
 
-__all__ = ["AlignColumns", "Concat", "SubQuery", "clauses_from_json"]
-
-
-@dataclass(frozen=True)
-class SubQuery:
-    """A symbol with the clauses that run on it before it joins others.
-
-    Attributes
-    ----------
-    symbol
-        Name of the symbol.
-    as_of
-        Version; None is the version that the whole query sees.
-    clauses
-        What runs first.
-    """
-
-    symbol: str
-    as_of: int | None = None
-    clauses: tuple[Clause, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the plain form."""
-        clauses = [clause.to_json() for clause in self.clauses]
-        return {"symbol": self.symbol, "as_of": self.as_of, "clauses": clauses}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> SubQuery:
-        """Rebuild from the plain form; raises ``PlanFormatError`` on anything else."""
-        symbol, as_of = data.get("symbol"), data.get("as_of")
-        if not isinstance(symbol, str) or isinstance(as_of, bool):
-            raise PlanFormatError(f"not the plain form of a symbol's query: {dict(data)!r}")
-        if as_of is not None and not isinstance(as_of, int):
-            raise PlanFormatError(f"as_of is a version number or null, not {as_of!r}")
-        return cls(symbol, as_of, clauses_from_json(data.get("clauses", [])))
-
-
-def clauses_from_json(data: object) -> tuple[Clause, ...]:
-    """Rebuild a list of clauses from plain data; raises ``PlanFormatError`` on anything else."""
-    if not isinstance(data, Sequence) or isinstance(data, str):
-        raise PlanFormatError(f"clauses are a list, not {type(data).__name__}")
-    found = []
-    for position, item in enumerate(data):
-        if not isinstance(item, Mapping) or not isinstance(item.get("clause"), str):
-            raise PlanFormatError(
-                f"clauses[{position}] is not a clause", hint='write {"clause": "head", "n": 5}'
-            )
-        try:
-            found.append(find_clause(item["clause"]).from_json(item))
-        except TesselError as error:
-            error.with_context(plan=f"clauses[{position}]")
-            raise
-    return tuple(found)
+__all__ = ["Concat"]
 
 
 @register
 @dataclass(frozen=True)
-class Concat(Clause):
+class Concat(Combining):
     """The rows of this query, then those of the others, in the order given.
 
     Attributes
@@ -105,63 +50,8 @@ class Concat(Clause):
 
     def combined_schema(self, schemas: Sequence[TableSchema]) -> TableSchema:
         """Return the schema of the result from those of all inputs."""
-        names = list(dict.fromkeys(name for schema in schemas for name in schema.names))
-        if self.join == "inner":
-            names = [name for name in names if all(name in schema for schema in schemas)]
-            if not names:
-                raise PlanError(
-                    "concat with join='inner': the symbols have no column in common",
-                    hint='use join="outer", or rename columns first',
-                )
-        fields = []
-        for name in names:
-            types = [schema.type_of(name) for schema in schemas if name in schema]
-            fields.append(pa.field(name, promote(name, types)))
-        return TableSchema(pa.schema(fields))
+        return TableSchema(common_schema("concat", schemas, self.join))
 
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return nothing: the result depends on the other symbols, which only a store knows."""
-        raise PlanError(
-            "the schema of a concat depends on the other symbols",
-            hint="ask the store: store.schema(symbol, query=q)",
-        )
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Return the unit; the planner aligns columns with :class:`AlignColumns`."""
-        return unit
-
-
-@register
-@dataclass(frozen=True)
-class AlignColumns(Clause):
-    """Bring units of several symbols to one schema: columns added as missing, left out, or cast."""
-
-    name: ClassVar[str] = "align_columns"
-    internal: ClassVar[bool] = True
-    schema: TableSchema
-
-    @property
-    def structure(self) -> ClauseInfo:
-        """Units of several symbols in, row slices out."""
-        return ClauseInfo(
-            Structure.MULTI_SYMBOL,
-            Structure.ROW_SLICE,
-            adds=frozenset(self.schema.names),
-            keeps_count=True,
-            index=IndexEffect.DROP,
-        )
-
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the common schema."""
-        return self.schema
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Align one unit."""
-        table = unit.table
-        columns = [
-            table.column(field.name).cast(field.type)
-            if field.name in table.column_names
-            else pa.chunked_array([pa.nulls(table.num_rows, field.type)])
-            for field in self.schema.arrow
-        ]
-        return unit.replace(pa.Table.from_arrays(columns, schema=self.schema.arrow))
+    def lowered(self, inputs: Sequence[str], combined: TableSchema) -> Clause:
+        """Return what aligns the columns: the units are in order already."""
+        return AlignColumns(combined)

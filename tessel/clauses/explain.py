@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tessel import display
-from tessel.clauses.base import Clause, Limits, Structure
+from tessel.clauses.base import Clause, Interleaves, Limits, Structure
 from tessel.clauses.plan import Plan, SourcePlan, Stage
 from tessel.errors import NameNotFoundError
 
@@ -142,7 +142,8 @@ def _units(plan: Plan, stage: Stage, number: int) -> str:
         more = " …" if len(units) > _SHOWN_UNITS else ""
         return f"{len(units):,}: {shown}{more}" if units else "0"
     if number == 1:
-        return f"those of {len(plan.inputs)} inputs, in order"
+        how = "by time" if isinstance(stage.clauses[0], Interleaves) else "in order"
+        return f"those of {len(plan.inputs)} inputs, {how}"
     clause = stage.clauses[0]
     if isinstance(clause, Limits) and clause.demand() is not None:
         return f"in order, until {clause.demand():,} rows have passed"

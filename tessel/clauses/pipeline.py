@@ -17,11 +17,17 @@ from typing import Protocol
 import pyarrow as pa
 
 from tessel import telemetry
-from tessel.clauses.base import Clause, Consumes, Structure
+from tessel.clauses.base import Clause, Consumes, Interleaves, Structure
 from tessel.clauses.late_reading import read_pieces
 from tessel.clauses.local_pool import LocalPool, Task
 from tessel.clauses.plan import Plan, SourcePlan, Stage
-from tessel.clauses.stage import consume_units, piece_of, run_clauses, run_stage
+from tessel.clauses.stage import (
+    consume_units,
+    interleave_units,
+    piece_of,
+    run_clauses,
+    run_stage,
+)
 from tessel.clauses.structures import UnitFacts
 from tessel.ecs import (
     Bucket,
@@ -132,6 +138,8 @@ class _Run:
         first, *rest = plan.stages
         if len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
             units = self._first_stage(plan.inputs[0], first, symbol)
+        elif isinstance(first.clauses[0], Interleaves):
+            units = interleave_units(first, self._inputs(plan))
         else:
             units = self._next_stage(first, self._renumbered(plan))
         return self.stages(rest, units)
@@ -144,12 +152,19 @@ class _Run:
             units = self._next_stage(stage, units)
         return units
 
+    def _inputs(self, plan: Plan) -> list[Iterator[ProcessingUnit]]:
+        """Return the units of each symbol; nothing runs before the first is asked for."""
+        inputs = []
+        for symbol, part in enumerate(plan.inputs):
+            assert isinstance(part, Plan)  # a symbol alone is planned as a Plan with one source
+            inputs.append(self.units(part, symbol))
+        return inputs
+
     def _renumbered(self, plan: Plan) -> Iterator[ProcessingUnit]:
         """Give the units of several symbols as one sequence, each piece with its ordinal."""
         ordinals = itertools.count()
-        for symbol, part in enumerate(plan.inputs):
-            assert isinstance(part, Plan)  # a symbol alone is planned as a Plan with one source
-            for unit in self.units(part, symbol):
+        for symbol, units in enumerate(self._inputs(plan)):
+            for unit in units:
                 pieces = [dataclasses.replace(piece, symbol=symbol) for piece in unit.pieces]
                 yield ProcessingUnit(next(ordinals), unit.schema, pieces)
 

@@ -16,8 +16,8 @@ _UNSIGNED = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}
 _TIME_UNITS = ("s", "ms", "us", "ns")
 
 
-def promote(name: str, types: Sequence[pa.DataType]) -> pa.DataType:
-    """Return the common type of columns of one name.
+def promote(name: str, types: Sequence[pa.DataType], *, clause: str = "concat") -> pa.DataType:
+    """Return the common type of columns of one name; ``clause`` is what errors call the clause.
 
     Equal types stay. null takes the other type. Integers widen; signed with unsigned is the signed
     type that holds both. Integers of at most 16 (32) bits with float32 (float64) are floats; wider
@@ -30,26 +30,26 @@ def promote(name: str, types: Sequence[pa.DataType]) -> pa.DataType:
     SchemaMismatchError
         When no type holds all, naming the column and the types.
     """
-    common = reduce(lambda left, right: _pair(name, left, right), types)
+    common = reduce(lambda left, right: _pair(clause, name, left, right), types)
     if any(kind != common for kind in types) and pa.types.is_dictionary(common):
         return common.value_type
     return common
 
 
-def _pair(name: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
+def _pair(clause: str, name: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
     if left == right or pa.types.is_null(right):
         return left
     if pa.types.is_null(left):
         return right
     if pa.types.is_dictionary(left) or pa.types.is_dictionary(right):
         plain = [k.value_type if pa.types.is_dictionary(k) else k for k in (left, right)]
-        return _pair(name, *plain)
+        return _pair(clause, name, *plain)
     for rule in (_numbers, _instants, _decimals, _texts):
         found = rule(left, right)
         if found is not None:
             return found
     raise SchemaMismatchError(
-        f"concat: column {name!r} is {left} in one symbol and {right} in another",
+        f"{clause}: column {name!r} is {left} in one symbol and {right} in another",
         hint=f'cast it first, for instance apply("{name}", col("{name}").cast(...))',
         column=name,
         types=[str(left), str(right)],

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from tessel import telemetry
-from tessel.clauses.base import Clause, Consumes
+from tessel.clauses.base import Clause, Consumes, Interleaves
 from tessel.clauses.plan import Stage
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import RowRange
@@ -15,7 +15,15 @@ from tessel.errors import ClauseFailedError, SchemaPromiseError, TesselError
 from tessel.expression.schema import TableSchema
 from tessel.store import PieceSource, SegmentSource
 
-__all__ = ["consume_units", "failed_clause", "load_piece", "piece_of", "run_clauses", "run_stage"]
+__all__ = [
+    "consume_units",
+    "failed_clause",
+    "interleave_units",
+    "load_piece",
+    "piece_of",
+    "run_clauses",
+    "run_stage",
+]
 
 
 def run_stage(stage: Stage, unit: ProcessingUnit) -> ProcessingUnit:
@@ -63,7 +71,26 @@ def consume_units(stage: Stage, units: Iterator[ProcessingUnit]) -> Iterator[Pro
     """Run a stage whose first clause takes a stream; errors and promises as in `run_clauses`."""
     clause = stage.clauses[0]
     assert isinstance(clause, Consumes)
-    stream = clause.consume(units, stage.schemas[0])
+    yield from _streamed(stage, clause.consume(units, stage.schemas[0]))
+
+
+def interleave_units(
+    stage: Stage, inputs: Sequence[Iterator[ProcessingUnit]]
+) -> Iterator[ProcessingUnit]:
+    """Run a stage whose first clause takes several streams; as in `run_clauses`."""
+    clause = stage.clauses[0]
+    assert isinstance(clause, Interleaves)
+    try:
+        yield from _streamed(stage, clause.interleave(inputs))
+    finally:
+        for each in inputs:
+            close = getattr(each, "close", None)
+            if close is not None:
+                close()
+
+
+def _streamed(stage: Stage, stream: Iterator[ProcessingUnit]) -> Iterator[ProcessingUnit]:
+    clause = stage.clauses[0]
     while True:
         try:
             unit = next(stream, None)

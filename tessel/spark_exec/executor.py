@@ -8,6 +8,7 @@
 | everything, reduced already | the parts are collected and the stage runs here |
 | a range of positions | rows are counted, then only what is kept is computed; a limit from the front takes units in growing rounds and stops |
 | everything | one task gets all parts, in order |
+| several symbols in turn | the stage runs here, on units that are computed some at a time |
 
 Errors are those that the local pool raises: of the earliest stage that failed, and of its earliest
 unit; none of units that a limit would not have asked for.
@@ -24,12 +25,14 @@ import pyarrow as pa
 from tessel import telemetry
 from tessel.clauses import (
     Clause,
+    Interleaves,
     Limits,
     Partition,
     Plan,
     SourcePlan,
     Stage,
     Structure,
+    interleave_units,
     run_stages,
     symbols_of,
 )
@@ -143,6 +146,10 @@ class _Run:
                 flow = self._after(self._unprocessed(source, first), first, None)
             else:
                 flow = NarrowFlow.from_source(source, first, self._uri)
+        elif isinstance(first.clauses[0], Interleaves):
+            flows = [self._deferred(part) for part in plan.inputs if isinstance(part, Plan)]
+            inputs = [self._few_at_a_time(flow) for flow in flows]
+            flow = DriverFlow(interleave_units(first, inputs))
         else:
             flow = self._after(self._side_by_side(plan), first, None)
         before = first
@@ -188,6 +195,20 @@ class _Run:
                 pieces = [dataclasses.replace(piece, symbol=symbol) for piece in unit.pieces]
                 yield ProcessingUnit(ordinal, unit.schema, pieces)
                 ordinal += 1
+
+    def _few_at_a_time(self, flow: Flow) -> Iterator[ProcessingUnit]:
+        """Give the units of one input of several, computing no more than fit into some bytes."""
+        if not isinstance(flow, NarrowFlow):
+            yield from self.units(flow)
+            return
+        waiting: list[UnitTask] = []
+        for unit in flow.units:
+            waiting.append(unit)
+            if sum(each.bytes for each in waiting) >= _PARTITION_BYTES:
+                yield from self.units(flow.only(waiting))
+                waiting = []
+        if waiting:
+            yield from self.units(flow.only(waiting))
 
     def _after(self, flow: Flow, stage: Stage, before: Stage | None) -> Flow:
         """Return the flow after one more stage."""

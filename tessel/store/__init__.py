@@ -7,6 +7,7 @@ below (objects, encodings, segment, manifest, history) are for the store itself.
 
 from tessel.store.difference import Difference, SegmentRows, SymbolDifference
 from tessel.store.encodings import decode_batch, encode_batch
+from tessel.store.index_column import check_index_type, index_integers, sorted_by
 from tessel.store.manifest import (
     CandidateRows,
     Drop,
@@ -16,6 +17,7 @@ from tessel.store.manifest import (
     SliceFacts,
     SliceStatistics,
 )
+from tessel.store.merging import Run, merge_ordered
 from tessel.store.objects import (
     AzureCredentials,
     CloudOptions,
@@ -41,6 +43,7 @@ __all__ = [
     "ObjectStore",
     "PieceSource",
     "Repository",
+    "Run",
     "S3Credentials",
     "SegmentIndex",
     "SegmentRows",
@@ -51,7 +54,11 @@ __all__ = [
     "SymbolView",
     "Transaction",
     "Version",
+    "check_index_type",
     "decode_batch",
     "encode_batch",
+    "index_integers",
+    "merge_ordered",
     "open_objects",
+    "sorted_by",
 ]

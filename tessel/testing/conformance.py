@@ -63,6 +63,13 @@ class ClauseCase:
         store = self.stored(table, rows=rows, columns=columns)
         return store.read("symbol", query=self.query()).to_arrow().replace_schema_metadata()
 
+    def promised(self, table: pa.Table) -> pa.Schema:
+        """Return the columns that are promised for a table; those of several symbols by a store."""
+        if _of_several_symbols(self):
+            store = self.stored(table, rows=max(1, table.num_rows))
+            return store.schema("symbol", self.query()).arrow
+        return self.query().schema(TableSchema(_plain_schema(table), self.index)).arrow
+
     def stored(self, table: pa.Table, *, rows: int, columns: int = 256) -> Store:
         """Return a store whose symbol ``"symbol"`` holds a table in segments of this size."""
         store = open_store(f"memory://conformance-{next(_numbers)}")
@@ -113,16 +120,16 @@ def check_clause(
 
 def _schema_promise(case: ClauseCase) -> None:
     """Check that what comes out has the columns that ``output_schema`` said."""
-    promised = case.query().schema(TableSchema(_plain_schema(case.table), case.index))
+    promised = case.promised(case.table)
     found = case.answer(case.table, rows=max(1, case.table.num_rows))
-    _equal(found.schema, promised.arrow, "the schema")
+    _equal(found.schema, promised, "the schema")
 
 
 def _empty_input(case: ClauseCase) -> None:
     """Check that no rows are an input like others: no error, and the promised columns."""
-    promised = case.query().schema(TableSchema(_plain_schema(case.table), case.index))
+    promised = case.promised(case.table.slice(0, 0))
     found = case.answer(case.table.slice(0, 0), rows=1)
-    _equal(found.schema, promised.arrow, "the schema of nothing")
+    _equal(found.schema, promised, "the schema of nothing")
 
 
 def _any_split(case: ClauseCase) -> None:
@@ -189,6 +196,8 @@ def _declared(case: ClauseCase) -> None:
     schema = TableSchema(_plain_schema(case.table), case.index)
     for clause in case.query().clauses:
         info = clause.structure
+        if info.input is Structure.MULTI_SYMBOL:
+            break  # what comes out depends on the other symbols
         if info.columns is not None:
             schema.require(info.columns, where=f"what {clause.name} declares to read")
             narrow = [n for n in schema.names if n in info.columns or n == schema.index]
@@ -226,6 +235,11 @@ CHECKS: dict[str, Callable[[ClauseCase], None]] = {
 
 
 # --- inside ---------------------------------------------------------------------------------------
+
+
+def _of_several_symbols(case: ClauseCase) -> bool:
+    clauses = case.query().clauses
+    return any(clause.structure.input is Structure.MULTI_SYMBOL for clause in clauses)
 
 
 def _unit(case: ClauseCase) -> ProcessingUnit:

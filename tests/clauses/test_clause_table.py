@@ -17,7 +17,9 @@ from tessel.clauses import (
     Drop,
     Filter,
     Head,
+    Merge,
     MergeAggregation,
+    MergeInputs,
     NamedAggregate,
     OrderGroups,
     PartialAggregation,
@@ -56,11 +58,13 @@ SAMPLES: tuple[Clause, ...] = (
     Aggregation(("k",), MEDIAN),
     Resample("1h", MEDIAN),
     Concat((SubQuery("y"),)),
+    Merge(),
     PartialAggregation(("k",), SUM),
     MergeAggregation(("k",), SUM, SCHEMA),
     OrderGroups(("k",)),
     PartialResample("1h", SUM),
     AlignColumns(SCHEMA),
+    MergeInputs(SCHEMA, ("x", "y")),
 )
 HEADER = (
     "| clause | input | output | keeps order | keeps count | index | positional | planner only |"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 import polars as pl
@@ -27,7 +28,7 @@ def _table(at: int, times: Sequence[int]) -> pa.Table:
 
 def _pieces(table: pa.Table, cuts: Sequence[int]) -> Iterator[pa.Table]:
     bounds = sorted({0, table.num_rows, *(cut % (table.num_rows + 1) for cut in cuts)})
-    for start, stop in zip(bounds, bounds[1:], strict=False):
+    for start, stop in itertools.pairwise(bounds):
         yield table.slice(start, stop - start)
     yield table.slice(0, 0)
 

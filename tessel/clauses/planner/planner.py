@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tessel.clauses.base import Clause, Structure
-from tessel.clauses.concat import AlignColumns, Concat, SubQuery
+from tessel.clauses.combining import Combining, SubQuery
 from tessel.clauses.plan import Catalog, Plan, SourcePlan, Stage, cut_stages
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.planner.lower_aggregation import lower_aggregation
@@ -34,7 +34,7 @@ _PAGE_ROWS = 1 << 16
 
 _LEAST_PIECE_ROWS = 4 * _PAGE_ROWS
 
-_AFTER_CONCAT: tuple[Callable[[Draft], Draft], ...] = (write_drop_as_select, lower_aggregation)
+_AFTER_COMBINING: tuple[Callable[[Draft], Draft], ...] = (write_drop_as_select, lower_aggregation)
 
 
 def plan_query(
@@ -59,21 +59,21 @@ def plan_query(
     options = options or current()
     workers = slots or options.workers
     view = catalog.view(query.symbol, query.as_of)
-    concats = [i for i, clause in enumerate(query.clauses) if isinstance(clause, Concat)]
+    combining = [at for at, clause in enumerate(query.clauses) if _combines(clause)]
     try:
-        if not concats:
+        if not combining:
             return _plan_symbol(view, query.clauses, workers, options)
-        return _plan_concat(catalog, query, concats[-1], workers, options)
+        return _plan_combined(catalog, query, combining[-1], workers, options)
     except TesselError as error:
         error.with_context(symbol=f"{query.symbol!r} (version {view.version})")
         raise
 
 
 def query_schema(catalog: Catalog, query: SubQuery) -> TableSchema:
-    """Return the schema of a query's result, concats included; nothing is read but metadata."""
+    """Return the schema of a query's result, also over several symbols; only metadata are read."""
     schema = catalog.view(query.symbol, query.as_of).schema
     for clause in query.clauses:
-        if isinstance(clause, Concat):
+        if isinstance(clause, Combining) and _combines(clause):
             others = [query_schema(catalog, other) for other in clause.others]
             schema = clause.combined_schema([schema, *others])
         else:
@@ -121,15 +121,19 @@ def _in_pieces(index: SegmentIndex, stages: tuple[Stage, ...], workers: int) -> 
     return index.split(rows)
 
 
-def _plan_concat(
+def _combines(clause: Clause) -> bool:
+    return isinstance(clause, Combining) and clause.structure.input is Structure.MULTI_SYMBOL
+
+
+def _plan_combined(
     catalog: Catalog, query: SubQuery, at: int, workers: int, options: Options
 ) -> Plan:
-    """Plan the last concat of a query; what stands before it is its first input."""
-    concat = query.clauses[at]
-    assert isinstance(concat, Concat)
-    parts = [SubQuery(query.symbol, query.as_of, query.clauses[:at]), *concat.others]
+    """Plan the last clause over several symbols; what stands before it is its first input."""
+    clause = query.clauses[at]
+    assert isinstance(clause, Combining)
+    parts = [SubQuery(query.symbol, query.as_of, query.clauses[:at]), *clause.others]
     plans = [plan_query(catalog, part, options, workers) for part in parts]
-    combined = concat.combined_schema([plan.schema for plan in plans])
+    combined = clause.combined_schema([plan.schema for plan in plans])
     draft = Draft(
         combined,
         query.clauses[at + 1 :],
@@ -138,9 +142,10 @@ def _plan_concat(
         bucket_bytes=options.hash_bucket_bytes,
     )
     schema = draft.schemas()[-1]
-    for run_pass in _AFTER_CONCAT:
+    for run_pass in _AFTER_COMBINING:
         draft = run_pass(draft)
-    stages = cut_stages((AlignColumns(combined), *draft.clauses), combined)
+    step = clause.lowered([part.symbol for part in parts], combined)
+    stages = cut_stages((step, *draft.clauses), combined)
     return Plan(tuple(plans), stages, schema)
 
 

@@ -1,0 +1,222 @@
+"""merge: rows in time order, of several symbols, or of the segments of one whose times overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.combining import Combining, SubQuery, aligned, common_schema
+from tessel.clauses.registry import register
+from tessel.ecs import Piece, ProcessingUnit
+from tessel.ecs.components import ColRange, RowRange, TimeRange
+from tessel.errors import IndexColumnError, PlanError
+from tessel.expression.schema import TableSchema
+from tessel.store import Run, check_index_type, index_integers, merge_ordered, sorted_by
+
+__all__ = ["Merge", "MergeInputs"]
+
+_UNIT_ROWS = 65_536
+"""Rows that a unit of merged ones has at least, but for the last."""
+
+
+@register
+@dataclass(frozen=True)
+class Merge(Combining):
+    """The rows of this query and of the others in time order.
+
+    Attributes
+    ----------
+    others
+        The other symbols, each ordered by time. Without any, the rows of this query are ordered,
+        whose segments may overlap in time: those of a ``concat`` for instance.
+    on
+        The column to order by, which becomes the time index. By default the time index, which all
+        then have under one name.
+    join
+        ``"outer"`` keeps every column, in order of first appearance; one that a symbol does not
+        have is missing in its rows. ``"inner"`` keeps the columns that all have.
+
+    Notes
+    -----
+    Rows of equal times keep the order of the symbols, and within a symbol their own. Columns of one
+    name get the narrowest type that holds all of theirs without loss, as in ``concat``.
+
+    Symbols are merged as they stream in: of each about one unit is held. A symbol whose column
+    ``on`` goes back is refused. Without others, rows that have no time index yet are all held.
+    """
+
+    name: ClassVar[str] = "merge"
+    others: tuple[SubQuery, ...] = ()
+    on: str | None = None
+    join: Literal["outer", "inner"] = "outer"
+
+    def __post_init__(self) -> None:
+        if self.join not in ("outer", "inner"):
+            raise PlanError(f"merge: join is {self.join!r}", hint="it is outer or inner")
+        if self.on is not None and not isinstance(self.on, str):
+            raise PlanError(f"merge: on is the name of a column, not {self.on!r}")
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Units of several symbols, or everything in, row slices out; all rows, in time order."""
+        return ClauseInfo(
+            Structure.MULTI_SYMBOL if self.others else Structure.ALL,
+            Structure.ROW_SLICE,
+            columns=None if self.others else frozenset(() if self.on is None else (self.on,)),
+            uses_index=self.on is None,
+            keeps_order=False,
+            keeps_count=not self.others,
+            index=IndexEffect.KEEP,
+        )
+
+    def combined_schema(self, schemas: Sequence[TableSchema]) -> TableSchema:
+        """Return the schema of the result from those of all inputs."""
+        for schema in schemas:
+            self._check_times(schema)
+        index = self.on or schemas[0].index
+        for schema in schemas:
+            if self.on is None and schema.index != index:
+                raise IndexColumnError(
+                    f"merge: the time index is {index!r} in one symbol and {schema.index!r} in "
+                    "another",
+                    hint=f'rename one of them first: rename({{"{schema.index}": "{index}"}})',
+                    index=schema.index,
+                )
+        columns = common_schema("merge", schemas, self.join)
+        assert index is not None
+        check_index_type(columns, index)
+        return TableSchema(columns, index)
+
+    def lowered(self, inputs: Sequence[str], combined: TableSchema) -> Clause:
+        """Return what takes from all inputs in turn."""
+        return MergeInputs(combined, tuple(inputs))
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the schema with its time index; that of several symbols only a store knows."""
+        if self.others:
+            return super().output_schema(input_schema)
+        self._check_times(input_schema)
+        return TableSchema(input_schema.arrow, self.on or input_schema.index)
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Order everything."""
+        if self.others:
+            return unit
+        index = self.output_schema(unit.schema).index
+        assert index is not None
+        if unit.schema.index == index:
+            return unit
+        return _unit(unit.ordinal, 0, sorted_by(unit.table, index), index)
+
+    def consume(
+        self, units: Iterable[ProcessingUnit], schema: TableSchema
+    ) -> Iterator[ProcessingUnit]:
+        """Give the units as they come where they are in order; else order them all."""
+        index = self.output_schema(schema).index
+        assert index is not None
+        if schema.index == index:
+            yield from units
+            return
+        tables = [unit.table for unit in units]
+        yield from _units(
+            iter([sorted_by(pa.concat_tables([schema.empty(), *tables]), index)]), index
+        )
+
+    def _check_times(self, schema: TableSchema) -> None:
+        if self.on is not None:
+            schema.require([self.on], where="what is merged")
+            check_index_type(schema.arrow, self.on)
+        elif schema.index is None:
+            raise IndexColumnError(
+                "merge: what is merged has no time index",
+                hint='name the column to order by: merge(…, on="column")',
+            )
+
+
+@register
+@dataclass(frozen=True)
+class MergeInputs(Clause):
+    """Bring units of several symbols to one schema, and their rows into time order.
+
+    Attributes
+    ----------
+    schema
+        The schema of the result.
+    inputs
+        What errors call each symbol.
+    """
+
+    name: ClassVar[str] = "merge_inputs"
+    internal: ClassVar[bool] = True
+    schema: TableSchema
+    inputs: tuple[str, ...]
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Units of several symbols in, row slices out."""
+        return ClauseInfo(
+            Structure.MULTI_SYMBOL,
+            Structure.ROW_SLICE,
+            adds=frozenset(self.schema.names),
+            keeps_order=False,
+            keeps_count=True,
+            index=IndexEffect.KEEP,
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the common schema."""
+        return self.schema
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Order one unit that holds everything; a stream of units is for ``interleave``."""
+        table = sorted_by(aligned(unit.table, self.schema.arrow), self._index)
+        return _unit(unit.ordinal, 0, table, self._index)
+
+    def interleave(self, inputs: Sequence[Iterator[ProcessingUnit]]) -> Iterator[ProcessingUnit]:
+        """Merge ordered inputs as they stream in."""
+        schema = self.schema.arrow
+        runs = [
+            Run((aligned(unit.table, schema) for unit in units), f"symbol {name!r}")
+            for name, units in zip(self.inputs, inputs, strict=True)
+        ]
+        yield from _units(merge_ordered(runs, schema, self._index), self._index)
+
+    @property
+    def _index(self) -> str:
+        assert self.schema.index is not None
+        return self.schema.index
+
+
+def _units(tables: Iterator[pa.Table], index: str) -> Iterator[ProcessingUnit]:
+    """Gather ordered tables into units of a size worth a task."""
+    waiting: list[pa.Table] = []
+    ordinal = row = 0
+
+    def gathered() -> ProcessingUnit:
+        return _unit(ordinal, row, pa.concat_tables(waiting), index)
+
+    for table in tables:
+        waiting.append(table)
+        if sum(each.num_rows for each in waiting) >= _UNIT_ROWS:
+            unit = gathered()
+            ordinal, row, waiting = ordinal + 1, row + unit.num_rows, []
+            yield unit
+    if waiting:
+        yield gathered()
+
+
+def _unit(ordinal: int, row: int, table: pa.Table, index: str) -> ProcessingUnit:
+    schema = TableSchema(pa.schema([(f.name, f.type) for f in table.schema]), index)
+    times = None
+    if table.num_rows:
+        ends = table.column(index).take(pa.array(np.array([0, table.num_rows - 1])))
+        first, last = index_integers(ends, index).tolist()
+        times = TimeRange(first, last)
+    rows = RowRange(row, row + table.num_rows)
+    piece = Piece(table, rows, ColRange(0, table.num_columns), times)
+    return ProcessingUnit(ordinal, schema, [piece])
