@@ -270,4 +270,5 @@ def _in_order(altered: list[Working]) -> Iterator[Working]:
                 hint="use two: rename one of them to a name of its own first",
             )
         yield from free
-        waiting = [each for each in waiting if each not in free]
+        done = {id(each) for each in free}
+        waiting = [each for each in waiting if id(each) not in done]
