@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime as dt
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,16 +28,8 @@ from tessel.clauses import (
 )
 from tessel.display import preview, render_html, render_text
 from tessel.errors import InvalidInputError, NameNotFoundError
-from tessel.expression import Expression
 from tessel.expression.schema import TableSchema
-from tessel.store import (
-    CloudOptions,
-    CredentialsSource,
-    Repository,
-    SymbolView,
-    Transaction,
-    Version,
-)
+from tessel.store import MAIN, AsOf, CloudOptions, CredentialsSource, Repository, SymbolView
 
 if TYPE_CHECKING:
     import duckdb
@@ -46,13 +37,9 @@ if TYPE_CHECKING:
     import polars
 
     from tessel.store.checking import CheckReport
-    from tessel.store.maintenance.leases import Lease
-    from tessel.store.maintenance.reports import CollectionReport, ExpiryReport
-    from tessel.store.transaction import Evolve, Isolation
 
 __all__ = ["LazyTable", "Lineage", "Result", "Store", "open_store"]
 
-AsOf = int | str | dt.datetime | None
 ExecutorLike = str | Executor
 
 _EXECUTORS = ("local", "spark")
@@ -63,6 +50,7 @@ def open_store(
     *,
     create: bool = True,
     read_only: bool = False,
+    branch: str = MAIN,
     credentials: CredentialsSource | None = None,
     options: CloudOptions | dict[str, Any] | None = None,
 ) -> Store:
@@ -77,6 +65,8 @@ def open_store(
         Whether a store is made where there is none; otherwise ``StoreNotFoundError``.
     read_only
         Refuse every write, and make nothing.
+    branch
+        The branch to read and to write.
     credentials
         For a cloud: :class:`S3Credentials`, :class:`GoogleCredentials`, :class:`AzureCredentials`,
         or a function that returns them; by default what the environment offers.
@@ -85,196 +75,54 @@ def open_store(
 
     Raises
     ------
-    NotAStoreError, FormatVersionError, StoreNotFoundError
+    NotAStoreError, FormatVersionError, StoreNotFoundError, RefNotFoundError
         The place is left as it is.
     """
-    return Store(
-        Repository.open(
-            uri, create=create, read_only=read_only, credentials=credentials, options=options
-        )
+    return Store.open(
+        uri,
+        create=create,
+        read_only=read_only,
+        branch=branch,
+        credentials=credentials,
+        options=options,
     )
 
 
-class Store:
-    """A versioned collection of symbols; made by :func:`tessel.open`.
+class Store(Repository):
+    """A versioned collection of symbols that can be queried; made by :func:`tessel.open`.
 
     Every write is one commit and gives a new version of the whole store. Reading takes no locks
     and sees one version from beginning to end.
     """
 
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
-
     def __repr__(self) -> str:
         count = len(self.symbols())
         plural = "symbol" if count == 1 else "symbols"
-        return f"<Store {self.uri!r}: version {self.version}, {count} {plural}>"
+        at = "" if self.branch == MAIN else f", branch {self.branch!r}"
+        return f"<Store {self.uri!r}{at}: version {self.version}, {count} {plural}>"
 
     @property
-    def uri(self) -> str:
-        """Where the store is."""
-        return self._repository.uri
+    def _repository(self) -> Repository:
+        return self
 
     @property
     def version(self) -> int:
         """The newest version: the number of commits."""
-        return self._repository.newest
-
-    # --- writing ----------------------------------------------------------------------------------
-
-    def write(
-        self,
-        symbol: str,
-        data: Any,
-        *,
-        index: str | None = None,
-        sort: bool = False,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> int:
-        """Write a table as a symbol, replacing what it held, and return the new version.
-
-        Parameters
-        ----------
-        symbol
-            Its name.
-        data
-            pandas, Polars or Arrow, anything with ``__arrow_c_stream__``, an iterable of record
-            batches, or a mapping of columns.
-        index
-            Column that is the time index: non-decreasing, without missing values.
-        sort
-            Sort by the index first; stable.
-        metadata
-            Plain JSON values kept with the version.
-        """
-        return self._repository.write(symbol, data, index=index, sort=sort, metadata=metadata)
-
-    def append(self, symbol: str, data: Any, *, evolve: Evolve = None) -> int:
-        """Add rows at the end of a symbol and return the new version.
-
-        ``evolve="add"`` adds new columns, ``"widen"`` widens types without loss.
-        """
-        return self._repository.append(symbol, data, evolve=evolve)
-
-    def update(
-        self,
-        symbol: str,
-        data: Any,
-        *,
-        date_range: tuple[Any, Any] | None = None,
-        evolve: Evolve = None,
-    ) -> int:
-        """Replace the rows in a range of times, by default that which the table covers."""
-        return self._repository.update(symbol, data, date_range=date_range, evolve=evolve)
-
-    def upsert(self, symbol: str, data: Any, *, keys: Sequence[str], evolve: Evolve = None) -> int:
-        """Replace rows by key where they are, and add those of new keys."""
-        return self._repository.upsert(symbol, data, keys=keys, evolve=evolve)
-
-    def delete_rows(
-        self,
-        symbol: str,
-        *,
-        rows: tuple[int, int] | None = None,
-        date_range: tuple[Any, Any] | None = None,
-        where: Expression | str | None = None,
-    ) -> int:
-        """Take rows out of a symbol: by position, by time, or where a condition is true."""
-        return self._repository.delete_rows(symbol, rows=rows, date_range=date_range, where=where)
-
-    def rename_symbol(self, symbol: str, to: str) -> int:
-        """Give a symbol another name."""
-        return self._repository.rename_symbol(symbol, to)
-
-    def set_metadata(self, symbol: str, metadata: Mapping[str, Any]) -> int:
-        """Replace the metadata of a symbol."""
-        return self._repository.set_metadata(symbol, metadata)
-
-    def add_column(
-        self, symbol: str, name: str, values: Any = None, *, data_type: Any = None
-    ) -> int:
-        """Add a column: one value for all rows, one for each, or missing values."""
-        return self._repository.add_column(symbol, name, values, data_type=data_type)
-
-    def drop_column(self, symbol: str, name: str) -> int:
-        """Take a column away; earlier versions keep it."""
-        return self._repository.drop_column(symbol, name)
-
-    def rename_columns(self, symbol: str, names: Mapping[str, str]) -> int:
-        """Give columns other names: ``{"old": "new"}``."""
-        return self._repository.rename_columns(symbol, names)
-
-    def widen(self, symbol: str, types: Mapping[str, Any]) -> int:
-        """Give columns wider types without loss: ``{"column": "int64"}``."""
-        return self._repository.widen(symbol, types)
-
-    def delete(self, symbol: str) -> int:
-        """Remove a symbol from the newest version; older versions keep it."""
-        return self._repository.delete(symbol)
-
-    def transaction(self, message: str = "", *, isolation: Isolation = "snapshot") -> Transaction:
-        """Change several symbols in one commit: ``with store.transaction("end of day") as tx:``.
-
-        With ``isolation="serializable"`` it conflicts also where what it read has changed.
-        """
-        return self._repository.transaction(message, isolation=isolation)
+        return self.newest
 
     # --- looking ----------------------------------------------------------------------------------
-
-    def symbols(self, pattern: str | None = None, *, as_of: AsOf = None) -> list[str]:
-        """Return the symbols, sorted; ``pattern`` is a regular expression for the whole name."""
-        return self._repository.symbols(pattern, as_of=as_of)
-
-    def versions(self, symbol: str) -> list[int]:
-        """Return the versions that touched a symbol, oldest first."""
-        return self._repository.versions(symbol)
-
-    def log(self, symbol: str | None = None, *, limit: int | None = None) -> list[Version]:
-        """Return what was done to a symbol, or to everything, the newest first.
-
-        ``limit`` is the number of versions to look for.
-        """
-        return self._repository.log(symbol, limit=limit)
-
-    def view(self, symbol: str, *, as_of: AsOf = None) -> SymbolView:
-        """Return what is known of a symbol at a version: schema, rows, metadata, segments."""
-        return self._repository.view(symbol, as_of=as_of)
 
     def physical(self, symbol: str, *, as_of: AsOf = None) -> pa.Table:
         """Return how a symbol is stored: pages, encodings, bytes and ratio of each column."""
         from tessel.store.physical import physical_columns
 
-        return physical_columns(self.view(symbol, as_of=as_of), self._repository.objects)
-
-    # --- keeping it small -------------------------------------------------------------------------
-
-    def expire(
-        self, older_than: int | dt.datetime | dt.timedelta, *, dry_run: bool = True
-    ) -> ExpiryReport:
-        """Give up versions before a number, an instant or an age ago; by default, say which.
-
-        Versions with a tag and the newest ones of branches are kept. ``gc`` frees the space.
-        """
-        return self._repository.expire(older_than, dry_run=dry_run)
-
-    def gc(
-        self, *, minimum_age: dt.timedelta = dt.timedelta(hours=24), dry_run: bool = True
-    ) -> CollectionReport:
-        """Delete the objects that no kept version refers to; by default, only say which.
-
-        Younger ones than ``minimum_age`` are left alone: a commit under way may need them.
-        """
-        return self._repository.gc(minimum_age=minimum_age, dry_run=dry_run)
-
-    def lease(self, as_of: AsOf = None, *, lasting: dt.timedelta = dt.timedelta(hours=24)) -> Lease:
-        """Keep a version while a block runs: ``with store.lease(7) as lease:``."""
-        return self._repository.lease(as_of, lasting=lasting)
+        return physical_columns(self.view(symbol, as_of=as_of), self.objects)
 
     def check(self) -> CheckReport:
         """Read and verify everything that any version refers to; nothing is changed."""
         from tessel.store.checking import check_store
 
-        return check_store(self._repository)
+        return check_store(self)
 
     def schema(
         self, symbol: str, query: QueryBuilder | None = None, *, as_of: AsOf = None
@@ -442,13 +290,13 @@ class LazyTable(Verbs):
     def _planned(self, executor: Executor) -> Iterator[Plan]:
         """Give a plan to run; a version that expires on the way is told from a damaged one."""
         catalog, query = self._bound()
-        with self.store._repository.reading(catalog.version) as versions:
+        with self.store.reading(catalog.version) as versions:
             plan = plan_query(catalog, query, slots=executor.slots)
             versions.update(view.version for view, _ in _views(plan))
             yield plan
 
     def _bound(self) -> tuple[_Pinned, SubQuery]:
-        repository = self.store._repository
+        repository = self.store
         version = repository.newest
         if self.as_of is not None:
             version = repository.view(self.symbol, as_of=self.as_of).version

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import enum
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ __all__ = [
     "StoreUri",
     "Symbol",
     "open_existing",
+    "version_of",
 ]
 
 
@@ -41,16 +43,37 @@ StoreUri = Annotated[
 Symbol = Annotated[str, typer.Argument(metavar="SYMBOL", help="The symbol.", show_default=False)]
 Form = Annotated[OutputFormat, typer.Option("--output", "-o", help="How to print the result.")]
 AsOf = Annotated[
-    int | None,
+    str | None,
     typer.Option(
-        "--as-of", metavar="VERSION", min=0, help="The version to read.", show_default="the newest"
+        "--as-of",
+        metavar="VERSION",
+        help="The version to read: a number, a tag, a branch, or an instant such as "
+        "2024-05-01T12:00Z.",
+        show_default="the newest",
     ),
 ]
 Engine = Annotated[EngineName, typer.Option("--engine", help="Where the query runs.")]
 
 
-def open_existing(uri: str) -> Any:
-    """Open the store of a command that reads; one that is not there is an error, and is not made.
+def version_of(text: str | None) -> int | str | dt.datetime | None:
+    """Return what ``as_of`` takes for the text of an option.
+
+    Digits are a number, ISO 8601 with a time zone is an instant, anything else names a tag or a
+    branch.
+    """
+    if text is None:
+        return None
+    if text.isdecimal():
+        return int(text)
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return text if moment.tzinfo is None else moment
+
+
+def open_existing(uri: str, *, read_only: bool = True) -> Any:
+    """Open the store of a command; one that is not there is an error, and is not made.
 
     Raises
     ------
@@ -59,4 +82,4 @@ def open_existing(uri: str) -> Any:
     """
     import tessel as ts
 
-    return ts.open(uri, read_only=True)
+    return ts.open(uri, create=False, read_only=read_only)

@@ -7,6 +7,7 @@ below (objects, encodings, segment, manifest, history) are for the store itself.
 
 from tessel.store.difference import Difference, SegmentRows, SymbolDifference
 from tessel.store.encodings import decode_batch, encode_batch
+from tessel.store.history import MAIN
 from tessel.store.index_column import check_index_type, index_integers, sorted_by
 from tessel.store.manifest import (
     CandidateRows,
@@ -28,11 +29,14 @@ from tessel.store.objects import (
     open_objects,
 )
 from tessel.store.repository import Repository
+from tessel.store.timeline import AsOf
 from tessel.store.transaction import Transaction
 from tessel.store.version import Version
 from tessel.store.view import SymbolView
 
 __all__ = [
+    "MAIN",
+    "AsOf",
     "AzureCredentials",
     "CandidateRows",
     "CloudOptions",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from tessel.errors import InvalidInputError, SymbolNotFoundError
 from tessel.expression import Expression
@@ -50,7 +50,7 @@ class Repository(Upkeep):
         branch: str = MAIN,
         credentials: CredentialsSource | None = None,
         options: CloudOptions | dict[str, Any] | None = None,
-    ) -> Repository:
+    ) -> Self:
         """Open a store.
 
         Parameters
@@ -82,11 +82,11 @@ class Repository(Upkeep):
         identity = open_store(objects, create=create, read_only=read_only)
         return cls(objects, identity.id, read_only=read_only).on_branch(branch)
 
-    def on_branch(self, branch: str) -> Repository:
+    def on_branch(self, branch: str) -> Self:
         """Return the same store on another branch; ``RefNotFoundError`` where there is none."""
         if branch != MAIN:
             self.history.refs().branch(branch)
-        return Repository(self.objects, self.id, read_only=self.read_only, branch=branch)
+        return type(self)(self.objects, self.id, read_only=self.read_only, branch=branch)
 
     def __repr__(self) -> str:
         at = "" if self.branch == MAIN else f" branch {self.branch!r}"

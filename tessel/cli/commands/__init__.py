@@ -9,22 +9,42 @@ from __future__ import annotations
 import typer
 
 from tessel.cli.commands import (
+    branch,
     demo,
+    diff,
     explain,
     fsck,
     import_files,
     log,
     ls,
     query,
+    revert,
     show,
     spark,
+    tag,
     version,
     versions,
 )
 
 __all__ = ["register_all"]
 
-_COMMANDS = (demo, import_files, ls, show, versions, log, query, explain, fsck, spark, version)
+_COMMANDS = (
+    demo,
+    import_files,
+    ls,
+    show,
+    versions,
+    log,
+    query,
+    explain,
+    diff,
+    revert,
+    branch,
+    tag,
+    fsck,
+    spark,
+    version,
+)
 
 
 def register_all(app: typer.Typer) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from tessel.cli.arguments import AsOf, Form, StoreUri, Symbol, open_existing
+from tessel.cli.arguments import AsOf, Form, StoreUri, Symbol, open_existing, version_of
 from tessel.cli.output import OutputFormat, make_output
 from tessel.cli.plans import PlanText, read_plan
 
@@ -25,6 +25,6 @@ def register(app: typer.Typer) -> None:
         """Say what a query would read, and the reason for each segment that it would not."""
         import json
 
-        explanation = open_existing(store).explain(symbol, read_plan(plan), as_of=as_of)
+        explanation = open_existing(store).explain(symbol, read_plan(plan), as_of=version_of(as_of))
         data = json.loads(explanation.render("json"))
         make_output(output).document(str(explanation), data)

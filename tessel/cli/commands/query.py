@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import typer
 
-from tessel.cli.arguments import AsOf, Engine, EngineName, Form, StoreUri, Symbol, open_existing
+from tessel.cli.arguments import (
+    AsOf,
+    Engine,
+    EngineName,
+    Form,
+    StoreUri,
+    Symbol,
+    open_existing,
+    version_of,
+)
 from tessel.cli.output import OutputFormat, make_output
 from tessel.cli.plans import PlanText, read_plan
 
@@ -26,6 +35,6 @@ def register(app: typer.Typer) -> None:
         """Run a query: rows for which an expression is true, or a plan from a JSON file."""
         printer = make_output(output)
         result = open_existing(store).read(
-            symbol, query=read_plan(plan), as_of=as_of, executor=engine.value
+            symbol, query=read_plan(plan), as_of=version_of(as_of), executor=engine.value
         )
         printer.table(result.to_arrow())

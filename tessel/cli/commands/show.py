@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tessel.cli.arguments import AsOf, Form, StoreUri, Symbol, open_existing
+from tessel.cli.arguments import AsOf, Form, StoreUri, Symbol, open_existing, version_of
 from tessel.cli.output import OutputFormat, make_output
 
 __all__ = ["register"]
@@ -35,8 +35,10 @@ def register(app: typer.Typer) -> None:
         import tessel as ts
 
         if physical:
-            make_output(output).table(open_existing(store).physical(symbol, as_of=as_of))
+            make_output(output).table(
+                open_existing(store).physical(symbol, as_of=version_of(as_of))
+            )
             return
         query = None if head is None else ts.QueryBuilder().head(head)
-        result = open_existing(store).read(symbol, query=query, as_of=as_of)
+        result = open_existing(store).read(symbol, query=query, as_of=version_of(as_of))
         make_output(output).table(result.to_arrow())
