@@ -214,7 +214,7 @@ def _check(repository: Repository, model: Model, data: st.DataObject, version: i
         some = data.draw(st.lists(st.integers(0, len(model.rows) - 1), max_size=6))
         taken = {name: [values[at] for at in some] for name, values in expected.items()}
         assert view.take(some).to_pydict() == taken
-    store = Store(repository)
+    store = Store.open(repository.uri)
     bound = data.draw(st.integers(0, 50))
     lazy = store.scan("s", as_of=version)
     found = lazy.filter(col("a") > bound).collect().to_arrow().to_pydict()

@@ -313,7 +313,7 @@ def test_an_update_by_partial_dates_covers_whole_periods() -> None:
     expected = pd.concat([frame[:"2020-01-31"], new, frame["2020-03-02":]])  # type: ignore[misc]
     found = read(repository.view("s")).to_pandas().set_index("t")
     pd.testing.assert_frame_equal(found, expected, check_freq=False)
-    asked = Store(repository).read("s", date_range=("2020-02-29", "2020-03-02T00"))
+    asked = Store.open(repository.uri).read("s", date_range=("2020-02-29", "2020-03-02T00"))
     assert asked.to_arrow().column("x").to_pylist() == [-1, int(frame.x["2020-03-02T00:00"])]
 
 
@@ -435,7 +435,7 @@ def test_a_new_column_leaves_the_segments_of_the_others() -> None:
     assert index.statistics.facts("n").minimum_exact.all()
     assert index.statistics.facts("x").minimum_exact.tolist() == [False, True, True]
     assert read(repository.view("days")).column("n").to_pylist() == [10, 20, 30, 40]
-    assert Store(repository).scan("days").filter("n > 25").collect().to_arrow().num_rows == 2
+    assert Store.open(repository.uri).scan("days").filter("n > 25").collect().to_arrow().num_rows == 2
 
 
 def test_a_column_that_comes_back_is_another_one() -> None:
@@ -488,7 +488,7 @@ def test_evolution_by_rule() -> None:
     }
     kinds = [version.change for version in repository.log("s")][::-1]
     assert kinds == ["write", "append, widen", "append, widen", "append", "append, add column"]
-    found = Store(repository).scan("s").filter("a > 3").collect().to_arrow()
+    found = Store.open(repository.uri).scan("s").filter("a > 3").collect().to_arrow()
     assert found.column("a").to_pylist() == [2**40, 4, 5]
 
 
