@@ -8,10 +8,10 @@ from tessel.store.history.changes import (
     Change,
     Claim,
     Edit,
-    Fold,
     MetadataChange,
     Removal,
     Rename,
+    Repacking,
     Replacement,
     SchemaChange,
     Splice,
@@ -23,6 +23,7 @@ from tessel.store.history.history import History
 from tessel.store.history.identity import open_store, refuse_writes
 from tessel.store.history.landed import KINDS, LandedChange, LandedEdit, TimeBounds
 from tessel.store.history.log import LogEntry
+from tessel.store.history.lookup import Lookup, Member
 from tessel.store.history.rebase import MATRIX, ReadRange
 from tessel.store.history.refs import MAIN, Refs
 from tessel.store.history.snapshot import Overlay, Snapshot
@@ -38,18 +39,20 @@ __all__ = [
     "Claim",
     "Commit",
     "Edit",
-    "Fold",
     "History",
     "LandedChange",
     "LandedEdit",
     "LogEntry",
+    "Lookup",
     "ManifestEntry",
+    "Member",
     "MetadataChange",
     "Overlay",
     "ReadRange",
     "Refs",
     "Removal",
     "Rename",
+    "Repacking",
     "Replacement",
     "SchemaChange",
     "Snapshot",

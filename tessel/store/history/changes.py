@@ -16,18 +16,17 @@ from typing import Any
 from tessel.expression.schema import TableSchema
 from tessel.store.history.landed import KINDS, LandedChange, LandedEdit, TimeBounds
 from tessel.store.history.symbol import ManifestEntry, SymbolState, coalesced, rows_of
-from tessel.store.manifest import ManifestReference
 
 __all__ = [
     "Alteration",
     "Change",
     "Claim",
     "Edit",
-    "Fold",
     "LandedChange",
     "MetadataChange",
     "Removal",
     "Rename",
+    "Repacking",
     "Replacement",
     "SchemaChange",
     "Splice",
@@ -110,11 +109,30 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
-    """Extents that stand side by side in a symbol, and the one that can take their place."""
+class Repacking:
+    """Extents of a symbol give way to others of the same rows: nothing that anybody sees changes.
 
-    extents: tuple[ManifestEntry, ...]
-    into: ManifestEntry
+    It takes place where the symbol, whatever was done to it meanwhile, still has these extents side
+    by side; elsewhere it is left out, since the old ones go on being valid. So it never conflicts,
+    and the log says nothing of it.
+
+    Attributes
+    ----------
+    name, symbol
+        Name of the symbol before the commit, and its id.
+    before, after
+        The extents.
+    """
+
+    name: str
+    symbol: int
+    before: tuple[ManifestEntry, ...]
+    after: tuple[ManifestEntry, ...]
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What the log calls it: nothing."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +149,6 @@ class Splice:
         Ordered and disjoint; two that touch are one, except that rows for the end stay apart.
     claims
         Where the change relies on nobody else having put rows.
-    fold
-        Extents of the symbol before the change that are joined on the occasion; left alone where
-        they are no longer found.
     """
 
     name: str
@@ -141,7 +156,6 @@ class Splice:
     kinds: tuple[str, ...]
     edits: tuple[Edit, ...]
     claims: tuple[Claim, ...] = ()
-    fold: Fold | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,14 +223,18 @@ class Alteration:
         return tuple(kind for kind in KINDS if kind in found)
 
 
-Change = Replacement | Removal | Splice | Rename | SchemaChange | MetadataChange | Alteration
+Change = (
+    Replacement | Removal | Splice | Rename | SchemaChange | MetadataChange | Alteration | Repacking
+)
 
 
 # --- applying -------------------------------------------------------------------------------------
 
 
 @singledispatch
-def apply(change: Change, symbols: MutableMapping[str, SymbolState], number: int) -> LandedChange:
+def apply(
+    change: Change, symbols: MutableMapping[str, SymbolState], number: int
+) -> LandedChange | None:
     """Change ``symbols`` as commit ``number`` does, and return what the log shall record."""
     raise TypeError(f"{type(change).__name__} is no change")
 
@@ -242,7 +260,7 @@ def _(change: Removal, symbols: MutableMapping[str, SymbolState], number: int) -
 @apply.register
 def _(change: Splice, symbols: MutableMapping[str, SymbolState], number: int) -> LandedChange:
     before = symbols[change.name]
-    extents = spliced(_with_fold(before.manifests, change.fold), change.edits)
+    extents = spliced(before.manifests, change.edits)
     rows = rows_of(extents)
     symbols[change.name] = dataclasses.replace(before, manifests=extents, rows=rows, changed=number)
     edits = tuple(edit.landed() for edit in change.edits)
@@ -282,10 +300,24 @@ def _(
 def _(change: Alteration, symbols: MutableMapping[str, SymbolState], number: int) -> LandedChange:
     # The name changes last: the others know the symbol by the one it had before.
     ordered = sorted(change.changes, key=lambda each: isinstance(each, Rename))
-    landed = [apply(each, symbols, number) for each in ordered]
+    applied = [apply(each, symbols, number) for each in ordered]
+    landed = [each for each in applied if each is not None]
     edits = tuple(edit for each in landed for edit in each.edits)
     last = landed[-1]
     return LandedChange(last.name, last.symbol, change.kinds, last.rows, edits, last.former)
+
+
+@apply.register
+def _(change: Repacking, symbols: MutableMapping[str, SymbolState], number: int) -> None:
+    state = symbols.get(change.name)
+    if state is None or state.id != change.symbol:
+        return
+    extents, width = state.manifests, len(change.before)
+    for at in range(len(extents) - width + 1):
+        if extents[at] == change.before[0] and extents[at : at + width] == change.before:
+            made = coalesced((*extents[:at], *change.after, *extents[at + width :]))
+            symbols[change.name] = dataclasses.replace(state, manifests=made)
+            return
 
 
 def spliced(extents: Sequence[ManifestEntry], edits: Iterable[Edit]) -> tuple[ManifestEntry, ...]:
@@ -313,37 +345,27 @@ def spliced(extents: Sequence[ManifestEntry], edits: Iterable[Edit]) -> tuple[Ma
     return coalesced(made)
 
 
-def _with_fold(extents: tuple[ManifestEntry, ...], fold: Fold | None) -> tuple[ManifestEntry, ...]:
-    if fold is None:
-        return extents
-    width = len(fold.extents)
-    for at in range(len(extents) - width + 1):
-        if extents[at] == fold.extents[0] and extents[at : at + width] == fold.extents:
-            return (*extents[:at], fold.into, *extents[at + width :])
-    return extents
-
-
 # --- references that were not known when the change was staged ------------------------------------
 
 
-def resolved(change: Change, known: Callable[[ManifestReference], ManifestReference]) -> Change:
-    """Return a change with every reference replaced by what ``known`` makes of it."""
+def resolved(
+    change: Change, known: Callable[[int, ManifestEntry], Iterable[ManifestEntry]]
+) -> Change:
+    """Return a change with every extent replaced by what ``known`` makes of it, by symbol id."""
 
-    def extent(one: ManifestEntry) -> ManifestEntry:
-        found = known(one.reference)
-        return one if found is one.reference else dataclasses.replace(one, reference=found)
-
-    def edited(edit: Edit) -> Edit:
-        return dataclasses.replace(edit, extents=tuple(map(extent, edit.extents)))
+    def extents(symbol: int, listed: Iterable[ManifestEntry]) -> tuple[ManifestEntry, ...]:
+        return tuple(found for each in listed for found in known(symbol, each))
 
     if isinstance(change, Replacement):
-        manifests = tuple(map(extent, change.state.manifests))
-        return Replacement(change.name, dataclasses.replace(change.state, manifests=manifests))
+        state = change.state
+        manifests = coalesced(extents(state.id, state.manifests))
+        return Replacement(change.name, dataclasses.replace(state, manifests=manifests))
     if isinstance(change, Splice):
-        fold = change.fold
-        if fold is not None:
-            fold = Fold(tuple(map(extent, fold.extents)), extent(fold.into))
-        return dataclasses.replace(change, edits=tuple(map(edited, change.edits)), fold=fold)
+        edits = tuple(
+            dataclasses.replace(edit, extents=extents(change.symbol, edit.extents))
+            for edit in change.edits
+        )
+        return dataclasses.replace(change, edits=edits)
     if isinstance(change, Alteration):
         changes: Any = tuple(resolved(each, known) for each in change.changes)
         return dataclasses.replace(change, changes=changes)

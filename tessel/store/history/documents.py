@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 FORMAT = "tessel"
-FORMAT_VERSION = (0, 3)
+FORMAT_VERSION = (0, 4)
 """Major and minor; while the major is 0, every minor is a format of its own."""
 
 _LARGEST_DOCUMENT = 1 << 30

@@ -17,6 +17,7 @@ from tessel.store.history.refs import MAIN, Refs
 from tessel.store.history.snapshot import Snapshot
 from tessel.store.history.standing import Standing
 from tessel.store.history.versions import Commit, timestamp_of
+from tessel.store.manifest.packing import ManifestConfiguration
 
 __all__ = ["Commit", "History", "timestamp_of"]
 
@@ -39,6 +40,7 @@ class History(Landing):
         reads: Sequence[ReadRange] = (),
         metadata: Mapping[str, Any] | None = None,
         survived: Callable[[Refs], None] | None = None,
+        act: str = "commit",
     ) -> LogEntry:
         """Land changes that were made on ``base``, after whatever landed on its branch since.
 
@@ -59,6 +61,8 @@ class History(Landing):
             Called before each attempt where a collection was announced after ``base``, with the
             refs that say so; raises where an object that the changes refer to was condemned. An
             announcement is an entry of the log, so none can come between this and the landing.
+        act
+            What the log shall call it.
 
         Raises
         ------
@@ -75,7 +79,7 @@ class History(Landing):
                 survived(self.refs_at(head))
             return standing.draft(head)
 
-        return self._land(draft, Saying(message, metadata or {}))
+        return self._land(draft, Saying(message, metadata or {}, act))
 
     def _collected_since(self, base: Commit, head: LogEntry) -> bool:
         before = None if base.entry is None else base.entry.refs
@@ -210,6 +214,13 @@ class History(Landing):
 
         saying = Saying("collect what no kept version needs", act="collect")
         return self._change_refs(refs_after, saying)
+
+    def set_manifests(self, configuration: ManifestConfiguration) -> LogEntry:
+        """Say which symbols share a manifest, from the next commit on and on all branches."""
+        return self._change_refs(
+            lambda head: self.refs_at(head).with_manifests(configuration),
+            Saying("configure manifests", act="configure-manifests"),
+        )
 
     def _change_refs(self, after: Callable[[LogEntry | None], Refs], saying: Saying) -> LogEntry:
         """Land an entry of the main branch that changes no symbol."""

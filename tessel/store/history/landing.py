@@ -22,7 +22,7 @@ from tessel.errors import CommitUnknownError, CorruptStoreError
 from tessel.store.history.ancestry import jump_from
 from tessel.store.history.changes import LandedChange
 from tessel.store.history.documents import Reference, seal
-from tessel.store.history.leaves import Node
+from tessel.store.history.leaves import Leaf, Node
 from tessel.store.history.log import LogEntry, Outcome
 from tessel.store.history.refs import Refs
 from tessel.store.history.tree import NodeWriter
@@ -63,6 +63,8 @@ class Draft:
     refs
         All branches and tags afterwards, apart from the branch of the entry itself; None where
         nothing changes but that branch.
+    lookup
+        The root of its lookup from manifests to symbols; None for that of the parent.
     """
 
     branch: str
@@ -70,6 +72,7 @@ class Draft:
     root: Node
     changes: tuple[LandedChange, ...] = ()
     refs: Refs | None = None
+    lookup: Node | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +154,7 @@ class Landing(Versions):
         number = 1 if head is None else head.number + 1
         writer = NodeWriter()
         root = writer.root(draft.root)
+        lookup = writer.root(self._lookup_of(draft))
         refs, moved, documents = self._refs_after(draft, head, number)
         put_all(self._objects, [*writer.objects(), *documents])
         self._nodes.keep(writer.written)
@@ -173,7 +177,14 @@ class Landing(Versions):
             refs=refs,
             moved=moved,
             metadata=saying.metadata,
+            lookup=lookup,
         )
+
+    @staticmethod
+    def _lookup_of(draft: Draft) -> Node:
+        if draft.lookup is not None:
+            return draft.lookup
+        return Leaf() if draft.parent is None else draft.parent.lookup
 
     def _jump(self, parent: LogEntry | None, head: LogEntry | None) -> int:
         if parent is None:

@@ -32,7 +32,8 @@ LEAF_BYTES = 32 * 1024
 INNER_CHILDREN = 64
 
 Document = Mapping[str, Any]
-"""One symbol as plain data, as ``SymbolState.to_json`` makes it."""
+"""One symbol as plain data, as ``SymbolState.to_json`` makes it; one that has no ``"schema"`` is an
+entry of the lookup (:mod:`tessel.store.history.lookup`), which lies in leaves as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +161,10 @@ class Leaf:
         schemas: dict[str, int] = {}
         symbols = []
         for symbol, document in self.documents.items():
-            at = schemas.setdefault(document["schema"], len(schemas))
-            symbols.append([symbol, {**document, "schema": at}])
+            if "schema" in document:
+                at = schemas.setdefault(document["schema"], len(schemas))
+                document = {**document, "schema": at}
+            symbols.append([symbol, document])
         return {"level": 0, "schemas": list(schemas), "symbols": symbols}
 
     @classmethod
@@ -173,10 +176,11 @@ class Leaf:
             if not isinstance(item, list) or len(item) != 2 or not isinstance(item[1], dict):
                 damaged(name, "an entry of its symbol index is no symbol")
             symbol, document = item
-            at = Fields(document, name).integer("schema")
-            if at >= len(schemas) or not isinstance(schemas[at], str):
-                damaged(name, "a symbol has a schema that is not there")
-            document["schema"] = schemas[at]
+            if "schema" in document:
+                at = Fields(document, name).integer("schema")
+                if at >= len(schemas) or not isinstance(schemas[at], str):
+                    damaged(name, "a symbol has a schema that is not there")
+                document["schema"] = schemas[at]
             symbols.append((symbol, document))
         _check_order([symbol for symbol, _ in symbols], name)
         return cls(symbols, name)
@@ -270,7 +274,7 @@ def _weights(symbols: Iterable[tuple[str, Document]]) -> Iterator[int]:
     """Yield the bytes that each symbol takes; a schema counts where it is first seen."""
     schemas: set[str] = set()
     for symbol, document in symbols:
-        schema = document["schema"]
+        schema = document.get("schema", "")
         weight = _own_weight((symbol, document))
         yield weight + (0 if schema in schemas else len(schema) + 3)
         schemas.add(schema)
@@ -279,7 +283,9 @@ def _weights(symbols: Iterable[tuple[str, Document]]) -> Iterator[int]:
 def _own_weight(symbol: tuple[str, Document]) -> int:
     """Return the bytes that a symbol takes besides its schema."""
     name, document = symbol
-    return len(json.dumps([name, {**document, "schema": 0}], separators=(",", ":"))) + 2
+    if "schema" in document:
+        document = {**document, "schema": 0}
+    return len(json.dumps([name, document], separators=(",", ":"))) + 2
 
 
 def _shares(

@@ -30,7 +30,7 @@ from tessel.store.history.documents import (
     unseal,
 )
 from tessel.store.history.landed import LandedChange
-from tessel.store.history.leaves import Node, read_node
+from tessel.store.history.leaves import Leaf, Node, read_node
 from tessel.store.history.refs import read_numbers
 from tessel.store.names import LOG, log_name, log_number
 from tessel.store.objects import ObjectStore
@@ -46,6 +46,8 @@ ACTS = (
     "delete-tag",
     "expire",
     "collect",
+    "configure-manifests",
+    "repack",
 )
 
 _ATTEMPTS = 3
@@ -93,6 +95,8 @@ class LogEntry:
         The root of the symbol index.
     changes
         What it changed, at least one per symbol.
+    lookup
+        The root of the lookup from manifests to symbols.
     """
 
     number: int
@@ -111,6 +115,7 @@ class LogEntry:
     refs: Reference | None = None
     moved: Mapping[str, int] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    lookup: Node = field(default_factory=Leaf)
 
     def to_bytes(self) -> bytes:
         """Return the entry as it is stored."""
@@ -132,6 +137,7 @@ class LogEntry:
             "refs": None if self.refs is None else self.refs.to_json(),
             "moved": dict(self.moved),
             "root": self.root.to_json(),
+            "lookup": self.lookup.to_json(),
             "changes": [change.to_json() for change in self.changes],
         }
         return seal(document)
@@ -160,6 +166,7 @@ class LogEntry:
             None if fields.value("refs") is None else Reference.read(fields.fields("refs")),
             read_numbers(fields, "moved"),
             fields.mapping("metadata"),
+            read_node(fields.fields("lookup")),
         )
         if not entry.jump <= entry.parent < number or entry.timestamp_us > _LAST_TIMESTAMP_US:
             damaged(name, "its place in the history is impossible")

@@ -19,7 +19,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tessel.store.history.changes import Alteration, Change, Claim, Edit, Rename, Splice
+from tessel.store.history.changes import Alteration, Change, Claim, Edit, Rename, Repacking, Splice
 from tessel.store.history.landed import KINDS, ROW_KINDS, LandedChange, LandedEdit, TimeBounds
 
 __all__ = ["MATRIX", "Conflicting", "ReadRange", "read_conflict", "rebase"]
@@ -97,7 +97,7 @@ def rebase(ours: Change, theirs: LandedChange) -> Change:
         Where it cannot.
     """
     taken = {ours.name} | _new_names(ours)
-    if taken.isdisjoint(theirs.names):
+    if taken.isdisjoint(theirs.names) or isinstance(ours, Repacking):
         return ours
     if ours.name not in theirs.names:
         name = next(name for name in theirs.names if name in taken)

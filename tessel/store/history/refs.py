@@ -13,7 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tessel.errors import InvalidInputError, RefExistsError, RefNotFoundError, TesselError
+from tessel.errors import (
+    InvalidInputError,
+    OptionError,
+    RefExistsError,
+    RefNotFoundError,
+    TesselError,
+)
 from tessel.store.history.documents import (
     FORMAT,
     FORMAT_VERSION,
@@ -21,6 +27,7 @@ from tessel.store.history.documents import (
     check_format,
     damaged,
 )
+from tessel.store.manifest.packing import ManifestConfiguration
 from tessel.store.names import check_ref_name
 
 __all__ = ["MAIN", "Refs"]
@@ -49,6 +56,8 @@ class Refs:
     condemned_us
         Objects that were written before this instant, by the clock of the place, and that no kept
         version refers to, may have been collected.
+    manifests
+        Which symbols share a manifest, on all branches; None for the usual configuration.
     """
 
     branches: Mapping[str, int] = field(default_factory=lambda: {MAIN: 0})
@@ -57,6 +66,7 @@ class Refs:
     oldest: int = 0
     collected: int = 0
     condemned_us: int = 0
+    manifests: ManifestConfiguration | None = None
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -130,6 +140,10 @@ class Refs:
         condemned_us = max(self.condemned_us, condemned_us)
         return dataclasses.replace(self, collected=number, condemned_us=condemned_us)
 
+    def with_manifests(self, configuration: ManifestConfiguration) -> Refs:
+        """Return the refs with another configuration of manifests."""
+        return dataclasses.replace(self, manifests=configuration)
+
     def _check_free(self, name: str) -> None:
         check_ref_name(name)
         for what, names in (("branch", self.branches), ("tag", self.tags)):
@@ -159,6 +173,7 @@ class Refs:
             "oldest": self.oldest,
             "collected": self.collected,
             "condemned_us": self.condemned_us,
+            "manifests": None if self.manifests is None else self.manifests.to_json(),
         }
 
     @classmethod
@@ -176,7 +191,17 @@ class Refs:
             fields.integer("oldest"),
             fields.integer("collected"),
             fields.integer("condemned_us"),
+            _read_manifests(fields),
         )
+
+
+def _read_manifests(fields: Fields) -> ManifestConfiguration | None:
+    if fields.value("manifests") is None:
+        return None
+    try:
+        return ManifestConfiguration.from_json(fields.mapping("manifests"))
+    except OptionError as error:
+        damaged(fields.name, f"its configuration of manifests cannot be: {error.message}")
 
 
 def read_numbers(fields: Fields, key: str) -> dict[str, int]:

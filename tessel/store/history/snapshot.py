@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableMapping
 
 from tessel.store.history.leaves import Leaf, Node
+from tessel.store.history.lookup import Lookup, lookup_after
 from tessel.store.history.symbol import ManifestEntry, SymbolState
 from tessel.store.history.tree import Nodes, find, updated, walk
 
@@ -20,13 +21,14 @@ class Snapshot(Mapping[str, SymbolState]):
     ----------
     nodes
         Reads nodes.
-    root
-        The root of the symbol index.
+    root, lookup
+        The roots of the symbol index, and of the lookup from manifests to symbols.
     """
 
-    def __init__(self, nodes: Nodes, root: Node | None = None) -> None:
+    def __init__(self, nodes: Nodes, root: Node | None = None, lookup: Node | None = None) -> None:
         self.nodes = nodes
         self.root: Node = Leaf() if root is None else root
+        self.lookup = Lookup(nodes, Leaf() if lookup is None else lookup)
 
     @property
     def symbols(self) -> Mapping[str, SymbolState]:
@@ -113,3 +115,9 @@ class Overlay(MutableMapping[str, SymbolState]):
             for symbol, state in self._changed.items()
         }
         return updated(self._base.nodes, self._base.root, changes) if changes else self._base.root
+
+    def lookup(self) -> Node:
+        """Return the root of the changed lookup; its new nodes are not written yet."""
+        base = self._base
+        before = {name: base.get(name) for name in self._changed}
+        return lookup_after(base.nodes, base.lookup.root, before, self._changed)

@@ -35,8 +35,11 @@ class Standing:
         self._move_on(head)
         number = 1 if head is None else head.number + 1
         overlay = self._base.snapshot.overlay()
-        landed = tuple(apply(change, overlay, number) for change in self._changes)
-        return Draft(self._base.branch, self._base.entry, overlay.root(), landed)
+        applied = [apply(change, overlay, number) for change in self._changes]
+        landed = tuple(change for change in applied if change is not None)
+        return Draft(
+            self._base.branch, self._base.entry, overlay.root(), landed, lookup=overlay.lookup()
+        )
 
     def _move_on(self, head: LogEntry | None) -> None:
         branch = self._base.branch

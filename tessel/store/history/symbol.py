@@ -38,6 +38,8 @@ class ManifestEntry:
         How many of the symbol's rows in the manifest come before.
     cut_front, cut_back
         Whether rows were cut off at that end: then the bound there is not that of a row.
+    set
+        The set that the manifest was packed for; None for one that belongs to none: a tail.
     """
 
     reference: ManifestReference
@@ -48,6 +50,7 @@ class ManifestEntry:
     first_row: int = 0
     cut_front: bool = False
     cut_back: bool = False
+    set: str | None = None
 
     @property
     def cut(self) -> bool:
@@ -68,6 +71,7 @@ class ManifestEntry:
             self.first_row + start,
             self.cut_front or start > 0,
             self.cut_back or stop < self.rows,
+            self.set,
         )
 
     def joined(self, after: ManifestEntry) -> ManifestEntry | None:
@@ -88,6 +92,7 @@ class ManifestEntry:
             self.first_row,
             self.cut_front,
             after.cut_back,
+            self.set,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -103,6 +108,7 @@ class ManifestEntry:
             "last_time": self.last_time,
             "first_row": self.first_row,
             "cut": [self.cut_front, self.cut_back],
+            "set": self.set,
         }
 
     @classmethod
@@ -124,7 +130,9 @@ class ManifestEntry:
             fields.optional_integer("first_time"),
             fields.optional_integer("last_time"),
             fields.integer("first_row"),
-            *cut,
+            cut[0],
+            cut[1],
+            fields.optional_text("set"),
         )
         if not found.rows or not found.segments or found.first_row + found.rows >= 2**63:
             damaged(fields.name, "an extent has an impossible number of rows or segments")

@@ -263,4 +263,4 @@ class Versions:
         if number == 0:
             return Commit(0, None, Snapshot(self._nodes), branch)
         entry = self.entry(number)
-        return Commit(number, entry, Snapshot(self._nodes, entry.root), branch)
+        return Commit(number, entry, Snapshot(self._nodes, entry.root, entry.lookup), branch)

@@ -160,7 +160,8 @@ class Marker:
         if entry.refs is not None and entry.refs.object not in self._names:
             self._versions.refs_at(entry)  # read, so that a newer format is noticed
             self._names.add(entry.refs.object)
-        waiting: list[Node] = [entry.root]
+        # The lookup from manifests to symbols names nothing that the symbols do not.
+        waiting: list[Node] = [entry.root, entry.lookup]
         while waiting:
             node = waiting.pop()
             if isinstance(node, Leaf):
@@ -175,6 +176,8 @@ class Marker:
 
     def _leaf(self, leaf: Leaf) -> None:
         for document in leaf.documents.values():
+            if "schema" not in document:
+                continue  # an entry of the lookup
             for extent in Fields(document, leaf.name).objects("manifests"):
                 self._manifest(ManifestEntry.read(extent).reference)
 

@@ -4,7 +4,12 @@ The repository writes manifests and makes a :class:`SegmentIndex` of them; claus
 :class:`SegmentSource` loads what is left.
 """
 
-from tessel.store.manifest.builder import ManifestBuilder, build_manifest, join_manifests
+from tessel.store.manifest.builder import (
+    ManifestBuilder,
+    Move,
+    build_manifest,
+    join_manifests,
+)
 from tessel.store.manifest.candidate_rows import CandidateRows
 from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.index import Drop, SegmentIndex
@@ -20,6 +25,7 @@ __all__ = [
     "Manifest",
     "ManifestBuilder",
     "ManifestReference",
+    "Move",
     "PieceSource",
     "SegmentIndex",
     "SegmentSource",

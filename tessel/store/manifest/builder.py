@@ -6,10 +6,12 @@ it as well. Nothing is encoded before :meth:`ManifestBuilder.finish`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,11 +21,12 @@ from tessel.store.manifest.format import (
     encode_manifest,
     shared_schema,
 )
-from tessel.store.manifest.table import Extent, SegmentTable
+from tessel.store.manifest.manifest import Manifest
+from tessel.store.manifest.table import Extent, Integers, SegmentTable
 from tessel.store.names import manifest_name, new_id, segment_id
 from tessel.store.segment import ColumnStatistics, WrittenSegment, WrittenSlice, bounds_type
 
-__all__ = ["ManifestBuilder", "build_manifest", "join_manifests"]
+__all__ = ["ManifestBuilder", "Move", "build_manifest", "join_manifests"]
 
 _OWN_BLOCK_ROWS = 64
 """A column with statistics of more segments than this has a block of its own."""
@@ -33,6 +36,38 @@ _SHARED_ROWS = 8192
 
 _Fact = tuple[int, int, int, ColumnStatistics]
 """Symbol, column id, ordinal of the segment among those of the symbol, statistics."""
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """What was gathered of one symbol; parts in row order."""
+
+    parts: list[pa.Table | list[tuple[Any, ...]]] = field(default_factory=list)
+    segments: int = 0
+    rows: int = 0
+    facts: dict[pa.DataType, list[_Fact]] = field(default_factory=dict)
+    tables: dict[pa.DataType, list[pa.Table]] = field(default_factory=dict)
+
+    def add(self, part: pa.Table | list[tuple[Any, ...]], segments: int, rows: int) -> None:
+        self.parts.append(part)
+        self.segments += segments
+        self.rows += rows
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """All segments of a symbol that a manifest holds, on their way into another one.
+
+    Attributes
+    ----------
+    first_segment
+        How many segments of the symbol come before them in the new manifest.
+    types
+        The types of the columns whose statistics are kept.
+    """
+
+    first_segment: int
+    types: Mapping[int, pa.DataType]
 
 
 class ManifestBuilder:
@@ -46,18 +81,22 @@ class ManifestBuilder:
 
     def __init__(self) -> None:
         self.name = manifest_name(new_id())
-        self._parts: dict[int, list[pa.Table | list[tuple[Any, ...]]]] = {}
-        self._segments: dict[int, int] = {}
-        self._rows: dict[int, int] = {}
-        self._facts: dict[pa.DataType, list[_Fact]] = {}
-        self._tables: dict[pa.DataType, list[pa.Table]] = {}
+        self._symbols: dict[int, _Gathered] = {}
+        self._moved: list[tuple[pa.Table, Integers]] = []
+        self._moved_statistics: dict[pa.DataType, list[pa.Table]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._parts)
+        return any(each.parts for each in self._symbols.values()) or bool(self._moved)
 
     def rows_of(self, symbol: int) -> int:
         """Return how many rows of a symbol were added: where the next ones begin."""
-        return self._rows.get(symbol, 0)
+        found = self._symbols.get(symbol)
+        return 0 if found is None else found.rows
+
+    def segments_of(self, symbol: int) -> int:
+        """Return how many segments of a symbol were added."""
+        found = self._symbols.get(symbol)
+        return 0 if found is None else found.segments
 
     def add_slices(
         self, symbol: int, slices: Sequence[WrittenSlice], types: Mapping[int, pa.DataType]
@@ -74,25 +113,27 @@ class ManifestBuilder:
             The type of each column id that has statistics.
         """
         kinds = {column_id: _kind(type_) for column_id, type_ in types.items()}
-        ordinal = self._segments.get(symbol, 0)
+        gathered = self._of(symbol)
+        ordinal = gathered.segments
         rows: list[tuple[Any, ...]] = []
         for part in slices:
             for segment in part.segments:
                 for column_id in range(segment.column_from, segment.column_to):
                     if column_id in part.statistics and column_id in kinds:
-                        facts = self._facts.setdefault(kinds[column_id], [])
+                        facts = gathered.facts.setdefault(kinds[column_id], [])
                         fact = part.statistics[column_id]
                         facts.append((symbol, column_id, ordinal + len(rows), fact))
                 rows.append(_segment_row(symbol, part, segment, segment is part.segments[0]))
         if rows:
-            self._add(symbol, rows, len(rows), sum(part.rows for part in slices))
+            gathered.add(rows, len(rows), sum(part.rows for part in slices))
 
     def add_table(self, symbol: int, table: SegmentTable, types: Mapping[int, pa.DataType]) -> None:
         """Add rows that lie in other manifests; ``types`` are those of the columns to keep.
 
         Statistics of other columns are left behind.
         """
-        ordinal = self._segments.get(symbol, 0)
+        gathered = self._of(symbol)
+        ordinal = gathered.segments
         for column_id, type_ in sorted(types.items()):
             found = table.block(column_id, bounds_type(type_))
             if found.num_rows:
@@ -105,21 +146,41 @@ class ManifestBuilder:
                 ]
                 kind = _kind(type_)
                 made = pa.table(named, schema=shared_schema(kind))
-                self._tables.setdefault(kind, []).append(made)
+                gathered.tables.setdefault(kind, []).append(made)
         if len(table):
-            rows = int(table.slice_end[-1])
-            self._add(symbol, table.to_arrow(symbol), len(table), rows)
+            gathered.add(table.to_arrow(symbol), len(table), int(table.slice_end[-1]))
 
     def add_statistics(
         self, symbol: int, column_id: int, type_: pa.DataType, facts: Mapping[int, ColumnStatistics]
     ) -> None:
         """Add statistics of a column; ``facts`` by the ordinal of the segment in the symbol."""
-        listed = self._facts.setdefault(_kind(type_), [])
+        listed = self._of(symbol).facts.setdefault(_kind(type_), [])
         listed += [(symbol, column_id, ordinal, fact) for ordinal, fact in facts.items()]
 
-    def segments_of(self, symbol: int) -> int:
-        """Return how many segments of a symbol were added."""
-        return self._segments.get(symbol, 0)
+    def adopt(self, symbol: int, of: ManifestBuilder) -> None:
+        """Add all that another builder gathered of a symbol, which this one has nothing of."""
+        self._symbols[symbol] = of._symbols[symbol]
+
+    def add_whole(self, manifest: Manifest, moves: Mapping[int, Move]) -> None:
+        """Add all that a manifest holds of some symbols, which are added in no other way.
+
+        What ``add_table`` does for one symbol, for thousands at once.
+        """
+        held = manifest.holdings
+        wanted = np.array(sorted(moves), dtype=np.uint64)
+        place = np.searchsorted(held.symbols, wanted)
+        counts = held.segments[place]
+        before = np.array([moves[int(symbol)].first_segment for symbol in wanted], np.int64)
+        starts = np.cumsum(counts) - counts
+        inside = np.arange(int(counts.sum())) - np.repeat(starts, counts)
+        rows = np.repeat(held.first[place], counts) + inside
+        self._moved.append(
+            (manifest.segments.take(pa.array(rows)), inside + np.repeat(before, counts))
+        )
+        pairs = _Pairs.of(wanted, moves)
+        for table in manifest.all_statistics(wanted):
+            for kind, part in pairs.split(table, before):
+                self._moved_statistics.setdefault(kind, []).append(part)
 
     def finish(self) -> tuple[bytes, ManifestReference]:
         """Return the bytes of the manifest, and the reference to them."""
@@ -130,24 +191,25 @@ class ManifestBuilder:
                 for part in self._ordered_parts()
             ]
         )
+        if self._moved:
+            segments = self._with_moved(segments)
+        kinds = set(self._moved_statistics)
+        for gathered in self._symbols.values():
+            kinds |= {*gathered.facts, *gathered.tables}
         blocks: dict[tuple[int, int], pa.Table] = {}
         shared: list[pa.Table] = []
-        for kind in sorted({*self._facts, *self._tables}, key=str):
+        for kind in sorted(kinds, key=str):
             _cut_blocks(self._statistics_of(kind), blocks, shared)
         return encode_manifest(self.name, segments, blocks, shared)
 
-    def _add(
-        self, symbol: int, part: pa.Table | list[tuple[Any, ...]], segments: int, rows: int
-    ) -> None:
-        self._parts.setdefault(symbol, []).append(part)
-        self._segments[symbol] = self._segments.get(symbol, 0) + segments
-        self._rows[symbol] = self._rows.get(symbol, 0) + rows
+    def _of(self, symbol: int) -> _Gathered:
+        return self._symbols.setdefault(symbol, _Gathered())
 
     def _ordered_parts(self) -> list[pa.Table | list[tuple[Any, ...]]]:
         """Return all parts by symbol; rows that stand side by side are one part."""
         joined: list[pa.Table | list[tuple[Any, ...]]] = []
-        for symbol in sorted(self._parts):
-            for part in self._parts[symbol]:
+        for symbol in sorted(self._symbols):
+            for part in self._symbols[symbol].parts:
                 if isinstance(part, pa.Table):
                     joined.append(part)
                 elif joined and isinstance(joined[-1], list):
@@ -156,15 +218,78 @@ class ManifestBuilder:
                     joined.append(list(part))
         return joined
 
+    def _with_moved(self, segments: pa.Table) -> pa.Table:
+        """Return the segment table with the rows that were moved, by symbol and row slice."""
+        joined = pa.concat_tables([segments, *(table for table, _ in self._moved)])
+        # What was gathered stands in order; no symbol is both gathered and moved.
+        ordinals = [np.arange(segments.num_rows), *(ordinal for _, ordinal in self._moved)]
+        order = np.lexsort([np.concatenate(ordinals), joined.column("symbol").to_numpy()])
+        return joined.take(pa.array(order))
+
     def _statistics_of(self, kind: pa.DataType) -> pa.Table:
         """Return all statistics with bounds of one type, by symbol, column and segment."""
-        tables = list(self._tables.get(kind, []))
-        facts = self._facts.get(kind, [])
+        tables = list(self._moved_statistics.get(kind, []))
+        facts: list[_Fact] = []
+        for gathered in self._symbols.values():
+            tables += gathered.tables.get(kind, [])
+            facts += gathered.facts.get(kind, [])
         if facts:
             tables.append(_facts_table(facts, kind))
         joined = pa.concat_tables(tables)
         keys = [joined.column(name).to_numpy() for name in ("segment", "column", "symbol")]
         return joined.take(pa.array(np.lexsort(keys)))
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """The columns of some symbols, and the type that the bounds of each shall have."""
+
+    symbols: npt.NDArray[np.uint64]
+    columns: int
+    keys: Integers
+    kind_of: Integers
+    kinds: list[pa.DataType]
+
+    @classmethod
+    def of(cls, symbols: npt.NDArray[np.uint64], moves: Mapping[int, Move]) -> _Pairs:
+        types = [moves[int(symbol)].types for symbol in symbols]
+        columns = 1 + max((max(each, default=0) for each in types), default=0)
+        kinds: dict[pa.DataType, int] = {}
+        known: dict[pa.DataType, int] = {}
+        keys: list[int] = []
+        kind_of: list[int] = []
+        for at, each in enumerate(types):
+            for column_id in sorted(each):
+                type_ = each[column_id]
+                if type_ not in known:
+                    known[type_] = kinds.setdefault(_kind(type_), len(kinds))
+                keys.append(at * columns + column_id)
+                kind_of.append(known[type_])
+        return cls(
+            symbols, columns, np.array(keys, np.int64), np.array(kind_of, np.int64), [*kinds]
+        )
+
+    def split(self, table: pa.Table, moved: Integers) -> Iterator[tuple[pa.DataType, pa.Table]]:
+        """Yield the part of a shared statistics table that is kept, by type of the bounds.
+
+        ``moved`` says by how much the segments of each symbol move.
+        """
+        owners = table.column("symbol").to_numpy()
+        columns = table.column("column").to_numpy()
+        at = np.minimum(np.searchsorted(self.symbols, owners), len(self.symbols) - 1)
+        keys = at * self.columns + columns
+        pair = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        kept = (self.symbols[at] == owners) & (self.keys[pair] == keys) & (columns < self.columns)
+        rows = np.flatnonzero(kept)
+        if not len(rows):
+            return
+        segments = table.column("segment").to_numpy().astype(np.int64) + moved[at]
+        place = table.schema.get_field_index("segment")
+        table = table.set_column(place, "segment", pa.array(segments.astype(np.uint32)))
+        for number in np.unique(self.kind_of[pair[rows]]).tolist():
+            kind = self.kinds[number]
+            part = table.take(pa.array(rows[self.kind_of[pair[rows]] == number]))
+            yield kind, part.cast(shared_schema(kind))
 
 
 def _kind(type_: pa.DataType) -> pa.DataType:

@@ -20,7 +20,7 @@ So to prune on one column out of hundreds, three ranges are read, each of them v
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -201,6 +201,29 @@ class BlockReader:
         if not table.schema.equals(statistics_schema(kind)):
             raise self.damaged(f"the statistics of column {column_id} have other columns")
         return table
+
+    def all_statistics(self, symbols: npt.NDArray[np.uint64]) -> Iterator[pa.Table]:
+        """Yield the blocks with statistics of some symbols, all as shared ones.
+
+        ``symbols`` are sorted; a shared block comes whole.
+        """
+        rows = self._directory
+        for at in range(1, len(rows)):
+            first, last = int(rows["symbol"][at]), int(rows["last_symbol"][at])
+            near = int(np.searchsorted(symbols, np.uint64(first)))
+            if near == len(symbols) or symbols[near] > last:
+                continue
+            if rows["column"][at] == _SHARED_BLOCK:
+                yield self._shared_block(at)
+                continue
+            found = self.statistics(first, int(rows["column"][at]))
+            assert found is not None
+            named = [
+                pa.array(np.full(found.num_rows, first, dtype=np.uint64)),
+                pa.array(np.full(found.num_rows, int(rows["column"][at]), dtype=np.int64)),
+                *found.columns,
+            ]
+            yield pa.table(named, schema=shared_schema(found.schema.field("minimum").type))
 
     def _from_shared(self, symbol: int, column_id: int) -> pa.Table | None:
         for table in self._shared_with(symbol):

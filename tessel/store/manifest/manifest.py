@@ -5,7 +5,12 @@ Manifests never change, so what was read once is kept with the object.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,7 +19,33 @@ from tessel.store.manifest.format import SEGMENTS_SCHEMA, BlockReader, ManifestR
 from tessel.store.names import segment_name
 from tessel.store.objects import ObjectStore
 
-__all__ = ["Manifest"]
+__all__ = ["Holdings", "Manifest"]
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """How much a manifest holds of each symbol; arrays of one length.
+
+    Attributes
+    ----------
+    symbols
+        Ids, ascending. uint64.
+    first, segments
+        The first segment of each symbol in the segment table, and how many there are. int64.
+    rows
+        How many rows they are. int64.
+    """
+
+    symbols: npt.NDArray[np.uint64]
+    first: npt.NDArray[np.int64]
+    segments: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
+
+    def rows_of(self, symbol: int) -> int:
+        """Return how many rows of a symbol there are."""
+        at = int(np.searchsorted(self.symbols, np.uint64(symbol)))
+        known = at < len(self.symbols) and self.symbols[at] == symbol
+        return int(self.rows[at]) if known else 0
 
 
 class Manifest:
@@ -48,6 +79,36 @@ class Manifest:
     def segments_of(self, symbol: int) -> pa.Table:
         """Return the part of the segment table that belongs to one symbol."""
         return self.segments.filter(pc.equal(self.segments.column("symbol"), symbol))
+
+    @cached_property
+    def holdings(self) -> Holdings:
+        """How much it holds of each symbol."""
+        owners = self.segments.column("symbol").to_numpy()
+        if (owners[1:] < owners[:-1]).any():
+            raise self._blocks.damaged("its segment table is not in order")
+        symbols, first, counts = np.unique(owners, return_index=True, return_counts=True)
+        begins = self.segments.column("begins").to_numpy()
+        rows = np.where(begins, self.segments.column("row_count").to_numpy(), 0)
+        totals = np.add.reduceat(rows, first) if len(first) else rows
+        return Holdings(symbols, first.astype(np.int64), counts.astype(np.int64), totals)
+
+    def all_statistics(self, symbols: npt.NDArray[np.uint64]) -> Iterator[pa.Table]:
+        """Yield the statistics of some symbols, perhaps with others among them.
+
+        Columns as in ``shared_schema``; ``symbols`` are sorted ids.
+        """
+        held = self.holdings
+        for table in self._blocks.all_statistics(symbols):
+            owners = table.column("symbol").to_numpy()
+            place = np.minimum(np.searchsorted(held.symbols, owners), len(held.symbols) - 1)
+            rest = table.select(["segment", "minimum_exact", "maximum_exact", "nulls", "nans"])
+            if (
+                any(column.null_count for column in rest.columns)
+                or (held.symbols[place] != owners).any()
+                or (table.column("segment").to_numpy() >= held.segments[place]).any()
+            ):
+                raise self._blocks.damaged("its statistics refer to segments that do not exist")
+            yield table
 
     def segment_keys(self, symbol: int) -> list[SegmentKey]:
         """Return where the segments of one symbol lie."""

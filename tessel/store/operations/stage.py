@@ -1,13 +1,15 @@
 """What a transaction has done so far: its symbols, and what it has written for them.
 
-All rows written in one transaction share one manifest, whatever their symbols, so extents refer to
-a manifest whose length and checksum are not known yet. :meth:`Stage.flush` writes it, and
-:meth:`Stage.changes` puts the true references in.
+Rows written in a transaction are gathered, whatever their symbols, and extents refer to a manifest
+that is not there. :meth:`Stage.changes` lets :mod:`tessel.store.packing` decide which manifests
+there will be, and puts the true extents in. A transaction that reads its own rows before it ends
+has them written as they are by :meth:`Stage.flush`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
@@ -32,11 +34,12 @@ from tessel.store.manifest import (
     SegmentSource,
     SegmentTable,
 )
+from tessel.store.manifest.packing import ManifestConfiguration
 from tessel.store.names import check_symbol_name
 from tessel.store.objects import ObjectStore, put_all
-from tessel.store.operations.folding import fold_of
 from tessel.store.operations.reading import Reader
 from tessel.store.operations.working import Working
+from tessel.store.packing import Flush, Flushed, SnapshotMembership
 from tessel.store.segment import PackWriter, SegmentWriter, WrittenSlice
 
 __all__ = ["Stage"]
@@ -53,6 +56,8 @@ class Stage:
         The version that the transaction began with.
     manifest
         Reads a manifest, or returns one that was read before.
+    configuration
+        Says which symbols share a manifest.
 
     Attributes
     ----------
@@ -61,7 +66,7 @@ class Stage:
     session
         Where to write: the same objects, as those of this transaction.
     builder
-        The manifest of the transaction.
+        The rows that were written and are in no manifest yet.
     """
 
     def __init__(
@@ -69,12 +74,14 @@ class Stage:
         objects: ObjectStore,
         base: Commit,
         manifest: Callable[[ManifestReference], Manifest],
+        configuration: Callable[[], ManifestConfiguration] = ManifestConfiguration,
     ) -> None:
         self.objects = objects
         self.session = WriteSession(objects)
         self.base = base
         self.reads: list[ReadRange] = []
         self._manifest = manifest
+        self._configuration = configuration
         self._symbols: dict[str, Working | None] = {}
         self._removed: list[str] = []
         self._pack = PackWriter(self.session)
@@ -222,17 +229,52 @@ class Stage:
     def changes(self) -> list[Change]:
         """Write all that waits, and return what the transaction changes, in order."""
         replaced = [w for w in self._symbols.values() if w is not None and w.base is None]
-        made: list[Change] = []
-        for working in _in_order(self._altered()):
-            change = working.change(fold_of(self, working))
-            if change is not None:
-                made.append(change)
+        altered = list(_in_order(self._altered()))
+        made = [change for change in (each.change() for each in altered) if change is not None]
         made += [Replacement(working.name, working.state) for working in replaced]
         new_names = {working.name for working in replaced}
         gone = [name for name in dict.fromkeys(self._removed) if name not in new_names]
-        self.flush()
+        if not made and not gone:
+            return []
+        flushed = self._packed(altered, replaced)
+        self._pack.flush()
+        put_all(self.session, flushed.objects)
+        repackings: list[Change] = list(flushed.repackings)
         removals: list[Change] = [Removal(name) for name in gone]
-        return removals + [resolved(change, self._known) for change in made]
+
+        def placed(symbol: int, extent: ManifestEntry) -> tuple[ManifestEntry, ...]:
+            if extent.reference.object == self.builder.name:
+                return flushed.placed(symbol, extent)
+            return (dataclasses.replace(extent, reference=self._known(extent.reference)),)
+
+        return [
+            *repackings,
+            *removals,
+            *(resolved(_with_extents(change, flushed.states), placed) for change in made),
+        ]
+
+    def _packed(self, altered: list[Working], replaced: list[Working]) -> Flushed:
+        """Plan and encode the manifests of the transaction."""
+        symbols = self.base.snapshot.symbols
+        flush = Flush(
+            self._configuration(),
+            SnapshotMembership(self.base.snapshot),
+            self.builder,
+            lambda reference: self._manifest(self._known(reference)),
+        )
+        alive = {working.state.id for working in (*altered, *replaced)}
+        for working in altered:
+            if working.rows_changed and working.base is not None:
+                flush.edit(working.base_name or working.name, working.base, working.state)
+        for working in replaced:
+            base = symbols.get(working.name)
+            same = base is not None and base.id == working.state.id
+            flush.write(working.name, working.state, base if same else None)
+        for name in {*self._removed, *(working.name for working in replaced)}:
+            base = symbols.get(name)
+            if base is not None and base.id not in alive:
+                flush.delete(name, base)
+        return flush.finish()
 
     def _altered(self) -> list[Working]:
         return [w for w in self._symbols.values() if w is not None and w.base is not None]
@@ -249,6 +291,14 @@ class Stage:
             last_time=slices[-1].last_time,
             first_row=first_row,
         )
+
+
+def _with_extents(change: Change, states: Mapping[int, tuple[ManifestEntry, ...]]) -> Change:
+    """Return a change with the extents of a symbol that was written whole."""
+    if not isinstance(change, Replacement) or change.state.id not in states:
+        return change
+    state = dataclasses.replace(change.state, manifests=states[change.state.id])
+    return Replacement(change.name, state)
 
 
 def _in_order(altered: list[Working]) -> Iterator[Working]:

@@ -13,7 +13,6 @@ from tessel.store.history import (
     Change,
     Claim,
     Edit,
-    Fold,
     ManifestEntry,
     MetadataChange,
     Rename,
@@ -154,7 +153,7 @@ class Working:
 
     # --- the change -----------------------------------------------------------------------------
 
-    def change(self, fold: Fold | None) -> Change | None:
+    def change(self) -> Change | None:
         """Return what makes the symbol of its base; None for nothing."""
         if self.base is None or self.base_name is None:
             return Replacement(self.name, self.state)
@@ -162,7 +161,7 @@ class Working:
         parts: list[Splice | SchemaChange | MetadataChange | Rename] = []
         if self._row_kinds:
             kinds = tuple(kind for kind in KINDS if kind in self._row_kinds)
-            parts.append(Splice(name, symbol, kinds, self._edits(), tuple(self._claims), fold))
+            parts.append(Splice(name, symbol, kinds, self._edits(), tuple(self._claims)))
         if self._schema_kinds:
             state = self.state
             kinds = tuple(kind for kind in KINDS if kind in self._schema_kinds)

@@ -1,0 +1,405 @@
+"""The manifests of one commit: which are written, and where the rows of each symbol go.
+
+Appends and small edits write one tail for all symbols of the commit, and fold older tails where
+they have become many. Whole writes, and symbols that edits have cut into many extents, are packed
+with all that share a manifest with them. Symbols that nobody changed get other extents of the same
+rows (:class:`Repacking`), which take effect where nobody else has moved them meanwhile.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from tessel.store.history import ManifestEntry, Repacking, SymbolState, coalesced
+from tessel.store.manifest import Manifest, ManifestBuilder, ManifestReference
+from tessel.store.manifest.packing import (
+    DEFAULT_SET,
+    Changes,
+    FoldPlan,
+    ManifestConfiguration,
+    PackingPlan,
+    Part,
+    PlannedManifest,
+    Run,
+    SymbolContent,
+    TailJoin,
+    oversized,
+    pack,
+    plan_folds,
+    plan_tails,
+)
+from tessel.store.packing.encoding import EncodedManifest, encode
+from tessel.store.packing.membership import SnapshotMembership, bytes_per_segment
+from tessel.store.packing.rows import PackedRows, Staged
+from tessel.telemetry import emit
+
+__all__ = ["Flush", "Flushed", "emit_metrics", "repackings_of"]
+
+_LONGEST = 64
+_LONGEST_PER_ROOT = 4
+
+Sources = Mapping[int, PackedRows]
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """What a flush came to.
+
+    Attributes
+    ----------
+    objects
+        Names and bytes of the manifests to write.
+    repackings
+        What moves without changing.
+    states
+        The extents of symbols that were written whole, by id.
+    pieces
+        Where other staged rows went, by symbol id: extents in the order of the rows.
+    """
+
+    objects: list[tuple[str, bytes]]
+    repackings: list[Repacking]
+    states: Mapping[int, tuple[ManifestEntry, ...]]
+    pieces: Mapping[int, tuple[ManifestEntry, ...]]
+
+    def placed(self, symbol: int, extent: ManifestEntry) -> tuple[ManifestEntry, ...]:
+        """Return the extents that a staged one became."""
+        low, high = extent.first_row, extent.first_row + extent.rows
+        found = []
+        position = 0
+        for piece in self.pieces[symbol]:
+            start, stop = max(low, position), min(high, position + piece.rows)
+            if start < stop:
+                part = extent.part(start - low, stop - low)
+                inside = piece.first_row + start - position
+                reference, set_name = piece.reference, piece.set
+                found.append(
+                    dataclasses.replace(part, reference=reference, first_row=inside, set=set_name)
+                )
+            position += piece.rows
+        return tuple(found)
+
+
+@dataclass
+class Flush:
+    """Gathers what a commit does to manifests, and carries it out; used once, by one thread.
+
+    Parameters
+    ----------
+    configuration
+        Sets and rules.
+    membership
+        The snapshot before the commit.
+    builder
+        The rows that the commit wrote.
+    manifest
+        Opens a manifest of the store.
+    """
+
+    configuration: ManifestConfiguration
+    membership: SnapshotMembership
+    builder: ManifestBuilder
+    manifest: Callable[[ManifestReference], Manifest]
+    _written: dict[int, tuple[str, SymbolState]] = field(default_factory=dict)
+    _renewed: set[int] = field(default_factory=set)
+    _edited: dict[int, tuple[str, SymbolState]] = field(default_factory=dict)
+    _deleted: set[int] = field(default_factory=set)
+
+    def write(self, name: str, state: SymbolState, base: SymbolState | None = None) -> None:
+        """Take a symbol that was made, or got a new state whatever it was before: ``base``."""
+        if base is not None:
+            self.membership.know(name, base)
+        self._written[state.id] = name, state
+
+    def edit(self, name: str, base: SymbolState, state: SymbolState) -> None:
+        """Take a symbol whose rows were changed.
+
+        Parameters
+        ----------
+        name, base
+            The symbol before the commit.
+        state
+            It as it will be.
+        """
+        self.membership.know(name, base)
+        if Staged(self.builder).all_of(state.id, state.manifests):
+            self._written[state.id] = name, state
+            self._renewed.add(state.id)
+        else:
+            self._edited[state.id] = name, base
+
+    def delete(self, name: str, base: SymbolState) -> None:
+        """Take a symbol that ceases to exist."""
+        self.membership.know(name, base)
+        self._deleted.add(base.id)
+
+    def finish(self) -> Flushed:
+        """Plan and encode."""
+        staged = Staged(self.builder)
+        long = {symbol for symbol, (_, base) in self._edited.items() if _is_long(base)}
+        folds = plan_folds(self.configuration, self._edited.keys() - long, self.membership)
+        objects, pieces = self._tails(staged)
+        joined, repackings = self._joined(folds, staged)
+        packed, moved, entries = self._packed([*sorted(long), *folds.packed], staged)
+        states = {
+            symbol: entries.get(symbol, ())
+            for symbol in self._written
+            if symbol not in self._renewed
+        }
+        pieces |= {symbol: entries[symbol] for symbol in self._renewed}
+        return Flushed([*objects, *joined, *packed], [*moved, *repackings], states, pieces)
+
+    # --- tails ------------------------------------------------------------------------------------
+
+    def _tails(
+        self, staged: Staged
+    ) -> tuple[list[tuple[str, bytes]], dict[int, tuple[ManifestEntry, ...]]]:
+        """Put the rows that were added into tails."""
+        contents: list[SymbolContent] = []
+        sources: dict[int, PackedRows] = {}
+        for symbol, (name, base) in self._edited.items():
+            rows, segments = self.builder.rows_of(symbol), self.builder.segments_of(symbol)
+            if not rows:
+                continue
+            reference = ManifestReference(self.builder.name, 0, 0, 0)
+            whole = ManifestEntry(reference, rows, segments, None, None)
+            sources[symbol] = PackedRows(base, [whole], staged, self.manifest)
+            contents.append(SymbolContent(symbol, name, bytes_per_segment(base), (Run(segments),)))
+        if not contents:
+            return [], {}
+
+        def ends(symbol: int) -> Sequence[int]:
+            return sources[symbol].slice_ends(lambda extent: False)
+
+        inflation: dict[int, Fraction] = {}
+        while True:
+            planned = plan_tails(self.configuration, contents, slice_ends=ends, inflation=inflation)
+            encoded = [encode(each, sources, staged, self.manifest) for each in planned]
+            lengths = [len(each.data) for each in encoded]
+            more = oversized(self.configuration, planned, lengths, inflation)
+            if not more:
+                break
+            inflation = more
+        return _objects(encoded), _in_row_order(encoded)
+
+    def _joined(
+        self, folds: FoldPlan, staged: Staged
+    ) -> tuple[list[tuple[str, bytes]], list[Repacking]]:
+        """Join tails that have become many."""
+        objects: list[tuple[str, bytes]] = []
+        repackings: list[Repacking] = []
+        waiting = [list(group) for group in folds.joined]
+        while waiting:
+            group = waiting.pop()
+            before = {join.symbol: self._last_extents(join) for join in group}
+            sources = {
+                symbol: PackedRows(self._edited[symbol][1], extents, staged, self.manifest)
+                for symbol, extents in before.items()
+            }
+            planned = _join_plan(group, self.membership)
+            encoded = encode(planned, sources, staged, self.manifest)
+            if len(group) > 1 and oversized(self.configuration, [planned], [len(encoded.data)]):
+                half = len(group) // 2
+                waiting += [group[:half], group[half:]]
+                continue
+            objects.append((encoded.name, encoded.data))
+            for symbol, extents in before.items():
+                into = (encoded.entries[symbol, 0],)
+                repackings.append(Repacking(self._edited[symbol][0], symbol, extents, into))
+        return objects, repackings
+
+    def _last_extents(self, join: TailJoin) -> tuple[ManifestEntry, ...]:
+        return self._edited[join.symbol][1].manifests[-len(join.manifests) :]
+
+    # --- packing ----------------------------------------------------------------------------------
+
+    def _packed(
+        self, old: Sequence[int], staged: Staged
+    ) -> tuple[list[tuple[str, bytes]], list[Repacking], Mapping[int, tuple[ManifestEntry, ...]]]:
+        """Pack what was written whole and ``old`` symbols of many extents, with their closure."""
+        sources: dict[int, PackedRows] = {}
+        contents: list[SymbolContent] = []
+        for symbol, (name, state) in self._written.items():
+            sources[symbol] = PackedRows(state, state.manifests, staged, self.manifest)
+            runs = tuple(Run(extent.segments) for extent in state.manifests)
+            contents.append(SymbolContent(symbol, name, bytes_per_segment(state), runs))
+        for symbol in old:
+            name, base = self._edited[symbol]
+            keys = self.membership.manifests_of(symbol)
+            runs = tuple(map(Run, (e.segments for e in base.manifests), keys))
+            contents.append(SymbolContent(symbol, name, bytes_per_segment(base), runs))
+        changes = Changes(tuple(contents), frozenset(self._deleted))
+        if not contents and not self._deleted:
+            return [], [], {}
+        packing = CarriedOut(self.configuration, self.membership, sources, staged, self.manifest)
+        packing.carry_out(
+            lambda inflation: pack(
+                self.configuration,
+                changes,
+                self.membership,
+                slice_ends=packing.slice_ends,
+                inflation=inflation,
+            )
+        )
+        entries = packing.entries()
+        kept = {s: after for s, after in entries.items() if s not in self._written}
+        return packing.objects(), repackings_of(kept, self.membership), entries
+
+
+class CarriedOut:
+    """A packing plan as it is encoded, planned again until all bytes fit.
+
+    Parameters
+    ----------
+    configuration, membership, staged, manifest
+        As for :class:`Flush`.
+    sources
+        Rows of the symbols that are written; others are those of the snapshot.
+    afresh
+        Whether everything is packed anew, so that any symbol may be cut anywhere.
+    """
+
+    def __init__(
+        self,
+        configuration: ManifestConfiguration,
+        membership: SnapshotMembership,
+        sources: dict[int, PackedRows],
+        staged: Staged,
+        manifest: Callable[[ManifestReference], Manifest],
+        *,
+        afresh: bool = False,
+    ) -> None:
+        self._configuration = configuration
+        self._membership = membership
+        self._sources = sources
+        self._staged = staged
+        self._manifest = manifest
+        self._afresh = afresh
+        self.plan: PackingPlan | None = None
+        self._encoded: list[EncodedManifest] = []
+
+    def carry_out(self, make: Callable[[Mapping[int, Fraction]], PackingPlan]) -> PackingPlan:
+        """Make the plan and encode it, again with measured sizes where it does not fit."""
+        inflation: dict[int, Fraction] = {}
+        while True:
+            plan = make(inflation)
+            for symbol in plan.placements:
+                self._source(symbol)
+            self._encoded = [
+                encode(each, self._sources, self._staged, self._manifest) for each in plan.written
+            ]
+            lengths = [len(each.data) for each in self._encoded]
+            more = oversized(self._configuration, plan.written, lengths, inflation)
+            if not more:
+                break
+            inflation = more
+        self.plan = plan
+        emit_metrics(plan)
+        return plan
+
+    def objects(self) -> list[tuple[str, bytes]]:
+        """Return the manifests to write."""
+        return _objects(self._encoded)
+
+    def entries(self) -> dict[int, tuple[ManifestEntry, ...]]:
+        """Return the extents of each symbol of the closure afterwards."""
+        assert self.plan is not None
+        found: dict[int, tuple[ManifestEntry, ...]] = {}
+        for symbol, placements in self.plan.placements.items():
+            extents: list[ManifestEntry] = []
+            for each in placements:
+                if each.written is None:
+                    extents += self._sources[symbol].between(each.start, each.stop)
+                else:
+                    extents.append(self._encoded[each.written].entries[symbol, each.start])
+            found[symbol] = tuple(extents)
+        return found
+
+    def slice_ends(self, symbol: int) -> Sequence[int]:
+        """Say where a symbol that is too big for one manifest can be cut."""
+        return self._source(symbol).slice_ends(self._stays)
+
+    def _source(self, symbol: int) -> PackedRows:
+        if symbol not in self._sources:
+            state = self._membership.state_of(symbol)
+            self._sources[symbol] = PackedRows(state, state.manifests, self._staged, self._manifest)
+        return self._sources[symbol]
+
+    def _stays(self, extent: ManifestEntry) -> bool:
+        """Whether an extent is a manifest's worth of a big symbol, which a flush leaves whole."""
+        if self._afresh or extent.set != DEFAULT_SET:
+            return False
+        members = self._membership.members_of(extent.reference.object)
+        limit = self._configuration.set_named(DEFAULT_SET).max_segments
+        return len(members) == 1 and (limit is None or extent.segments <= limit)
+
+
+def repackings_of(
+    entries: Mapping[int, tuple[ManifestEntry, ...]], membership: SnapshotMembership
+) -> list[Repacking]:
+    """Return what makes other extents of those that symbols have, as small as it can be."""
+    found = []
+    for symbol in sorted(entries):
+        before, after = membership.state_of(symbol).manifests, coalesced(entries[symbol])
+        first = 0
+        while first < min(len(before), len(after)) and before[first] == after[first]:
+            first += 1
+        last = 0
+        while last < min(len(before), len(after)) - first and before[-1 - last] == after[-1 - last]:
+            last += 1
+        old, new = before[first : len(before) - last], after[first : len(after) - last]
+        if old:
+            found.append(Repacking(membership.name_of(symbol), symbol, old, new))
+    return found
+
+
+def emit_metrics(plan: PackingPlan) -> None:
+    """Tell those who listen what a packing took."""
+    metrics = plan.metrics
+    emit(
+        "manifests.pack",
+        closure_symbols=metrics.closure_symbols,
+        closure_manifests=metrics.closure_manifests,
+        closure_segments=metrics.closure_segments,
+        written=metrics.written,
+        written_segments=metrics.written_segments,
+        reused=metrics.reused,
+        released=len(plan.released),
+        flipped=len(metrics.flipped),
+        overflowed=metrics.overflowed,
+        split=metrics.split,
+        pulled=metrics.pulled,
+    )
+
+
+def _is_long(base: SymbolState) -> bool:
+    """Whether edits have cut a symbol into more extents than reading should pay for.
+
+    A multiple of the root of its segments, so that each edit pays for about as many rows.
+    """
+    extents = base.manifests
+    segments = sum(extent.segments for extent in extents)
+    return len(extents) > _LONGEST + _LONGEST_PER_ROOT * math.isqrt(segments)
+
+
+def _join_plan(group: Sequence[TailJoin], membership: SnapshotMembership) -> PlannedManifest:
+    parts = tuple(Part(join.symbol, 0, join.segments) for join in group)
+    size = sum(join.segments * membership.bytes_per_segment(join.symbol) for join in group)
+    return PlannedManifest(None, parts, sum(join.segments for join in group), size)
+
+
+def _objects(encoded: Sequence[EncodedManifest]) -> list[tuple[str, bytes]]:
+    return [(each.name, each.data) for each in encoded]
+
+
+def _in_row_order(encoded: Sequence[EncodedManifest]) -> dict[int, tuple[ManifestEntry, ...]]:
+    """Return the extents of each symbol over some manifests."""
+    found: dict[int, tuple[ManifestEntry, ...]] = {}
+    listed = [(key, entry) for each in encoded for key, entry in each.entries.items()]
+    for (symbol, _), entry in sorted(listed, key=lambda item: item[0]):
+        found[symbol] = (*found.get(symbol, ()), entry)
+    return found

@@ -1,0 +1,136 @@
+"""A snapshot as the packing sees it: symbols and manifests both ways, read when asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from tessel.errors import CorruptStoreError
+from tessel.options import current
+from tessel.store.history import ManifestEntry, Snapshot, SymbolState
+from tessel.store.manifest.packing import estimate_bytes_per_segment
+
+__all__ = ["SnapshotMembership", "bytes_per_segment"]
+
+
+def bytes_per_segment(state: SymbolState) -> int:
+    """Return about how many bytes of a manifest a segment of a symbol takes, by its schema."""
+    return estimate_bytes_per_segment(min(len(state.column_ids), current().segment_columns))
+
+
+class SnapshotMembership:
+    """The packing's view of a snapshot; used by one thread.
+
+    Symbols name their manifests, the snapshot's lookup says who shares one, so no manifest is
+    opened. Where edits have cut the rows of a symbol so that one manifest holds several extents of
+    it, each of these stands for a manifest of its own, which the symbol shares with the same others
+    (``man/<id>#<place>``): then segments add up, and the rows are in order.
+
+    Parameters
+    ----------
+    snapshot
+        The version.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._names: dict[int, str] = {}
+        self._states: dict[int, SymbolState] = {}
+        self._keys: dict[int, tuple[str, ...]] = {}
+        self._sets: dict[str, str | None] = {}
+        self._members: dict[str, dict[int, int]] = {}
+        self._tails: dict[str, dict[int, int]] = {}
+        self._parts: dict[str, tuple[str, int, int]] = {}
+
+    def know(self, name: str, state: SymbolState) -> None:
+        """Say the name and state of a symbol of the snapshot, which need not be looked up then."""
+        self._names[state.id] = name
+        self._states[state.id] = state
+
+    def state_of(self, symbol: int) -> SymbolState:
+        """Return a symbol that was met before."""
+        found = self._states.get(symbol)
+        if found is None:
+            name = self._names[symbol]
+            known = self._snapshot.get(name)
+            if known is None or known.id != symbol:
+                raise CorruptStoreError(
+                    f"the lookup from manifests to symbols names a symbol {name!r} that is not "
+                    "there",
+                    hint="restore the store from a copy",
+                    symbol=name,
+                )
+            found = self._states[symbol] = known
+        return found
+
+    # --- what the packing asks --------------------------------------------------------------------
+
+    def symbols(self) -> Iterable[int]:
+        """Return the ids of all symbols."""
+        for name, state in self._snapshot.items():
+            self.know(name, state)
+        return list(self._states)
+
+    def name_of(self, symbol: int) -> str:
+        """Return the name of a symbol."""
+        return self._names[symbol]
+
+    def bytes_per_segment(self, symbol: int) -> int:
+        """Return the estimate for a symbol."""
+        return bytes_per_segment(self.state_of(symbol))
+
+    def manifests_of(self, symbol: int) -> Sequence[str]:
+        """Return the manifests of a symbol in row order, one for each extent."""
+        if symbol not in self._names:
+            return ()
+        if symbol not in self._keys:
+            self._keys[symbol] = self._keys_of(symbol, self.state_of(symbol).manifests)
+        return self._keys[symbol]
+
+    def members_of(self, manifest: str) -> Mapping[int, int]:
+        """Return how many segments of each symbol a manifest holds.
+
+        Of a tail, which the lookup does not know, those of the symbols that were asked about.
+        """
+        if manifest in self._parts:
+            whole, symbol, segments = self._parts[manifest]
+            if self._sets[whole] is None:
+                return {symbol: segments}
+            return {**self.members_of(whole), symbol: segments}
+        set_name = self._sets[manifest]
+        if set_name is None:
+            return self._tails[manifest]
+        if manifest not in self._members:
+            found: dict[int, int] = {}
+            for member in self._snapshot.lookup.members(set_name, manifest):
+                self._names.setdefault(member.symbol, member.name)
+                found[member.symbol] = member.segments
+            self._members[manifest] = found
+        return self._members[manifest]
+
+    def set_of(self, manifest: str) -> str | None:
+        """Return the set that a manifest was packed for; None for a tail."""
+        return self._sets[manifest]
+
+    def manifests_in(self, name: str) -> Collection[str]:
+        """Return the manifests of a set."""
+        found = list(self._snapshot.lookup.manifests(name))
+        self._sets.update(dict.fromkeys(found, name))
+        return found
+
+    def _keys_of(self, symbol: int, extents: Sequence[ManifestEntry]) -> tuple[str, ...]:
+        times = Counter(extent.reference.object for extent in extents)
+        keys = []
+        for place, extent in enumerate(extents):
+            manifest = extent.reference.object
+            self._sets[manifest] = extent.set
+            if times[manifest] == 1:
+                if extent.set is None:
+                    self._tails.setdefault(manifest, {})[symbol] = extent.segments
+                keys.append(manifest)
+                continue
+            key = f"{manifest}#{symbol:x}.{place}"
+            self._sets[key] = extent.set
+            self._parts[key] = manifest, symbol, extent.segments
+            keys.append(key)
+        return tuple(keys)
