@@ -88,6 +88,7 @@ class ScriptedServer:
     lock: Any = field(default_factory=threading.Lock)
     released: threading.Event = field(default_factory=threading.Event)
     url: str = ""
+    ignores_start: bool = False
 
     def fault(self, method: str, key: str) -> Fault | None:
         with self.lock:
@@ -199,6 +200,7 @@ def _handler(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
             prefix, after = (
                 query.get(name, [""])[0].removeprefix(FOLDER) for name in ("prefix", "start-after")
             )
+            after = "" if server.ignores_start else after
             found = sorted(k for k in list(server.objects) if k.startswith(prefix) and k > after)
             entries = "".join(
                 f"<Contents><Key>{FOLDER}{escape(k)}</Key><Size>{len(server.objects[k])}</Size>"
