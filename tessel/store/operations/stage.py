@@ -57,7 +57,7 @@ class Stage:
     manifest
         Reads a manifest, or returns one that was read before.
     configuration
-        Says which symbols share a manifest.
+        Says which symbols share a manifest; by default the usual ones.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Stage:
         objects: ObjectStore,
         base: Commit,
         manifest: Callable[[ManifestReference], Manifest],
-        configuration: Callable[[], ManifestConfiguration] = ManifestConfiguration,
+        configuration: Callable[[Commit], ManifestConfiguration] | None = None,
     ) -> None:
         self.objects = objects
         self.session = WriteSession(objects)
@@ -256,8 +256,9 @@ class Stage:
     def _packed(self, altered: list[Working], replaced: list[Working]) -> Flushed:
         """Plan and encode the manifests of the transaction."""
         symbols = self.base.snapshot.symbols
+        configuration = self._configuration
         flush = Flush(
-            self._configuration(),
+            ManifestConfiguration() if configuration is None else configuration(self.base),
             SnapshotMembership(self.base.snapshot),
             self.builder,
             lambda reference: self._manifest(self._known(reference)),
