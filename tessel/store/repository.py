@@ -13,10 +13,11 @@ from typing import Any, Self
 
 from tessel.errors import InvalidInputError, SymbolNotFoundError
 from tessel.expression import Expression
+from tessel.store.bulk import Bulk
 from tessel.store.difference import Difference, difference
 from tessel.store.history import MAIN, open_store
-from tessel.store.maintenance.upkeep import Upkeep
 from tessel.store.manifest import Manifest, ManifestReference
+from tessel.store.manifest_sets import Manifests, ManifestSets, checked_configuration
 from tessel.store.names import check_symbol_name
 from tessel.store.objects import CloudOptions, CredentialsSource, ObjectStore, open_objects
 from tessel.store.timeline import AsOf
@@ -28,7 +29,7 @@ __all__ = ["Repository"]
 _KEPT_MANIFESTS = 256
 
 
-class Repository(Upkeep):
+class Repository(ManifestSets, Bulk):
     """A store, or a branch of it: opened with :meth:`open`, safe to use from several threads.
 
     Several processes may have one store open; none of them locks it.
@@ -50,6 +51,7 @@ class Repository(Upkeep):
         branch: str = MAIN,
         credentials: CredentialsSource | None = None,
         options: CloudOptions | dict[str, Any] | None = None,
+        manifests: Manifests = None,
     ) -> Self:
         """Open a store.
 
@@ -66,6 +68,9 @@ class Repository(Upkeep):
             The branch to read and to write.
         credentials, options
             For a store in a cloud; see :func:`tessel.store.objects.open_objects`.
+        manifests
+            Which symbols share a manifest, for what this session writes and fetches early: a
+            ``ManifestConfiguration`` or the plain data of one; by default that of the store.
 
         Raises
         ------
@@ -77,16 +82,26 @@ class Repository(Upkeep):
             When another version of the format wrote it; it is left as it is.
         RefNotFoundError
             When the store has no such branch.
+        OptionError
+            For a configuration of manifests that cannot be.
         """
+        override = checked_configuration(manifests)
         objects = open_objects(uri, credentials=credentials, options=options)
         identity = open_store(objects, create=create, read_only=read_only)
-        return cls(objects, identity.id, read_only=read_only).on_branch(branch)
+        opened = cls(objects, identity.id, read_only=read_only).on_branch(branch)
+        opened._override = override
+        opened.preload()
+        return opened
 
     def on_branch(self, branch: str) -> Self:
         """Return the same store on another branch; ``RefNotFoundError`` where there is none."""
         if branch != MAIN:
             self.history.refs().branch(branch)
-        return type(self)(self.objects, self.id, read_only=self.read_only, branch=branch)
+        other = type(self)(self.objects, self.id, read_only=self.read_only, branch=branch)
+        other._override = self._override
+        if self._preloader is not None:
+            other.preload()
+        return other
 
     def __repr__(self) -> str:
         at = "" if self.branch == MAIN else f" branch {self.branch!r}"
@@ -131,6 +146,8 @@ class Repository(Upkeep):
         """
         check_symbol_name(symbol)
         commit = self.at(as_of)
+        if isinstance(as_of, str) and self._preloader is not None:
+            self.preload(as_of)
         state = commit.snapshot.get(symbol)
         if state is None:
             existing = commit.snapshot.near(symbol)
@@ -404,4 +421,5 @@ class Repository(Upkeep):
             message,
             self.manifest,
             isolation=isolation,
+            configuration=self.configuration_at,
         )

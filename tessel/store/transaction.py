@@ -5,7 +5,6 @@ The verbs are in :mod:`tessel.store.operations`, one file each; this is what use
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -16,6 +15,7 @@ from tessel.errors import InvalidInputError
 from tessel.expression import Expression
 from tessel.store.history import Commit, History
 from tessel.store.manifest import Manifest, ManifestReference
+from tessel.store.manifest.packing import ManifestConfiguration
 from tessel.store.objects import ObjectStore
 from tessel.store.operations import Stage
 from tessel.store.operations.append import append
@@ -25,8 +25,11 @@ from tessel.store.operations.columns import (
     rename_columns,
     widen,
 )
+from tessel.store.operations.compact import compact
 from tessel.store.operations.delete_rows import delete_rows
+from tessel.store.operations.finalize import Mode, finalize
 from tessel.store.operations.read import read
+from tessel.store.operations.staged import StagedRows
 from tessel.store.operations.symbols import delete, rename_symbol, set_metadata
 from tessel.store.operations.update import update
 from tessel.store.operations.upsert import upsert
@@ -60,6 +63,7 @@ class Transaction:
         *,
         isolation: Isolation = "snapshot",
         metadata: Mapping[str, Any] | None = None,
+        configuration: Callable[[Commit], ManifestConfiguration] | None = None,
     ) -> None:
         if isolation not in _ISOLATIONS:
             raise InvalidInputError(
@@ -69,9 +73,9 @@ class Transaction:
         self._history = history
         self._base = base
         self._message = message
-        self._metadata = metadata
+        self._metadata = dict(metadata or {})
         self._serializable = isolation == "serializable"
-        self._stage = Stage(objects, base, manifest)
+        self._stage = Stage(objects, base, manifest, configuration)
         self._landed: int | None = None
         self._abandoned = False
 
@@ -183,6 +187,35 @@ class Transaction:
         """Take rows out of a symbol; see ``Repository.delete_rows``."""
         delete_rows(self._open(), symbol, rows=rows, date_range=date_range, where=where)
 
+    def finalize(
+        self,
+        symbol: str,
+        staged: Sequence[StagedRows],
+        *,
+        mode: Mode = "write",
+        sort: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Make staged rows those of a symbol; see ``Repository.finalize``, which is the way in.
+
+        The transaction is serializable, or rows could be taken twice.
+        """
+        stage = self._open()
+        if not self._serializable:
+            raise InvalidInputError(
+                "rows are finalised in a serializable transaction only",
+                hint='use finalize() of the store, or transaction(isolation="serializable")',
+            )
+        said = finalize(
+            stage, self._history, symbol, staged, mode=mode, sort=sort, metadata=metadata
+        )
+        for key, value in said.items():
+            self._metadata[key] = {**self._metadata.get(key, {}), **value}
+
+    def compact(self, symbol: str, *, target: int | None = None) -> None:
+        """Merge small segments of a symbol into full ones; see ``Repository.compact``."""
+        compact(self._open(), symbol, target=target)
+
     # --- symbols and columns ----------------------------------------------------------------------
 
     def delete(self, symbol: str) -> None:
@@ -223,13 +256,14 @@ class Transaction:
         # Whatever comes of it, these changes are not tried twice.
         self._abandoned = True
         landed = self._base.number
-        with contextlib.closing(stage.session):
+        with stage.session.ending():
             changes = stage.changes()
             if changes:
                 landed = self._history.commit(
                     self._base,
                     changes,
                     self._message,
+                    metadata=self._metadata,
                     reads=stage.reads if self._serializable else (),
                     survived=stage.session.survived,
                 ).number

@@ -16,15 +16,22 @@ The repository and its transactions enter here.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
 import pyarrow as pa
 
-from tessel.errors import InvalidInputError, LeaseExpiredError, NotFoundError, TesselError
+from tessel.errors import (
+    CorruptStoreError,
+    InvalidInputError,
+    LeaseExpiredError,
+    NotFoundError,
+    TesselError,
+)
 from tessel.store.history import Refs
 from tessel.store.history.documents import (
     FORMAT,
@@ -57,6 +64,9 @@ _LEASED_AFTER_SECONDS: Final = 1800.0
 _RENEWED_AFTER_SECONDS: Final = LEASE_SECONDS / 4
 _PUTS_IN_FLIGHT: Final = 4
 _FIRST_PUTS: Final = 64
+_HINT: Final = (
+    "repeat it; a minimum age of collections that is longer than any transaction avoids this"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +269,34 @@ class WriteSession:
             if before is not None:
                 objects.delete(before)
 
+    def adopt(self, names: Iterable[str]) -> None:
+        """Take objects that others wrote, and no version refers to, as those of this session."""
+        self._names.extend(names)
+
+    @contextlib.contextmanager
+    def ending(self) -> Iterator[None]:
+        """End the session after a block, in which own objects may turn out to be gone.
+
+        Raises
+        ------
+        LeaseExpiredError
+            When one is.
+        """
+        try:
+            yield
+        except CorruptStoreError as error:
+            name = error.attributes.get("object")
+            if name not in self._names or self._objects.exists(name):
+                raise
+            raise LeaseExpiredError(
+                f"the transaction took so long that {name}, which it wrote, has been collected; "
+                "nothing of it landed",
+                hint=_HINT,
+                object=name,
+            ) from error
+        finally:
+            self.close()
+
     def survived(self, refs: Refs) -> None:
         """Raise where a collection may have taken one of the objects.
 
@@ -272,8 +310,7 @@ class WriteSession:
                 raise LeaseExpiredError(
                     f"the transaction took so long that version {refs.collected} announced the "
                     f"collection of {name}, which it wrote; nothing of it landed",
-                    hint="repeat it; a minimum age of collections that is longer than any "
-                    "transaction avoids this",
+                    hint=_HINT,
                     object=name,
                     version=refs.collected,
                 )

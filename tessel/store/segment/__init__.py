@@ -5,7 +5,7 @@ by key and column id only: names are a matter of the snapshot.
 """
 
 from tessel.store.segment.late_rows import LateRows
-from tessel.store.segment.layout import assign_column_ids, stored_order
+from tessel.store.segment.layout import assign_column_ids, column_slices, stored_order
 from tessel.store.segment.packs import PackWriter
 from tessel.store.segment.page_statistics import ColumnZones, PageStatistics
 from tessel.store.segment.reader import SegmentReader
@@ -25,6 +25,7 @@ __all__ = [
     "WrittenSlice",
     "assign_column_ids",
     "bounds_type",
+    "column_slices",
     "is_index_type",
     "normalise",
     "normalise_schema",

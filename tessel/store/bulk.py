@@ -1,0 +1,255 @@
+"""The verbs of ``Repository`` by which many processes, or many small calls, write one symbol.
+
+Workers stage rows, one of them finalises; an appender gathers small calls into commits; compacting
+puts together what either has left small.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tessel.errors import CommitConflictError, InvalidInputError, SymbolNotFoundError
+from tessel.store.history import SymbolState
+from tessel.store.maintenance.upkeep import Upkeep
+from tessel.store.manifest import Extent, Manifest, ManifestReference, SegmentTable
+from tessel.store.names import check_symbol_name
+from tessel.store.operations.appender import Appender
+from tessel.store.operations.compact import CompactReport, footprint, planned_compaction
+from tessel.store.operations.finalize import Mode, finalized_in, take_staged
+from tessel.store.operations.staged import StagedRows, stage_rows
+from tessel.store.transaction import Evolve, Isolation, Transaction
+
+__all__ = ["Bulk"]
+
+_MOST_TRIES = 64
+"""So often a finalise begins anew because others changed the symbol meanwhile."""
+
+
+class Bulk(Upkeep):
+    """A store as something that many write to at a time."""
+
+    @abstractmethod
+    def transaction(self, message: str = "", *, isolation: Isolation = "snapshot") -> Transaction:
+        """Gather changes of several symbols into one commit."""
+
+    @abstractmethod
+    def append(self, symbol: str, data: Any, *, evolve: Evolve = None) -> int:
+        """Add rows at the end of a symbol; return the new version."""
+
+    @abstractmethod
+    def manifest(self, reference: ManifestReference) -> Manifest:
+        """Return a manifest."""
+
+    # --- staged writes ----------------------------------------------------------------------------
+
+    def stage(
+        self,
+        symbol: str,
+        data: Any,
+        *,
+        task_id: str,
+        index: str | None = None,
+        sort: bool = False,
+    ) -> StagedRows:
+        """Write rows for a symbol that nobody sees before :meth:`finalize`; makes no version.
+
+        Any number of processes stage at a time. Rows that are not finalised are collected by
+        ``gc`` once they are older than its minimum age.
+
+        Parameters
+        ----------
+        symbol
+            Its name; it need not exist.
+        data
+            A table of any kind that ``write`` takes, ordered by the index if there is one.
+        task_id
+            Names the piece of work, the same when it is tried again: of several attempts of one
+            task only one counts.
+        index
+            The time index; by default that of the symbol, or of the table itself.
+        sort
+            Sort the rows by the index first.
+
+        Returns
+        -------
+        StagedRows
+            Plain data (``to_json()``), to be passed back to whoever finalises.
+
+        Raises
+        ------
+        InvalidInputError
+            In one of its kinds, when the data cannot be taken.
+        """
+        self.check_writable()
+        base = self.history.newest(self.branch)
+        return stage_rows(
+            self.objects, self.id, base, symbol, data, task_id=task_id, index=index, sort=sort
+        )
+
+    def finalize(
+        self,
+        symbol: str,
+        staged: Iterable[StagedRows | Mapping[str, Any] | str],
+        *,
+        mode: Mode = "write",
+        sort: bool = False,
+        attempts: Mapping[str, str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Make what workers have staged rows of a symbol, once, in one commit.
+
+        Finalising the same attempts again changes nothing, and returns the version that took them:
+        so it can be repeated whenever its answer was lost.
+
+        Parameters
+        ----------
+        symbol
+            Its name.
+        staged
+            What :meth:`stage` returned, or the plain data of it; the order is that of the rows.
+        mode
+            ``"write"`` makes the symbol, or replaces what it was; ``"append"`` adds to its end.
+        sort
+            Put the rows in the order of time, whatever that of the list; rows of equal times keep
+            the order of the list. Only stages whose times overlap are written anew.
+        attempts
+            Which attempt of a task counts; by default the first in the list.
+        metadata
+            For ``mode="write"``: plain JSON to keep with the symbol.
+
+        Returns
+        -------
+        int
+            The version.
+
+        Raises
+        ------
+        InvalidInputError
+            For what is no descriptor, or not one of this store and symbol; when an attempt was
+            finalised before as part of another set; when what was staged has been collected.
+        SchemaMismatchError
+            When tasks staged different columns; names one of them.
+        UnsortedIndexError
+            When the times of two tasks overlap or go back, without ``sort``; names both.
+        CommitConflictError
+            When others kept changing the symbol.
+        """
+        chosen = take_staged(self.id, symbol, staged, attempts)
+        for remaining in reversed(range(_MOST_TRIES)):
+            transaction = self.transaction(f"finalize {symbol}", isolation="serializable")
+            line = self.history.line(self.at(transaction.base_version))
+            landed = finalized_in(line, symbol, chosen)
+            if landed is not None:
+                return landed
+            try:
+                with transaction:
+                    transaction.finalize(symbol, chosen, mode=mode, sort=sort, metadata=metadata)
+            except CommitConflictError:
+                if not remaining:
+                    raise
+                continue
+            return transaction.landed
+        raise AssertionError("the last try returns or raises")
+
+    # --- one writer of many rows ------------------------------------------------------------------
+
+    def appender(
+        self,
+        symbol: str,
+        *,
+        flush_rows: int = 10_000,
+        flush_interval_ms: int | None = 1_000,
+        evolve: Evolve = None,
+    ) -> Appender:
+        """Gather rows into commits: ``with store.appender("ticks") as ticks: ticks.append(rows)``.
+
+        Rows are durable once ``flush`` has returned, or the block has ended.
+
+        Parameters
+        ----------
+        symbol
+            Its name; it exists.
+        flush_rows
+            So many rows are committed at once, by the call that brings the last of them.
+        flush_interval_ms
+            Rows wait no longer than this; None for no limit.
+        evolve
+            As for ``append``.
+        """
+        self.check_writable()
+        evolve = evolve if evolve is None or isinstance(evolve, str) else tuple(evolve)
+        return Appender(
+            symbol,
+            state=lambda: self._state(symbol),
+            commit=lambda rows: self.append(symbol, rows, evolve=evolve),
+            resolve=self.resolve,
+            flush_rows=flush_rows,
+            flush_interval_ms=flush_interval_ms,
+            evolve=evolve,
+        )
+
+    # --- putting together -------------------------------------------------------------------------
+
+    def compact(
+        self, symbol: str, *, target: int | None = None, dry_run: bool = False
+    ) -> CompactReport:
+        """Merge small segments, and what edits left of others, into full ones; no answer changes.
+
+        It lands beside appends and beside edits of other rows, and takes bounded memory.
+
+        Parameters
+        ----------
+        symbol
+            Its name.
+        target
+            Rows of a full segment; by default the option ``segment_rows``.
+        dry_run
+            Only say what would be done.
+
+        Raises
+        ------
+        CommitConflictError
+            When others changed the very rows meanwhile; nothing was changed.
+        """
+        if target is not None and (
+            not isinstance(target, int) or isinstance(target, bool) or target < 1
+        ):
+            raise InvalidInputError(
+                f"target={target!r} is no number of rows", hint="give a whole number from 1 on"
+            )
+        if not dry_run:
+            self.check_writable()
+        base = self.at(None).number
+        state, table = self._segments(symbol, base)
+        planned = planned_compaction(symbol, base, table, len(state.schema.names), target=target)
+        if dry_run or not planned.rows_rewritten:
+            return dataclasses.replace(planned, dry_run=dry_run)
+        with self.transaction(f"compact {symbol}") as transaction:
+            transaction.compact(symbol, target=target)
+        _, table = self._segments(symbol, transaction.landed)
+        segments, size = footprint(table)
+        return dataclasses.replace(
+            planned,
+            version=transaction.landed,
+            dry_run=False,
+            segments_after=segments,
+            bytes_after=size,
+        )
+
+    def _segments(self, symbol: str, version: int) -> tuple[SymbolState, SegmentTable]:
+        state = self._state(symbol, version)
+        extents = [Extent(self.manifest(e.reference), e.first_row, e.rows) for e in state.manifests]
+        indexed = state.schema.index is not None
+        return state, SegmentTable.from_extents(state.id, extents, indexed=indexed, rows=state.rows)
+
+    def _state(self, symbol: str, version: int | None = None) -> SymbolState:
+        check_symbol_name(symbol)
+        commit = self.at(version)
+        state = commit.snapshot.get(symbol)
+        if state is None:
+            existing = commit.snapshot.near(symbol)
+            raise SymbolNotFoundError.for_name(symbol, existing, version=commit.number)
+        return state

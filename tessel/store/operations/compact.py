@@ -1,0 +1,157 @@
+"""compact: small segments, and what edits have left of others, become full ones; no answer changes.
+
+Row slices that lie side by side and are small, cut by edits, or spread over more segments than a
+fresh one would be, make a run. A run is written anew where that leaves fewer segments, or where
+less than half of a segment is still in use. Rows stream through: the memory needed is that of the
+largest segment and one of the wanted size. All else stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from tessel.options import current, options
+from tessel.store.history import Edit
+from tessel.store.manifest import SegmentTable
+from tessel.store.operations.reading import Reader
+from tessel.store.operations.stage import Stage
+from tessel.store.segment import column_slices
+
+__all__ = ["CompactReport", "compact", "footprint", "planned_compaction"]
+
+
+@dataclass(frozen=True, slots=True)
+class CompactReport:
+    """What compacting a symbol did, or would do.
+
+    Attributes
+    ----------
+    symbol, version
+        The symbol, and the version: the one that landed, or the newest where nothing was done.
+    dry_run
+        Whether it was only planned; then what is after is an estimate.
+    rows_rewritten
+        How many rows were written anew.
+    segments_before, segments_after
+        Segments of the whole symbol. One that is used in several places counts in each.
+    bytes_before, bytes_after
+        Bytes of these segments, each once. Older versions keep theirs until they expire.
+    """
+
+    symbol: str
+    version: int
+    dry_run: bool
+    rows_rewritten: int
+    segments_before: int
+    segments_after: int
+    bytes_before: int
+    bytes_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Row slices ``[first, last)`` that are written anew."""
+
+    first: int
+    last: int
+
+
+def compact(stage: Stage, symbol: str, *, target: int | None = None) -> None:
+    """Write small and cut segments of a symbol anew; see ``Repository.compact``."""
+    working = stage.existing(symbol)
+    with options(segment_rows=current().segment_rows if target is None else target):
+        state = working.state
+        table = SegmentTable.from_extents(
+            state.id,
+            stage.extents(state.manifests),
+            indexed=state.schema.index is not None,
+            rows=state.rows,
+        )
+        runs = _runs(table, len(state.schema.names))
+        if not runs:
+            return
+        reader = stage.reader(working)
+        edits = []
+        for run in runs:
+            start = int(table.slice_start[run.first])
+            stop = int(table.slice_end[run.last - 1])
+            extents = stage.write_rows(state, _rows(reader, run))
+            edits.append(Edit(start, stop, extents))
+    working.splice(edits, "compact")
+
+
+def planned_compaction(
+    symbol: str, version: int, table: SegmentTable, columns: int, *, target: int | None = None
+) -> CompactReport:
+    """Say what compacting a symbol would do.
+
+    Parameters
+    ----------
+    symbol, version
+        The symbol, and the version that it is looked at.
+    table, columns
+        Its segments, and how many columns it has.
+    target
+        As for ``Repository.compact``.
+    """
+    segments_before, bytes_before = footprint(table)
+    segments, rewritten = segments_before, 0
+    gone = np.zeros(len(table), dtype=bool)
+    with options(segment_rows=current().segment_rows if target is None else target):
+        for run in _runs(table, columns):
+            rows = int(table.slice_end[run.last - 1] - table.slice_start[run.first])
+            inside = (table.slice_of >= run.first) & (table.slice_of < run.last)
+            gone |= inside
+            fresh = -(-rows // current().segment_rows) * _fresh_segments(columns)
+            segments += fresh - int(inside.sum())
+            rewritten += rows
+    used = (table.slice_end - table.slice_start)[table.slice_of]
+    share = used / np.maximum(table.slice_rows[table.slice_of], 1)
+    size = _bytes(table, ~gone) + int((table.length * share)[gone].sum())
+    return CompactReport(
+        symbol, version, True, rewritten, segments_before, segments, bytes_before, size
+    )
+
+
+def footprint(table: SegmentTable) -> tuple[int, int]:
+    """Return how many segments a symbol has, and the bytes of them, each counted once."""
+    return len(table), _bytes(table, np.ones(len(table), dtype=bool))
+
+
+def _bytes(table: SegmentTable, which: np.ndarray) -> int:
+    held = zip(
+        table.object.filter(pa.array(which)).to_pylist(),
+        table.offset[which].tolist(),
+        table.length[which].tolist(),
+        strict=True,
+    )
+    return sum(length for _, _, length in set(held))
+
+
+def _fresh_segments(columns: int) -> int:
+    """Return how many segments a row slice has when it is written."""
+    return len(column_slices(columns, current().segment_columns))
+
+
+def _runs(table: SegmentTable, columns: int) -> list[_Run]:
+    target, fresh = current().segment_rows, _fresh_segments(columns)
+    rows = table.slice_end - table.slice_start
+    held = np.bincount(table.slice_of, minlength=table.slices)
+    wanted = (rows < target) | (rows < table.slice_rows) | (held > fresh)
+    bounds = np.flatnonzero(np.diff(np.concatenate([[False], wanted, [False]]).astype(np.int8)))
+    runs = []
+    for first, last in bounds.reshape(-1, 2).tolist():
+        after = -(-int(rows[first:last].sum()) // target) * fresh
+        mostly_dead = bool((2 * rows[first:last] < table.slice_rows[first:last]).any())
+        if after < int(held[first:last].sum()) or mostly_dead:
+            runs.append(_Run(first, last))
+    return runs
+
+
+def _rows(reader: Reader, run: _Run) -> Iterator[pa.Table]:
+    for number in range(run.first, run.last):
+        yield reader.slice(number)

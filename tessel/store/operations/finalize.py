@@ -1,0 +1,479 @@
+"""finalize: what many workers have staged becomes rows of a symbol, once, in one commit.
+
+Segments are taken over as they are: only where stages overlap in time, and shall be sorted, are
+their rows merged and written anew. The commit says in the log which attempts it took, so that the
+same set is never taken twice; it is landed under ``serializable``, so that nobody else can have
+taken it meanwhile.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from tessel.errors import (
+    CorruptStoreError,
+    InvalidInputError,
+    NotFoundError,
+    SchemaMismatchError,
+    UnsortedIndexError,
+)
+from tessel.expression.schema import TableSchema
+from tessel.store.frames import describe_differences
+from tessel.store.history import (
+    Edit,
+    History,
+    ManifestEntry,
+    ReadRange,
+    SymbolState,
+    coalesced,
+    rows_of,
+)
+from tessel.store.history.log import LogEntry
+from tessel.store.manifest import SegmentIndex, SegmentSource, SegmentTable
+from tessel.store.merging import Run, merge_ordered
+from tessel.store.names import check_symbol_name, segment_name
+from tessel.store.operations.incoming import checked_metadata
+from tessel.store.operations.reading import Reader
+from tessel.store.operations.stage import Stage
+from tessel.store.operations.staged import StagedRows
+from tessel.store.segment import assign_column_ids
+
+__all__ = ["FINALIZED", "Mode", "finalize", "finalized_in", "take_staged"]
+
+Mode = Literal["write", "append"]
+
+FINALIZED = "finalized"
+"""The key of a commit's metadata under which it says which attempts it took, by symbol."""
+
+_MODES = ("write", "append")
+_CHECKS_IN_FLIGHT = 16
+
+
+# --- which rows count -----------------------------------------------------------------------------
+
+
+def take_staged(
+    store: str, symbol: str, staged: Iterable[Any], attempts: Mapping[str, str] | None = None
+) -> list[StagedRows]:
+    """Check descriptors, and return one attempt of each task, in the order of the tasks.
+
+    Raises
+    ------
+    InvalidInputError
+        For what is no descriptor, of another store or symbol, or for none at all.
+    """
+    check_symbol_name(symbol)
+    if isinstance(staged, StagedRows | Mapping | str) or not isinstance(staged, Iterable):
+        raise InvalidInputError(
+            f"finalize takes a list of what stage() returned, not {type(staged).__name__}",
+            hint="finalize(symbol, [staged, …])",
+        )
+    wanted = dict(attempts or {})
+    chosen: dict[str, StagedRows] = {}
+    for given in staged:
+        # What is an object already may have been changed as well.
+        each = StagedRows.from_json(given.to_json() if isinstance(given, StagedRows) else given)
+        if each.store != store:
+            raise InvalidInputError(
+                f"task {each.task!r} was staged in another store",
+                hint="stage and finalize in one store",
+                task=each.task,
+            )
+        if each.symbol != symbol:
+            raise InvalidInputError(
+                f"task {each.task!r} was staged for symbol {each.symbol!r}, not {symbol!r}",
+                hint=f"stage it for {symbol!r}, or finalize {each.symbol!r}",
+                task=each.task,
+                symbol=each.symbol,
+            )
+        if wanted.get(each.task, each.attempt) == each.attempt:
+            chosen.setdefault(each.task, each)
+    for task, attempt in wanted.items():
+        if task not in chosen:
+            raise InvalidInputError(
+                f"attempt {attempt!r} of task {task!r} is not among what was staged",
+                hint="attempts= maps tasks to attempts of the list",
+                task=task,
+            )
+    if not chosen:
+        raise InvalidInputError(
+            "nothing was staged: finalize got no descriptor",
+            hint="a task without rows stages a table without rows, which has columns",
+            symbol=symbol,
+        )
+    return list(chosen.values())
+
+
+def finalized_in(
+    entries: Iterable[LogEntry], symbol: str, staged: Sequence[StagedRows]
+) -> int | None:
+    """Return the version that took these attempts already; None where none did.
+
+    Parameters
+    ----------
+    entries
+        The versions of the branch, the newest first.
+    symbol, staged
+        The symbol, and one attempt of each task.
+
+    Raises
+    ------
+    InvalidInputError
+        When one took some of them, but not all, or others with them.
+    """
+    ours = {each.attempt: each for each in staged}
+    oldest = min(each.base for each in staged)
+    for entry in entries:
+        if entry.number <= oldest:
+            return None
+        taken = _attempts_of(entry, symbol)
+        shared = taken & set(ours)
+        if not shared:
+            continue
+        if taken == set(ours):
+            return entry.number
+        tasks = sorted(ours[attempt].task for attempt in shared)
+        raise InvalidInputError(
+            f"version {entry.number} has taken some of these rows already, but not the same set: "
+            f"tasks {', '.join(map(repr, tasks[:5]))}{' …' if len(tasks) > 5 else ''}",
+            hint="finalize the others alone, or the same set as before",
+            version=entry.number,
+            symbol=symbol,
+            tasks=tasks,
+        )
+    return None
+
+
+def _attempts_of(entry: LogEntry, symbol: str) -> set[str]:
+    found = entry.metadata.get(FINALIZED)
+    listed = found.get(symbol) if isinstance(found, Mapping) else None
+    return {each for each in listed if isinstance(each, str)} if isinstance(listed, list) else set()
+
+
+# --- the change -----------------------------------------------------------------------------------
+
+
+def finalize(
+    stage: Stage,
+    history: History,
+    symbol: str,
+    staged: Sequence[StagedRows],
+    *,
+    mode: Mode = "write",
+    sort: bool = False,
+    metadata: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Make staged rows those of a symbol; return what the log shall say of it.
+
+    Parameters
+    ----------
+    stage, history
+        The transaction, which is serializable, and the history.
+    symbol, staged
+        As ``take_staged`` returned them.
+    mode, sort, metadata
+        See ``Repository.finalize``.
+    """
+    if mode not in _MODES:
+        raise InvalidInputError(f"mode={mode!r} is none", hint=f"choose from: {', '.join(_MODES)}")
+    if mode == "append" and metadata is not None:
+        raise InvalidInputError(
+            "rows that are appended bring no metadata", hint="use set_metadata() for the symbol"
+        )
+    kept = checked_metadata(metadata)
+    schema = _common_schema(staged)
+    if sort and schema.index is None:
+        raise InvalidInputError(
+            "sort=True without an index: there is nothing to sort by",
+            hint='name the time column when you stage: index="column"',
+        )
+    if mode == "write":
+        target = _written_state(stage, symbol, staged, schema, kept)
+    else:
+        target = _appended_state(stage, symbol, schema)
+    groups = _groups([each for each in staged if each.rows], schema.index, sort)
+    if mode == "append":
+        _check_after(stage, symbol, groups)
+    tables = _tables_of(stage, history, staged)
+    stage.reads.append(ReadRange(symbol))
+    extents = coalesced(_extents(stage, target, groups, tables, schema))
+    if mode == "write":
+        stage.put(symbol, dataclasses.replace(target, manifests=extents, rows=rows_of(extents)))
+    else:
+        _append(stage, symbol, target, extents)
+    return {FINALIZED: {symbol: sorted(each.attempt for each in staged)}}
+
+
+def _append(
+    stage: Stage, symbol: str, target: SymbolState, extents: Sequence[ManifestEntry]
+) -> None:
+    working = stage.existing(symbol)
+    if target.schema != working.state.schema:
+        ids = dict(target.column_ids)
+        working.change_schema(target.schema, ids, target.next_column_id, "widen")
+    if not extents:
+        return
+    first, last = extents[0].first_time, extents[-1].last_time
+    touched = None if first is None or last is None else (first, last)
+    end = working.state.rows
+    working.splice([Edit(end, end, tuple(extents), touched, at_end=True)], "append")
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+def _common_schema(staged: Sequence[StagedRows]) -> TableSchema:
+    """Return the columns of all stages; a column of nulls without a type goes with any."""
+    first = staged[0]
+    arrow = first.schema.arrow
+    for each in staged[1:]:
+        given = each.schema.arrow
+        for at, field in enumerate(arrow):
+            if pa.types.is_null(field.type) and field.name in given.names:
+                arrow = arrow.set(at, pa.field(field.name, given.field(field.name).type))
+    for each in staged:
+        differences = _differences(arrow, each.schema.arrow)
+        if each.schema.index != first.schema.index:
+            differences.append(f"the index is {each.schema.index!r}, not {first.schema.index!r}")
+        if differences:
+            raise SchemaMismatchError(
+                f"task {each.task!r} staged other columns than task {first.task!r}",
+                detail="\n".join(differences),
+                hint="stage the same columns in every task",
+                task=each.task,
+                differences=differences,
+            )
+    return TableSchema(arrow, first.schema.index)
+
+
+def _differences(declared: pa.Schema, given: pa.Schema) -> list[str]:
+    for at, field in enumerate(given):
+        if pa.types.is_null(field.type) and field.name in declared.names:
+            given = given.set(at, pa.field(field.name, declared.field(field.name).type))
+    return describe_differences(declared, given)
+
+
+def _written_state(
+    stage: Stage,
+    symbol: str,
+    staged: Sequence[StagedRows],
+    schema: TableSchema,
+    metadata: Mapping[str, Any],
+) -> SymbolState:
+    """Return a symbol without rows, with the ids of the stages wherever no column had them."""
+    working = stage.find(symbol)
+    before = None if working is None or working.base_name not in (None, symbol) else working.state
+    first = 0 if before is None else before.next_column_id
+    ids = {name: staged[0].state.column_ids[name] for name in schema.names}
+    if not all(_is_free(name, number, schema, before) for name, number in ids.items()):
+        ids = assign_column_ids(schema, first)
+    return SymbolState(
+        secrets.randbits(63) if before is None else before.id,
+        schema,
+        ids,
+        max(first, 1 + max(ids.values())),
+        metadata=metadata,
+    )
+
+
+def _is_free(name: str, number: int, schema: TableSchema, before: SymbolState | None) -> bool:
+    if before is None or number >= before.next_column_id:
+        return True
+    same = before.column_ids.get(name) == number
+    return same and before.schema.type_of(name) == schema.type_of(name)
+
+
+def _appended_state(stage: Stage, symbol: str, schema: TableSchema) -> SymbolState:
+    """Return a symbol as it is, with types for columns that had none."""
+    working = stage.existing(symbol)
+    state = working.state
+    arrow = state.schema.arrow
+    for at, field in enumerate(arrow):
+        if pa.types.is_null(field.type) and field.name in schema:
+            arrow = arrow.set(at, pa.field(field.name, schema.type_of(field.name)))
+    differences = _differences(arrow, schema.arrow)
+    if state.schema.index != schema.index:
+        differences.append(f"the index is {schema.index!r}, not {state.schema.index!r}")
+    if differences:
+        raise SchemaMismatchError(
+            f"the tasks have not staged the columns of symbol {symbol!r}",
+            detail="\n".join(differences),
+            hint="cast or rename the columns before staging, or finalize with mode='write'",
+            symbol=symbol,
+            differences=differences,
+        )
+    return dataclasses.replace(state, schema=TableSchema(arrow, state.schema.index))
+
+
+# --- order ----------------------------------------------------------------------------------------
+
+
+def _groups(staged: Sequence[StagedRows], index: str | None, sort: bool) -> list[list[StagedRows]]:
+    """Return the stages in the order of their rows; those whose rows must be merged together."""
+    if index is None:
+        return [[each] for each in staged]
+    if not sort:
+        for before, after in itertools.pairwise(staged):
+            if _times(before)[1] > _times(after)[0]:
+                raise _overlap(before, after, index)
+        return [[each] for each in staged]
+    listed = sorted(enumerate(staged), key=lambda item: (*_times(item[1]), item[0]))
+    groups: list[list[tuple[int, StagedRows]]] = []
+    last = 0
+    for at, each in listed:
+        first, end = _times(each)
+        # Rows of one time go in the order of the list, which stages that touch may keep as well.
+        touches = bool(groups) and first == last and at > max(number for number, _ in groups[-1])
+        if groups and (first < last or (first == last and not touches)):
+            groups[-1].append((at, each))
+        else:
+            groups.append([(at, each)])
+        last = max(last, end) if len(groups[-1]) > 1 else end
+    return [[each for _, each in sorted(group, key=lambda item: item[0])] for group in groups]
+
+
+def _times(staged: StagedRows) -> tuple[int, int]:
+    assert staged.times is not None  # checked where the descriptor was read
+    return staged.times
+
+
+def _overlap(before: StagedRows, after: StagedRows, index: str) -> UnsortedIndexError:
+    crossing = _times(after)[1] >= _times(before)[0]
+    what = "overlap in time" if crossing else "are not in the order of time"
+    return UnsortedIndexError(
+        f"tasks {before.task!r} and {after.task!r} {what}",
+        hint="finalize(…, sort=True) merges them by time"
+        + ("" if crossing else ", or list them in order"),
+        index=index,
+        tasks=[before.task, after.task],
+    )
+
+
+def _check_after(stage: Stage, symbol: str, groups: Sequence[Sequence[StagedRows]]) -> None:
+    working = stage.existing(symbol)
+    index = working.state.schema.index
+    last = stage.last_time(working)
+    if index is None or last is None or not groups:
+        return
+    first = min(groups[0], key=lambda each: _times(each)[0])
+    if _times(first)[0] < last:
+        raise UnsortedIndexError(
+            f"task {first.task!r} begins before the last time of symbol {symbol!r}",
+            hint="update() replaces the rows of a range of times; finalize(…, mode='write') "
+            "replaces the symbol",
+            index=index,
+            task=first.task,
+        )
+
+
+# --- segments -------------------------------------------------------------------------------------
+
+
+def _tables_of(
+    stage: Stage, history: History, staged: Sequence[StagedRows]
+) -> dict[str, SegmentTable]:
+    """Read the manifests of the stages, and see that what they refer to is there and will stay."""
+    objects = stage.objects
+
+    def read(each: StagedRows) -> SegmentTable:
+        state = each.state
+        indexed = state.schema.index is not None
+        try:
+            table = SegmentTable.from_extents(
+                state.id, stage.extents(state.manifests), indexed=indexed, rows=state.rows
+            )
+            if len(table) != state.manifests[0].segments:
+                raise _gone(each, "its manifest has another number of segments")
+            if indexed and table.slice_first is not None and table.slice_last is not None:
+                held = int(table.slice_first[0]), int(table.slice_last[-1])
+                if held != each.times:
+                    raise _gone(each, "its manifest has other times")
+            for name in {segment_name(name) for name in table.object.to_pylist()}:
+                objects.size(name)
+        except (NotFoundError, CorruptStoreError) as error:
+            raise _gone(each, error.message) from error
+        return table
+
+    held = [each for each in staged if each.rows]
+    with ThreadPoolExecutor(_CHECKS_IN_FLIGHT, thread_name_prefix="tessel-finalize") as pool:
+        tables = dict(zip((each.attempt for each in held), pool.map(read, held), strict=True))
+    names = {name for table in tables.values() for name in table.object.to_pylist()}
+    stage.session.adopt(sorted(map(segment_name, names)))
+    entry = stage.base.entry
+    refs = history.refs_at(entry)
+    if refs.condemned_us:
+        stage.session.survived(refs)
+    return tables
+
+
+def _gone(staged: StagedRows, why: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"what task {staged.task!r} staged cannot be used: {why}",
+        hint="run the task again: rows that were not finalised are collected after a while",
+        task=staged.task,
+        attempt=staged.attempt,
+    )
+
+
+def _extents(
+    stage: Stage,
+    target: SymbolState,
+    groups: Sequence[Sequence[StagedRows]],
+    tables: Mapping[str, SegmentTable],
+    schema: TableSchema,
+) -> Iterator[ManifestEntry]:
+    """Put the stages into the manifest of the transaction, as they are wherever that can be."""
+    for group in groups:
+        first = group[0]
+        if len(group) == 1 and _same_ids(first.state, target):
+            table = tables[first.attempt]
+            first_row = stage.add_table(target, table, target.types)
+            (staged,) = first.state.manifests
+            first_time, last_time = staged.first_time, staged.last_time
+            yield ManifestEntry(
+                stage.pending, staged.rows, len(table), first_time, last_time, first_row
+            )
+            continue
+        assert schema.index is not None or len(group) == 1
+        parts: Iterable[pa.Table]
+        if len(group) == 1:
+            parts = _rows_of(stage, first, target.schema.arrow)
+        else:
+            parts = merge_ordered(
+                [
+                    Run(
+                        _rows_of(stage, each, target.schema.arrow),
+                        f"task {each.task!r}",
+                        _times(each)[0],
+                    )
+                    for each in group
+                ],
+                target.schema.arrow,
+                str(schema.index),
+            )
+        yield from stage.write_rows(target, parts)
+
+
+def _same_ids(staged: SymbolState, target: SymbolState) -> bool:
+    return all(staged.column_ids[name] == number for name, number in target.column_ids.items())
+
+
+def _rows_of(stage: Stage, staged: StagedRows, schema: pa.Schema) -> Iterator[pa.Table]:
+    state = staged.state
+    index = SegmentIndex.from_extents(
+        state.id,
+        stage.extents(state.manifests),
+        state.schema,
+        state.column_ids,
+        rows=state.rows,
+    )
+    source = SegmentSource(stage.objects, state.schema, state.column_ids)
+    for _, table in Reader(index, source).slices():
+        yield table.select(schema.names).cast(schema)

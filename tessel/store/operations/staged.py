@@ -1,0 +1,252 @@
+"""stage: a worker writes rows that belong to no version yet, and says what it wrote.
+
+What it says is a :class:`StagedRows`: plain data that travels back to whoever finalises. It refers
+to a small manifest, which holds keys, row counts and checksums of the segments; the descriptor
+holds the manifest's own checksum. It comes from outside, so all of it is checked before it is used.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import pyarrow as pa
+
+from tessel.errors import CorruptStoreError, InvalidInputError
+from tessel.expression.schema import TableSchema
+from tessel.store.frames import Frame, read_frame
+from tessel.store.history import Commit, ManifestEntry, SymbolState, rows_of
+from tessel.store.history.documents import Fields
+from tessel.store.index_column import check_index_type, checked_order, sorted_by
+from tessel.store.maintenance.leases import WriteSession
+from tessel.store.manifest import ManifestBuilder
+from tessel.store.names import check_symbol_name, object_kind
+from tessel.store.objects import ObjectStore, put_all
+from tessel.store.segment import PackWriter, SegmentWriter, assign_column_ids
+
+__all__ = ["StagedRows", "check_task", "stage_rows"]
+
+_FORMAT = 1
+_FIELDS = ("tessel_staged", "store", "symbol", "task", "attempt", "base", "state")
+_TASK_CHARACTERS = 200
+_ATTEMPT_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class StagedRows:
+    """What one attempt of one task wrote: plain data, to be handed to ``finalize``.
+
+    Attributes
+    ----------
+    store
+        The id of the store.
+    symbol
+        The symbol that the rows are for.
+    task
+        What the caller calls the task.
+    attempt
+        A random id; each call of ``stage`` makes another one.
+    base
+        The newest version when the rows were staged.
+    state
+        The rows as if they were a symbol: schema, column ids, and the extent in the manifest.
+    """
+
+    store: str
+    symbol: str
+    task: str
+    attempt: str
+    base: int
+    state: SymbolState
+
+    def __repr__(self) -> str:
+        return f"<StagedRows of task {self.task!r} for {self.symbol!r}: {self.rows} rows>"
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return self.state.rows
+
+    @property
+    def schema(self) -> TableSchema:
+        """The columns, and the index."""
+        return self.state.schema
+
+    @property
+    def times(self) -> tuple[int, int] | None:
+        """First and last value of the index in its own unit; None without an index or rows."""
+        if not self.state.manifests:
+            return None
+        (extent,) = self.state.manifests
+        if extent.first_time is None or extent.last_time is None:
+            return None
+        return extent.first_time, extent.last_time
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the descriptor as plain data."""
+        return {
+            "tessel_staged": _FORMAT,
+            "store": self.store,
+            "symbol": self.symbol,
+            "task": self.task,
+            "attempt": self.attempt,
+            "base": self.base,
+            "state": self.state.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any] | str) -> Self:
+        """Rebuild a descriptor from its plain data, or the text of it.
+
+        Raises
+        ------
+        InvalidInputError
+            For anything else.
+        """
+        if isinstance(data, str):
+            try:
+                data = json.loads(data)
+            except (ValueError, RecursionError) as error:
+                raise _no_descriptor(f"its text is not JSON: {error}") from error
+        if not isinstance(data, Mapping) or set(data) != set(_FIELDS):
+            raise _no_descriptor(f"its fields are not {', '.join(_FIELDS)}")
+        try:
+            fields = Fields(dict(data), "the descriptor")
+            if fields.integer("tessel_staged") != _FORMAT:
+                raise _no_descriptor("another release wrote it")
+            found = cls(
+                fields.text("store"),
+                check_symbol_name(fields.text("symbol")),
+                check_task(fields.text("task")),
+                fields.text("attempt"),
+                fields.integer("base"),
+                SymbolState.read(fields.fields("state")),
+            )
+        except CorruptStoreError as error:
+            raise _no_descriptor(error.message) from error
+        found._check()
+        return found
+
+    def _check(self) -> None:
+        extents = self.state.manifests
+        if len(self.attempt) != 2 * _ATTEMPT_BYTES or set(self.attempt) - set("0123456789abcdef"):
+            raise _no_descriptor("its attempt is none")
+        if len(extents) > 1 or any(extent.cut or extent.first_row for extent in extents):
+            raise _no_descriptor("its rows are not all of one manifest")
+        if any(object_kind(extent.reference.object) != "man" for extent in extents):
+            raise _no_descriptor("what it refers to is no manifest")
+        if extents and (self.times is None) != (self.schema.index is None):
+            raise _no_descriptor("its times do not fit its index")
+        if self.times is not None and self.times[0] > self.times[1]:
+            raise _no_descriptor("its times go back")
+
+
+def _no_descriptor(why: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"this is no descriptor of staged rows: {why}",
+        hint="pass on what stage() returned, or its to_json(), as it is",
+    )
+
+
+def check_task(task: object) -> str:
+    """Return the name of a task; ``InvalidInputError`` for anything but a short text."""
+    if not isinstance(task, str) or not 0 < len(task) <= _TASK_CHARACTERS:
+        raise InvalidInputError(
+            f"task_id={task!r:.60} does not name a task",
+            hint=f"give text of 1 to {_TASK_CHARACTERS} characters that the task keeps when it is "
+            "tried again",
+        )
+    return task
+
+
+def stage_rows(
+    objects: ObjectStore,
+    store: str,
+    base: Commit,
+    symbol: str,
+    data: Any,
+    *,
+    task_id: str,
+    index: str | None = None,
+    sort: bool = False,
+) -> StagedRows:
+    """Write rows that no version refers to; see ``Repository.stage``."""
+    check_symbol_name(symbol)
+    check_task(task_id)
+    frame = read_frame(data)
+    before = base.snapshot.get(symbol)
+    index = _index(frame, index, before)
+    if index is not None:
+        check_index_type(frame.schema, index)
+    elif sort:
+        raise InvalidInputError(
+            "sort=True without an index: there is nothing to sort by",
+            hint='name the time column with index="column"',
+        )
+    state = _state(TableSchema(frame.schema, index), before)
+    session = WriteSession(objects)
+    try:
+        extents = _written(session, state, _in_order(frame, index, sort))
+    finally:
+        session.close()
+    state = dataclasses.replace(state, manifests=extents, rows=rows_of(extents))
+    attempt = secrets.token_hex(_ATTEMPT_BYTES)
+    return StagedRows(store, symbol, task_id, attempt, base.number, state)
+
+
+def _index(frame: Frame, asked: str | None, before: SymbolState | None) -> str | None:
+    if asked is not None:
+        return asked
+    known = None if before is None else before.schema.index
+    return known if known in frame.schema.names else frame.index
+
+
+def _state(schema: TableSchema, before: SymbolState | None) -> SymbolState:
+    """Return columns with ids under which the rows can become those of the symbol as they are."""
+    first = 0
+    if before is not None:
+        ids = before.column_ids
+        known = before.schema
+        if all(
+            name in ids and known.type_of(name) == schema.type_of(name) for name in schema.names
+        ):
+            kept = {name: ids[name] for name in schema.names}
+            return SymbolState(secrets.randbits(63), schema, kept, before.next_column_id)
+        first = before.next_column_id
+    ids = assign_column_ids(schema, first)
+    return SymbolState(secrets.randbits(63), schema, ids, first + len(ids))
+
+
+def _in_order(frame: Frame, index: str | None, sort: bool) -> Iterable[pa.Table]:
+    if index is None:
+        return frame.tables
+    if not sort:
+        return checked_order(frame.tables, index, hint="stage(…, sort=True) sorts the rows first")
+    tables = list(frame.tables)
+    return [sorted_by(pa.concat_tables(tables), index)] if tables else []
+
+
+def _written(
+    session: WriteSession, state: SymbolState, tables: Iterable[pa.Table]
+) -> tuple[ManifestEntry, ...]:
+    pack = PackWriter(session)
+    slices = SegmentWriter(session, state.schema, state.column_ids, pack).write(tables)
+    if not slices:
+        return ()
+    pack.flush()
+    builder = ManifestBuilder()
+    builder.add_slices(state.id, slices, state.types)
+    data, reference = builder.finish()
+    put_all(session, [(reference.object, data)])
+    extent = ManifestEntry(
+        reference,
+        rows=sum(part.rows for part in slices),
+        segments=sum(len(part.segments) for part in slices),
+        first_time=slices[0].first_time,
+        last_time=slices[-1].last_time,
+    )
+    return (extent,)
