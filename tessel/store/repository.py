@@ -188,6 +188,7 @@ class Repository(ManifestSets, Bulk):
         index: str | None = None,
         sort: bool = False,
         metadata: Mapping[str, Any] | None = None,
+        encodings: Mapping[str, str] | None = None,
     ) -> int:
         """Write a table as a symbol, new or in place of what it was; return the new version.
 
@@ -204,6 +205,9 @@ class Repository(ManifestSets, Bulk):
             Sort the rows by the index first; rows of equal times keep their order.
         metadata
             Plain JSON to keep with the symbol.
+        encodings
+            By column, the name of an encoding to use wherever it can hold a page, also of rows
+            that come later; chosen page by page otherwise.
 
         Raises
         ------
@@ -213,7 +217,9 @@ class Repository(ManifestSets, Bulk):
             When another writer changed the symbol meanwhile; nothing was changed.
         """
         with self.transaction(f"write {symbol}") as transaction:
-            transaction.write(symbol, data, index=index, sort=sort, metadata=metadata)
+            transaction.write(
+                symbol, data, index=index, sort=sort, metadata=metadata, encodings=encodings
+            )
         return transaction.landed
 
     def append(self, symbol: str, data: Any, *, evolve: Evolve = None) -> int:

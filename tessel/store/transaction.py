@@ -146,9 +146,18 @@ class Transaction:
         index: str | None = None,
         sort: bool = False,
         metadata: Mapping[str, Any] | None = None,
+        encodings: Mapping[str, str] | None = None,
     ) -> None:
         """Write a table as a symbol; see ``Repository.write``."""
-        write(self._open(), symbol, data, index=index, sort=sort, metadata=metadata)
+        write(
+            self._open(),
+            symbol,
+            data,
+            index=index,
+            sort=sort,
+            metadata=metadata,
+            encodings=encodings,
+        )
 
     def append(self, symbol: str, data: Any, *, evolve: Evolve = None) -> None:
         """Add rows at the end of a symbol; see ``Repository.append``."""

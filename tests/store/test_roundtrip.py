@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tessel.errors import ColumnNotFoundError, InvalidInputError, NameNotFoundError, TesselError
 from tessel.options import options
 from tessel.store import Repository, decode_batch, encode_batch
+from tessel.store.physical import physical_columns
 from tessel.testing.tables import cut_into_segments, tables
 from tests.store.helpers import assert_same, load, read
 
@@ -98,3 +100,43 @@ def test_small_batches_do_not_make_small_segments() -> None:
         repository.write("s", iter(batches))
     index = repository.view("s").index()
     assert (index.row_end - index.row_start).tolist() == [10, 10, 5]
+
+
+def _encodings_of(repository: Repository, symbol: str) -> dict[str, str]:
+    columns = physical_columns(repository.view(symbol), repository.objects).to_pylist()
+    return {row["column"]: row["encodings"] for row in columns}
+
+
+def test_a_column_may_have_an_encoding_of_its_own() -> None:
+    repository = Repository.open("memory://")
+    table = pa.table({"n": [1, 2, 3, 4], "x": [0.5, 1.5, 2.5, 3.5], "s": ["a", "b", "a", "b"]})
+    chosen = {"n": "delta", "x": "flat", "s": "variable"}
+    repository.write("x", table, encodings=chosen)
+    assert _encodings_of(repository, "x") == {"n": "delta 1", "x": "flat 1", "s": "variable 1"}
+    # It is a property of the column: rows that come later, and its next name, have it too.
+    repository.append("x", table)
+    repository.rename_columns("x", {"n": "m"})
+    repository.append("x", table.rename_columns(["m", "x", "s"]))
+    reopened = Repository.open(repository.uri)
+    assert _encodings_of(reopened, "x") == {"m": "delta 3", "x": "flat 3", "s": "variable 3"}
+    assert_same(reopened.view("x").take(range(8, 12)), table.rename_columns(["m", "x", "s"]))
+    repository.write("x", table)
+    assert _encodings_of(repository, "x")["n"] == "linear 1"
+
+
+@pytest.mark.parametrize(
+    ("encodings", "error", "told"),
+    [
+        ({"m": "delta"}, ColumnNotFoundError, "n, s"),
+        ({"n": "deltas"}, NameNotFoundError, "delta"),
+        ({"s": "delta"}, InvalidInputError, "variable"),
+    ],
+)
+def test_an_encoding_that_cannot_be_is_refused(
+    encodings: dict[str, str], error: type[TesselError], told: str
+) -> None:
+    repository = Repository.open("memory://")
+    with pytest.raises(error) as raised:
+        repository.write("x", pa.table({"n": [1], "s": ["a"]}), encodings=encodings)
+    assert told in str(raised.value)
+    assert repository.newest == 0

@@ -18,7 +18,7 @@ from tessel.store.encodings.run_end import RunEnd
 from tessel.store.encodings.scaled import Scaled
 from tessel.store.encodings.variable import Variable
 
-__all__ = ["ENCODINGS", "encoding_by_code", "encoding_by_name"]
+__all__ = ["ENCODINGS", "encoding_by_code", "encoding_by_name", "encoding_names"]
 
 
 def _listed(encodings: Iterable[PageEncoding]) -> Mapping[int, PageEncoding]:
@@ -60,3 +60,8 @@ def encoding_by_name(name: str) -> PageEncoding:
             return encoding
     names = sorted(encoding.name for encoding in ENCODINGS.values())
     raise NameNotFoundError.for_name("encoding", name, names)
+
+
+def encoding_names() -> list[str]:
+    """Return the names of all encodings."""
+    return [encoding.name for encoding in ENCODINGS.values()]

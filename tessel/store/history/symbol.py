@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
+from tessel.store.encodings.registry import encoding_names
 from tessel.store.history.documents import Fields, damaged
 from tessel.store.manifest import ManifestReference
 from tessel.store.segment import is_index_type, normalise_schema
@@ -194,6 +195,8 @@ class SymbolState:
         What the user attached: plain JSON.
     changed
         The commit that changed it last.
+    encodings
+        By column id, the name of an encoding to use wherever it can hold a page.
     """
 
     id: int
@@ -204,6 +207,7 @@ class SymbolState:
     manifests: tuple[ManifestEntry, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     changed: int = 0
+    encodings: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def last_time(self) -> int | None:
@@ -220,7 +224,7 @@ class SymbolState:
 
     def to_json(self) -> dict[str, Any]:
         """Return the state as plain data; the schema as base64 of its Arrow IPC message."""
-        return {
+        document = {
             "id": self.id,
             "schema": base64.b64encode(self.schema.arrow.serialize().to_pybytes()).decode(),
             "index": self.schema.index,
@@ -231,6 +235,9 @@ class SymbolState:
             "metadata": dict(self.metadata),
             "changed": self.changed,
         }
+        if self.encodings:
+            document["encodings"] = {str(number): name for number, name in self.encodings.items()}
+        return document
 
     @classmethod
     def read(cls, fields: Fields) -> SymbolState:
@@ -253,7 +260,19 @@ class SymbolState:
             manifests,
             fields.mapping("metadata"),
             fields.integer("changed"),
+            _read_encodings(fields, next_id),
         )
+
+
+def _read_encodings(fields: Fields, next_id: int) -> dict[int, str]:
+    if fields.value("encodings") is None:
+        return {}
+    found: dict[int, str] = {}
+    for number, name in fields.mapping("encodings").items():
+        if not number.isdecimal() or int(number) >= next_id or name not in encoding_names():
+            damaged(fields.name, "an encoding of a symbol is of no column, or is none")
+        found[int(number)] = name
+    return found
 
 
 def _read_schema(fields: Fields) -> TableSchema:

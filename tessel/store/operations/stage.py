@@ -153,7 +153,7 @@ class Stage:
         self, state: SymbolState, tables: Iterable[pa.Table]
     ) -> tuple[ManifestEntry, ...]:
         """Write rows with the columns of a state; return the extent of them, if there are any."""
-        writer = SegmentWriter(self.session, state.schema, state.column_ids, self._pack)
+        writer = self._writer(state)
         slices = writer.write(tables)
         first_row = self.builder.rows_of(state.id)
         self.builder.add_slices(state.id, slices, state.types)
@@ -165,9 +165,14 @@ class Stage:
         """Write each table as segments of its own, which are in no manifest yet."""
         made = []
         for table in tables:
-            writer = SegmentWriter(self.session, state.schema, state.column_ids, self._pack)
+            writer = self._writer(state)
             made.append(writer.write([table]))
         return made
+
+    def _writer(self, state: SymbolState) -> SegmentWriter:
+        return SegmentWriter(
+            self.session, state.schema, state.column_ids, self._pack, encodings=state.encodings
+        )
 
     def add_table(
         self, state: SymbolState, table: SegmentTable, types: dict[int, pa.DataType]

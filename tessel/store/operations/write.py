@@ -17,7 +17,7 @@ from tessel.store.index_column import check_index_type, checked_order, sorted_by
 from tessel.store.names import check_symbol_name
 from tessel.store.operations.incoming import checked_metadata
 from tessel.store.operations.stage import Stage
-from tessel.store.segment import assign_column_ids
+from tessel.store.segment import assign_column_ids, check_encodings
 
 __all__ = ["write"]
 
@@ -30,6 +30,7 @@ def write(
     index: str | None = None,
     sort: bool = False,
     metadata: Mapping[str, Any] | None = None,
+    encodings: Mapping[str, str] | None = None,
 ) -> None:
     """Write a table as a symbol; see ``Repository.write``."""
     check_symbol_name(symbol)
@@ -44,17 +45,22 @@ def write(
             hint='name the time column with index="column"',
         )
     schema = TableSchema(frame.schema, index)
+    forced = {} if encodings is None else dict(encodings)
+    schema.require(forced)
+    check_encodings(frame.schema, forced)
     working = stage.find(symbol)
     # A symbol that came here under another name leaves that name, and is not this one.
     same = working is not None and working.base_name in (None, symbol)
     before = working.state if working is not None and same else None
     first_id = 0 if before is None else before.next_column_id
+    ids = assign_column_ids(schema, first_id)
     state = SymbolState(
         id=secrets.randbits(63) if before is None else before.id,
         schema=schema,
-        column_ids=assign_column_ids(schema, first_id),
+        column_ids=ids,
         next_column_id=first_id + len(schema.names),
         metadata=kept,
+        encodings={ids[column]: encoding for column, encoding in forced.items()},
     )
     extents = stage.write_rows(state, _in_order(frame, index, sort))
     stage.put(symbol, dataclasses.replace(state, manifests=extents, rows=rows_of(extents)))

@@ -4,6 +4,7 @@ The repository writes through :class:`SegmentWriter`; a query reads through :cla
 by key and column id only: names are a matter of the snapshot.
 """
 
+from tessel.store.segment.file_writer import check_encodings
 from tessel.store.segment.late_rows import LateRows
 from tessel.store.segment.layout import assign_column_ids, column_slices, stored_order
 from tessel.store.segment.packs import PackWriter
@@ -25,12 +26,4 @@ __all__ = [
     "WrittenSlice",
     "assign_column_ids",
     "bounds_type",
-    "column_slices",
-    "is_index_type",
-    "normalise",
-    "normalise_schema",
-    "stored_order",
-    "stored_type",
-    "summarise",
-    "time_values",
-]
+    "check_encodings",

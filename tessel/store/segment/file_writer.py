@@ -31,7 +31,14 @@ from tessel.store.segment.records import (
     MAGIC,
 )
 
-__all__ = ["EncodedSegment", "RunTasks", "WriteOptions", "encode_segment", "profile_by_name"]
+__all__ = [
+    "EncodedSegment",
+    "RunTasks",
+    "WriteOptions",
+    "check_encodings",
+    "encode_segment",
+    "profile_by_name",
+]
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -124,6 +131,29 @@ def profile_by_name(name: str) -> Profile:
     if name not in PROFILES:
         raise NameNotFoundError.for_name("profile", name, sorted(PROFILES))
     return PROFILES[name]
+
+
+def check_encodings(schema: pa.Schema, encodings: Mapping[str, str]) -> None:
+    """Refuse encodings that cannot hold the columns they are meant for.
+
+    Parameters
+    ----------
+    schema
+        Of stored types.
+    encodings
+        By column name; of a nested column they are meant for its leaves.
+
+    Raises
+    ------
+    NameNotFoundError
+        For a name that is no encoding.
+    InvalidInputError
+        For an encoding of other types; lists those that would do.
+    """
+    for node in field_nodes(schema):
+        encoding = encodings.get(schema.names[node.top])
+        if encoding is not None and node.role == Role.VALUES:
+            check_override(encoding, node)
 
 
 def encode_segment(

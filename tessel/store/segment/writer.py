@@ -86,6 +86,8 @@ class SegmentWriter:
         Takes the small segments; whoever made it flushes it before the commit.
     options
         The largest segment, the profile, and how many threads encode; those in force by default.
+    encodings
+        By column id, the name of an encoding to use wherever it can hold a page.
     """
 
     def __init__(
@@ -95,6 +97,8 @@ class SegmentWriter:
         column_ids: Mapping[str, int],
         pack: PackWriter,
         options: Options | None = None,
+        *,
+        encodings: Mapping[int, str] | None = None,
     ) -> None:
         options = current() if options is None else options
         self._objects = objects
@@ -105,7 +109,8 @@ class SegmentWriter:
         self._ids = dict(column_ids)
         self._rows = options.segment_rows
         self._columns = column_slices(len(names), options.segment_columns)
-        self._write_options = WriteOptions(profile_by_name(options.profile))
+        forced = {str(number): name for number, name in (encodings or {}).items()}
+        self._write_options = WriteOptions(profile_by_name(options.profile), forced)
         self._workers = options.workers
         self._inline_bytes = options.inline_bytes
 
