@@ -27,3 +27,12 @@ __all__ = [
     "assign_column_ids",
     "bounds_type",
     "check_encodings",
+    "column_slices",
+    "is_index_type",
+    "normalise",
+    "normalise_schema",
+    "stored_order",
+    "stored_type",
+    "summarise",
+    "time_values",
+]
