@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-    from tessel.store.checking import CheckReport
+    from tessel.store.maintenance.fsck import CheckReport
 
 __all__ = ["LazyTable", "Lineage", "Result", "Store", "open_store"]
 
@@ -120,7 +120,7 @@ class Store(Repository):
 
     def check(self) -> CheckReport:
         """Read and verify everything that any version refers to; nothing is changed."""
-        from tessel.store.checking import check_store
+        from tessel.store.maintenance.fsck import check_store
 
         return check_store(self)
 

@@ -1,0 +1,488 @@
+"""Checking: every byte that a kept version refers to is read and verified; nothing is changed.
+
+Damage never raises here. All of it is gathered, and where there is any, a second pass says what is
+lost: which symbol, in which versions, which rows. What several versions share is verified once.
+
+The repository enters here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from tessel.ecs.components import SegmentKey
+from tessel.errors import NotFoundError, TesselError
+from tessel.options import current
+from tessel.store.history import LogEntry, ManifestEntry, Refs, SymbolState, open_store
+from tessel.store.history.leaves import Child, Leaf, Node
+from tessel.store.history.tree import Nodes
+from tessel.store.history.versions import Versions
+from tessel.store.maintenance.marking import Marker, kept_numbers
+from tessel.store.manifest import Manifest, ManifestReference
+from tessel.store.names import LOG, STORE, log_number
+from tessel.store.objects import ObjectStore
+from tessel.store.segment import SegmentReader
+from tessel.store.segment.packs import pack_directory
+from tessel.store.view import SymbolView
+from tessel.telemetry import emit
+
+__all__ = ["CheckReport", "Checked", "Damage", "check_store"]
+
+_NAMED_ORPHANS: Final = 100
+_TASKS_A_WORKER: Final = 4
+
+Rows = tuple[tuple[int, int], ...]
+
+
+class Checked(Protocol):
+    """What is checked: a repository."""
+
+    @property
+    def objects(self) -> ObjectStore:
+        """The objects of the store."""
+
+    def manifest(self, reference: ManifestReference) -> Manifest:
+        """Return a manifest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """One object that is damaged or missing, and what one symbol loses by it.
+
+    Attributes
+    ----------
+    version
+        The newest version that is hit; 0 where no version is.
+    symbol
+        The symbol; empty where a version as a whole is hit, or nothing that can be read.
+    object
+        What is damaged, as far as known.
+    message
+        What was found.
+    versions
+        All versions that are hit, as ranges ``[first, last]``.
+    rows
+        The rows of the symbol that are lost in ``version``, as ranges ``[start, stop)``.
+    """
+
+    version: int
+    symbol: str
+    object: str
+    message: str
+    versions: Rows = ()
+    rows: Rows = ()
+
+
+@dataclass(slots=True)
+class CheckReport:
+    """What a check looked at, and what it found.
+
+    Attributes
+    ----------
+    versions, nodes, manifests, segments, bytes
+        How many were read; nodes are those of the symbol index, bytes those of segments.
+    damages
+        The newest version first.
+    orphans, orphan_bytes
+        How many objects no kept version refers to: those of expired versions, and of commits that
+        are under way or never landed. None where damage hides what is referred to.
+    orphan_names
+        The first hundred of them.
+    """
+
+    versions: int = 0
+    nodes: int = 0
+    manifests: int = 0
+    segments: int = 0
+    bytes: int = 0
+    damages: list[Damage] = field(default_factory=list)
+    orphans: int | None = None
+    orphan_bytes: int | None = None
+    orphan_names: list[str] = field(default_factory=list)
+
+
+def check_store(repository: Checked) -> CheckReport:
+    """Read and verify all that the kept versions of a store refer to.
+
+    The log, branches and tags, the symbol index, manifests with their statistics, and all pages of
+    every segment, on the workers of the options. Progress is told by the events ``fsck.version``,
+    ``fsck.manifest`` and ``fsck.segment``.
+    """
+    check = _Check(repository)
+    with ThreadPoolExecutor(current().workers, thread_name_prefix="tessel-fsck") as pool:
+        check.metadata()
+        _all(pool, check.manifest_tasks())
+        _all(pool, check.segment_tasks())
+    check.attribute()
+    check.find_orphans()
+    return check.report
+
+
+def _all(pool: ThreadPoolExecutor, tasks: Iterable[Callable[[], None]]) -> None:
+    """Run tasks, few of them waiting at a time."""
+    running: set[Future[None]] = set()
+    for task in tasks:
+        running.add(pool.submit(task))
+        if len(running) >= _TASKS_A_WORKER * current().workers:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                future.result()
+    for future in running:
+        future.result()
+
+
+def _told(error: TesselError) -> tuple[str, str]:
+    """Return the object that an error is about, and its text."""
+    return str(error.attributes.get("object", "")), error.message
+
+
+class _Check:
+    """One pass over a store; its steps are called in order."""
+
+    def __init__(self, repository: Checked) -> None:
+        self._repository = repository
+        self._objects = repository.objects
+        self._versions = Versions(self._objects)
+        self._nodes = Nodes(self._objects)
+        self._reader = SegmentReader(self._objects)
+        self._numbers: list[int] = []
+        self._places: set[tuple[str, int]] = set()
+        self._references: dict[str, ManifestReference] = {}
+        # A manifest may tell of symbols that have left it: then nobody needs what it says of them.
+        self._held: defaultdict[str, set[int]] = defaultdict(set)
+        self._states: dict[tuple[int, tuple[ManifestEntry, ...]], tuple[str, SymbolState]] = {}
+        self._noted: defaultdict[tuple[str, str, str], set[int]] = defaultdict(set)
+        self._bad_nodes = False
+        self._bad_manifests: dict[str, str] = {}
+        self._bad_segments: dict[SegmentKey, str] = {}
+        self._bad_states: dict[tuple[int, tuple[ManifestEntry, ...]], tuple[str, str]] = {}
+        self._bad_packs: dict[str, str] = {}
+        self.report = CheckReport()
+
+    # --- the log, branches and tags, the symbol index ---------------------------------------------
+
+    def metadata(self) -> None:
+        """Read everything but manifests and segments."""
+        try:
+            open_store(self._objects, create=False, read_only=True)
+        except TesselError as error:
+            self._note(0, "", error)
+        self._numbers = self._kept()
+        for number in self._numbers:
+            self.report.versions += 1
+            emit("fsck.version", version=number, total=len(self._numbers))
+            try:
+                entry = self._versions.entry(number)
+                self._versions.refs_at(entry)
+            except TesselError as error:
+                self._note(number, "", error)
+                continue
+            for root in (entry.root, entry.lookup):
+                for leaf in self._leaves(root, self._places):
+                    self._symbols(leaf, number)
+
+    def _kept(self) -> list[int]:
+        """Return the versions to look at; all that there are, where it cannot be told."""
+        try:
+            head = self._versions.head()
+            refs = self._versions.refs_at(head)
+        except TesselError as error:
+            self._note(self._versions.newest_number, "", error)
+            found = (log_number(name) for name in self._objects.list(LOG))
+            return [number for number in found if number is not None]
+        return [] if head is None else list(kept_numbers(refs, head.number))
+
+    def _leaves(self, root: Node, seen: set[tuple[str, int]] | None) -> Iterator[Leaf]:
+        """Yield the leaves that can be read and have not been seen."""
+        waiting: list[Node] = [root]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, Leaf):
+                yield node
+                continue
+            for child in node.children:
+                assert isinstance(child, Child)
+                if seen is not None and child.place in seen:
+                    continue
+                try:
+                    waiting.append(self._nodes.load(child, node.level - 1))
+                    self.report.nodes += 1
+                except TesselError:
+                    self._bad_nodes = True
+                if seen is not None:
+                    seen.add(child.place)
+
+    def _symbols(self, leaf: Leaf, number: int) -> None:
+        for symbol, document in leaf.documents.items():
+            if "schema" not in document:
+                continue  # an entry of the lookup
+            try:
+                state = leaf.state(symbol)
+            except TesselError as error:
+                self._note(number, symbol, error)
+                continue
+            if state is not None:
+                self._states.setdefault((state.id, state.manifests), (symbol, state))
+                for extent in state.manifests:
+                    self._references.setdefault(extent.reference.object, extent.reference)
+                    self._held[extent.reference.object].add(state.id)
+
+    # --- manifests and segments -------------------------------------------------------------------
+
+    def manifest_tasks(self) -> Iterator[Callable[[], None]]:
+        """Yield what verifies each manifest, and then that symbols and manifests agree."""
+        for reference in self._references.values():
+            self.report.manifests += 1
+            yield lambda reference=reference: self._manifest(reference)  # type: ignore[misc]
+
+    def _manifest(self, reference: ManifestReference) -> None:
+        emit("fsck.manifest", object=reference.object, total=len(self._references))
+        try:
+            manifest = Manifest(self._objects, reference)
+            for symbol in self._held[reference.object]:
+                for column_id in manifest.columns_of(symbol):
+                    manifest.statistics(symbol, column_id)
+        except TesselError as error:
+            self._bad_manifests[reference.object] = error.message
+
+    def segment_tasks(self) -> Iterator[Callable[[], None]]:
+        """Yield what verifies each segment once, and the objects that they share."""
+        seen: set[tuple[str, int, int]] = set()
+        objects: set[str] = set()
+        for name, reference in self._references.items():
+            if name in self._bad_manifests:
+                continue
+            manifest = Manifest(self._objects, reference)
+            for symbol in self._held[name]:
+                for key in manifest.segment_keys(symbol):
+                    place = (key.object, key.offset, key.length)
+                    if place in seen:
+                        continue
+                    seen.add(place)
+                    self.report.segments += 1
+                    self.report.bytes += key.length
+                    yield lambda key=key: self._segment(key)  # type: ignore[misc]
+                    if key.object not in objects:
+                        objects.add(key.object)
+                        yield lambda name=key.object: self._pack(name)  # type: ignore[misc]
+        for identity, (named, state) in self._states.items():
+            yield lambda i=identity, n=named, s=state: self._agree(i, n, s)  # type: ignore[misc]
+
+    def _segment(self, key: SegmentKey) -> None:
+        emit("fsck.segment", object=key.object, bytes=key.length)
+        try:
+            self._reader.verify(key)
+        except TesselError as error:
+            self._bad_segments[key] = error.message
+
+    def _pack(self, name: str) -> None:
+        try:
+            pack_directory(name, self._objects.get(name))
+        except NotFoundError:
+            return  # said of its segments
+        except TesselError as error:
+            self._bad_packs[name] = error.message
+
+    def _agree(
+        self, identity: tuple[int, tuple[ManifestEntry, ...]], symbol: str, state: SymbolState
+    ) -> None:
+        if any(extent.reference.object in self._bad_manifests for extent in state.manifests):
+            return
+        try:
+            SymbolView(self._repository, symbol, state.changed, state).index()
+        except TesselError as error:
+            self._bad_states[identity] = _told(error)
+
+    # --- what is lost -----------------------------------------------------------------------------
+
+    def attribute(self) -> None:
+        """Say which symbols, versions and rows are hit by what was found."""
+        whole = [
+            Damage(max(numbers), symbol, name, message, _ranges(n for n in numbers if n))
+            for (symbol, name, message), numbers in self._noted.items()
+        ]
+        if self._bad_nodes or self._bad_manifests or self._bad_segments or self._bad_states:
+            found = _Losses(self)
+            for number in self._numbers:
+                found.version(number)
+            whole += found.damages()
+        # A damaged directory of a pack loses nothing: manifests know where its segments are.
+        hit = {damage.object for damage in whole}
+        whole += [
+            Damage(0, "", name, message)
+            for name, message in self._bad_packs.items()
+            if name not in hit
+        ]
+        kept = self._refs_now()
+        still = [d for d in whole if not d.version or kept is None or kept.keeps(d.version)]
+        self.report.damages = sorted(still, key=lambda d: (-d.version, d.symbol, d.object))
+
+    def _refs_now(self) -> Refs | None:
+        """Return what is kept by now: what expired during the check is no damage."""
+        try:
+            return self._versions.refs()
+        except TesselError:
+            return None
+
+    def _note(self, version: int, symbol: str, error: TesselError) -> None:
+        """Note damage outside of manifests and segments; version 0 is the whole store."""
+        name, message = _told(error)
+        self._noted[symbol, name or (STORE if not version else ""), message].add(version)
+
+    # --- orphans ----------------------------------------------------------------------------------
+
+    def find_orphans(self) -> None:
+        """Count what nothing refers to."""
+        marker = Marker(self._objects)
+        try:
+            marker.mark_kept()
+        except TesselError:
+            return
+        orphans = [
+            name
+            for name in self._objects.list()
+            if not marker.holds(name) and not name.startswith("lease/")
+        ]
+        self.report.orphans = len(orphans)
+        self.report.orphan_bytes = sum(self._size(name) for name in orphans)
+        self.report.orphan_names = orphans[:_NAMED_ORPHANS]
+
+    def _size(self, name: str) -> int:
+        try:
+            return self._objects.size(name)
+        except TesselError:
+            return 0  # deleted meanwhile, or of a name that no object has
+
+    # --- for the second pass ----------------------------------------------------------------------
+
+    def hits(self, symbol: str, state: SymbolState) -> list[tuple[str, str, Rows]]:
+        """Return object, message and rows of each damage that hits a state of a symbol."""
+        found: list[tuple[str, str, Rows]] = []
+        position = 0
+        for extent in state.manifests:
+            name = extent.reference.object
+            if name in self._bad_manifests:
+                rows = ((position, position + extent.rows),)
+                found.append((name, self._bad_manifests[name], rows))
+            position += extent.rows
+        disagreement = self._bad_states.get((state.id, state.manifests))
+        if disagreement is not None:
+            found.append((*disagreement, ((0, state.rows),)))
+        elif not found and self._bad_segments:
+            found += self._segment_hits(symbol, state)
+        return found
+
+    def _segment_hits(self, symbol: str, state: SymbolState) -> Iterator[tuple[str, str, Rows]]:
+        index = SymbolView(self._repository, symbol, state.changed, state).index()
+        for position in range(len(index)):
+            key = index.source(position).key
+            if key in self._bad_segments:
+                rows = ((int(index.row_start[position]), int(index.row_end[position])),)
+                yield key.object, self._bad_segments[key], rows
+
+    def entry(self, number: int) -> LogEntry:
+        """Return the log entry of a version."""
+        return self._versions.entry(number)
+
+    def load(self, child: Child, level: int) -> Node:
+        """Return a node of the symbol index."""
+        return self._nodes.load(child, level)
+
+    def unplaced(self) -> Iterator[tuple[str, str]]:
+        """Yield object and message of all damage to manifests and segments."""
+        yield from self._bad_manifests.items()
+        for key, message in self._bad_segments.items():
+            yield key.object, message
+
+
+class _Losses:
+    """Who loses what by damaged objects, version by version, the newest first."""
+
+    def __init__(self, check: _Check) -> None:
+        self._check = check
+        self._found: dict[tuple[str, str], tuple[str, int, set[tuple[int, int]]]] = {}
+        self._versions: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+        self._hits: dict[tuple[int, tuple[ManifestEntry, ...]], list[tuple[str, str, Rows]]] = {}
+
+    def version(self, number: int) -> None:
+        """Look at all symbols of a version."""
+        try:
+            entry = self._check.entry(number)
+        except TesselError:
+            return  # said before
+        waiting: list[Node] = [entry.root, entry.lookup]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, Leaf):
+                self._leaf(number, node)
+                continue
+            for child in node.children:
+                assert isinstance(child, Child)
+                try:
+                    waiting.append(self._check.load(child, node.level - 1))
+                except TesselError as error:
+                    several = f" and {child.symbols - 1} after it" if child.symbols > 1 else ""
+                    name, message = _told(error)
+                    self._add(number, child.first + several, name, message, ())
+
+    def _leaf(self, number: int, leaf: Leaf) -> None:
+        for symbol, document in leaf.documents.items():
+            if "schema" not in document:
+                continue
+            try:
+                state = leaf.state(symbol)
+            except TesselError:
+                continue  # said before
+            if state is None:
+                continue
+            identity = (state.id, state.manifests)
+            if identity not in self._hits:
+                self._hits[identity] = self._check.hits(symbol, state)
+            for name, message, rows in self._hits[identity]:
+                self._add(number, symbol, name, message, rows)
+
+    def _add(self, number: int, symbol: str, name: str, message: str, rows: Rows) -> None:
+        key = (name, symbol)
+        newest = self._found.setdefault(key, (message, number, set()))
+        if newest[1] == number:
+            newest[2].update(rows)
+        if not self._versions[key] or self._versions[key][-1] != number:
+            self._versions[key].append(number)
+
+    def damages(self) -> list[Damage]:
+        """Return one record for each object and symbol."""
+        found = [
+            Damage(
+                newest,
+                symbol,
+                name,
+                message,
+                _ranges(self._versions[name, symbol]),
+                _joined(rows),
+            )
+            for (name, symbol), (message, newest, rows) in self._found.items()
+        ]
+        hit = {damage.object for damage in found}
+        # Columns that were dropped and rows that were deleted are nobody's loss.
+        rest = {name: message for name, message in self._check.unplaced() if name not in hit}
+        return found + [Damage(0, "", name, message) for name, message in rest.items()]
+
+
+def _ranges(numbers: Iterable[int]) -> Rows:
+    """Return numbers as ranges ``[first, last]``, ascending."""
+    return tuple((low, high - 1) for low, high in _joined((n, n + 1) for n in numbers))
+
+
+def _joined(ranges: Iterable[tuple[int, int]]) -> Rows:
+    """Return ranges ``[start, stop)``, ascending; those that touch are one."""
+    found: list[tuple[int, int]] = []
+    for start, stop in sorted(ranges):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(stop, found[-1][1]))
+        else:
+            found.append((start, stop))
+    return tuple(found)
