@@ -33,7 +33,7 @@ from tessel.store.history.landed import LandedChange
 from tessel.store.history.leaves import Leaf, Node, read_node
 from tessel.store.history.refs import read_numbers
 from tessel.store.names import LOG, log_name, log_number
-from tessel.store.objects import ObjectStore
+from tessel.store.objects import ObjectStore, SupportsDurableNames
 
 __all__ = ["ACTS", "CommitLog", "LogEntry", "Outcome"]
 
@@ -232,6 +232,7 @@ class CommitLog:
             When the entry could not be written and did not land.
         """
         name, data = log_name(entry.number), entry.to_bytes()
+        self._settle(entry.number - 1)
         failure: StoreError | None = None
         uncertain = ""
         for _ in range(_ATTEMPTS):
@@ -258,6 +259,20 @@ class CommitLog:
         if uncertain or failure is None:
             raise _unknown(entry, uncertain or "the entry exists and does not") from failure
         raise failure
+
+    def _settle(self, number: int) -> None:
+        """Let the entry before survive power loss before one in another folder follows it.
+
+        Its writer may have given it its name and not synced the folder yet. Within one folder, the
+        sync of the entry that follows does it.
+        """
+        name, following = log_name(number), log_name(number + 1)
+        if (
+            number > 0
+            and name.rpartition("/")[0] != following.rpartition("/")[0]
+            and isinstance(self._objects, SupportsDurableNames)
+        ):
+            self._objects.make_durable(name)
 
 
 def _unknown(entry: LogEntry, why: str) -> CommitUnknownError:

@@ -22,6 +22,7 @@ __all__ = [
     "ObjectFacts",
     "ObjectStore",
     "ParallelPuts",
+    "SupportsDurableNames",
     "SupportsInventory",
     "SupportsLeftovers",
     "check_name",
@@ -112,6 +113,20 @@ class ParallelPuts(Protocol):
     @property
     def puts_in_flight(self) -> int:
         """How many objects are worth writing at a time."""
+
+
+@runtime_checkable
+class SupportsDurableNames(Protocol):
+    """Shows names before they would survive power loss; without it, what is seen stays."""
+
+    def make_durable(self, name: str) -> None:
+        """Return once an object that was seen, whoever wrote it, survives power loss.
+
+        Raises
+        ------
+        StoreError
+            When the disk refuses.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,15 @@ class LocalObjects:
                 raise failure from error
         return True
 
+    def make_durable(self, name: str) -> None:
+        """Sync the directory of an object, which its writer may not have done yet."""
+        if not current().fsync:
+            return
+        try:
+            _sync_directory(os.path.dirname(self._path(name)))
+        except OSError as error:
+            raise _failed("sync", name, error) from error
+
     def delete(self, name: str) -> None:
         """Remove an object."""
         try:

@@ -218,3 +218,21 @@ def test_a_failing_call_of_a_commit(tmp_path: Path, number: int) -> None:
             break
     assert at > 10
     assert said_ones == {"won", "failed", "unknown"}
+
+
+def test_an_entry_in_another_folder_waits_for_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Folders of the log hold a thousand entries; counted from here, the second commit begins one.
+    monkeypatch.setattr("tessel.store.names._LAST_NUMBER", 10**12 - 999)
+    Repository.open(tmp_path).write("x", BEFORE)
+    (first,) = tmp_path.glob("log/*/*")
+    # Another process saw the name, whose folder its writer has perhaps not synced.
+    calls = _calls_of(tmp_path, lambda: Repository.open(tmp_path).write("x", AFTER))
+    (second,) = set(tmp_path.glob("log/*/*")) - {first}
+    assert second.parent != first.parent
+    landed = calls.index(next(c for c in calls if (c.what, c.path) == ("link", str(second))))
+    assert Call("sync", str(first.parent)) in calls[:landed]
+    # Within one folder the sync of the entry itself does it.
+    calls = _calls_of(tmp_path, lambda: Repository.open(tmp_path).write("x", BEFORE))
+    assert Call("sync", str(first.parent)) not in calls
