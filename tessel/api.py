@@ -195,14 +195,17 @@ class Store(Repository):
 
 
 class _Pinned:
-    """The symbols of a store at one version: what the planner asks."""
+    """The symbols of a store at the version of one of them: what the planner asks."""
 
-    def __init__(self, repository: Repository, version: int) -> None:
-        self._repository = repository
-        self.version = version
+    def __init__(self, store: Store, first: SymbolView) -> None:
+        self._store = store
+        self._first = first
+        self.version = first.version
 
     def view(self, symbol: str, as_of: int | None) -> SymbolView:
-        return self._repository.view(symbol, as_of=self.version if as_of is None else as_of)
+        if symbol == self._first.name and as_of in (None, self.version):
+            return self._first  # known already: another look-up would list the log again
+        return self._store.view(symbol, as_of=self.version if as_of is None else as_of)
 
 
 @dataclass(frozen=True, repr=False)
@@ -296,11 +299,8 @@ class LazyTable(Verbs):
             yield plan
 
     def _bound(self) -> tuple[_Pinned, SubQuery]:
-        repository = self.store
-        version = repository.newest
-        if self.as_of is not None:
-            version = repository.view(self.symbol, as_of=self.as_of).version
-        return _Pinned(repository, version), SubQuery(self.symbol, None, self.clauses)
+        first = self.store.view(self.symbol, as_of=self.as_of)
+        return _Pinned(self.store, first), SubQuery(self.symbol, None, self.clauses)
 
     def _lineage(self, plan: Plan, executor: str, elapsed_ns: int) -> Lineage:
         views = list(_views(plan))
