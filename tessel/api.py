@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import polars
 
     from tessel.store.maintenance.fsck import CheckReport
+    from tessel.store.manifest.packing import ManifestConfiguration
 
 __all__ = ["LazyTable", "Lineage", "Result", "Store", "open_store"]
 
@@ -53,6 +54,7 @@ def open_store(
     branch: str = MAIN,
     credentials: CredentialsSource | None = None,
     options: CloudOptions | dict[str, Any] | None = None,
+    manifests: ManifestConfiguration | Mapping[str, Any] | None = None,
 ) -> Store:
     """Open a store, making it where there is none.
 
@@ -72,6 +74,9 @@ def open_store(
         or a function that returns them; by default what the environment offers.
     options
         For a cloud: :class:`CloudOptions`, or a mapping of its fields.
+    manifests
+        Which symbols share a manifest, for what this session writes and fetches early: a
+        ``ManifestConfiguration`` or the plain data of one; by default that of the store.
 
     Raises
     ------
@@ -85,6 +90,7 @@ def open_store(
         branch=branch,
         credentials=credentials,
         options=options,
+        manifests=manifests,
     )
 
 

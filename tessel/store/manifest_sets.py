@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from tessel.errors import OptionError
-from tessel.store.history import Commit
 from tessel.store.maintenance.leases import WriteSession
 from tessel.store.manifest import Manifest, ManifestReference
 from tessel.store.manifest.packing import ManifestConfiguration
@@ -48,13 +47,14 @@ class ManifestSets(Timeline):
     @property
     def manifest_configuration(self) -> ManifestConfiguration:
         """Which symbols share a manifest: as given when it was opened, else as the store says."""
-        return self.configuration_at(self.history.newest(self.branch))
+        self.history.head()
+        return self.known_configuration()
 
-    def configuration_at(self, commit: Commit) -> ManifestConfiguration:
-        """Return the configuration that changes of a version are packed by."""
+    def known_configuration(self) -> ManifestConfiguration:
+        """Return the configuration as of the newest version that was seen, of whatever branch."""
         if self._override is not None:
             return self._override
-        return self.history.refs_at(commit.entry).manifests or ManifestConfiguration()
+        return self.history.refs_at(self.history.known_head).manifests or ManifestConfiguration()
 
     def set_manifest_configuration(self, configuration: Manifests) -> int:
         """Say which symbols share a manifest from now on, on all branches; return the version.
@@ -100,7 +100,7 @@ class ManifestSets(Timeline):
         if not dry_run:
             self.check_writable()
         base = self.history.newest(self.branch)
-        by = self.configuration_at(base) if checked is None else checked
+        by = self.known_configuration() if checked is None else checked
         plan, objects, repackings = repack_all(by, base.snapshot, self.manifest)
         size = sum(len(data) for _, data in objects)
         if dry_run or not repackings:
@@ -128,4 +128,4 @@ class ManifestSets(Timeline):
         if self._preloader is None:
             self._preloader = Preloader(self.manifest)
         name = self.branch if as_of is None else str(as_of)
-        self._preloader.start(name, lambda: self.at(as_of), self.configuration_at)
+        self._preloader.start(name, lambda: self.at(as_of), self.known_configuration)

@@ -427,5 +427,5 @@ class Repository(ManifestSets, Bulk):
             message,
             self.manifest,
             isolation=isolation,
-            configuration=self.configuration_at,
+            configuration=self.known_configuration,
         )

@@ -63,7 +63,7 @@ class Transaction:
         *,
         isolation: Isolation = "snapshot",
         metadata: Mapping[str, Any] | None = None,
-        configuration: Callable[[Commit], ManifestConfiguration] | None = None,
+        configuration: Callable[[], ManifestConfiguration] | None = None,
     ) -> None:
         if isolation not in _ISOLATIONS:
             raise InvalidInputError(

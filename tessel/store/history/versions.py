@@ -96,6 +96,11 @@ class Versions:
         self._known = found, looked
         return found
 
+    @property
+    def known_head(self) -> LogEntry | None:
+        """The newest entry that was seen; nothing is read."""
+        return self._known[0]
+
     def entry(self, number: int) -> LogEntry:
         """Return the log entry of a version that is kept.
 

@@ -74,7 +74,7 @@ class Stage:
         objects: ObjectStore,
         base: Commit,
         manifest: Callable[[ManifestReference], Manifest],
-        configuration: Callable[[Commit], ManifestConfiguration] | None = None,
+        configuration: Callable[[], ManifestConfiguration] | None = None,
     ) -> None:
         self.objects = objects
         self.session = WriteSession(objects)
@@ -263,7 +263,7 @@ class Stage:
         symbols = self.base.snapshot.symbols
         configuration = self._configuration
         flush = Flush(
-            ManifestConfiguration() if configuration is None else configuration(self.base),
+            ManifestConfiguration() if configuration is None else configuration(),
             SnapshotMembership(self.base.snapshot),
             self.builder,
             lambda reference: self._manifest(self._known(reference)),

@@ -45,7 +45,7 @@ class Preloader:
         self,
         name: str,
         commit: Callable[[], Commit],
-        configuration: Callable[[Commit], ManifestConfiguration],
+        configuration: Callable[[], ManifestConfiguration],
     ) -> None:
         """Fetch what is wanted of a version, in the background.
 
@@ -82,12 +82,12 @@ class Preloader:
         self,
         name: str,
         commit: Callable[[], Commit],
-        configuration: Callable[[Commit], ManifestConfiguration],
+        configuration: Callable[[], ManifestConfiguration],
     ) -> None:
         try:
             version = commit()
             fetched = 0
-            for reference in chosen_manifests(configuration(version), version.snapshot):
+            for reference in chosen_manifests(configuration(), version.snapshot):
                 fetched += len(self._manifest(reference).segments)
                 emit("manifests.preload", session=name, manifest=reference.object)
             emit("manifests.preloaded", session=name, version=version.number, segments=fetched)
