@@ -21,6 +21,7 @@ from tessel.store.history import LogEntry, ManifestEntry, Refs, SymbolState, ope
 from tessel.store.history.leaves import Child, Leaf, Node
 from tessel.store.history.tree import Nodes
 from tessel.store.history.versions import Versions
+from tessel.store.maintenance.losses import Damage, Losses, Rows, ranges_of, told
 from tessel.store.maintenance.marking import Marker, kept_numbers
 from tessel.store.manifest import Manifest, ManifestReference
 from tessel.store.names import LOG, STORE, log_number
@@ -35,8 +36,6 @@ __all__ = ["CheckReport", "Checked", "Damage", "check_store"]
 _NAMED_ORPHANS: Final = 100
 _TASKS_A_WORKER: Final = 4
 
-Rows = tuple[tuple[int, int], ...]
-
 
 class Checked(Protocol):
     """What is checked: a repository."""
@@ -47,34 +46,6 @@ class Checked(Protocol):
 
     def manifest(self, reference: ManifestReference) -> Manifest:
         """Return a manifest."""
-
-
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """One object that is damaged or missing, and what one symbol loses by it.
-
-    Attributes
-    ----------
-    version
-        The newest version that is hit; 0 where no version is.
-    symbol
-        The symbol; empty where a version as a whole is hit, or nothing that can be read.
-    object
-        What is damaged, as far as known.
-    message
-        What was found.
-    versions
-        All versions that are hit, as ranges ``[first, last]``.
-    rows
-        The rows of the symbol that are lost in ``version``, as ranges ``[start, stop)``.
-    """
-
-    version: int
-    symbol: str
-    object: str
-    message: str
-    versions: Rows = ()
-    rows: Rows = ()
 
 
 @dataclass(slots=True)
@@ -133,11 +104,6 @@ def _all(pool: ThreadPoolExecutor, tasks: Iterable[Callable[[], None]]) -> None:
                 future.result()
     for future in running:
         future.result()
-
-
-def _told(error: TesselError) -> tuple[str, str]:
-    """Return the object that an error is about, and its text."""
-    return str(error.attributes.get("object", "")), error.message
 
 
 class _Check:
@@ -268,7 +234,7 @@ class _Check:
                     yield lambda key=key: self._segment(key)  # type: ignore[misc]
                     if key.object not in objects:
                         objects.add(key.object)
-                        yield lambda name=key.object: self._pack(name)  # type: ignore[misc]
+                        yield lambda key=key: self._pack(key)  # type: ignore[misc]
         for identity, (named, state) in self._states.items():
             yield lambda i=identity, n=named, s=state: self._agree(i, n, s)  # type: ignore[misc]
 
@@ -279,9 +245,14 @@ class _Check:
         except TesselError as error:
             self._bad_segments[key] = error.message
 
-    def _pack(self, name: str) -> None:
+    def _pack(self, key: SegmentKey) -> None:
+        """Verify what is not in a segment: an object is one segment, or ends as packs do."""
+        name = key.object
         try:
-            pack_directory(name, self._objects.get(name))
+            data = self._objects.get(name)
+            whole = key.offset == 0 and key.length == data.size
+            if pack_directory(name, data) is None and not whole:
+                self._bad_packs[name] = f"{name} is damaged: its directory is cut short"
         except NotFoundError:
             return  # said of its segments
         except TesselError as error:
@@ -295,18 +266,18 @@ class _Check:
         try:
             SymbolView(self._repository, symbol, state.changed, state).index()
         except TesselError as error:
-            self._bad_states[identity] = _told(error)
+            self._bad_states[identity] = told(error)
 
     # --- what is lost -----------------------------------------------------------------------------
 
     def attribute(self) -> None:
         """Say which symbols, versions and rows are hit by what was found."""
         whole = [
-            Damage(max(numbers), symbol, name, message, _ranges(n for n in numbers if n))
+            Damage(max(numbers), symbol, name, message, ranges_of(n for n in numbers if n))
             for (symbol, name, message), numbers in self._noted.items()
         ]
         if self._bad_nodes or self._bad_manifests or self._bad_segments or self._bad_states:
-            found = _Losses(self)
+            found = Losses(self)
             for number in self._numbers:
                 found.version(number)
             whole += found.damages()
@@ -330,7 +301,7 @@ class _Check:
 
     def _note(self, version: int, symbol: str, error: TesselError) -> None:
         """Note damage outside of manifests and segments; version 0 is the whole store."""
-        name, message = _told(error)
+        name, message = told(error)
         self._noted[symbol, name or (STORE if not version else ""), message].add(version)
 
     # --- orphans ----------------------------------------------------------------------------------
@@ -397,92 +368,3 @@ class _Check:
         yield from self._bad_manifests.items()
         for key, message in self._bad_segments.items():
             yield key.object, message
-
-
-class _Losses:
-    """Who loses what by damaged objects, version by version, the newest first."""
-
-    def __init__(self, check: _Check) -> None:
-        self._check = check
-        self._found: dict[tuple[str, str], tuple[str, int, set[tuple[int, int]]]] = {}
-        self._versions: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-        self._hits: dict[tuple[int, tuple[ManifestEntry, ...]], list[tuple[str, str, Rows]]] = {}
-
-    def version(self, number: int) -> None:
-        """Look at all symbols of a version."""
-        try:
-            entry = self._check.entry(number)
-        except TesselError:
-            return  # said before
-        waiting: list[Node] = [entry.root, entry.lookup]
-        while waiting:
-            node = waiting.pop()
-            if isinstance(node, Leaf):
-                self._leaf(number, node)
-                continue
-            for child in node.children:
-                assert isinstance(child, Child)
-                try:
-                    waiting.append(self._check.load(child, node.level - 1))
-                except TesselError as error:
-                    several = f" and {child.symbols - 1} after it" if child.symbols > 1 else ""
-                    name, message = _told(error)
-                    self._add(number, child.first + several, name, message, ())
-
-    def _leaf(self, number: int, leaf: Leaf) -> None:
-        for symbol, document in leaf.documents.items():
-            if "schema" not in document:
-                continue
-            try:
-                state = leaf.state(symbol)
-            except TesselError:
-                continue  # said before
-            if state is None:
-                continue
-            identity = (state.id, state.manifests)
-            if identity not in self._hits:
-                self._hits[identity] = self._check.hits(symbol, state)
-            for name, message, rows in self._hits[identity]:
-                self._add(number, symbol, name, message, rows)
-
-    def _add(self, number: int, symbol: str, name: str, message: str, rows: Rows) -> None:
-        key = (name, symbol)
-        newest = self._found.setdefault(key, (message, number, set()))
-        if newest[1] == number:
-            newest[2].update(rows)
-        if not self._versions[key] or self._versions[key][-1] != number:
-            self._versions[key].append(number)
-
-    def damages(self) -> list[Damage]:
-        """Return one record for each object and symbol."""
-        found = [
-            Damage(
-                newest,
-                symbol,
-                name,
-                message,
-                _ranges(self._versions[name, symbol]),
-                _joined(rows),
-            )
-            for (name, symbol), (message, newest, rows) in self._found.items()
-        ]
-        hit = {damage.object for damage in found}
-        # Columns that were dropped and rows that were deleted are nobody's loss.
-        rest = {name: message for name, message in self._check.unplaced() if name not in hit}
-        return found + [Damage(0, "", name, message) for name, message in rest.items()]
-
-
-def _ranges(numbers: Iterable[int]) -> Rows:
-    """Return numbers as ranges ``[first, last]``, ascending."""
-    return tuple((low, high - 1) for low, high in _joined((n, n + 1) for n in numbers))
-
-
-def _joined(ranges: Iterable[tuple[int, int]]) -> Rows:
-    """Return ranges ``[start, stop)``, ascending; those that touch are one."""
-    found: list[tuple[int, int]] = []
-    for start, stop in sorted(ranges):
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(stop, found[-1][1]))
-        else:
-            found.append((start, stop))
-    return tuple(found)

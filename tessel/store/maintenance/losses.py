@@ -1,0 +1,162 @@
+"""Who loses what by damage: symbols, versions and rows, found in a second pass over the versions.
+
+Only :mod:`tessel.store.maintenance.fsck` enters here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from tessel.errors import TesselError
+from tessel.store.history import LogEntry, ManifestEntry, SymbolState
+from tessel.store.history.leaves import Child, Leaf, Node
+
+__all__ = ["Damage", "Found", "Losses", "Rows", "ranges_of", "told"]
+
+Rows = tuple[tuple[int, int], ...]
+
+
+def told(error: TesselError) -> tuple[str, str]:
+    """Return the object that an error is about, and its text."""
+    return str(error.attributes.get("object", "")), error.message
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """One object that is damaged or missing, and what one symbol loses by it.
+
+    Attributes
+    ----------
+    version
+        The newest version that is hit; 0 where no version is.
+    symbol
+        The symbol; empty where a version as a whole is hit, or nothing that can be read.
+    object
+        What is damaged, as far as known.
+    message
+        What was found.
+    versions
+        All versions that are hit, as ranges ``[first, last]``.
+    rows
+        The rows of the symbol that are lost in ``version``, as ranges ``[start, stop)``.
+    """
+
+    version: int
+    symbol: str
+    object: str
+    message: str
+    versions: Rows = ()
+    rows: Rows = ()
+
+
+class Found(Protocol):
+    """What the first pass found, and the way to the versions."""
+
+    def entry(self, number: int) -> LogEntry:
+        """Return the log entry of a version."""
+
+    def load(self, child: Child, level: int) -> Node:
+        """Return a node of the symbol index."""
+
+    def hits(self, symbol: str, state: SymbolState) -> list[tuple[str, str, Rows]]:
+        """Return object, message and rows of each damage that hits a state of a symbol."""
+
+    def unplaced(self) -> Iterator[tuple[str, str]]:
+        """Yield object and message of all damage to manifests and segments."""
+
+
+class Losses:
+    """Who loses what by damaged objects, version by version, the newest first."""
+
+    def __init__(self, check: Found) -> None:
+        self._check = check
+        self._found: dict[tuple[str, str], tuple[str, int, set[tuple[int, int]]]] = {}
+        self._versions: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+        self._hits: dict[tuple[int, tuple[ManifestEntry, ...]], list[tuple[str, str, Rows]]] = {}
+
+    def version(self, number: int) -> None:
+        """Look at all symbols of a version."""
+        try:
+            entry = self._check.entry(number)
+        except TesselError:
+            return  # said before
+        self._walk(number, entry.root, named=True)
+        self._walk(number, entry.lookup, named=False)
+
+    def _walk(self, number: int, root: Node, *, named: bool) -> None:
+        waiting: list[Node] = [root]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, Leaf):
+                self._leaf(number, node)
+                continue
+            for child in node.children:
+                assert isinstance(child, Child)
+                try:
+                    waiting.append(self._check.load(child, node.level - 1))
+                except TesselError as error:
+                    # The lookup is for commits: without it all symbols can be read.
+                    several = f" and {child.symbols - 1} after it" if child.symbols > 1 else ""
+                    symbol = child.first + several if named else ""
+                    self._add(number, symbol, *told(error), ())
+
+    def _leaf(self, number: int, leaf: Leaf) -> None:
+        for symbol, document in leaf.documents.items():
+            if "schema" not in document:
+                continue
+            try:
+                state = leaf.state(symbol)
+            except TesselError:
+                continue  # said before
+            if state is None:
+                continue
+            identity = (state.id, state.manifests)
+            if identity not in self._hits:
+                self._hits[identity] = self._check.hits(symbol, state)
+            for name, message, rows in self._hits[identity]:
+                self._add(number, symbol, name, message, rows)
+
+    def _add(self, number: int, symbol: str, name: str, message: str, rows: Rows) -> None:
+        key = (name, symbol)
+        newest = self._found.setdefault(key, (message, number, set()))
+        if newest[1] == number:
+            newest[2].update(rows)
+        if not self._versions[key] or self._versions[key][-1] != number:
+            self._versions[key].append(number)
+
+    def damages(self) -> list[Damage]:
+        """Return one record for each object and symbol."""
+        found = [
+            Damage(
+                newest,
+                symbol,
+                name,
+                message,
+                ranges_of(self._versions[name, symbol]),
+                _joined(rows),
+            )
+            for (name, symbol), (message, newest, rows) in self._found.items()
+        ]
+        hit = {damage.object for damage in found}
+        # Columns that were dropped and rows that were deleted are nobody's loss.
+        rest = {name: message for name, message in self._check.unplaced() if name not in hit}
+        return found + [Damage(0, "", name, message) for name, message in rest.items()]
+
+
+def ranges_of(numbers: Iterable[int]) -> Rows:
+    """Return numbers as ranges ``[first, last]``, ascending."""
+    return tuple((low, high - 1) for low, high in _joined((n, n + 1) for n in numbers))
+
+
+def _joined(ranges: Iterable[tuple[int, int]]) -> Rows:
+    """Return ranges ``[start, stop)``, ascending; those that touch are one."""
+    found: list[tuple[int, int]] = []
+    for start, stop in sorted(ranges):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(stop, found[-1][1]))
+        else:
+            found.append((start, stop))
+    return tuple(found)
