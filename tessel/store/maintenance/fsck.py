@@ -21,6 +21,7 @@ from tessel.store.history import LogEntry, ManifestEntry, Refs, SymbolState, ope
 from tessel.store.history.leaves import Child, Leaf, Node
 from tessel.store.history.tree import Nodes
 from tessel.store.history.versions import Versions
+from tessel.store.maintenance.leases import WriteSession
 from tessel.store.maintenance.losses import Damage, Losses, Rows, ranges_of, told
 from tessel.store.maintenance.marking import Marker, kept_numbers
 from tessel.store.manifest import Manifest, ManifestReference
@@ -114,7 +115,9 @@ class _Check:
         self._objects = repository.objects
         self._versions = Versions(self._objects)
         self._nodes = Nodes(self._objects)
-        self._reader = SegmentReader(self._objects)
+        # A view of its own, so that nothing which readers of this process keep is believed: page
+        # tables, and files that are open though their names have gone.
+        self._reader = SegmentReader(WriteSession(self._objects))
         self._numbers: list[int] = []
         self._places: set[tuple[str, int]] = set()
         self._references: dict[str, ManifestReference] = {}

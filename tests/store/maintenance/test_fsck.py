@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -180,6 +181,32 @@ def _unreadable(damaged: AgingObjects, number: int) -> set[str]:
         except StoreError:
             lost.add(symbol)
     return lost
+
+
+def test_bits_that_flip_after_they_were_read_are_noticed(tmp_path: Path) -> None:
+    repository = Repository.open(tmp_path / "store")
+    repository.write("s", {"x": [1.5, 2.5, 7.0] * 100})
+    assert check_store(repository).damages == []
+    key = repository.view("s").index().source(0).key
+    path = tmp_path / "store" / key.object
+    for place in (key.offset, key.offset + key.metadata_start, key.offset + key.length - 20):
+        data = bytearray(path.read_bytes())
+        data[place] ^= 1
+        path.write_bytes(data)
+        assert [d.symbol for d in check_store(repository).damages] == ["s"]
+        data[place] ^= 1
+        path.write_bytes(data)
+    assert check_store(repository).damages == []
+
+
+def test_a_file_that_goes_away_after_it_was_read_is_missed(tmp_path: Path) -> None:
+    repository = Repository.open(tmp_path / "store")
+    repository.write("s", {"x": [1.5] * 1_000})
+    assert read(repository.view("s")).num_rows == 1_000
+    assert check_store(repository).damages == []
+    repository.objects.delete(repository.view("s").index().source(0).key.object)
+    (damage,) = check_store(repository).damages
+    assert (damage.symbol, damage.rows, damage.versions) == ("s", ((0, 1_000),), ((1, 1),))
 
 
 def test_what_no_version_needs_is_counted() -> None:
