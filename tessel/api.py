@@ -108,10 +108,6 @@ class Store(Repository):
         return f"<Store {self.uri!r}{at}: version {self.version}, {count} {plural}>"
 
     @property
-    def _repository(self) -> Repository:
-        return self
-
-    @property
     def version(self) -> int:
         """The newest version: the number of commits."""
         return self.newest

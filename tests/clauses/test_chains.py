@@ -27,7 +27,7 @@ def _check_chain(data: st.DataObject) -> None:
     store = fresh_store()
     for name, table in tables.items():
         cut = data.draw(cut_into_segments(table, index=_index(table)))
-        cut.write(store._repository, name)
+        cut.write(store, name)
     frames = {name: frame_of(table, _index(table)) for name, table in tables.items()}
     expected = run(steps, frames, "x")
     found = answer(store, query, [SETTINGS[0], data.draw(st.sampled_from(SETTINGS[1:]))])

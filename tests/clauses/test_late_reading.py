@@ -49,7 +49,7 @@ def test_chains_over_many_small_pages(data: st.DataObject) -> None:
     note(repr(build(steps)))
     store = fresh_store()
     with _tiny_pages():
-        data.draw(cut_into_segments(table, index=index)).write(store._repository, "x")
+        data.draw(cut_into_segments(table, index=index)).write(store, "x")
     expected = run(steps, {"x": frame_of(table, index)}, "x")
     found = answer(store, build(steps), [SETTINGS[0], SETTINGS[2]])
     for ours, wanted in zip(comparable_table(found, expected), comparable(expected), strict=True):
@@ -192,7 +192,7 @@ def test_process_made_after_select_stands() -> None:
 def test_damage_met_while_selecting_names_the_segment() -> None:
     store = fresh_store()
     store.write("x", _shop(), index="t")
-    objects = store._repository.objects
+    objects = store.objects
     (name,) = objects.list("seg/")
     damaged = bytearray(objects.get(name).to_pybytes())
     damaged[3] ^= 1

@@ -71,7 +71,7 @@ def _check_case(
     with options(fsync=False, hash_bucket_bytes=bucket_bytes):
         for name, table in drawn.items():
             cut = data.draw(cut_into_segments(table, index=index[name]))
-            cut.write(store._repository, name)
+            cut.write(store, name)
         for number in range(_CHAINS_A_CASE):
             query = build(data.draw(chains(schemas["x"], others={"y": schemas["y"]})))
             query = _ended(data, number, query, store.schema("x", query))
@@ -120,7 +120,7 @@ def _check_types(data: st.DataObject, folder: Path, executor: SparkExecutor) -> 
     store = _fresh_store(folder)
     cut = data.draw(cut_into_segments(table, index="t" if indexed else None))
     with options(fsync=False):
-        cut.write(store._repository, "x")
+        cut.write(store, "x")
     names = table.column_names
     query = QueryBuilder().select(data.draw(st.permutations(names)))
     ends = st.integers(-table.num_rows, table.num_rows)
