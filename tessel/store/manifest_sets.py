@@ -11,7 +11,6 @@ from tessel.errors import OptionError
 from tessel.store.maintenance.leases import WriteSession
 from tessel.store.manifest import Manifest, ManifestReference
 from tessel.store.manifest.packing import ManifestConfiguration
-from tessel.store.objects import put_all
 from tessel.store.packing import Preloader, RepackReport, repack_all
 from tessel.store.timeline import AsOf, Timeline
 
@@ -106,9 +105,14 @@ class ManifestSets(Timeline):
         if dry_run or not repackings:
             return RepackReport(base.number, dry_run, plan, len(repackings), size)
         with contextlib.closing(WriteSession(self.objects)) as session:
-            put_all(session, objects)
             landed = self.history.commit(
-                base, repackings, "repack", survived=session.survived, act="repack"
+                base,
+                repackings,
+                "repack",
+                survived=session.survived,
+                act="repack",
+                objects=objects,
+                through=session,
             )
         return RepackReport(landed.number, False, plan, len(repackings), size)
 

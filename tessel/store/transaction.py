@@ -275,6 +275,8 @@ class Transaction:
                     metadata=self._metadata,
                     reads=stage.reads if self._serializable else (),
                     survived=stage.session.survived,
+                    objects=stage.waiting,
+                    through=stage.session,
                 ).number
         self._landed = landed
         return landed

@@ -18,6 +18,7 @@ from tessel.store.history.snapshot import Snapshot
 from tessel.store.history.standing import Standing
 from tessel.store.history.versions import Commit, timestamp_of
 from tessel.store.manifest.packing import ManifestConfiguration
+from tessel.store.objects import ObjectStore
 
 __all__ = ["Commit", "History", "timestamp_of"]
 
@@ -41,10 +42,13 @@ class History(Landing):
         metadata: Mapping[str, Any] | None = None,
         survived: Callable[[Refs], None] | None = None,
         act: str = "commit",
+        objects: Sequence[tuple[str, bytes]] = (),
+        through: ObjectStore | None = None,
     ) -> LogEntry:
         """Land changes that were made on ``base``, after whatever landed on its branch since.
 
-        Everything the changes refer to has been written. Nothing is visible until the log entry
+        Everything the changes refer to has been written, or is among ``objects``, which are written
+        side by side with what the commit needs itself. Nothing is visible until the log entry
         is; on any error nothing is.
 
         Parameters
@@ -63,6 +67,10 @@ class History(Landing):
             announcement is an entry of the log, so none can come between this and the landing.
         act
             What the log shall call it.
+        objects
+            Names and bytes of manifests that are still to be written.
+        through
+            Where objects are put, as ``Draft`` has it.
 
         Raises
         ------
@@ -72,7 +80,7 @@ class History(Landing):
         CommitUnknownError
             When it cannot be told whether the commit landed.
         """
-        standing = Standing(self, base, changes, reads)
+        standing = Standing(self, base, changes, reads, objects, through)
 
         def draft(head: LogEntry | None) -> Draft:
             if survived is not None and head is not None and self._collected_since(base, head):

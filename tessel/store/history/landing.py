@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -29,7 +29,7 @@ from tessel.store.history.tree import NodeWriter
 from tessel.store.history.turns import turn
 from tessel.store.history.versions import Versions, seconds
 from tessel.store.names import new_id, refs_name
-from tessel.store.objects import checksum, put_all
+from tessel.store.objects import ObjectStore, checksum, put_all
 
 __all__ = ["ENTRY_AGE", "Draft", "Landing", "Saying"]
 
@@ -65,6 +65,11 @@ class Draft:
         nothing changes but that branch.
     lookup
         The root of its lookup from manifests to symbols; None for that of the parent.
+    objects
+        What else is to be written before the entry: names and bytes.
+    through
+        Where all objects but the entry are put, in place of the objects of the store: the same
+        place, watched.
     """
 
     branch: str
@@ -73,6 +78,8 @@ class Draft:
     changes: tuple[LandedChange, ...] = ()
     refs: Refs | None = None
     lookup: Node | None = None
+    objects: Sequence[tuple[str, bytes]] = ()
+    through: ObjectStore | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +163,8 @@ class Landing(Versions):
         root = writer.root(draft.root)
         lookup = writer.root(self._lookup_of(draft))
         refs, moved, documents = self._refs_after(draft, head, number)
-        put_all(self._objects, [*writer.objects(), *documents])
+        place = self._objects if draft.through is None else draft.through
+        put_all(place, [*draft.objects, *writer.objects(), *documents])
         self._nodes.keep(writer.written)
         parent = draft.parent
         now = time.time_ns() // 1000

@@ -11,6 +11,7 @@ from tessel.store.history.landing import Draft
 from tessel.store.history.log import LogEntry
 from tessel.store.history.rebase import Conflicting, ReadRange, read_conflict, rebase
 from tessel.store.history.versions import Commit, Versions
+from tessel.store.objects import ObjectStore
 
 __all__ = ["Standing"]
 
@@ -24,9 +25,12 @@ class Standing:
         base: Commit,
         changes: Sequence[Change],
         reads: Sequence[ReadRange] = (),
+        objects: Sequence[tuple[str, bytes]] = (),
+        through: ObjectStore | None = None,
     ) -> None:
         self._versions = versions
         self._reads = tuple(reads)
+        self._objects, self._through = objects, through
         self._made_on, self._made = base, list(changes)
         self._base, self._changes = self._made_on, self._made
 
@@ -37,8 +41,16 @@ class Standing:
         overlay = self._base.snapshot.overlay()
         applied = [apply(change, overlay, number) for change in self._changes]
         landed = tuple(change for change in applied if change is not None)
+        # What the first attempt writes is there for all others.
+        objects, self._objects = self._objects, ()
         return Draft(
-            self._base.branch, self._base.entry, overlay.root(), landed, lookup=overlay.lookup()
+            self._base.branch,
+            self._base.entry,
+            overlay.root(),
+            landed,
+            lookup=overlay.lookup(),
+            objects=objects,
+            through=self._through,
         )
 
     def _move_on(self, head: LogEntry | None) -> None:

@@ -67,6 +67,8 @@ class Stage:
         Where to write: the same objects, as those of this transaction.
     builder
         The rows that were written and are in no manifest yet.
+    waiting
+        Names and bytes of the manifests that the commit writes.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Stage:
         self.reads: list[ReadRange] = []
         self._manifest = manifest
         self._configuration = configuration
+        self.waiting: list[tuple[str, bytes]] = []
         self._symbols: dict[str, Working | None] = {}
         self._removed: list[str] = []
         self._pack = PackWriter(self.session)
@@ -232,7 +235,10 @@ class Stage:
             self.builder = ManifestBuilder()
 
     def changes(self) -> list[Change]:
-        """Write all that waits, and return what the transaction changes, in order."""
+        """Write the segments, and return what the transaction changes, in order.
+
+        The manifests are encoded and wait to be written with the commit.
+        """
         replaced = [w for w in self._symbols.values() if w is not None and w.base is None]
         altered = list(_in_order(self._altered()))
         made = [change for change in (each.change() for each in altered) if change is not None]
@@ -243,7 +249,7 @@ class Stage:
             return []
         flushed = self._packed(altered, replaced)
         self._pack.flush()
-        put_all(self.session, flushed.objects)
+        self.waiting = flushed.objects
         repackings: list[Change] = list(flushed.repackings)
         removals: list[Change] = [Removal(name) for name in gone]
 
