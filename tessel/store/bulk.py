@@ -18,8 +18,9 @@ from tessel.store.manifest import Extent, Manifest, ManifestReference, SegmentTa
 from tessel.store.names import check_symbol_name
 from tessel.store.operations.appender import Appender
 from tessel.store.operations.compact import CompactReport, footprint, planned_compaction
-from tessel.store.operations.finalize import Mode, finalized_in, take_staged
+from tessel.store.operations.finalize import Mode
 from tessel.store.operations.staged import StagedRows, stage_rows
+from tessel.store.operations.taking import finalized_in, take_staged
 from tessel.store.transaction import Evolve, Isolation, Transaction
 
 __all__ = ["Bulk"]

@@ -124,6 +124,13 @@ CASES = [
     case("concat, last rows", Q.filter("b").concat("b", "one").tail(30), ROW, MANY, ALL),
     case("concat of concats", Q.concat(NESTED, NESTED, "one").filter("b").groupby(
         "s", sort=False).agg(n=("i", "nunique"), f=("u", "first")), ROW, MANY, HASH, ALL),
+    case("merge", Q.merge("b", "empty", "one"), ROW, MANY),
+    case("merge of few columns", Q.filter("b").merge("b", join="inner").filter("k > 2"), ROW, MANY),
+    case("merge with groups and limits", Q.tail(50).merge(TAIL, "one").groupby(
+        "s", sort=False).agg(f=("i", "first")), ROW, MANY, ALL),
+    case("merge, times", Q.merge("b").resample("2h").agg(v=("v", "median")), ROW, MANY, TIME),
+    case("merge of segments", Q.concat("b").merge(on="t").filter("k > 2"), ROW, MANY, ALL),
+    case("merge of nothing else", Q.merge().head(9), ALL),
     # clauses of others
     case("everything", Q.filter("b").then(Reversed()), ROW, ALL),
     case("everything first", Q.then(Reversed()), ALL),

@@ -10,6 +10,7 @@ import typer
 
 from tessel.cli.commands import (
     branch,
+    compact,
     demo,
     diff,
     expire,
@@ -44,6 +45,7 @@ _COMMANDS = (
     branch,
     tag,
     fsck,
+    compact,
     expire,
     gc,
     spark,

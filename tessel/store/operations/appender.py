@@ -25,14 +25,13 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.errors import (
-    ColumnNotFoundError,
     CommitConflictError,
     CommitUnknownError,
     InvalidInputError,
 )
-from tessel.expression.schema import TableSchema
 from tessel.store.history import SymbolState
 from tessel.store.index_column import checked_order, index_integers
+from tessel.store.operations.gathering import aligned, rows_as_table
 from tessel.store.operations.incoming import take
 from tessel.store.operations.working import Working
 
@@ -162,7 +161,7 @@ class Appender:
         InvalidInputError
             For values that a column cannot hold; and as for :meth:`append`.
         """
-        self.append(_as_table(rows, self._working.state.schema, self._evolve))
+        self.append(rows_as_table(rows, self._working.state.schema, self._evolve))
 
     # --- committing -------------------------------------------------------------------------------
 
@@ -200,7 +199,7 @@ class Appender:
             with self._changed:
                 schema = self._working.state.schema.arrow
                 table = pa.concat_tables(
-                    [schema.empty_table(), *(_aligned(each, schema) for each in self._waiting)]
+                    [schema.empty_table(), *(aligned(each, schema) for each in self._waiting)]
                 )
                 self._dropped(len(self._waiting))
                 self._failure = None
@@ -268,7 +267,7 @@ class Appender:
             schema = self._working.state.schema.arrow
         if not tables:
             return None
-        joined = pa.concat_tables([_aligned(each, schema) for each in tables])
+        joined = pa.concat_tables([aligned(each, schema) for each in tables])
         for remaining in reversed(range(_CONFLICTS_IN_A_ROW)):
             try:
                 version = self._append(joined)
@@ -358,45 +357,3 @@ def _count(name: str, value: object) -> int:
             f"{name}={value!r} is no positive whole number", hint=f"for instance {name}=1000"
         )
     return value
-
-
-def _aligned(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return rows with the columns that the symbol has got since they were taken."""
-    if table.schema.equals(schema):
-        return table
-    columns = [
-        table.column(field.name).cast(field.type)
-        if field.name in table.column_names
-        else pa.chunked_array([pa.nulls(table.num_rows, field.type)])
-        for field in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _as_table(rows: Iterable[Mapping[str, Any]], schema: TableSchema, evolve: Evolve) -> pa.Table:
-    listed = list(rows) if isinstance(rows, Iterable) and not isinstance(rows, Mapping) else None
-    if listed is None or not all(isinstance(row, Mapping) for row in listed):
-        raise InvalidInputError(
-            f"rows are a list of dictionaries, not {type(rows).__name__}",
-            hint='append_rows([{"price": 1.5, "qty": 3}])',
-        )
-    names = dict.fromkeys(schema.names)
-    for row in listed:
-        for name in row:
-            if name in names:
-                continue
-            if "add" not in (evolve or ()) or not isinstance(name, str):
-                raise ColumnNotFoundError.for_name(str(name), schema.names, where="the symbol")
-            names[name] = None
-    columns = []
-    for name in names:
-        kind = schema.type_of(name) if name in schema else None
-        try:
-            columns.append(pa.array([row.get(name) for row in listed], kind))
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise InvalidInputError(
-                f"the values of column {name!r} could not be taken: {error}",
-                hint=f"it is {kind}" if kind is not None else "give values of one type",
-                column=name,
-            ) from error
-    return pa.table(columns, names=list(names))

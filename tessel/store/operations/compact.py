@@ -2,8 +2,8 @@
 
 Row slices that lie side by side and are small, cut by edits, or spread over more segments than a
 fresh one would be, make a run. A run is written anew where that leaves fewer segments, or where
-less than half of a segment is still in use. Rows stream through: the memory needed is that of the
-largest segment and one of the wanted size. All else stays as it is.
+as many are left and less than half of one is still in use. Rows stream through: the memory needed
+is that of the largest segment and one of the wanted size. All else stays as it is.
 """
 
 from __future__ import annotations
@@ -50,6 +50,18 @@ class CompactReport:
     segments_after: int
     bytes_before: int
     bytes_after: int
+
+    def __str__(self) -> str:
+        if not self.rows_rewritten:
+            return f"symbol {self.symbol!r} has nothing to compact in version {self.version}"
+        what = "would be" if self.dry_run else "were"
+        about = "about " if self.dry_run else ""
+        return (
+            f"symbol {self.symbol!r}, version {self.version}: {self.rows_rewritten:,} rows {what} "
+            f"written anew\n"
+            f"  segments  {self.segments_before:,} → {self.segments_after:,}\n"
+            f"  bytes     {self.bytes_before:,} → {about}{self.bytes_after:,}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +157,10 @@ def _runs(table: SegmentTable, columns: int) -> list[_Run]:
     bounds = np.flatnonzero(np.diff(np.concatenate([[False], wanted, [False]]).astype(np.int8)))
     runs = []
     for first, last in bounds.reshape(-1, 2).tolist():
+        before = int(held[first:last].sum())
         after = -(-int(rows[first:last].sum()) // target) * fresh
         mostly_dead = bool((2 * rows[first:last] < table.slice_rows[first:last]).any())
-        if after < int(held[first:last].sum()) or mostly_dead:
+        if after < before or (after == before and mostly_dead):
             runs.append(_Run(first, last))
     return runs
 

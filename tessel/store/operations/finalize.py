@@ -35,129 +35,22 @@ from tessel.store.history import (
     coalesced,
     rows_of,
 )
-from tessel.store.history.log import LogEntry
 from tessel.store.manifest import SegmentIndex, SegmentSource, SegmentTable
 from tessel.store.merging import Run, merge_ordered
-from tessel.store.names import check_symbol_name, segment_name
+from tessel.store.names import segment_name
 from tessel.store.operations.incoming import checked_metadata
 from tessel.store.operations.reading import Reader
 from tessel.store.operations.stage import Stage
 from tessel.store.operations.staged import StagedRows
+from tessel.store.operations.taking import FINALIZED
 from tessel.store.segment import assign_column_ids
 
-__all__ = ["FINALIZED", "Mode", "finalize", "finalized_in", "take_staged"]
+__all__ = ["Mode", "finalize"]
 
 Mode = Literal["write", "append"]
 
-FINALIZED = "finalized"
-"""The key of a commit's metadata under which it says which attempts it took, by symbol."""
-
 _MODES = ("write", "append")
 _CHECKS_IN_FLIGHT = 16
-
-
-# --- which rows count -----------------------------------------------------------------------------
-
-
-def take_staged(
-    store: str, symbol: str, staged: Iterable[Any], attempts: Mapping[str, str] | None = None
-) -> list[StagedRows]:
-    """Check descriptors, and return one attempt of each task, in the order of the tasks.
-
-    Raises
-    ------
-    InvalidInputError
-        For what is no descriptor, of another store or symbol, or for none at all.
-    """
-    check_symbol_name(symbol)
-    if isinstance(staged, StagedRows | Mapping | str) or not isinstance(staged, Iterable):
-        raise InvalidInputError(
-            f"finalize takes a list of what stage() returned, not {type(staged).__name__}",
-            hint="finalize(symbol, [staged, …])",
-        )
-    wanted = dict(attempts or {})
-    chosen: dict[str, StagedRows] = {}
-    for given in staged:
-        # What is an object already may have been changed as well.
-        each = StagedRows.from_json(given.to_json() if isinstance(given, StagedRows) else given)
-        if each.store != store:
-            raise InvalidInputError(
-                f"task {each.task!r} was staged in another store",
-                hint="stage and finalize in one store",
-                task=each.task,
-            )
-        if each.symbol != symbol:
-            raise InvalidInputError(
-                f"task {each.task!r} was staged for symbol {each.symbol!r}, not {symbol!r}",
-                hint=f"stage it for {symbol!r}, or finalize {each.symbol!r}",
-                task=each.task,
-                symbol=each.symbol,
-            )
-        if wanted.get(each.task, each.attempt) == each.attempt:
-            chosen.setdefault(each.task, each)
-    for task, attempt in wanted.items():
-        if task not in chosen:
-            raise InvalidInputError(
-                f"attempt {attempt!r} of task {task!r} is not among what was staged",
-                hint="attempts= maps tasks to attempts of the list",
-                task=task,
-            )
-    if not chosen:
-        raise InvalidInputError(
-            "nothing was staged: finalize got no descriptor",
-            hint="a task without rows stages a table without rows, which has columns",
-            symbol=symbol,
-        )
-    return list(chosen.values())
-
-
-def finalized_in(
-    entries: Iterable[LogEntry], symbol: str, staged: Sequence[StagedRows]
-) -> int | None:
-    """Return the version that took these attempts already; None where none did.
-
-    Parameters
-    ----------
-    entries
-        The versions of the branch, the newest first.
-    symbol, staged
-        The symbol, and one attempt of each task.
-
-    Raises
-    ------
-    InvalidInputError
-        When one took some of them, but not all, or others with them.
-    """
-    ours = {each.attempt: each for each in staged}
-    oldest = min(each.base for each in staged)
-    for entry in entries:
-        if entry.number <= oldest:
-            return None
-        taken = _attempts_of(entry, symbol)
-        shared = taken & set(ours)
-        if not shared:
-            continue
-        if taken == set(ours):
-            return entry.number
-        tasks = sorted(ours[attempt].task for attempt in shared)
-        raise InvalidInputError(
-            f"version {entry.number} has taken some of these rows already, but not the same set: "
-            f"tasks {', '.join(map(repr, tasks[:5]))}{' …' if len(tasks) > 5 else ''}",
-            hint="finalize the others alone, or the same set as before",
-            version=entry.number,
-            symbol=symbol,
-            tasks=tasks,
-        )
-    return None
-
-
-def _attempts_of(entry: LogEntry, symbol: str) -> set[str]:
-    found = entry.metadata.get(FINALIZED)
-    listed = found.get(symbol) if isinstance(found, Mapping) else None
-    return {each for each in listed if isinstance(each, str)} if isinstance(listed, list) else set()
-
-
-# --- the change -----------------------------------------------------------------------------------
 
 
 def finalize(

@@ -1,0 +1,114 @@
+"""Which staged rows count: descriptors from outside are checked, and none is taken twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tessel.errors import InvalidInputError
+from tessel.store.history.log import LogEntry
+from tessel.store.names import check_symbol_name
+from tessel.store.operations.staged import StagedRows
+
+__all__ = ["FINALIZED", "finalized_in", "take_staged"]
+
+FINALIZED = "finalized"
+"""The key of a commit's metadata under which it says which attempts it took, by symbol."""
+
+
+def take_staged(
+    store: str, symbol: str, staged: Iterable[Any], attempts: Mapping[str, str] | None = None
+) -> list[StagedRows]:
+    """Check descriptors, and return one attempt of each task, in the order of the tasks.
+
+    Raises
+    ------
+    InvalidInputError
+        For what is no descriptor, of another store or symbol, or for none at all.
+    """
+    check_symbol_name(symbol)
+    if isinstance(staged, StagedRows | Mapping | str) or not isinstance(staged, Iterable):
+        raise InvalidInputError(
+            f"finalize takes a list of what stage() returned, not {type(staged).__name__}",
+            hint="finalize(symbol, [staged, …])",
+        )
+    wanted = dict(attempts or {})
+    chosen: dict[str, StagedRows] = {}
+    for given in staged:
+        # What is an object already may have been changed as well.
+        each = StagedRows.from_json(given.to_json() if isinstance(given, StagedRows) else given)
+        if each.store != store:
+            raise InvalidInputError(
+                f"task {each.task!r} was staged in another store",
+                hint="stage and finalize in one store",
+                task=each.task,
+            )
+        if each.symbol != symbol:
+            raise InvalidInputError(
+                f"task {each.task!r} was staged for symbol {each.symbol!r}, not {symbol!r}",
+                hint=f"stage it for {symbol!r}, or finalize {each.symbol!r}",
+                task=each.task,
+                symbol=each.symbol,
+            )
+        if wanted.get(each.task, each.attempt) == each.attempt:
+            chosen.setdefault(each.task, each)
+    for task, attempt in wanted.items():
+        if task not in chosen:
+            raise InvalidInputError(
+                f"attempt {attempt!r} of task {task!r} is not among what was staged",
+                hint="attempts= maps tasks to attempts of the list",
+                task=task,
+            )
+    if not chosen:
+        raise InvalidInputError(
+            "nothing was staged: finalize got no descriptor",
+            hint="a task without rows stages a table without rows, which has columns",
+            symbol=symbol,
+        )
+    return list(chosen.values())
+
+
+def finalized_in(
+    entries: Iterable[LogEntry], symbol: str, staged: Sequence[StagedRows]
+) -> int | None:
+    """Return the version that took these attempts already; None where none did.
+
+    Parameters
+    ----------
+    entries
+        The versions of the branch, the newest first.
+    symbol, staged
+        The symbol, and one attempt of each task.
+
+    Raises
+    ------
+    InvalidInputError
+        When one took some of them, but not all, or others with them.
+    """
+    ours = {each.attempt: each for each in staged}
+    oldest = min(each.base for each in staged)
+    for entry in entries:
+        if entry.number <= oldest:
+            return None
+        taken = _attempts_of(entry, symbol)
+        shared = taken & set(ours)
+        if not shared:
+            continue
+        if taken == set(ours):
+            return entry.number
+        tasks = sorted(ours[attempt].task for attempt in shared)
+        raise InvalidInputError(
+            f"version {entry.number} has taken some of these rows already, but not the same set: "
+            f"tasks {', '.join(map(repr, tasks[:5]))}{' …' if len(tasks) > 5 else ''}",
+            hint="finalize the others alone, or the same set as before",
+            version=entry.number,
+            symbol=symbol,
+            tasks=tasks,
+        )
+    return None
+
+
+def _attempts_of(entry: LogEntry, symbol: str) -> set[str]:
+    found = entry.metadata.get(FINALIZED)
+    listed = found.get(symbol) if isinstance(found, Mapping) else None
+    return {each for each in listed if isinstance(each, str)} if isinstance(listed, list) else set()
