@@ -152,4 +152,4 @@ def test_writers_stopped_anywhere_while_everything_is_old(tmp_path: Path) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_writers_stopped_anywhere_for_long(seed: int, tmp_path: Path) -> None:
-    _rounds(tmp_path / "store", 100, seed)
+    _rounds(tmp_path / "store", 40, seed)
