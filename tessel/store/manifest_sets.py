@@ -11,7 +11,7 @@ from tessel.errors import OptionError
 from tessel.store.maintenance.leases import WriteSession
 from tessel.store.manifest import Manifest, ManifestReference
 from tessel.store.manifest.packing import ManifestConfiguration
-from tessel.store.packing import Preloader, RepackReport, repack_all
+from tessel.store.packing import Preloader, RepackReport, repack_all, usual_configuration
 from tessel.store.timeline import AsOf, Timeline
 
 __all__ = ["ManifestSets", "Manifests", "checked_configuration"]
@@ -53,7 +53,8 @@ class ManifestSets(Timeline):
         """Return the configuration as of the newest version that was seen, of whatever branch."""
         if self._override is not None:
             return self._override
-        return self.history.refs_at(self.history.known_head).manifests or ManifestConfiguration()
+        stored = self.history.refs_at(self.history.known_head).manifests
+        return usual_configuration() if stored is None else stored
 
     def set_manifest_configuration(self, configuration: Manifests) -> int:
         """Say which symbols share a manifest from now on, on all branches; return the version.
@@ -73,9 +74,7 @@ class ManifestSets(Timeline):
         """
         self.check_writable()
         checked = checked_configuration(configuration)
-        if checked is None:
-            checked = ManifestConfiguration()
-        return self.history.set_manifests(checked).number
+        return self.history.set_manifests(checked or usual_configuration()).number
 
     def repack(self, configuration: Manifests = None, *, dry_run: bool = False) -> RepackReport:
         """Pack all manifests of the branch anew, tails included, in one commit.

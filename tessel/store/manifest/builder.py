@@ -224,7 +224,7 @@ class ManifestBuilder:
         # What was gathered stands in order; no symbol is both gathered and moved.
         ordinals = [np.arange(segments.num_rows), *(ordinal for _, ordinal in self._moved)]
         order = np.lexsort([np.concatenate(ordinals), joined.column("symbol").to_numpy()])
-        return joined.take(pa.array(order))
+        return _in_order(joined, order)
 
     def _statistics_of(self, kind: pa.DataType) -> pa.Table:
         """Return all statistics with bounds of one type, by symbol, column and segment."""
@@ -237,7 +237,12 @@ class ManifestBuilder:
             tables.append(_facts_table(facts, kind))
         joined = pa.concat_tables(tables)
         keys = [joined.column(name).to_numpy() for name in ("segment", "column", "symbol")]
-        return joined.take(pa.array(np.lexsort(keys)))
+        return _in_order(joined, np.lexsort(keys))
+
+
+def _in_order(table: pa.Table, order: npt.NDArray[np.intp]) -> pa.Table:
+    """Return the rows of a table in another order; mostly they stand in it."""
+    return table if (np.diff(order) == 1).all() else table.take(pa.array(order))
 
 
 @dataclass(frozen=True)
@@ -367,7 +372,7 @@ def _cut_blocks(
     small = np.repeat(counts <= _OWN_BLOCK_ROWS, counts)
     if not small.any():
         return
-    rest = table.filter(pa.array(small)).combine_chunks()
+    rest = (table if small.all() else table.filter(pa.array(small))).combine_chunks()
     owners = rest.column("symbol").to_numpy()
     starts = np.flatnonzero(np.concatenate([[True], owners[1:] != owners[:-1]]))
     # The block in which each symbol begins; its later rows follow it there.

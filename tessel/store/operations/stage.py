@@ -39,7 +39,7 @@ from tessel.store.names import check_symbol_name
 from tessel.store.objects import ObjectStore, put_all
 from tessel.store.operations.reading import Reader
 from tessel.store.operations.working import Working
-from tessel.store.packing import Flush, Flushed, SnapshotMembership
+from tessel.store.packing import Flush, Flushed, SnapshotMembership, usual_configuration
 from tessel.store.segment import PackWriter, SegmentWriter, WrittenSlice
 
 __all__ = ["Stage"]
@@ -269,7 +269,7 @@ class Stage:
         symbols = self.base.snapshot.symbols
         configuration = self._configuration
         flush = Flush(
-            ManifestConfiguration() if configuration is None else configuration(),
+            usual_configuration() if configuration is None else configuration(),
             SnapshotMembership(self.base.snapshot),
             self.builder,
             lambda reference: self._manifest(self._known(reference)),

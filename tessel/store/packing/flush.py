@@ -9,6 +9,7 @@ rows (:class:`Repacking`), which take effect where nobody else has moved them me
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +38,7 @@ from tessel.store.packing.membership import SnapshotMembership, bytes_per_segmen
 from tessel.store.packing.rows import PackedRows, Staged
 from tessel.telemetry import emit
 
-__all__ = ["Flush", "Flushed", "emit_metrics", "repackings_of"]
+__all__ = ["Flush", "Flushed", "emit_metrics", "repackings_of", "usual_configuration"]
 
 _LONGEST = 64
 _LONGEST_PER_ROOT = 4
@@ -336,6 +337,12 @@ class CarriedOut:
         members = self._membership.members_of(extent.reference.object)
         limit = self._configuration.set_named(DEFAULT_SET).max_segments
         return len(members) == 1 and (limit is None or extent.segments <= limit)
+
+
+@functools.cache
+def usual_configuration() -> ManifestConfiguration:
+    """Return the configuration of stores that have none of their own."""
+    return ManifestConfiguration()
 
 
 def repackings_of(
