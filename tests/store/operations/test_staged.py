@@ -314,6 +314,28 @@ def test_workers_are_processes_of_their_own(tmp_path: Path) -> None:
     assert repository.finalize("s", found, sort=True) == 1
 
 
+def _finish(uri: str, found: list[str], mode: Any) -> int:
+    return Repository.open(uri, create=False).finalize("s", found, mode=mode, sort=True)
+
+
+@pytest.mark.parametrize("mode", ["write", "append"])
+def test_processes_that_finalise_one_set_at_once(tmp_path: Path, mode: str) -> None:
+    uri = str(tmp_path / "store")
+    repository = Repository.open(uri)
+    repository.write("s", _frame([0], 99), index="t")
+    found = [
+        json.dumps(repository.stage("s", _frame([1, 2, 3], task), task_id=str(task)).to_json())
+        for task in range(4)
+    ]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(3, mp_context=context) as pool:
+        work = [pool.submit(_finish, uri, found, mode) for _ in range(9)]
+        assert {each.result() for each in work} == {2}
+    assert repository.newest == 2
+    staged = [_frame([1, 2, 3], task) for task in range(4)]
+    assert _texts(repository) == (["99/0"] if mode == "append" else []) + _sorted(staged)
+
+
 # --- what is left behind --------------------------------------------------------------------------
 
 
