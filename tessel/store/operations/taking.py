@@ -83,13 +83,16 @@ def finalized_in(
     Raises
     ------
     InvalidInputError
-        When one took some of them, but not all, or others with them.
+        When one took some of them, but not all, or others with them; when one may have taken
+        them that has expired.
     """
     ours = {each.attempt: each for each in staged}
     oldest = min(each.base for each in staged)
+    before = 0
     for entry in entries:
         if entry.number <= oldest:
             return None
+        before = entry.parent
         taken = _attempts_of(entry, symbol)
         shared = taken & set(ours)
         if not shared:
@@ -104,6 +107,14 @@ def finalized_in(
             version=entry.number,
             symbol=symbol,
             tasks=tasks,
+        )
+    if before > oldest:
+        raise InvalidInputError(
+            f"nobody knows whether these rows were finalised already: version {before}, which is "
+            "newer than they are, has expired",
+            hint="look whether the symbol has them; if not, stage them again",
+            version=before,
+            symbol=symbol,
         )
     return None
 
