@@ -195,19 +195,15 @@ class MergeInputs(Clause):
 def _units(tables: Iterator[pa.Table], index: str) -> Iterator[ProcessingUnit]:
     """Gather ordered tables into units of a size worth a task."""
     waiting: list[pa.Table] = []
-    ordinal = row = 0
-
-    def gathered() -> ProcessingUnit:
-        return _unit(ordinal, row, pa.concat_tables(waiting), index)
-
+    ordinal = row = count = 0
     for table in tables:
         waiting.append(table)
-        if sum(each.num_rows for each in waiting) >= _UNIT_ROWS:
-            unit = gathered()
-            ordinal, row, waiting = ordinal + 1, row + unit.num_rows, []
-            yield unit
+        count += table.num_rows
+        if count >= _UNIT_ROWS:
+            yield _unit(ordinal, row, pa.concat_tables(waiting), index)
+            ordinal, row, count, waiting = ordinal + 1, row + count, 0, []
     if waiting:
-        yield gathered()
+        yield _unit(ordinal, row, pa.concat_tables(waiting), index)
 
 
 def _unit(ordinal: int, row: int, table: pa.Table, index: str) -> ProcessingUnit:

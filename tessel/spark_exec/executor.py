@@ -202,11 +202,13 @@ class _Run:
             yield from self.units(flow)
             return
         waiting: list[UnitTask] = []
+        size = 0
         for unit in flow.units:
             waiting.append(unit)
-            if sum(each.bytes for each in waiting) >= _PARTITION_BYTES:
+            size += unit.bytes
+            if size >= _PARTITION_BYTES:
                 yield from self.units(flow.only(waiting))
-                waiting = []
+                waiting, size = [], 0
         if waiting:
             yield from self.units(flow.only(waiting))
 
