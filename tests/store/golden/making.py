@@ -1,8 +1,9 @@
-"""What is in a golden store, and how one is made: ``python -m tests.store.golden.making FILE.tar.xz``.
+"""What is in a golden store, and how one is made.
 
-One archive for each version of the format, made by a release that wrote that version and never made
-again: ids and times in a store are its own, so another one would be other bytes. When the version of
-the format goes up, run this once more and add the archive and its digest to ``test_golden``.
+``python -m tests.store.golden.making FILE.tar.xz``: one archive for each version of the format, made
+by a release that wrote that version and never made again, for ids and times in a store are its own
+and another one would be other bytes. When the version of the format goes up, run this once more and
+add the archive and its digest to ``test_golden``.
 """
 
 from __future__ import annotations
