@@ -150,8 +150,9 @@ def _as_table(data: Any) -> pa.Table:
 
 
 def _pandas_frame(data: Any) -> bool:
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(data, pandas.DataFrame)
+    # Another thread may be importing it right now: then nothing can be one of its frames.
+    kind = getattr(sys.modules.get("pandas"), "DataFrame", None)
+    return kind is not None and isinstance(data, kind)
 
 
 def _from_pandas(frame: Any) -> tuple[pa.Table, str | None]:
