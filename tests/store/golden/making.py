@@ -1,8 +1,8 @@
 """What is in a golden store, and how one is made.
 
-``python -m tests.store.golden.making FILE.tar.xz``: one archive for each version of the format, made
-by a release that wrote that version and never made again, for ids and times in a store are its own
-and another one would be other bytes. When the version of the format goes up, run this once more and
+``python -m tests.store.golden.making FILE.tar.xz``: one archive for each version of the format, by
+a release that wrote that version. None is ever made again, for ids and times in a store are its
+own and another one would be other bytes. When the version of the format goes up, run this once and
 add the archive and its digest to ``test_golden``.
 """
 
