@@ -435,7 +435,7 @@ def test_a_new_column_leaves_the_segments_of_the_others() -> None:
     assert index.statistics.facts("n").minimum_exact.all()
     assert index.statistics.facts("x").minimum_exact.tolist() == [False, True, True]
     assert read(repository.view("days")).column("n").to_pylist() == [10, 20, 30, 40]
-    assert Store.open(repository.uri).scan("days").filter("n > 25").collect().to_arrow().num_rows == 2
+    assert len(Store.open(repository.uri).scan("days").filter("n > 25").collect()) == 2
 
 
 def test_a_column_that_comes_back_is_another_one() -> None:
