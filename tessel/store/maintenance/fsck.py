@@ -21,11 +21,11 @@ from tessel.store.history import LogEntry, ManifestEntry, Refs, SymbolState, ope
 from tessel.store.history.leaves import Child, Leaf, Node
 from tessel.store.history.tree import Nodes
 from tessel.store.history.versions import Versions
-from tessel.store.maintenance.leases import WriteSession
+from tessel.store.maintenance.leases import WriteSession, read_lease
 from tessel.store.maintenance.losses import Damage, Losses, Rows, ranges_of, told
 from tessel.store.maintenance.marking import Marker, kept_numbers
 from tessel.store.manifest import Manifest, ManifestReference
-from tessel.store.names import LOG, STORE, log_number
+from tessel.store.names import LEASES, LOG, STORE, log_number
 from tessel.store.objects import ObjectStore
 from tessel.store.segment import SegmentReader
 from tessel.store.segment.packs import pack_directory
@@ -80,9 +80,9 @@ class CheckReport:
 def check_store(repository: Checked) -> CheckReport:
     """Read and verify all that the kept versions of a store refer to.
 
-    The log, branches and tags, the symbol index, manifests with their statistics, and all pages of
-    every segment, on the workers of the options. Progress is told by the events ``fsck.version``,
-    ``fsck.manifest`` and ``fsck.segment``.
+    The log, branches and tags, leases, the symbol index, manifests with their statistics, and all
+    pages of every segment, on the workers of the options. Progress is told by the events
+    ``fsck.version``, ``fsck.manifest`` and ``fsck.segment``.
     """
     check = _Check(repository)
     with ThreadPoolExecutor(current().workers, thread_name_prefix="tessel-fsck") as pool:
@@ -140,6 +140,7 @@ class _Check:
             open_store(self._objects, create=False, read_only=True)
         except TesselError as error:
             self._note(0, "", error)
+        self._leases()
         self._numbers = self._kept()
         for number in self._numbers:
             self.report.versions += 1
@@ -153,6 +154,16 @@ class _Check:
             for root in (entry.root, entry.lookup):
                 for leaf in self._leaves(root, self._places):
                     self._symbols(leaf, number)
+
+    def _leases(self) -> None:
+        """Read the leases: a damaged one loses nothing, but keeps everything from collection."""
+        for name in self._objects.list(LEASES):
+            try:
+                read_lease(self._objects, name)
+            except NotFoundError:
+                continue  # it has ended by now
+            except TesselError as error:
+                self._note(0, "", error)
 
     def _kept(self) -> list[int]:
         """Return the versions to look at; all that there are, where it cannot be told."""

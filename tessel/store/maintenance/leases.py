@@ -53,6 +53,7 @@ __all__ = [
     "held_leases",
     "inventory_of",
     "put_lease",
+    "read_lease",
 ]
 
 LEASE_SECONDS: Final = 24 * 3600
@@ -125,20 +126,24 @@ def put_lease(
 
 def held_leases(objects: ObjectStore) -> Iterator[HeldLease]:
     """Yield all leases, those that have ended too; raises where one cannot be read."""
-    place = inventory_of(objects)
-    for facts in place.inventory(LEASES):
+    for facts in inventory_of(objects).inventory(LEASES):
         try:
-            data = objects.get(facts.name)
+            found = read_lease(objects, facts.name, facts.modified_us)
         except NotFoundError:
             continue  # its session has just ended
-        fields = unseal(data, facts.name)
-        check_format(fields)
-        lasting = fields.integer("lasting_seconds")
-        since_us = fields.optional_integer("since_us")
-        if since_us is not None and since_us < 0:
-            damaged(facts.name, "it begins before all time")
-        until_us = facts.modified_us + lasting * 1_000_000
-        yield HeldLease(facts.name, until_us, since_us, tuple(fields.integers("versions")))
+        yield found
+
+
+def read_lease(objects: ObjectStore, name: str, modified_us: int = 0) -> HeldLease:
+    """Return a lease that was written at an instant; ``CorruptStoreError`` where it is damaged."""
+    fields = unseal(objects.get(name), name)
+    check_format(fields)
+    lasting = fields.integer("lasting_seconds")
+    since_us = fields.optional_integer("since_us")
+    if since_us is not None and since_us < 0:
+        damaged(name, "it begins before all time")
+    until_us = modified_us + lasting * 1_000_000
+    return HeldLease(name, until_us, since_us, tuple(fields.integers("versions")))
 
 
 class Lease:
