@@ -15,11 +15,12 @@ from tessel.errors import InvalidInputError, SymbolNotFoundError
 from tessel.expression import Expression
 from tessel.store.bulk import Bulk
 from tessel.store.difference import Difference, difference
-from tessel.store.history import MAIN, open_store
+from tessel.store.history import ATTACHED, MAIN, open_store
 from tessel.store.manifest import Manifest, ManifestReference
 from tessel.store.manifest_sets import Manifests, ManifestSets, checked_configuration
 from tessel.store.names import check_symbol_name
 from tessel.store.objects import CloudOptions, CredentialsSource, ObjectStore, open_objects
+from tessel.store.operations.incoming import checked_metadata
 from tessel.store.timeline import AsOf
 from tessel.store.transaction import Evolve, Isolation, Transaction
 from tessel.store.view import SymbolView
@@ -402,7 +403,13 @@ class Repository(ManifestSets, Bulk):
             transaction.widen(symbol, types)
         return transaction.landed
 
-    def transaction(self, message: str = "", *, isolation: Isolation = "snapshot") -> Transaction:
+    def transaction(
+        self,
+        message: str = "",
+        *,
+        isolation: Isolation = "snapshot",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Transaction:
         """Gather changes of several symbols into one commit.
 
         ``with repository.transaction("end of day") as tx: tx.append(…); tx.write(…)``. The commit
@@ -416,6 +423,8 @@ class Repository(ManifestSets, Bulk):
         isolation
             ``"snapshot"``: it conflicts with changes of what it changes. ``"serializable"``: also
             with changes of what it read.
+        metadata
+            Plain JSON to keep with the commit; ``log`` shows it.
         """
         self.check_writable()
         if not isinstance(message, str):
@@ -427,5 +436,6 @@ class Repository(ManifestSets, Bulk):
             message,
             self.manifest,
             isolation=isolation,
+            metadata=None if metadata is None else {ATTACHED: checked_metadata(metadata)},
             configuration=self.known_configuration,
         )

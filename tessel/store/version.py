@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
-from tessel.store.history import MAIN, LogEntry, timestamp_of
+from tessel.store.history import ATTACHED, MAIN, LogEntry, timestamp_of
 
 __all__ = ["Version"]
 
@@ -32,6 +33,8 @@ class Version:
         Rows of the symbol afterwards.
     branch
         The branch that it was made on.
+    metadata
+        What the writer attached to the commit: plain JSON.
     """
 
     number: int
@@ -41,11 +44,13 @@ class Version:
     change: str
     rows: int
     branch: str = MAIN
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, entry: LogEntry, symbol: str | None = None) -> Iterator[Version]:
         """Yield what an entry did: to one symbol, or to all and to branches and tags."""
         moment = timestamp_of(entry)
+        metadata = entry.metadata.get(ATTACHED, {})
         for change in entry.changes:
             if symbol is None or symbol in change.names:
                 yield cls(
@@ -56,6 +61,8 @@ class Version:
                     change.kind,
                     change.rows,
                     entry.branch,
+                    metadata,
                 )
         if symbol is None and entry.act != "commit":
-            yield cls(entry.number, moment, entry.message, "", entry.act, 0, entry.branch)
+            act = entry.act
+            yield cls(entry.number, moment, entry.message, "", act, 0, entry.branch, metadata)

@@ -461,3 +461,16 @@ def test_single_rows_of_a_symbol_in_any_order(tmp_path: Path) -> None:
             view.take(rows)
     with pytest.raises(ColumnNotFoundError, match="txt"):
         view.take([1], ["txt"])
+
+
+def test_a_commit_has_metadata_of_its_own() -> None:
+    repository = Repository.open("memory://")
+    source = {"feed": "a", "lines": [1, 2]}
+    with repository.transaction("import", metadata=source) as transaction:
+        transaction.write("s", {"a": [1]}, metadata={"unit": "m"})
+    repository.append("s", {"a": [2]})
+    newest, first = Repository.open(repository.uri).log()
+    assert (newest.metadata, first.metadata) == ({}, source)
+    assert repository.view("s").metadata == {"unit": "m"}
+    with pytest.raises(InvalidInputError, match="plain JSON"):
+        repository.transaction(metadata={"a": object()})

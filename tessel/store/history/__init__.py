@@ -22,7 +22,7 @@ from tessel.store.history.diff import changed_symbols
 from tessel.store.history.history import History
 from tessel.store.history.identity import open_store, refuse_writes
 from tessel.store.history.landed import KINDS, LandedChange, LandedEdit, TimeBounds
-from tessel.store.history.log import LogEntry
+from tessel.store.history.log import ATTACHED, LogEntry
 from tessel.store.history.lookup import Lookup, Member
 from tessel.store.history.rebase import MATRIX, ReadRange
 from tessel.store.history.refs import MAIN, Refs
@@ -31,6 +31,7 @@ from tessel.store.history.symbol import ManifestEntry, SymbolState, coalesced, r
 from tessel.store.history.versions import Commit, timestamp_of
 
 __all__ = [
+    "ATTACHED",
     "KINDS",
     "MAIN",
     "MATRIX",

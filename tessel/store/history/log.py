@@ -35,7 +35,7 @@ from tessel.store.history.refs import read_numbers
 from tessel.store.names import LOG, log_name, log_number
 from tessel.store.objects import ObjectStore, SupportsDurableNames
 
-__all__ = ["ACTS", "CommitLog", "LogEntry", "Outcome"]
+__all__ = ["ACTS", "ATTACHED", "CommitLog", "LogEntry", "Outcome"]
 
 ACTS = (
     "commit",
@@ -49,6 +49,9 @@ ACTS = (
     "configure-manifests",
     "repack",
 )
+
+ATTACHED = "attached"
+"""Where the metadata of an entry hold what the writer attached; other keys are ours."""
 
 _ATTEMPTS = 3
 _LISTED = 16
