@@ -406,15 +406,17 @@ class _Source:
         rows were taken out of the middle of a slice, what is left of it is told apart.
         """
         bounds = []
+        first = pa.array(self.slice_first_segment[slices])
+        # Only those: rows that a transaction wrote and then replaced may have had no index.
+        table = self.table.select(_TIME_COLUMNS).take(first)
         for name in _TIME_COLUMNS:
-            column = self.table.column(name)
-            if column.null_count:
+            if table.column(name).null_count:
                 raise CorruptStoreError(
                     "a manifest of an indexed symbol lacks times",
                     hint="restore the store from a copy",
                     symbol=self.symbol,
                 )
-            bounds.append(_integers(self.table, name)[self.slice_first_segment][slices])
+            bounds.append(_integers(table, name))
         low = np.maximum.accumulate(bounds[0])
         high = np.minimum.accumulate(bounds[1][::-1])[::-1]
         return low, high
