@@ -1,0 +1,70 @@
+"""What the proofs of this folder have found, each by itself."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from tessel.api import Store
+from tessel.errors import CorruptStoreError, InvalidInputError
+from tessel.store.history import open_store
+from tessel.store.maintenance.fsck import check_store
+from tests.store.maintenance.helpers import AgingObjects, opened
+
+
+def test_rows_are_not_taken_twice_where_the_version_that_took_them_has_expired() -> None:
+    store = Store.open("memory://")
+    store.write("s", {"x": [1]})
+    staged = store.stage("s", {"x": [2]}, task_id="t")
+    landed = store.finalize("s", [staged], mode="append")
+    store.write("other", {"x": [1]})
+    assert store.finalize("s", [staged], mode="append") == landed
+    store.expire(landed + 1, dry_run=False)
+    version = store.version
+    with pytest.raises(InvalidInputError, match="has expired"):
+        store.finalize("s", [staged], mode="append")
+    assert store.version == version
+    assert store.read("s").to_arrow().column("x").to_pylist() == [1, 2]
+
+
+def test_rows_that_were_staged_after_what_has_expired_are_taken() -> None:
+    store = Store.open("memory://")
+    store.write("s", {"x": [1]})
+    store.write("s", {"x": [2]})
+    store.expire(2, dry_run=False)
+    staged = store.stage("s", {"x": [3]}, task_id="t")
+    store.expire(3, dry_run=False)
+    assert store.finalize("s", [staged], mode="append") == store.version
+    assert store.read("s").to_arrow().column("x").to_pylist() == [2, 3]
+
+
+@pytest.mark.parametrize("verb", ["append", "write"])
+def test_a_symbol_gets_an_index_in_a_transaction_that_wrote_it_without(verb: str) -> None:
+    store = Store.open("memory://")
+    store.write("s", {"t": [3, 1]})
+    with store.transaction() as transaction:
+        getattr(transaction, verb)("s", {"t": [5, 4]})
+        transaction.write("s", {"t": [1, 2]}, index="t")
+        assert transaction.read("s").column("t").to_pylist() == [1, 2]
+        transaction.update("s", {"t": [2, 2]})
+    assert store.read("s").to_arrow().column("t").to_pylist() == [1, 2, 2]
+    with store.transaction() as transaction:
+        transaction.write("s", {"t": [9, 8]})
+        transaction.write("s", {"t": [4]}, index="t")
+    assert store.read("s").to_arrow().column("t").to_pylist() == [4]
+    assert store.check().damages == []
+
+
+def test_a_check_says_which_lease_keeps_everything_from_collection() -> None:
+    objects = AgingObjects()
+    open_store(objects, create=True, read_only=False)
+    store = opened(objects)
+    store.write("s", {"x": [1]})
+    with store.lease():
+        (name,) = objects.list("lease/")
+        damaged = opened(objects.replaced(name, objects.get(name).to_pybytes()[:20]))
+        with pytest.raises(CorruptStoreError, match=name):
+            damaged.gc(minimum_age=timedelta(0), dry_run=False)
+        assert [damage.object for damage in check_store(damaged).damages] == [name]
+        assert check_store(store).damages == []
