@@ -117,13 +117,19 @@ def difference(store: ManifestSource, before: Commit, after: Commit) -> Differen
         elif becomes is None:
             removed.append(name)
         else:
-            changed.append(_of_symbol(store, name, was, becomes))
+            found = _of_symbol(store, name, was, becomes)
+            if found is not None:
+                changed.append(found)
     return Difference(before.number, after.number, tuple(added), tuple(removed), tuple(changed))
 
 
 def _of_symbol(
     store: ManifestSource, name: str, was: SymbolState, becomes: SymbolState
-) -> SymbolDifference:
+) -> SymbolDifference | None:
+    """Compare two states; None where they are one content that is packed in other manifests."""
+    before, after = _segments(store, name, was, becomes), _segments(store, name, becomes, was)
+    if _without_places(was) == _without_places(becomes) and _placed(before) == _placed(after):
+        return None
     same = was.id == becomes.id
     names_before = {column_id: column for column, column_id in was.column_ids.items()}
     renamed = tuple(
@@ -139,7 +145,6 @@ def _of_symbol(
         for column in becomes.schema.names
         if column in left and was.schema.type_of(column) != becomes.schema.type_of(column)
     ]
-    before, after = _segments(store, name, was, becomes), _segments(store, name, becomes, was)
     return SymbolDifference(
         symbol=name,
         recreated=not same,
@@ -156,6 +161,22 @@ def _of_symbol(
         segments_removed=_without(before, after),
         segments_added=_without(after, before),
     )
+
+
+def _without_places(state: SymbolState) -> SymbolState:
+    return dataclasses.replace(state, manifests=(), changed=0, next_column_id=0)
+
+
+def _placed(segments: Sequence[SegmentRows]) -> dict[SegmentKey, list[tuple[int, int, int]]]:
+    """Return where the rows of each segment are, however manifests cut them: from, to, first."""
+    found: dict[SegmentKey, list[tuple[int, int, int]]] = {}
+    for segment in segments:
+        pieces = found.setdefault(segment.key, [])
+        start, stop, first = segment.rows.start, segment.rows.end, segment.first
+        if pieces and pieces[-1][1] == start and first - pieces[-1][2] == start - pieces[-1][0]:
+            start, _, first = pieces.pop()
+        pieces.append((start, stop, first))
+    return found
 
 
 def _without(ours: Sequence[SegmentRows], theirs: Sequence[SegmentRows]) -> tuple[SegmentRows, ...]:

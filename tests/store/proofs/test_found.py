@@ -8,6 +8,7 @@ import pytest
 
 from tessel.api import Store
 from tessel.errors import CorruptStoreError, InvalidInputError
+from tessel.options import options
 from tessel.store.history import open_store
 from tessel.store.maintenance.fsck import check_store
 from tests.store.maintenance.helpers import AgingObjects, opened
@@ -54,6 +55,23 @@ def test_a_symbol_gets_an_index_in_a_transaction_that_wrote_it_without(verb: str
         transaction.write("s", {"t": [4]}, index="t")
     assert store.read("s").to_arrow().column("t").to_pylist() == [4]
     assert store.check().damages == []
+
+
+def test_what_was_changed_back_and_packed_elsewhere_does_not_differ() -> None:
+    store = Store.open("memory://")
+    with options(segment_rows=2):
+        store.write("s", {"t": range(9)}, index="t")
+        store.write("neighbour", {"x": [1]})
+    before = store.version
+    store.append("s", {"t": [20]})
+    store.revert(before)
+    assert not store.diff(before)
+    store.repack({"sets": [{"name": "one", "max_segments": 2}], "rules": [{"target": "one"}]})
+    assert store.view("s").row_count == 9
+    assert not store.diff(before)
+    store.delete_rows("s", rows=(3, 4))
+    (changed,) = store.diff(before).changed
+    assert changed.symbol == "s"
 
 
 def test_a_check_says_which_lease_keeps_everything_from_collection() -> None:
