@@ -21,8 +21,12 @@ from tessel.store.segment.opened import SegmentOpener
 from tessel.store.segment.page_statistics import ColumnZones
 from tessel.store.segment.pages import SegmentPages
 from tessel.store.segment.row_selection import RowIndices, RowRanges
+from tessel.store.segment.zone_maps import ZoneMaps
 
 __all__ = ["LateRows"]
+
+_SAMPLED_ROWS = 128
+"""Rows of a page that are looked at before a part of it is decoded."""
 
 
 class LateRows:
@@ -46,6 +50,7 @@ class LateRows:
         self._nodes = nodes
         self._start = start
         self._stop = stop
+        self._zones: dict[int, ZoneMaps] = {}
 
     def type(self, column_id: int) -> pa.DataType:
         """Return the type of a column as it is stored."""
@@ -57,7 +62,7 @@ class LateRows:
         if node.role != Role.VALUES:
             return None
         edges = self._segment.first_rows(node.number) - self._start
-        return ColumnZones(node.type, edges, self._segment.file.zone_maps(node.number))
+        return ColumnZones(node.type, edges, self._zone_maps(node.number))
 
     def column(
         self,
@@ -75,8 +80,8 @@ class LateRows:
         """
         node = self._nodes[column_id]
         first, last = self._start + low, self._start + high
-        rows: RowRanges | RowIndices = RowRanges.of((first, last))
         if not self._opener.views:
+            rows: RowRanges | RowIndices = RowRanges.of((first, last))
             if keep is not None:
                 rows = RowIndices(np.flatnonzero(keep) + first)
             self._opener.need(self._key, self._segment, [node], rows)
@@ -93,7 +98,7 @@ class LateRows:
             Any integer, in the terms of what is stored.
         """
         node = self._nodes[column_id]
-        zones = self._segment.file.zone_maps(node.number)
+        zones = self._zone_maps(node.number)
         edges: Integers = np.clip(
             self._segment.first_rows(node.number) - self._start, 0, self._stop - self._start
         )
@@ -111,10 +116,32 @@ class LateRows:
             low, high = int(edges[page]), int(edges[page + 1])
             if zones.minimum_exact[page] and int(zones.minimum[page]) >= bound:
                 return low
-            at = int(np.searchsorted(_integers(self.column(column_id, low, high).decode()), bound))
-            if low + at < high:
-                return low + at
+            at = self._place(column_id, low, high, bound)
+            if at < high:
+                return at
         return int(edges[-1])
+
+    def _place(self, column_id: int, low: int, high: int, bound: int) -> int:
+        """Find the place of a bound in rows ``[low, high)`` of one page.
+
+        A few rows from all over the page say between which of them it lies, so that most of the
+        page is not decoded.
+        """
+        column = self.column(column_id, low, high)
+        if high - low > _SAMPLED_ROWS * _SAMPLED_ROWS:
+            sample = np.linspace(0, high - low - 1, _SAMPLED_ROWS).astype(np.int64)
+            at = int(np.searchsorted(_integers(column.take(sample)), bound))
+            # The place is after the row before, and not after the row found.
+            begin = 0 if at == 0 else int(sample[at - 1]) + 1
+            end = high - low if at == len(sample) else int(sample[at]) + 1
+            column, low = column.slice(begin, end), low + begin
+        return low + int(np.searchsorted(_integers(column.decode()), bound))
+
+    def _zone_maps(self, node: int) -> ZoneMaps:
+        found = self._zones.get(node)
+        if found is None:
+            found = self._zones[node] = self._segment.file.zone_maps(node)
+        return found
 
 
 def _integers(values: pa.Array) -> npt.NDArray[np.int64]:
