@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tessel.options import options
-from tessel.store.manifest.packing import ManifestConfiguration
+from tessel.store.manifest.packing import ManifestConfiguration, ManifestSet
 from tessel.store.objects import MemoryObjects
 from tessel.store.repository import Repository
 from tessel.store.transaction import Transaction
@@ -191,12 +192,26 @@ class History:
         return pa.array([self.random.randrange(1_000) for _ in range(count)], pa.int64())
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+# The same cases each time; the slow lane draws others, and finds what the next test shows.
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(configuration=configurations(), seed=st.integers(0, 2**32))
 def test_histories_of_commits_keep_the_laws(
     configuration: ManifestConfiguration, seed: int
 ) -> None:
     run(configuration, seed, steps=12)
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="a manifest may pass its number of segments where rows were cut out of row slices",
+)
+def test_limits_hold_where_rows_were_cut() -> None:
+    sets = (
+        ManifestSet("c", max_segments=None, cardinality=None),
+        ManifestSet("default", max_segments=3, cardinality=None, overflow_to=None),
+    )
+    run(ManifestConfiguration(sets=sets, rules=()), 3, steps=12)
 
 
 @pytest.mark.slow
@@ -209,7 +224,14 @@ def test_long_histories_of_commits_keep_the_laws(
 
 
 def run(configuration: ManifestConfiguration, seed: int, *, steps: int) -> None:
-    with small_folds(), options(segment_rows=2, segment_columns=2):
+    # Ties go by ids, so that a seed is one history only where it makes the ids too.
+    drawn = random.Random(seed)
+    with (
+        mock.patch("secrets.randbits", drawn.getrandbits),
+        mock.patch("secrets.token_bytes", drawn.randbytes),
+        small_folds(),
+        options(segment_rows=2, segment_columns=2, workers=1),
+    ):
         history = History(configuration, seed)
         for _ in range(steps):
             history.step()
