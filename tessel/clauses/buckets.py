@@ -16,8 +16,8 @@ from typing import Literal, Protocol
 import numpy as np
 import pyarrow as pa
 
-from tessel.clauses.instants import NANOSECONDS, parse_period, zone_of
 from tessel.errors import IndexColumnError, IntegerOverflowError, PlanError
+from tessel.expression.periods import NANOSECONDS, parse_period, zone_of
 
 __all__ = ["Bucketer", "Closed", "bucketer_for", "parse_span"]
 

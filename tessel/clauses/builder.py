@@ -17,7 +17,6 @@ from tessel.clauses.date_range import DateRange
 from tessel.clauses.drop import Drop
 from tessel.clauses.filter import Filter
 from tessel.clauses.head import Head
-from tessel.clauses.instants import instant_text
 from tessel.clauses.merge import Merge
 from tessel.clauses.named_aggregate import AggregateLike, named_aggregates
 from tessel.clauses.partition import Partition
@@ -29,6 +28,7 @@ from tessel.clauses.select import Select
 from tessel.clauses.tail import Tail
 from tessel.errors import NameNotFoundError, PlanError, PlanFormatError, UnknownVerbError
 from tessel.expression import Expression, col, lit, parse
+from tessel.expression.periods import instant_text
 from tessel.expression.schema import TableSchema
 
 __all__ = ["ExpressionLike", "GroupedQuery", "QueryBuilder", "ResampledQuery", "Verbs"]

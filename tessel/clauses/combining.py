@@ -19,12 +19,12 @@ from tessel.clauses.registry import find_clause, register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError, PlanFormatError, TesselError
 from tessel.expression.schema import TableSchema
+from tessel.store import aligned
 
 __all__ = [
     "AlignColumns",
     "Combining",
     "SubQuery",
-    "aligned",
     "clauses_from_json",
     "common_schema",
 ]
@@ -178,14 +178,3 @@ class AlignColumns(Clause):
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Align one unit."""
         return unit.replace(aligned(unit.table, self.schema.arrow))
-
-
-def aligned(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return a table with the columns of a schema: added as missing, left out, or cast."""
-    columns = [
-        table.column(field.name).cast(field.type)
-        if field.name in table.column_names
-        else pa.chunked_array([pa.nulls(table.num_rows, field.type)])
-        for field in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)

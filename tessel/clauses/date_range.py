@@ -9,10 +9,10 @@ import numpy as np
 
 from tessel.clauses.base import Clause, ClauseInfo, Structure
 from tessel.clauses.index_values import index_integers
-from tessel.clauses.instants import parse_period, units_from_ns, zone_of
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import IndexColumnError, PlanError
+from tessel.expression.periods import parse_period, units_from_ns, zone_of
 from tessel.expression.schema import TableSchema
 from tessel.store import CandidateRows, SegmentIndex
 

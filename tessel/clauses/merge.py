@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.combining import Combining, SubQuery, aligned, common_schema
+from tessel.clauses.combining import Combining, SubQuery, common_schema
 from tessel.clauses.registry import register
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange, TimeRange
 from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
-from tessel.store import Run, check_index_type, index_integers, merge_ordered, sorted_by
+from tessel.store import Run, aligned, check_index_type, index_integers, merge_ordered, sorted_by
 
 __all__ = ["Merge", "MergeInputs"]
 

@@ -8,7 +8,11 @@ below (objects, encodings, segment, manifest, history) are for the store itself.
 from tessel.store.difference import Difference, SegmentRows, SymbolDifference
 from tessel.store.encodings import decode_batch, encode_batch
 from tessel.store.history import MAIN
-from tessel.store.index_column import check_index_type, index_integers, sorted_by
+from tessel.store.index_column import (
+    check_index_type,
+    index_integers,
+    sorted_by,
+)
 from tessel.store.manifest import (
     CandidateRows,
     Drop,
@@ -28,6 +32,7 @@ from tessel.store.objects import (
     S3Credentials,
     open_objects,
 )
+from tessel.store.operations.gathering import aligned
 from tessel.store.repository import Repository
 from tessel.store.timeline import AsOf
 from tessel.store.transaction import Transaction
@@ -58,6 +63,7 @@ __all__ = [
     "SymbolView",
     "Transaction",
     "Version",
+    "aligned",
     "check_index_type",
     "decode_batch",
     "encode_batch",

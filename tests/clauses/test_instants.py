@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.clauses.instants import instant_text, parse_period, units_from_ns, zone_of
 from tessel.errors import IndexColumnError, PlanError
+from tessel.expression.periods import instant_text, parse_period, units_from_ns, zone_of
 
 FORMATS = {
     "Y": "%Y",

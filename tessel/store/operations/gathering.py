@@ -14,7 +14,7 @@ __all__ = ["aligned", "rows_as_table"]
 
 
 def aligned(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return rows with the columns that the symbol has got since they were taken."""
+    """Return a table with the columns of a schema: added as missing, left out, or cast."""
     if table.schema.equals(schema):
         return table
     columns = [
