@@ -16,14 +16,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.expression import Expression, ExpressionContext, evaluate, evaluate_statistics
+from tessel.expression import (
+    FALSE,
+    TRUE,
+    Expression,
+    ExpressionContext,
+    evaluate,
+    evaluate_statistics,
+)
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 from tessel.store.segment import ColumnZones, LateRows, PageStatistics
 
 __all__ = ["CandidateRows"]
-
-_STATISTICS_FALSE, _STATISTICS_TRUE = -1, 1
 
 
 @dataclass(slots=True, eq=False)
@@ -123,11 +128,8 @@ class CandidateRows:
         Bounds count in the unit of the index, which never goes back and is never missing.
         """
         assert self.schema.index is not None  # who has bounds has an index
-        found = self._holders.get(self.schema.index)
-        if found is None or self._late_rows(found[0]).type(found[1]) != self._type_of_index():
-            self._cut_index_by_values(low, high)
-            return
-        late, column_id = self._late_rows(found[0]), found[1]
+        piece, column_id = self._holders[self.schema.index]
+        late = self._late_rows(piece)
         first = 0 if low is None else late.first_at_or_after(column_id, low)
         last = self._rows if high is None else late.first_at_or_after(column_id, high)
         self._cut(first, last)
@@ -144,7 +146,7 @@ class CandidateRows:
         context = ExpressionContext.of(predicate)
         left: list[_Stretch] = []
         for stretch, verdict in self._settled(context, names):
-            if verdict == _STATISTICS_TRUE:
+            if verdict == TRUE:
                 left.append(stretch)
                 continue
             table = self._table(stretch, names)
@@ -170,26 +172,6 @@ class CandidateRows:
         return self._source.table_of(piece, len(self), stored)
 
     # --- inside -----------------------------------------------------------------------------------
-
-    def _type_of_index(self) -> pa.DataType:
-        assert self.schema.index is not None
-        return self.schema.type_of(self.schema.index)
-
-    def _cut_index_by_values(self, low: int | None, high: int | None) -> None:
-        """Cut where the index is kept in another type than it has now."""
-        name = self.schema.index
-        assert name is not None
-        whole = self._table(_Stretch(0, self._rows), [name]).column(0).combine_chunks()
-        width = pa.int64() if whole.type.bit_width == 64 else pa.int32()
-        values = whole.view(width).to_numpy(zero_copy_only=True)
-        limits = np.iinfo(values.dtype)
-
-        def place(bound: int) -> int:
-            if bound > limits.max:
-                return len(values)
-            return int(np.searchsorted(values, max(bound, limits.min)))
-
-        self._cut(0 if low is None else place(low), self._rows if high is None else place(high))
 
     def _cut(self, first: int, last: int) -> None:
         cut = [stretch.cut(first, last) for stretch in self._stretches]
@@ -218,7 +200,7 @@ class CandidateRows:
         for stretch in self._stretches:
             for first, last in itertools.pairwise(begins):
                 verdict = int(verdicts[first])
-                if verdict == _STATISTICS_FALSE:
+                if verdict == FALSE:
                     continue
                 edges = statistics.edges
                 part = stretch.cut(int(edges[first]), int(edges[last]))

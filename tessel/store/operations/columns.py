@@ -24,7 +24,7 @@ from tessel.store.frames import check_column_names
 from tessel.store.history import Edit, ManifestEntry, SymbolState
 from tessel.store.manifest import SegmentTable
 from tessel.store.operations.stage import Stage
-from tessel.store.operations.widening import can_widen
+from tessel.store.operations.widening import can_widen, can_widen_index
 from tessel.store.operations.working import Working
 from tessel.store.segment import is_index_type, normalise, stored_type
 
@@ -121,10 +121,11 @@ def widen(stage: Stage, symbol: str, types: Mapping[str, Any]) -> None:
                 hint="add a column of the type you want, or write the symbol anew",
                 column=name,
             )
-        if name == state.schema.index and not is_index_type(new):
+        if name == state.schema.index and not (is_index_type(new) and can_widen_index(old, new)):
             raise IndexColumnError(
-                f"column {name!r} is the time index and cannot be of type {new}",
-                hint="an index is a timestamp, a date, or an integer other than uint64",
+                f"column {name!r} is the time index and cannot become {new}",
+                hint="an index stays what it is, or becomes an integer of more bits other than "
+                "uint64; for another one write the symbol anew",
                 index=name,
                 type=str(new),
             )

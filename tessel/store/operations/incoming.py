@@ -14,7 +14,7 @@ from tessel.errors import InvalidInputError, SchemaMismatchError
 from tessel.expression.schema import TableSchema
 from tessel.store.frames import Frame, describe_differences, read_frame
 from tessel.store.history import SymbolState
-from tessel.store.operations.widening import can_widen
+from tessel.store.operations.widening import can_widen, can_widen_index
 from tessel.store.operations.working import Working
 from tessel.store.segment import normalise
 
@@ -126,7 +126,8 @@ def _evolved(
             continue
         own = arrow.field(field.name).type
         untyped = pa.types.is_null(own) and not pa.types.is_null(field.type)
-        if untyped or ("widen" in allowed and own != field.type and can_widen(own, field.type)):
+        widens = can_widen_index if field.name == state.schema.index else can_widen
+        if untyped or ("widen" in allowed and own != field.type and widens(own, field.type)):
             arrow = arrow.set(arrow.names.index(field.name), pa.field(field.name, field.type))
             kinds["widen"] = None
     if not kinds:

@@ -15,7 +15,8 @@ a dictionary        the type of its values, and what that can be widened to
 a list              a list of items that can be widened, dictionaries apart
 ==================  ==========================================================================
 
-Timestamps and durations keep their unit: a finer one does not reach as far.
+Timestamps and durations keep their unit: a finer one does not reach as far. The index keeps its
+unit too, days or milliseconds: manifests count its times in it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.types as pat
 
-__all__ = ["can_widen"]
+__all__ = ["can_widen", "can_widen_index"]
 
 _UNITS = ("s", "ms", "us", "ns")
 
@@ -54,6 +55,11 @@ def can_widen(old: pa.DataType, new: pa.DataType) -> bool:
     if pat.is_list(old) and pat.is_list(new):
         return _item(old.value_type, new.value_type)
     return False
+
+
+def can_widen_index(old: pa.DataType, new: pa.DataType) -> bool:
+    """Return whether an index of one type can become one of another: integers of more bits."""
+    return old == new or (pat.is_integer(old) and pat.is_integer(new) and can_widen(old, new))
 
 
 def _item(old: pa.DataType, new: pa.DataType) -> bool:

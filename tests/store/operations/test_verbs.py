@@ -651,3 +651,21 @@ def test_disjoint_updates_of_many_threads_all_land() -> None:
         expected += [row] * (2 if time % 10 == 0 else 1)
     found = read(repository.view("s")).to_pydict()
     assert list(zip(found["t"], found["x"], strict=True)) == expected
+
+
+def test_an_index_keeps_its_unit() -> None:
+    # Manifests count the times of date32 in days, those of date64 in milliseconds.
+    repository = Repository.open("memory://")
+    days = pa.table({"t": pa.array([1, 2], pa.date32()), "n": [0, 1]})
+    repository.write("s", days, index="t")
+    with pytest.raises(IndexColumnError, match="cannot become date64"):
+        repository.widen("s", {"t": pa.date64()})
+    later = pa.table({"t": pa.array([259_200_000], pa.date64()), "n": [2]})
+    with pytest.raises(SchemaMismatchError):
+        repository.append("s", later, evolve="widen")
+    assert repository.newest == 1
+    repository.write("i", pa.table({"t": pa.array([1], pa.int32())}), index="t")
+    with pytest.raises(SchemaMismatchError):
+        repository.append("i", pa.table({"t": [2.0]}), evolve="widen")
+    repository.append("i", pa.table({"t": [2**40]}), evolve="widen")
+    assert read(repository.view("i")).column("t").to_pylist() == [1, 2**40]
