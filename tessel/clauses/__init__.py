@@ -22,7 +22,7 @@ from tessel.clauses.base import (
     Selects,
     Structure,
 )
-from tessel.clauses.builder import GroupedQuery, QueryBuilder, ResampledQuery, Verbs
+from tessel.clauses.builder import QueryBuilder
 from tessel.clauses.combining import AlignColumns, Combining, SubQuery, clauses_from_json
 from tessel.clauses.concat import Concat
 from tessel.clauses.date_range import DateRange
@@ -59,6 +59,7 @@ from tessel.clauses.structures import (
     structure_by_time_bucket,
 )
 from tessel.clauses.tail import Tail
+from tessel.clauses.verbs import GroupedQuery, ResampledQuery, Verbs
 
 __all__ = [
     "Aggregation",
