@@ -12,7 +12,6 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tessel.ecs.components import SegmentKey
 from tessel.store.manifest.format import SEGMENTS_SCHEMA, BlockReader, ManifestReference
@@ -43,9 +42,17 @@ class Holdings:
 
     def rows_of(self, symbol: int) -> int:
         """Return how many rows of a symbol there are."""
+        at = self._place_of(symbol)
+        return 0 if at is None else int(self.rows[at])
+
+    def segments_of(self, symbol: int) -> tuple[int, int]:
+        """Return the first segment of a symbol in the segment table, and how many there are."""
+        at = self._place_of(symbol)
+        return (0, 0) if at is None else (int(self.first[at]), int(self.segments[at]))
+
+    def _place_of(self, symbol: int) -> int | None:
         at = int(np.searchsorted(self.symbols, np.uint64(symbol)))
-        known = at < len(self.symbols) and self.symbols[at] == symbol
-        return int(self.rows[at]) if known else 0
+        return at if at < len(self.symbols) and self.symbols[at] == symbol else None
 
 
 class Manifest:
@@ -68,7 +75,6 @@ class Manifest:
         self.reference = reference
         self._blocks = BlockReader(objects, reference)
         self._statistics: dict[tuple[int, int], pa.Table | None] = {}
-        self._counts: dict[int, int] = {}
         self.segments: pa.Table = self._checked(self._blocks.segments())
         """The segment table, columns as in ``SEGMENTS_SCHEMA``."""
 
@@ -78,7 +84,7 @@ class Manifest:
 
     def segments_of(self, symbol: int) -> pa.Table:
         """Return the part of the segment table that belongs to one symbol."""
-        return self.segments.filter(pc.equal(self.segments.column("symbol"), symbol))
+        return self.segments.slice(*self.holdings.segments_of(symbol))
 
     @cached_property
     def holdings(self) -> Holdings:
@@ -86,11 +92,13 @@ class Manifest:
         owners = self.segments.column("symbol").to_numpy()
         if (owners[1:] < owners[:-1]).any():
             raise self._blocks.damaged("its segment table is not in order")
-        symbols, first, counts = np.unique(owners, return_index=True, return_counts=True)
+        first = np.flatnonzero(np.diff(owners, prepend=~owners[:1]))
+        counts = np.diff(first, append=len(owners))
+        symbols = owners[first]
         begins = self.segments.column("begins").to_numpy()
         rows = np.where(begins, self.segments.column("row_count").to_numpy(), 0)
         totals = np.add.reduceat(rows, first) if len(first) else rows
-        return Holdings(symbols, first.astype(np.int64), counts.astype(np.int64), totals)
+        return Holdings(symbols, first, counts, totals)
 
     def all_statistics(self, symbols: npt.NDArray[np.uint64]) -> Iterator[pa.Table]:
         """Yield the statistics of some symbols, perhaps with others among them.
@@ -132,11 +140,6 @@ class Manifest:
             self._statistics[symbol, column_id] = found
         return self._statistics[symbol, column_id]
 
-    def _count(self, symbol: int) -> int:
-        if symbol not in self._counts:
-            self._counts[symbol] = self.segments_of(symbol).num_rows
-        return self._counts[symbol]
-
     def _checked(self, table: pa.Table) -> pa.Table:
         """Return the segment table after checks that nothing in it can mislead a reader."""
         for name in SEGMENTS_SCHEMA.names:
@@ -163,7 +166,7 @@ class Manifest:
 
     def _check_statistics(self, table: pa.Table, symbol: int) -> None:
         segments = table.column("segment").to_numpy().astype(np.int64)
-        count = self._count(symbol)
+        _, count = self.holdings.segments_of(symbol)
         exact = table.select(["segment", "minimum_exact", "maximum_exact", "nulls", "nans"])
         if (
             any(column.null_count for column in exact.columns)

@@ -268,11 +268,15 @@ class Stage:
         """Plan and encode the manifests of the transaction."""
         symbols = self.base.snapshot.symbols
         configuration = self._configuration
+
+        def opened(reference: ManifestReference) -> Manifest:
+            return self._manifest(self._known(reference))
+
         flush = Flush(
             usual_configuration() if configuration is None else configuration(),
-            SnapshotMembership(self.base.snapshot),
+            SnapshotMembership(self.base.snapshot, opened),
             self.builder,
-            lambda reference: self._manifest(self._known(reference)),
+            opened,
         )
         alive = {working.state.id for working in (*altered, *replaced)}
         for working in altered:

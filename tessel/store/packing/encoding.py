@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tessel.store.history import ManifestEntry, rows_of
 from tessel.store.manifest import Manifest, ManifestBuilder, ManifestReference, Move
 from tessel.store.manifest.packing import Part, PlannedManifest
-from tessel.store.packing.rows import PackedRows, Staged
+from tessel.store.packing.rows import PackedRows, Staged, counted_segments
 
 __all__ = ["EncodedManifest", "encode"]
 
@@ -52,7 +52,7 @@ def encode(
     """
     making = _Making(planned.set, staged)
     for part in planned.parts:
-        making.add(part, sources[part.symbol])
+        making.add(part, sources[part.symbol], manifest)
     return making.finish(manifest)
 
 
@@ -66,7 +66,12 @@ class _Making:
         self._moves: dict[ManifestReference, dict[int, Move]] = {}
         self._entries: dict[tuple[int, int], ManifestEntry] = {}
 
-    def add(self, part: Part, rows: PackedRows) -> None:
+    def add(
+        self,
+        part: Part,
+        rows: PackedRows,
+        manifest: Callable[[ManifestReference], Manifest],
+    ) -> None:
         """Add a part of a symbol, in the cheapest way there is."""
         symbol, state = part.symbol, rows.state
         extents = rows.between(part.start, part.stop)
@@ -78,7 +83,7 @@ class _Making:
             for extent in extents:
                 moves = self._moves.setdefault(extent.reference, {})
                 moves[symbol] = Move(first, state.types)
-                first += extent.segments
+                first += counted_segments(symbol, extent, manifest)
             self._entry(part, rows, extents, first)
         else:
             table = rows.table(extents)

@@ -174,7 +174,7 @@ class Flush:
             return [], {}
 
         def ends(symbol: int) -> Sequence[int]:
-            return sources[symbol].slice_ends(lambda extent: False)
+            return sources[symbol].slice_ends(lambda extent, segments: False)
 
         inflation: dict[int, Fraction] = {}
         while True:
@@ -201,9 +201,9 @@ class Flush:
                 symbol: PackedRows(self._edited[symbol][1], extents, staged, self.manifest)
                 for symbol, extents in before.items()
             }
-            planned = _join_plan(group, self.membership)
+            planned = _join_plan(sources, self.membership)
             encoded = encode(planned, sources, staged, self.manifest)
-            if len(group) > 1 and oversized(self.configuration, [planned], [len(encoded.data)]):
+            if len(group) > 1 and self._is_too_big(planned, len(encoded.data)):
                 half = len(group) // 2
                 waiting += [group[:half], group[half:]]
                 continue
@@ -212,6 +212,11 @@ class Flush:
                 into = (encoded.entries[symbol, 0],)
                 repackings.append(Repacking(self._edited[symbol][0], symbol, extents, into))
         return objects, repackings
+
+    def _is_too_big(self, tail: PlannedManifest, length: int) -> bool:
+        limit = self.configuration.set_named(DEFAULT_SET).max_segments
+        many = limit is not None and tail.segments > limit
+        return many or bool(oversized(self.configuration, [tail], [length]))
 
     def _last_extents(self, join: TailJoin) -> tuple[ManifestEntry, ...]:
         return self._edited[join.symbol][1].manifests[-len(join.manifests) :]
@@ -226,12 +231,12 @@ class Flush:
         contents: list[SymbolContent] = []
         for symbol, (name, state) in self._written.items():
             sources[symbol] = PackedRows(state, state.manifests, staged, self.manifest)
-            runs = tuple(Run(extent.segments) for extent in state.manifests)
+            runs = tuple(Run(count) for count in sources[symbol].counts)
             contents.append(SymbolContent(symbol, name, bytes_per_segment(state), runs))
         for symbol in old:
             name, base = self._edited[symbol]
             keys = self.membership.manifests_of(symbol)
-            runs = tuple(map(Run, (e.segments for e in base.manifests), keys))
+            runs = tuple(Run(self.membership.segments_of(symbol, key), key) for key in keys)
             contents.append(SymbolContent(symbol, name, bytes_per_segment(base), runs))
         changes = Changes(tuple(contents), frozenset(self._deleted))
         if not contents and not self._deleted:
@@ -330,13 +335,13 @@ class CarriedOut:
             self._sources[symbol] = PackedRows(state, state.manifests, self._staged, self._manifest)
         return self._sources[symbol]
 
-    def _stays(self, extent: ManifestEntry) -> bool:
+    def _stays(self, extent: ManifestEntry, segments: int) -> bool:
         """Whether an extent is a manifest's worth of a big symbol, which a flush leaves whole."""
         if self._afresh or extent.set != DEFAULT_SET:
             return False
         members = self._membership.members_of(extent.reference.object)
         limit = self._configuration.set_named(DEFAULT_SET).max_segments
-        return len(members) == 1 and (limit is None or extent.segments <= limit)
+        return len(members) == 1 and (limit is None or segments <= limit)
 
 
 @functools.cache
@@ -393,10 +398,10 @@ def _is_long(base: SymbolState) -> bool:
     return len(extents) > _LONGEST + _LONGEST_PER_ROOT * math.isqrt(segments)
 
 
-def _join_plan(group: Sequence[TailJoin], membership: SnapshotMembership) -> PlannedManifest:
-    parts = tuple(Part(join.symbol, 0, join.segments) for join in group)
-    size = sum(join.segments * membership.bytes_per_segment(join.symbol) for join in group)
-    return PlannedManifest(None, parts, sum(join.segments for join in group), size)
+def _join_plan(sources: Sources, membership: SnapshotMembership) -> PlannedManifest:
+    parts = tuple(Part(symbol, 0, rows.segments) for symbol, rows in sources.items())
+    size = sum(part.segments * membership.bytes_per_segment(part.symbol) for part in parts)
+    return PlannedManifest(None, parts, sum(part.segments for part in parts), size)
 
 
 def _objects(encoded: Sequence[EncodedManifest]) -> list[tuple[str, bytes]]:

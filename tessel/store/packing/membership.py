@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from tessel.errors import CorruptStoreError
 from tessel.options import current
 from tessel.store.history import ManifestEntry, Snapshot, SymbolState
+from tessel.store.manifest import Manifest, ManifestReference
 from tessel.store.manifest.packing import estimate_bytes_per_segment
+from tessel.store.packing.rows import counted_segments
 
 __all__ = ["SnapshotMembership", "bytes_per_segment"]
 
@@ -21,19 +23,25 @@ def bytes_per_segment(state: SymbolState) -> int:
 class SnapshotMembership:
     """The packing's view of a snapshot; used by one thread.
 
-    Symbols name their manifests, the snapshot's lookup says who shares one, so no manifest is
-    opened. Where edits have cut the rows of a symbol so that one manifest holds several extents of
-    it, each of these stands for a manifest of its own, which the symbol shares with the same others
-    (``man/<id>#<place>``): then segments add up, and the rows are in order.
+    Symbols name their manifests, the snapshot's lookup says who shares one, so a manifest is opened
+    only to count the segments of rows that were cut. Where edits have cut the rows of a symbol so
+    that one manifest holds several extents of it, each of these stands for a manifest of its own,
+    which the symbol shares with the same others (``man/<id>#<place>``): then segments add up, and
+    the rows are in order.
 
     Parameters
     ----------
     snapshot
         The version.
+    manifest
+        Opens a manifest.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(
+        self, snapshot: Snapshot, manifest: Callable[[ManifestReference], Manifest]
+    ) -> None:
         self._snapshot = snapshot
+        self._manifest = manifest
         self._names: dict[int, str] = {}
         self._states: dict[int, SymbolState] = {}
         self._keys: dict[int, tuple[str, ...]] = {}
@@ -41,6 +49,7 @@ class SnapshotMembership:
         self._members: dict[str, dict[int, int]] = {}
         self._tails: dict[str, dict[int, int]] = {}
         self._parts: dict[str, tuple[str, int, int]] = {}
+        self._segments: dict[tuple[int, str], int] = {}
 
     def know(self, name: str, state: SymbolState) -> None:
         """Say the name and state of a symbol of the snapshot, which need not be looked up then."""
@@ -88,7 +97,7 @@ class SnapshotMembership:
         return self._keys[symbol]
 
     def members_of(self, manifest: str) -> Mapping[int, int]:
-        """Return how many segments of each symbol a manifest holds.
+        """Return the symbols of a manifest, and how many segments of each by estimate.
 
         Of a tail, which the lookup does not know, those of the symbols that were asked about.
         """
@@ -107,6 +116,16 @@ class SnapshotMembership:
                 found[member.symbol] = member.segments
             self._members[manifest] = found
         return self._members[manifest]
+
+    def segments_of(self, symbol: int, manifest: str) -> int:
+        """Return how many segments of a symbol a manifest holds: counted."""
+        known = self._segments.get((symbol, manifest))
+        if known is None:
+            at = self.manifests_of(symbol).index(manifest)
+            extent = self.state_of(symbol).manifests[at]
+            known = counted_segments(symbol, extent, self._manifest)
+            self._segments[symbol, manifest] = known
+        return known
 
     def set_of(self, manifest: str) -> str | None:
         """Return the set that a manifest was packed for; None for a tail."""

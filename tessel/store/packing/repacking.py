@@ -82,7 +82,7 @@ def repack_all(
     tuple
         The plan, the objects to write, and what is to be committed.
     """
-    membership = SnapshotMembership(snapshot)
+    membership = SnapshotMembership(snapshot, manifest)
     staged = Staged(ManifestBuilder())
     packing = CarriedOut(configuration, membership, {}, staged, manifest, afresh=True)
     plan = packing.carry_out(

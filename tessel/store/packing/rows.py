@@ -1,7 +1,8 @@
 """The rows that are packed, as extents, and where they can be cut: by segments, between row slices.
 
-The packing counts in segments. An extent that edits have cut says its segments by estimate; so
-that all counts add up, places inside it are told in the same measure.
+The packing counts in segments, and an extent that edits have cut says its segments by estimate: a
+row slice that was cut in two has all its segments on both sides. Limits hold for what is written,
+so such an extent is opened, and its segments are counted, before anything is planned.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from tessel.errors import CorruptStoreError
 from tessel.store.history import ManifestEntry, SymbolState, rows_of
 from tessel.store.manifest import (
     Extent,
@@ -23,7 +25,30 @@ from tessel.store.manifest import (
 )
 from tessel.store.objects import MemoryObjects
 
-__all__ = ["PackedRows", "Staged"]
+__all__ = ["PackedRows", "Staged", "counted_segments"]
+
+
+def counted_segments(
+    symbol: int, extent: ManifestEntry, manifest: Callable[[ManifestReference], Manifest]
+) -> int:
+    """Return how many segments hold the rows of an extent, which is opened where it was cut.
+
+    Parameters
+    ----------
+    symbol
+        Id of the symbol.
+    extent
+        Rows of it.
+    manifest
+        Opens a manifest.
+    """
+    if not extent.cut:
+        return extent.segments
+    opened = manifest(extent.reference)
+    if extent.rows == opened.holdings.rows_of(symbol):
+        return opened.holdings.segments_of(symbol)[1]
+    piece = Extent(opened, extent.first_row, extent.rows)
+    return len(SegmentTable.from_extents(symbol, [piece], indexed=False, rows=extent.rows))
 
 
 class Staged:
@@ -62,14 +87,6 @@ class Staged:
         return self._manifests[symbol]
 
 
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    """A place inside an extent where a row slice ends: segments and rows of the symbol before."""
-
-    segments: int
-    rows: int
-
-
 class PackedRows:
     """The rows of one symbol in its new state.
 
@@ -101,28 +118,42 @@ class PackedRows:
         self.extents = tuple(extents)
         self._staged = staged
         self._manifest = manifest
-        self._segment_ends = list(itertools.accumulate(each.segments for each in extents))
         self._row_ends = list(itertools.accumulate(each.rows for each in extents))
         self._cuts: dict[int, int] = {}
 
-    def slice_ends(self, keep: Callable[[ManifestEntry], bool]) -> Sequence[int]:
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """How many segments hold the rows of each extent: counted where edits have cut one."""
+        return tuple(counted_segments(self.state.id, each, self._open) for each in self.extents)
+
+    @property
+    def segments(self) -> int:
+        """How many segments hold all these rows."""
+        return sum(self.counts)
+
+    def slice_ends(self, keep: Callable[[ManifestEntry, int], bool]) -> Sequence[int]:
         """Return where the rows can be cut, in segments.
 
-        Extents that ``keep`` says are not cut in any case are not opened.
+        Extents that ``keep`` says are not cut in any case, by their segments, are not opened.
         """
         ends: list[int] = []
         before = rows_before = 0
-        for extent in self.extents:
-            if extent.segments > 1 and not keep(extent):
+        for extent, count in zip(self.extents, self.counts, strict=True):
+            if count > 1 and not keep(extent, count):
                 table = self.table([extent])
+                if len(table) != count:
+                    raise CorruptStoreError(
+                        f"a manifest holds {len(table)} segments where the snapshot says {count}",
+                        hint="restore the store from a copy",
+                        path=extent.reference.object,
+                    )
                 held = np.append(np.flatnonzero(np.diff(table.slice_of)) + 1, len(table))
-                told = -(-held * extent.segments // len(table))
-                for place, row in zip(told.tolist(), table.slice_end.tolist(), strict=True):
+                for place, row in zip(held.tolist(), table.slice_end.tolist(), strict=True):
                     self._cuts[before + place] = rows_before + row
-                ends += [before + place for place in np.unique(told).tolist()]
+                    ends.append(before + place)
             else:
-                ends.append(before + extent.segments)
-            before += extent.segments
+                ends.append(before + count)
+            before += count
             rows_before += extent.rows
         return ends
 
@@ -143,27 +174,32 @@ class PackedRows:
         """Return the segments of some of the extents."""
         return SegmentTable.from_extents(
             self.state.id,
-            [Extent(self._opened(each), each.first_row, each.rows) for each in extents],
+            [Extent(self._open(each.reference), each.first_row, each.rows) for each in extents],
             indexed=self.state.schema.index is not None,
             rows=rows_of(extents),
         )
 
     def is_whole(self, extent: ManifestEntry) -> bool:
-        """Whether an extent is all that a manifest holds of the symbol, and was never cut."""
-        if extent.cut or extent.first_row or self._staged.holds(extent):
+        """Whether an extent is all that a manifest holds of the symbol."""
+        if extent.first_row or self._staged.holds(extent):
             return False
-        return self._opened(extent).holdings.rows_of(self.state.id) == extent.rows
+        return self._open(extent.reference).holdings.rows_of(self.state.id) == extent.rows
 
-    def _opened(self, extent: ManifestEntry) -> Manifest:
-        if self._staged.holds(extent):
+    def _open(self, reference: ManifestReference) -> Manifest:
+        if reference.object == self._staged.builder.name:
             return self._staged.manifest(self.state.id)
-        return self._manifest(extent.reference)
+        return self._manifest(reference)
+
+    @cached_property
+    def _segment_ends(self) -> list[int]:
+        return list(itertools.accumulate(self.counts))
 
     def _row_at(self, segment: int) -> int:
         """Return the row at which a segment begins."""
         if segment == 0:
             return 0
-        at = bisect_left(self._segment_ends, segment)
-        if self._segment_ends[at] == segment:
+        ends = self._segment_ends
+        at = bisect_left(ends, segment)
+        if ends[at] == segment:
             return self._row_ends[at]
         return self._cuts[segment]

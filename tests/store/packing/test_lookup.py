@@ -43,7 +43,7 @@ def test_a_member_that_is_no_symbol_is_noticed_before_anything_is_packed() -> No
     (extent,) = snapshot["a"].manifests
     key = f"small/{extent.reference.object.removeprefix('man/')}/{12345:016x}"
     lie = Leaf([(key, {"name": "b", "segments": 1})], "leaf/x")
-    membership = SnapshotMembership(Snapshot(snapshot.nodes, snapshot.root, lie))
+    membership = SnapshotMembership(Snapshot(snapshot.nodes, snapshot.root, lie), store.manifest)
     membership.know("a", snapshot["a"])
     (manifest,) = membership.manifests_of(snapshot["a"].id)
     assert membership.members_of(manifest) == {12345: 1}

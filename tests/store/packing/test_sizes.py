@@ -103,3 +103,52 @@ def test_a_symbol_too_big_for_a_manifest_is_cut_and_changed_in_places() -> None:
     store.repack()
     assert_same(read(store.view("big")), expected)
     check_limits(store, store.manifest_configuration)
+
+
+def _in_manifests(store: Repository, symbol: str) -> dict[str, int]:
+    """Return how many segments the manifests of a symbol really hold."""
+    extents = store.at(None).snapshot[symbol].manifests
+    return {
+        each.reference.object: store.manifest(each.reference).segments.num_rows for each in extents
+    }
+
+
+def test_segments_are_counted_where_rows_were_cut_out_of_row_slices() -> None:
+    store, _ = _store()
+    limit = 12
+    store.set_manifest_configuration({"sets": [{"name": "default", "max_segments": limit}]})
+    rows = pa.table({name: pa.array(range(8), pa.int64()) for name in ("t", *"abcdef")})
+    with options(segment_rows=4, segment_columns=2):
+        store.write("wide", rows, index="t")
+    assert _in_manifests(store, "wide") == {
+        store.at(None).snapshot["wide"].manifests[0].reference.object: 8
+    }
+    # Each of five pieces has all four column slices of its row slice: 20 in all, 12 by estimate.
+    for row in (5, 3, 1):
+        store.delete_rows("wide", rows=(row, row + 1))
+    kept = [0, 2, 4, 6, 7]
+    assert_same(read(store.view("wide")), rows.take(kept))
+    assert store.repack().symbols == 1
+    assert all(held <= limit for held in _in_manifests(store, "wide").values())
+    assert store.repack().symbols == 0
+    check_limits(store, store.manifest_configuration)
+    assert_same(read(store.view("wide")), rows.take(kept))
+
+
+@pytest.mark.parametrize("limit", [1, 3, 4, 7])
+def test_a_row_slice_wider_than_a_manifest_may_be_is_one_by_itself(limit: int) -> None:
+    store, _ = _store()
+    store.set_manifest_configuration({"sets": [{"name": "default", "max_segments": limit}]})
+    rows = pa.table({name: pa.array(range(12), pa.int64()) for name in ("t", *"abcdef")})
+    with options(segment_rows=4, segment_columns=2):
+        store.write("wide", rows, index="t")
+    held = _in_manifests(store, "wide")
+    assert list(held.values()) == [4, 4, 4]
+    assert store.repack().symbols == 0
+    with options(segment_rows=4, segment_columns=1):
+        later = pa.table({name: pa.array([12, 13], pa.int64()) for name in rows.column_names})
+        store.append("wide", later)
+    store.repack()
+    assert {name: _in_manifests(store, "wide").get(name) for name in held} == held
+    check_limits(store, store.manifest_configuration)
+    assert_same(read(store.view("wide")), pa.concat_tables([rows, later]))

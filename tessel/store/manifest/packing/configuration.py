@@ -57,8 +57,8 @@ class ManifestSet:
     name
         What rules and other sets call it. ``"default"`` is the set where all overflow ends.
     max_segments
-        The most segments of one manifest; None for no limit. Omitted: 1,000,000 for ``default``
-        unless it counts symbols, no limit for others.
+        The most segments of one manifest, which holds one row slice at least; None for no limit.
+        Omitted: 1,000,000 for ``default`` unless it counts symbols, no limit for others.
     symbols_per_manifest
         Pack this many symbols in each manifest instead, the biggest with the smallest.
     cardinality

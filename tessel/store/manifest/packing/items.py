@@ -124,12 +124,12 @@ def _sharing_item(symbol: int, membership: Membership) -> Item:
     while packed and membership.set_of(manifests[packed - 1]) is None:
         packed -= 1
     # A tail between packed manifests is packed along: rows would change places otherwise.
-    runs = tuple(Run(membership.members_of(each)[symbol], each) for each in manifests[:packed])
+    runs = tuple(Run(membership.segments_of(symbol, each), each) for each in manifests[:packed])
     segments = sum(run.segments for run in runs)
     tails: list[Placement] = []
     stop = segments
     for each in manifests[packed:]:
-        start, stop = stop, stop + membership.members_of(each)[symbol]
+        start, stop = stop, stop + membership.segments_of(symbol, each)
         tails.append(Placement(start, stop, each))
     rate = membership.bytes_per_segment(symbol)
     return Item(
@@ -149,7 +149,7 @@ def _sharing_item(symbol: int, membership: Membership) -> Item:
 def _home(symbol: int, runs: tuple[Run, ...], membership: Membership) -> str | None:
     if len(runs) != 1 or runs[0].manifest is None:
         return None
-    whole = membership.members_of(runs[0].manifest)[symbol] == runs[0].segments
+    whole = membership.segments_of(symbol, runs[0].manifest) == runs[0].segments
     return runs[0].manifest if whole else None
 
 

@@ -123,7 +123,16 @@ class Membership(Protocol):
         """Return the manifests of a symbol in row order, tails included; none for unknown ids."""
 
     def members_of(self, manifest: str) -> Mapping[int, int]:
-        """Return how many segments of each symbol a manifest holds for this snapshot."""
+        """Return the symbols that share a manifest for this snapshot, and about how many segments.
+
+        Segments are estimated where rows were cut; :meth:`segments_of` counts them.
+        """
+
+    def segments_of(self, symbol: int, manifest: str) -> int:
+        """Return how many segments of a symbol a manifest holds for this snapshot: exactly.
+
+        Asked only for symbols and manifests that are packed.
+        """
 
     def set_of(self, manifest: str) -> str | None:
         """Return the set that a manifest was packed for; None for a tail."""
@@ -188,6 +197,10 @@ class MembershipTable:
         """Return how many segments of each symbol a manifest holds."""
         return self.by_manifest[manifest].segments
 
+    def segments_of(self, symbol: int, manifest: str) -> int:
+        """Return how many segments of a symbol a manifest holds."""
+        return self.by_manifest[manifest].segments[symbol]
+
     def set_of(self, manifest: str) -> str | None:
         """Return the set that a manifest was packed for; None for a tail."""
         return self.by_manifest[manifest].set
@@ -204,7 +217,7 @@ def only_adds_rows(content: SymbolContent, membership: Membership) -> bool:
     packed. It may have altered earlier tails.
     """
     packed = [
-        Run(membership.members_of(each)[content.id], each)
+        Run(membership.segments_of(content.id, each), each)
         for each in membership.manifests_of(content.id)
         if membership.set_of(each) is not None
     ]

@@ -84,7 +84,7 @@ def repack(
 
 def _content_of(symbol: int, membership: Membership) -> SymbolContent:
     runs = tuple(
-        Run(membership.members_of(each)[symbol], each) for each in membership.manifests_of(symbol)
+        Run(membership.segments_of(symbol, each), each) for each in membership.manifests_of(symbol)
     )
     name, rate = membership.name_of(symbol), membership.bytes_per_segment(symbol)
     return SymbolContent(symbol, name, rate, runs)

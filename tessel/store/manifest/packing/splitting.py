@@ -87,7 +87,8 @@ def _own_pieces(
             run.manifest is not None
             and (run.segments <= limit or ends[bisect_right(ends, start)] >= stop)
             and membership.set_of(run.manifest) == target.name
-            and dict(membership.members_of(run.manifest)) == {item.id: run.segments}
+            and list(membership.members_of(run.manifest)) == [item.id]
+            and membership.segments_of(item.id, run.manifest) == run.segments
         ):
             found.append(Piece(start, stop, run.manifest))
         start = stop
