@@ -52,6 +52,7 @@ the same words.
     ├── ExecutionError (RuntimeError)              execution-failed
     │   ├── ClauseFailedError                      clause-failed
     │   ├── SchemaPromiseError                     schema-promise
+    │   ├── SpillError                             spill-failed
     │   └── CancelledError                         cancelled
     ├── MissingDependencyError (ImportError)       dependency-missing
     ├── ForkUnsafeError (RuntimeError)             fork-unsafe
@@ -104,6 +105,7 @@ __all__ = [
     "SchemaPromiseError",
     "SnapshotExpiredError",
     "SparkError",
+    "SpillError",
     "StoreAccessError",
     "StoreBusyError",
     "StoreError",
@@ -640,6 +642,12 @@ class SchemaPromiseError(ExecutionError):
     """A clause returned something other than its ``output_schema`` promised."""
 
     kind = "schema-promise"
+
+
+class SpillError(ExecutionError):
+    """A query could not put aside, or get back, what does not fit in its byte budget."""
+
+    kind = "spill-failed"
 
 
 class CancelledError(ExecutionError):

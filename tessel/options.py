@@ -39,8 +39,12 @@ class Options:
         Threads of the local pool; 1 runs everything in the calling thread. Default: the CPUs
         this process may use.
     live_bytes
-        Bytes of units alive at a time (read, in process, waiting for their turn), the result of
-        ``collect`` excluded.
+        Bytes of units alive at a time in one query (read, in process, waiting for their turn, held
+        by a clause that needs everything), the result of ``collect`` excluded. What a clause or a
+        barrier holds past half of it goes to a temporary file.
+    spill_directory
+        Where such files are made, which need no cleaning up: they have no names. Empty is the
+        system's directory for temporary files.
     inline_bytes
         A stage whose input is smaller than this runs in the calling thread: handing a task to a
         thread costs more than such work.
@@ -62,6 +66,7 @@ class Options:
 
     workers: int = dataclasses.field(default_factory=_default_workers)
     live_bytes: int = 256 * 1024 * 1024
+    spill_directory: str = ""
     inline_bytes: int = 256 * 1024
     segment_rows: int = 1_048_576
     segment_columns: int = 256

@@ -2,7 +2,8 @@
 
 A task is admitted when fewer than twice the workers are under way *and* its bytes fit the budget;
 the next one in order is always admitted, so that a task larger than the budget runs alone instead
-of never. Results that wait for their turn count as alive.
+of never. Results that wait for their turn count as alive. The account is that of the whole query:
+the stages share it with each other and with what clauses and barriers hold.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
+from tessel.clauses.spill import Account
 from tessel.options import Options
 
 __all__ = ["LocalPool", "Task"]
@@ -35,10 +37,18 @@ class LocalPool:
     """Threads of one query; use as a context manager.
 
     Leaving it, also by an error or Ctrl-C, cancels what has not started and waits for what has.
+
+    Parameters
+    ----------
+    options
+        Workers and byte budgets.
+    account
+        What the query keeps alive; by default one of the pool's own.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, account: Account | None = None) -> None:
         self._options = options
+        self._account = account or Account(options.live_bytes)
         self._threads: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Self:
@@ -77,23 +87,24 @@ class LocalPool:
 
     def _on_threads(self, source: Iterator[Task[Result]]) -> Iterator[Result]:
         pending: deque[tuple[Future[Result], int]] = deque()
-        alive = 0
+        account = self._account
         held = next(source, None)
         try:
             while held is not None or pending:
                 while held is not None and len(pending) < 2 * self._options.workers:
-                    if pending and alive + held.bytes > self._options.live_bytes:
+                    if pending and account.alive + held.bytes > account.limit:
                         break
                     pending.append((self._submit(held), held.bytes))
-                    alive += held.bytes
+                    account.add(held.bytes)
                     held = next(source, None)
                 future, size = pending.popleft()
                 result = future.result()
-                alive -= size
+                account.add(-size)
                 yield result
         finally:
-            for future, _ in pending:
+            for future, size in pending:
                 future.cancel()
+                account.add(-size)
 
     def _submit(self, task: Task[Result]) -> Future[Result]:
         if self._threads is None:

@@ -17,10 +17,12 @@ from typing import Protocol
 import pyarrow as pa
 
 from tessel import telemetry
+from tessel.clauses.barrier import Barrier
 from tessel.clauses.base import Clause, Consumes, Interleaves, Structure
 from tessel.clauses.late_reading import read_pieces
 from tessel.clauses.local_pool import LocalPool, Task
 from tessel.clauses.plan import Plan, SourcePlan, Stage
+from tessel.clauses.spill import Workspace
 from tessel.clauses.stage import (
     consume_units,
     interleave_units,
@@ -28,9 +30,7 @@ from tessel.clauses.stage import (
     run_clauses,
     run_stage,
 )
-from tessel.clauses.structures import UnitFacts
 from tessel.ecs import (
-    Bucket,
     ColRange,
     Columns,
     ComponentManager,
@@ -90,9 +90,9 @@ class LocalExecutor:
         Closing the iterator stops the query and leaves nothing behind.
         """
         options = self._options or current()
-        with ComponentManager() as manager, LocalPool(options) as pool:
+        with _running(options) as run:
             try:
-                for unit in _Run(manager, pool).units(plan):
+                for unit in run.units(plan):
                     if unit.num_rows:
                         yield unit.table
             except TesselError as error:
@@ -123,16 +123,28 @@ def run_stages(
     stages: Sequence[Stage], units: Iterator[ProcessingUnit], options: Options | None = None
 ) -> Iterator[ProcessingUnit]:
     """Run stages on units that are here already; the last steps of another executor's query."""
-    with ComponentManager() as manager, LocalPool(options or current()) as pool:
-        yield from _Run(manager, pool).stages(stages, units)
+    with _running(options or current()) as run:
+        yield from run.stages(stages, units)
+
+
+@contextlib.contextmanager
+def _running(options: Options) -> Iterator[_Run]:
+    # Threads end before the files close that they may be reading.
+    with (
+        ComponentManager() as manager,
+        Workspace(options) as workspace,
+        LocalPool(options, workspace.account) as pool,
+    ):
+        yield _Run(manager, pool, workspace)
 
 
 class _Run:
     """One execution of a plan."""
 
-    def __init__(self, manager: ComponentManager, pool: LocalPool) -> None:
+    def __init__(self, manager: ComponentManager, pool: LocalPool, workspace: Workspace) -> None:
         self._manager = manager
         self._pool = pool
+        self._workspace = workspace
 
     def units(self, plan: Plan, symbol: int = 0) -> Iterator[ProcessingUnit]:
         first, *rest = plan.stages
@@ -227,7 +239,7 @@ class _Run:
 
     def _consumed(self, stage: Stage, before: Iterator[ProcessingUnit]) -> Iterator[ProcessingUnit]:
         try:
-            yield from consume_units(stage, before)
+            yield from consume_units(stage, self._workspace.stream(before))
         finally:
             close = getattr(before, "close", None)
             if close is not None:
@@ -237,62 +249,23 @@ class _Run:
         self, clause: Clause, stage: Stage, before: Iterator[ProcessingUnit]
     ) -> Iterator[ProcessingUnit]:
         schema = stage.schemas[0]
-        entities: list[int] = []
-        facts: list[UnitFacts] = []
-        sizes: list[int] = []
-        for unit in before:
-            entities += self._push(unit)
-            facts += [_facts(unit, piece) for piece in unit.pieces]
-            sizes += [piece.table.nbytes for piece in unit.pieces]
-        groups = clause.restructure(facts, schema)
-        if not groups and stage.input is Structure.ALL:
-            groups = [[]]  # a clause over everything also answers for nothing
-        planned = [0] * len(entities)
-        for group in groups:
-            for position in group:
-                planned[position] += 1
-        self._manager.set_fetch_counts(entities, planned)
-        telemetry.emit("barrier", units=len(groups), pieces=len(entities))
+        with Barrier(self._manager, self._workspace) as barrier:
+            for unit in before:
+                barrier.push(unit)
+            groups = clause.restructure(barrier.facts, schema)
+            if not groups and stage.input is Structure.ALL:
+                groups = [[]]  # a clause over everything also answers for nothing
+            barrier.expect(groups)
+            telemetry.emit("barrier", units=len(groups), pieces=len(barrier.facts))
 
-        def task(ordinal: int, group: Sequence[int]) -> Task[ProcessingUnit]:
-            def run() -> ProcessingUnit:
-                members = [entities[position] for position in group]
-                pieces = self._gather([facts[position] for position in group], members)
-                return run_stage(stage, ProcessingUnit(ordinal, schema, pieces))
+            def task(ordinal: int, group: Sequence[int]) -> Task[ProcessingUnit]:
+                def run() -> ProcessingUnit:
+                    unit = ProcessingUnit(ordinal, schema, barrier.gather(group))
+                    return run_stage(stage, unit)
 
-            return Task(run, sum(sizes[position] for position in group))
+                return Task(run, barrier.hand_over(group))
 
-        yield from self._pool.map(task(ordinal, group) for ordinal, group in enumerate(groups))
-
-    def _push(self, unit: ProcessingUnit) -> list[int]:
-        pieces = unit.pieces
-        components: dict[type, Sequence[object]] = {
-            RowRange: [piece.row_range for piece in pieces],
-            ColRange: [piece.col_range for piece in pieces],
-            Columns: [Columns(piece.table) for piece in pieces],
-            FetchCount: [FetchCount(1, 1) for _ in pieces],
-        }
-        buckets = [Bucket(piece.bucket) for piece in pieces if piece.bucket is not None]
-        if len(buckets) == len(pieces):
-            components[Bucket] = buckets
-        return self._manager.add(len(pieces), components)
-
-    def _gather(self, facts: Sequence[UnitFacts], members: Sequence[int]) -> list[Piece]:
-        if not members:
-            return []
-        counts, columns = self._manager.gather(members, FetchCount, Columns)
-        return [
-            Piece(
-                held.table,
-                fact.row_range,
-                fact.col_range,
-                fact.time_range,
-                fact.symbol,
-                fact.bucket,
-                count.planned,
-            )
-            for fact, count, held in zip(facts, counts, columns, strict=True)
-        ]
+            yield from self._pool.map(task(ordinal, group) for ordinal, group in enumerate(groups))
 
 
 class _Loader:
@@ -381,15 +354,3 @@ class _Loader:
 
 
 _NO_LOCK = contextlib.nullcontext()
-
-
-def _facts(unit: ProcessingUnit, piece: Piece) -> UnitFacts:
-    return UnitFacts(
-        unit.ordinal,
-        piece.table.num_rows,
-        piece.row_range,
-        piece.col_range,
-        piece.time_range,
-        piece.symbol,
-        piece.bucket,
-    )

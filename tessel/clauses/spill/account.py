@@ -1,0 +1,45 @@
+"""How many bytes one query keeps alive."""
+
+from __future__ import annotations
+
+import threading
+
+from tessel import telemetry
+
+__all__ = ["Account"]
+
+
+class Account:
+    """Bytes that one query keeps alive, of all its stages together.
+
+    Units under way or waiting for their turn are in it, and what clauses and barriers hold; the
+    result of ``collect`` is not. It only counts: who adds asks :attr:`alive` first. Each change is
+    told as an event ``memory.alive``, so that a test can find the most there ever was.
+
+    Parameters
+    ----------
+    limit
+        The budget, in bytes.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._alive = 0
+        self._lock = threading.Lock()
+
+    @property
+    def alive(self) -> int:
+        """Bytes alive now."""
+        return self._alive
+
+    @property
+    def held_limit(self) -> int:
+        """Bytes that clauses and barriers may hold: half, the rest is for units under way."""
+        return self.limit // 2
+
+    def add(self, size: int) -> None:
+        """Count ``size`` bytes more; fewer where it is negative."""
+        with self._lock:
+            self._alive += size
+            alive = self._alive
+        telemetry.emit("memory.alive", bytes=alive)

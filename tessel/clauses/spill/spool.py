@@ -1,0 +1,117 @@
+"""A spool: tables held in memory while there is room, in a file from there on."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from tessel.clauses.spill.account import Account
+from tessel.clauses.spill.file import SpillBlock, SpillFile
+
+__all__ = ["Parked", "Spool"]
+
+
+class Parked:
+    """A table that a spool keeps: in memory or in its file.
+
+    Attributes
+    ----------
+    rows, nbytes
+        Of the table.
+    """
+
+    __slots__ = ("_block", "_table", "nbytes", "rows")
+
+    def __init__(self, table: pa.Table, block: SpillBlock | None) -> None:
+        self.rows = table.num_rows
+        self.nbytes = table.nbytes
+        self._table = None if block is not None else table
+        self._block = block
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the table itself is held."""
+        return self._table is not None
+
+
+class Spool:
+    """Tables that are put aside for later; use as a context manager.
+
+    A table stays in memory where it fits into what may be held (see :class:`Account`), and goes to
+    the file where it does not; what is held once never moves. Tables are taken from any thread.
+
+    Parameters
+    ----------
+    account
+        What the query keeps alive.
+    directory
+        Where the file is made.
+    """
+
+    def __init__(self, account: Account, directory: str = "") -> None:
+        self._account = account
+        self._file = SpillFile(directory)
+        self._held = 0
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def held(self) -> int:
+        """Bytes held in memory."""
+        return self._held
+
+    @property
+    def spilled(self) -> int:
+        """Bytes in the file."""
+        return self._file.nbytes
+
+    def put(self, table: pa.Table, *, to_file: bool = False) -> Parked:
+        """Put a table aside; ``to_file`` leaves it no choice."""
+        fits = self._held + table.nbytes <= self._account.held_limit
+        # A table without columns takes nothing, and Arrow's files would lose its rows.
+        if table.num_columns and (to_file or not fits):
+            return Parked(table, self._file.write(table))
+        self._count(table.nbytes)
+        return Parked(table, None)
+
+    def read(self, parked: Parked) -> pa.Table:
+        """Return a table and keep it."""
+        if parked._table is not None:
+            return parked._table
+        assert parked._block is not None
+        return self._file.read(parked._block)
+
+    def take(self, parked: Parked) -> pa.Table:
+        """Return a table, which is held no more from now on."""
+        table = self.read(parked)
+        self.drop(parked)
+        return table
+
+    def drop(self, parked: Parked) -> None:
+        """Hold a table no more."""
+        if parked._table is not None:
+            parked._table = None
+            self._count(-parked.nbytes)
+
+    def close(self) -> None:
+        """Hold nothing more and give the file's space back."""
+        self._count(-self._held)
+        self._file.close()
+
+    def _count(self, size: int) -> None:
+        with self._lock:
+            self._held += size
+        self._account.add(size)
