@@ -12,6 +12,8 @@ from tessel.clauses.aggregation import (
 )
 from tessel.clauses.apply import Apply
 from tessel.clauses.base import (
+    Carries,
+    Carry,
     Clause,
     ClauseInfo,
     Consumes,
@@ -23,6 +25,7 @@ from tessel.clauses.base import (
     Structure,
 )
 from tessel.clauses.builder import QueryBuilder
+from tessel.clauses.carrying import Between, carries_between
 from tessel.clauses.combining import AlignColumns, Combining, SubQuery, clauses_from_json
 from tessel.clauses.concat import Concat
 from tessel.clauses.date_range import DateRange
@@ -49,7 +52,14 @@ from tessel.clauses.rename import Rename
 from tessel.clauses.resample import PartialResample, Resample
 from tessel.clauses.row_range import RowRange
 from tessel.clauses.select import Select
-from tessel.clauses.stage import interleave_units, run_clauses, run_stage
+from tessel.clauses.shift import Shift
+from tessel.clauses.stage import (
+    interleave_units,
+    run_between,
+    run_clauses,
+    run_stage,
+    summarise,
+)
 from tessel.clauses.structures import (
     StructuredUnits,
     UnitFacts,
@@ -65,6 +75,9 @@ __all__ = [
     "Aggregation",
     "AlignColumns",
     "Apply",
+    "Between",
+    "Carries",
+    "Carry",
     "Catalog",
     "Clause",
     "ClauseInfo",
@@ -100,6 +113,7 @@ __all__ = [
     "RowRange",
     "Select",
     "Selects",
+    "Shift",
     "SourcePlan",
     "Stage",
     "Structure",
@@ -108,6 +122,7 @@ __all__ = [
     "Tail",
     "UnitFacts",
     "Verbs",
+    "carries_between",
     "clause_names",
     "clauses_from_json",
     "explain_plan",
@@ -118,6 +133,7 @@ __all__ = [
     "read_pieces",
     "register",
     "result_table",
+    "run_between",
     "run_clauses",
     "run_stage",
     "run_stages",
@@ -125,5 +141,6 @@ __all__ = [
     "structure_by_bucket",
     "structure_by_row_slice",
     "structure_by_time_bucket",
+    "summarise",
     "symbols_of",
 ]

@@ -40,6 +40,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
+import pyarrow as pa
 
 from tessel.clauses.structures import (
     StructuredUnits,
@@ -55,6 +56,8 @@ from tessel.expression.schema import TableSchema
 from tessel.store import CandidateRows, SegmentIndex
 
 __all__ = [
+    "Carries",
+    "Carry",
     "Clause",
     "ClauseInfo",
     "Consumes",
@@ -90,6 +93,16 @@ class IndexEffect(enum.Enum):
     REPLACE = "replace"
 
 
+class Carry(enum.Enum):
+    """From which side a clause needs to know rows of other units; see :class:`Carries`."""
+
+    BEFORE = "before"
+    """Units stream through: each waits only for the summaries of those before it."""
+    AFTER = "after"
+    """A unit waits until what follows it suffices."""
+    BOTH = "both"
+
+
 @dataclass(frozen=True, slots=True)
 class ClauseInfo:
     """What the pipeline and the planner need to know of a clause.
@@ -114,6 +127,9 @@ class ClauseInfo:
     reduced
         Whether its input is reduced to about the size of the result already, so that an executor
         may gather it where the result is wanted instead of spreading it again.
+    carries
+        From which side rows of other units matter; the clause then has the power
+        :class:`Carries`, and begins a stage of its own. None where each unit is enough for itself.
     """
 
     input: Structure
@@ -126,6 +142,7 @@ class ClauseInfo:
     index: IndexEffect = IndexEffect.KEEP
     positional: bool = False
     reduced: bool = False
+    carries: Carry | None = None
 
 
 class Clause(ABC):
@@ -314,6 +331,48 @@ class Consumes(Protocol):
 
         ``schema`` is the schema of the input, known also where no unit arrives.
         """
+
+
+@runtime_checkable
+class Carries(Protocol):
+    """A clause over row slices whose answer for a row depends on rows of other units.
+
+    Declared by ``ClauseInfo.carries``. Without it, such a clause needs everything in one unit.
+
+    What a run of units means to its neighbours is a *carry*: a small Arrow table of
+    ``carry_schema``, the last rows or one state a key for instance. Units are summarised side by
+    side, carries are combined from unit to unit, and units are then processed side by side, each
+    with what lies before and after it. A table without rows stands for nothing on that side, and
+    ``process`` gives the same as ``process_between`` with nothing on either side.
+
+    Nothing may depend on where units are cut: combining the carries of two runs gives the carry of
+    both, whichever way they were made. (A clause that carries from before alone may rely on its
+    carries being combined in order, one unit at a time, from a table without rows on.)
+    """
+
+    def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
+        """Return the columns of a carry, which may cross processes; checked wherever one is."""
+
+    def summary(self, unit: ProcessingUnit) -> pa.Table:
+        """Return the carry of one unit; a copy, so that it keeps no unit alive. Pure."""
+
+    def combine(self, earlier: pa.Table, later: pa.Table, schema: TableSchema) -> pa.Table:
+        """Return the carry of two runs of rows that follow one another. Pure.
+
+        ``schema`` is the schema of the input.
+        """
+
+    def suffices(self, summary: pa.Table, after: pa.Table) -> bool:
+        """Say whether nothing later than ``after`` can matter to the unit of ``summary``.
+
+        Asked only of clauses that carry from after; False holds the unit until more has been seen,
+        or the end.
+        """
+
+    def process_between(
+        self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
+    ) -> ProcessingUnit:
+        """Turn a unit into another, knowing the carries of all before and of enough after. Pure."""
 
 
 @runtime_checkable

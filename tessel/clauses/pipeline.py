@@ -19,6 +19,7 @@ import pyarrow as pa
 from tessel import telemetry
 from tessel.clauses.barrier import Barrier
 from tessel.clauses.base import Clause, Consumes, Interleaves, Structure
+from tessel.clauses.carrying import carried_units
 from tessel.clauses.late_reading import read_pieces
 from tessel.clauses.local_pool import LocalPool, Task
 from tessel.clauses.plan import Plan, SourcePlan, Stage
@@ -189,8 +190,7 @@ class _Run:
         count = len(source.units)
         telemetry.emit("stage.start", units=count, symbol=source.view.name)
         schema = stage.schemas[0]
-        clause = stage.clauses[0] if stage.clauses else None
-        if clause is not None and clause.structure.input is Structure.ALL:
+        if stage.input is Structure.ALL or stage.carries is not None:
             slices = Stage((), (schema,))
             yield from self._next_stage(stage, self._load_units(loader, source, slices))
             return
@@ -223,6 +223,8 @@ class _Run:
         self, stage: Stage, before: Iterator[ProcessingUnit]
     ) -> Iterator[ProcessingUnit]:
         clause = stage.clauses[0]
+        if stage.carries is not None:
+            return carried_units(stage, before, self._pool)
         if stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL):
             return self._one_by_one(stage, before)
         if isinstance(clause, Consumes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from tessel.clauses.base import Clause, Structure
+from tessel.clauses.base import Carry, Clause, Structure
 from tessel.expression.schema import TableSchema
 from tessel.store import SegmentIndex, SymbolView
 
@@ -67,6 +67,11 @@ class Stage:
         return self.clauses[0].structure.input if self.clauses else Structure.ROW_SLICE
 
     @property
+    def carries(self) -> Carry | None:
+        """From which side the first clause needs to know rows of other units."""
+        return self.clauses[0].structure.carries if self.clauses else None
+
+    @property
     def output(self) -> Structure:
         """The structure of the units that go out."""
         return self.clauses[-1].structure.output if self.clauses else Structure.ROW_SLICE
@@ -96,7 +101,8 @@ def cut_stages(clauses: tuple[Clause, ...], schema: TableSchema) -> tuple[Stage,
 
     A barrier lies where the structure before differs from the one a clause needs, and after every
     clause that leaves another structure than it needs. One lies also before every clause over time
-    buckets: its buckets are not those of the clause before.
+    buckets, whose buckets are not those of the clause before, and before every clause that carries
+    from unit to unit.
     """
     stages: list[Stage] = []
     run: list[Clause] = []
@@ -108,6 +114,7 @@ def cut_stages(clauses: tuple[Clause, ...], schema: TableSchema) -> tuple[Stage,
                 before.input is not before.output
                 or before.output is not clause.structure.input
                 or clause.structure.input is Structure.TIME_BUCKETED
+                or clause.structure.carries is not None
             ):
                 stages.append(Stage(tuple(run), tuple(schemas)))
                 run, schemas = [], schemas[-1:]

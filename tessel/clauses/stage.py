@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import pyarrow as pa
 
 from tessel import telemetry
-from tessel.clauses.base import Clause, Consumes, Interleaves
+from tessel.clauses.base import Carries, Clause, Consumes, Interleaves
 from tessel.clauses.plan import Stage
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import RowRange
-from tessel.errors import ClauseFailedError, SchemaPromiseError, TesselError
+from tessel.errors import ClauseFailedError, PlanError, SchemaPromiseError, TesselError
 from tessel.expression.schema import TableSchema
 from tessel.store import PieceSource, SegmentSource
 
 __all__ = [
+    "carrying_clause",
+    "combine_carries",
     "consume_units",
     "failed_clause",
     "interleave_units",
     "load_piece",
+    "nothing_carried",
     "piece_of",
+    "run_between",
     "run_clauses",
     "run_stage",
+    "summarise",
 ]
+
+Result = TypeVar("Result")
 
 
 def run_stage(stage: Stage, unit: ProcessingUnit) -> ProcessingUnit:
@@ -53,18 +61,103 @@ def run_clauses(
         When what comes out is not what ``output_schema`` said.
     """
     for clause, promised in zip(clauses, schemas[1:], strict=True):
-        with telemetry.span("clause.process", clause=clause.name, unit=unit.ordinal) as facts:
-            rows = unit.num_rows
-            try:
-                result = clause.process(unit)
-            except TesselError as error:
-                error.with_context(clause=clause.describe())
-                raise
-            except Exception as error:
-                raise failed_clause(clause, error) from error
-            unit = _as_promised(clause, result, promised)
-            facts.update(rows_in=rows, rows_out=unit.num_rows)
+        unit = _processed(clause, promised, unit, clause.process)
     return unit
+
+
+def summarise(stage: Stage, unit: ProcessingUnit) -> pa.Table:
+    """Return what a unit means to its neighbours, for a stage whose first clause carries."""
+    clause = carrying_clause(stage)
+    with telemetry.span("clause.summary", clause=stage.clauses[0].name, unit=unit.ordinal):
+        return _carry_of(stage, lambda: clause.summary(unit))
+
+
+def combine_carries(stage: Stage, earlier: pa.Table, later: pa.Table) -> pa.Table:
+    """Return the carry of two runs of units that follow one another."""
+    clause = carrying_clause(stage)
+    return _carry_of(stage, lambda: clause.combine(earlier, later, stage.schemas[0]))
+
+
+def run_between(
+    stage: Stage, unit: ProcessingUnit, before: pa.Table, after: pa.Table
+) -> ProcessingUnit:
+    """Run all clauses of a stage on a unit whose neighbours' carries are known."""
+    clause = carrying_clause(stage)
+    for carry in (before, after):
+        _check_carry(stage, carry)
+    unit = _processed(
+        stage.clauses[0],
+        stage.schemas[1],
+        unit,
+        lambda unit: clause.process_between(unit, before, after),
+    )
+    return run_clauses(stage.clauses[1:], stage.schemas[1:], unit)
+
+
+def carrying_clause(stage: Stage) -> Carries:
+    """Return the first clause of a stage, which says of itself that it carries.
+
+    Raises
+    ------
+    PlanError
+        When it lacks the methods for it.
+    """
+    clause = stage.clauses[0]
+    if not isinstance(clause, Carries):
+        raise PlanError(
+            f"clause {clause.name!r} declares carries={stage.carries!s}, without the methods",
+            hint="implement carry_schema, summary, combine, suffices and process_between",
+            clause=clause.name,
+        )
+    return clause
+
+
+def nothing_carried(stage: Stage) -> pa.Table:
+    """Return the carry of no rows."""
+    return carrying_clause(stage).carry_schema(stage.schemas[0]).empty_table()
+
+
+def _carry_of(stage: Stage, make: Callable[[], pa.Table]) -> pa.Table:
+    carry = _named_errors(stage.clauses[0], make)
+    _check_carry(stage, carry)
+    return carry
+
+
+def _check_carry(stage: Stage, carry: pa.Table) -> None:
+    promised = carrying_clause(stage).carry_schema(stage.schemas[0])
+    if not isinstance(carry, pa.Table) or not carry.schema.equals(promised):
+        clause = stage.clauses[0]
+        found = carry.schema if isinstance(carry, pa.Table) else type(carry).__name__
+        raise SchemaPromiseError(
+            f"clause {clause.name!r} promised other columns of its carry than it returned",
+            detail=f"promised: {promised.to_string()}\nreturned: {found!s}",
+            hint="make carry_schema agree with summary and combine",
+            clause=clause.name,
+        )
+
+
+def _processed(
+    clause: Clause,
+    promised: TableSchema,
+    unit: ProcessingUnit,
+    process: Callable[[ProcessingUnit], ProcessingUnit],
+) -> ProcessingUnit:
+    with telemetry.span("clause.process", clause=clause.name, unit=unit.ordinal) as facts:
+        rows = unit.num_rows
+        result = _named_errors(clause, lambda: process(unit))
+        unit = _as_promised(clause, result, promised)
+        facts.update(rows_in=rows, rows_out=unit.num_rows)
+    return unit
+
+
+def _named_errors(clause: Clause, work: Callable[[], Result]) -> Result:
+    try:
+        return work()
+    except TesselError as error:
+        error.with_context(clause=clause.describe())
+        raise
+    except Exception as error:
+        raise failed_clause(clause, error) from error
 
 
 def consume_units(stage: Stage, units: Iterator[ProcessingUnit]) -> Iterator[ProcessingUnit]:

@@ -19,7 +19,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.api import Store, open_store
-from tessel.clauses import Clause, Executor, LocalExecutor, QueryBuilder, Structure
+from tessel.clauses import (
+    Carries,
+    Clause,
+    Executor,
+    LocalExecutor,
+    QueryBuilder,
+    Stage,
+    Structure,
+    carries_between,
+    run_between,
+    summarise,
+)
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange, TimeRange
 from tessel.errors import TesselError
@@ -210,6 +221,36 @@ def _declared(case: ClauseCase) -> None:
         schema = after
 
 
+def _carries(case: ClauseCase) -> None:
+    """Check that what a clause carries makes up for any cut, however it was combined."""
+    (clause, *others) = case.query().clauses
+    info = clause.structure
+    if info.carries is None:
+        return
+    _equal((info.input, info.output), (Structure.ROW_SLICE,) * 2, "the structure of what carries")
+    _equal(isinstance(clause, Carries), True, "whether it has the methods of Carries")
+    if others:
+        return
+    schema = TableSchema(_plain_schema(case.table), case.index)
+    stage = Stage((clause,), (schema, clause.output_schema(schema)))
+    whole = clause.process(_unit(case)).table
+    rows = case.table.num_rows
+    for step in (1, 3, max(1, rows - 1)):
+        ranges = [(start, min(start + step, rows)) for start in range(0, rows, step)]
+        units = [
+            ProcessingUnit(at, schema, _pieces(case, schema, [each]))
+            for at, each in enumerate(ranges)
+        ]
+        units.insert(len(units) // 2, ProcessingUnit(0, schema))  # as a filter may leave one
+        betweens = carries_between(stage, [summarise(stage, unit) for unit in units])
+        parts = [
+            run_between(stage, unit, between.before, between.after).table
+            for unit, between in zip(units, betweens, strict=True)
+        ]
+        found = pa.concat_tables(parts) if parts else whole
+        _same(found, whole, f"the answer of units of {step} rows and what they carry")
+
+
 def _executors(case: ClauseCase) -> None:
     """Check that other executors give the answer of the local pool."""
     store = case.stored(case.table, rows=3, columns=2)
@@ -226,6 +267,7 @@ CHECKS: dict[str, Callable[[ClauseCase], None]] = {
     "any split": _any_split,
     "any workers": _any_workers,
     "missing values": _missing_values,
+    "carries": _carries,
     "JSON round trip": _round_trip,
     "purity": _purity,
     "what is declared": _declared,

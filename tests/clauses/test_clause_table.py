@@ -29,6 +29,7 @@ from tessel.clauses import (
     Resample,
     RowRange,
     Select,
+    Shift,
     SubQuery,
     Tail,
     clause_names,
@@ -59,6 +60,7 @@ SAMPLES: tuple[Clause, ...] = (
     Resample("1h", MEDIAN),
     Concat((SubQuery("y"),)),
     Merge(),
+    Shift((("w", "v"),)),
     PartialAggregation(("k",), SUM),
     MergeAggregation(("k",), SUM, SCHEMA),
     OrderGroups(("k",)),
@@ -88,6 +90,27 @@ def rows_of_the_table() -> list[str]:
         ]
         rows.append(f"| {' | '.join(cells)} |")
     return rows
+
+
+CARRY_HEADER = "| clause | carries from | what it carries |"
+CARRYING: tuple[tuple[Clause, str], ...] = (
+    (Shift((("w", "v"),)), "the last `n` rows of each key"),
+    (Shift((("w", "v"),), (), -1), "the first `−n` rows of each key"),
+)
+
+
+def test_the_document_says_what_is_carried() -> None:
+    lines = DOCUMENT.read_text(encoding="utf-8").splitlines()
+    start = lines.index(CARRY_HEADER) + 2
+    stop = lines.index("", start)
+    rows = [
+        f"| `{clause.name}` | {clause.structure.carries.value} | {what} |"
+        for clause, what in CARRYING
+        if clause.structure.carries is not None
+    ]
+    assert lines[start:stop] == rows
+    carrying = {clause.name for clause in SAMPLES if clause.structure.carries is not None}
+    assert carrying == {clause.name for clause, _ in CARRYING}
 
 
 def _yes(flag: bool) -> str:

@@ -2,10 +2,63 @@
 
 from __future__ import annotations
 
-from tessel.clauses.verbs.base import Query
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tessel.clauses.constants import constant_text
+from tessel.clauses.shift import Shift
+from tessel.clauses.verbs.arguments import as_names, as_row_count
+from tessel.clauses.verbs.base import Query, QueryType
+from tessel.errors import PlanError
 
 __all__ = ["OrderedVerbs"]
 
+ColumnsLike = str | Sequence[str] | Mapping[str, str]
+"""Columns that are replaced by their results, or a mapping from new names to columns."""
+KeysLike = str | Sequence[str]
+
 
 class OrderedVerbs(Query):
-    """Look at rows in their order."""
+    """Look at rows in their order.
+
+    Wherever these verbs take ``columns``, a name or a list of names replaces the columns by their
+    results, and a mapping ``{"new": "column"}`` adds results under new names. ``by`` names keys:
+    rows of other keys are as if they were not there. A missing key is a key like others.
+    """
+
+    def shift(
+        self: QueryType, columns: ColumnsLike, n: int = 1, *, by: KeysLike = (), fill: Any = None
+    ) -> QueryType:
+        """Take the value of ``n`` rows before; of rows after where ``n`` is negative.
+
+        Parameters
+        ----------
+        columns
+            Columns of any type: names, or ``{"new": "column"}``.
+        n
+            Rows to look back.
+        by
+            Keys: rows are counted within each.
+        fill
+            What stands where there is no such row: a value that the column's type holds. By
+            default missing.
+        """
+        count = as_row_count("shift", n)
+        return self.then(Shift(_pairs("shift", columns), _keys(by), count, constant_text(fill)))
+
+
+def _pairs(verb: str, columns: ColumnsLike) -> tuple[tuple[str, str], ...]:
+    if isinstance(columns, Mapping):
+        return tuple(columns.items())
+    if not isinstance(columns, str | Sequence):
+        raise PlanError(
+            f"{verb} takes names of columns, not {columns!r}",
+            hint=f'{verb}("price"), {verb}(["bid", "ask"]) or {verb}({{"new": "price"}})',
+        )
+    return tuple((name, name) for name in as_names((columns,)))
+
+
+def _keys(by: KeysLike) -> tuple[str, ...]:
+    if not isinstance(by, str | Sequence):
+        raise PlanError(f"by takes names of columns, not {by!r}")
+    return as_names((by,))

@@ -1,0 +1,147 @@
+"""Running a stage whose first clause carries: summaries, a scan over them, units with both sides.
+
+The scan is the same on threads and on Spark. Where only what lies before a unit matters, units
+stream: each goes on as soon as those before it are summarised. Where something after it matters,
+it waits until what was seen after it suffices, so that the look-ahead is as long as it must be. On
+Spark all summaries are there before the first unit is processed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from tessel.clauses.base import Carry
+from tessel.clauses.local_pool import LocalPool, Task
+from tessel.clauses.plan import Stage
+from tessel.clauses.stage import (
+    carrying_clause,
+    combine_carries,
+    nothing_carried,
+    run_between,
+    summarise,
+)
+from tessel.ecs import ProcessingUnit
+
+__all__ = ["Between", "carried_units", "carries_between"]
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """What lies before and after a unit."""
+
+    before: pa.Table
+    after: pa.Table
+
+
+_Summarised: TypeAlias = tuple[ProcessingUnit, pa.Table]
+
+
+def carried_units(
+    stage: Stage, units: Iterator[ProcessingUnit], pool: LocalPool
+) -> Iterator[ProcessingUnit]:
+    """Run a stage whose first clause carries on units that come in plan order."""
+
+    def summary_task(unit: ProcessingUnit) -> Task[_Summarised]:
+        return Task(lambda: (unit, summarise(stage, unit)), unit.nbytes)
+
+    def process_task(unit: ProcessingUnit, between: Between) -> Task[ProcessingUnit]:
+        return Task(lambda: run_between(stage, unit, between.before, between.after), unit.nbytes)
+
+    summarised = pool.map(summary_task(unit) for unit in units)
+    scan = _streamed if stage.carries is Carry.BEFORE else _held_back
+    yield from pool.map(process_task(*ready) for ready in scan(stage, summarised))
+
+
+def carries_between(stage: Stage, summaries: Sequence[pa.Table]) -> list[Between]:
+    """Return what lies before and after each of some units, given the summaries of all."""
+    nothing = nothing_carried(stage)
+    befores, afters = [nothing] * len(summaries), [nothing] * len(summaries)
+    if stage.carries is not Carry.AFTER:
+        for at in range(1, len(summaries)):
+            befores[at] = combine_carries(stage, befores[at - 1], summaries[at - 1])
+    if stage.carries is not Carry.BEFORE:
+        for at in range(len(summaries) - 2, -1, -1):
+            afters[at] = combine_carries(stage, summaries[at + 1], afters[at + 1])
+    return [Between(*pair) for pair in zip(befores, afters, strict=True)]
+
+
+def _streamed(
+    stage: Stage, summarised: Iterable[_Summarised]
+) -> Iterator[tuple[ProcessingUnit, Between]]:
+    nothing = before = nothing_carried(stage)
+    for unit, summary in summarised:
+        yield unit, Between(before, nothing)
+        before = combine_carries(stage, before, summary)
+
+
+def _held_back(
+    stage: Stage, summarised: Iterable[_Summarised]
+) -> Iterator[tuple[ProcessingUnit, Between]]:
+    """Give each unit as soon as the summaries of those after it suffice, or at the end."""
+    clause = carrying_clause(stage)
+    nothing = before = nothing_carried(stage)
+    waiting: deque[_Summarised] = deque()
+    ahead = _RunningFold(lambda earlier, later: combine_carries(stage, earlier, later), nothing)
+
+    def first(after: pa.Table) -> tuple[ProcessingUnit, Between]:
+        nonlocal before
+        unit, summary = waiting.popleft()
+        ready = unit, Between(before, after)
+        if stage.carries is Carry.BOTH:
+            before = combine_carries(stage, before, summary)
+        if waiting:
+            ahead.drop_first()
+        return ready
+
+    for unit, summary in summarised:
+        if waiting:
+            ahead.add(summary)
+        waiting.append((unit, summary))
+        while waiting and clause.suffices(waiting[0][1], after := ahead.total()):
+            yield first(after)
+    while waiting:
+        yield first(ahead.total())
+
+
+class _RunningFold:
+    """The carry of a queue of summaries, at a few combinations a summary.
+
+    Two stacks: of the older summaries each fold up to the youngest of them is kept, so that the
+    oldest can go; of the younger ones only the fold of all (as sliding windows are aggregated,
+    Tangwongsan et al., General Incremental Sliding-Window Aggregation, PVLDB 8(7), 2015).
+    """
+
+    def __init__(
+        self, combine: Callable[[pa.Table, pa.Table], pa.Table], nothing: pa.Table
+    ) -> None:
+        self._combine = combine
+        self._nothing = nothing
+        self._older: list[pa.Table] = []
+        self._younger: list[pa.Table] = []
+        self._younger_fold = nothing
+
+    def add(self, summary: pa.Table) -> None:
+        self._younger_fold = (
+            self._combine(self._younger_fold, summary) if self._younger else summary
+        )
+        self._younger.append(summary)
+
+    def drop_first(self) -> None:
+        if not self._older:
+            while self._younger:
+                last = self._younger.pop()
+                self._older.append(self._combine(last, self._older[-1]) if self._older else last)
+            self._younger_fold = self._nothing
+        self._older.pop()
+
+    def total(self) -> pa.Table:
+        if not self._older:
+            return self._younger_fold
+        if not self._younger:
+            return self._older[-1]
+        return self._combine(self._older[-1], self._younger_fold)

@@ -1,0 +1,127 @@
+"""What clauses share that compute columns along the rows, each key by itself.
+
+A subclass says of which type its results are, what it carries, and computes. Columns are pairs of
+the name that is made and the name that is read; a result of the same name replaces its column.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tessel.clauses.base import Carry, Clause, ClauseInfo, Structure
+from tessel.clauses.grouping import check_key_type
+from tessel.ecs import ProcessingUnit
+from tessel.errors import DuplicateColumnError, PlanError
+from tessel.expression.schema import TableSchema
+
+__all__ = ["OrderedColumns", "check_keys", "check_names", "check_pairs"]
+
+
+@dataclass(frozen=True)
+class OrderedColumns(Clause):
+    """A clause that makes columns of columns, each row's value of the rows around it.
+
+    Attributes
+    ----------
+    columns
+        Pairs: the name of the result, the column that is read.
+    by
+        Keys: only rows of equal keys are around one another. A missing key is a key like others.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    by: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_pairs(self.name, self.columns)
+        check_names(self.name, self.by)
+
+    @property
+    def carries(self) -> Carry | None:
+        """From which side rows of other units matter."""
+        return Carry.BEFORE
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Row slices in, row slices out, order and count kept."""
+        return ClauseInfo(
+            Structure.ROW_SLICE,
+            Structure.ROW_SLICE,
+            columns=frozenset([*self.inputs, *self.by]),
+            adds=frozenset(output for output, _ in self.columns),
+            keeps_count=True,
+            carries=self.carries,
+        )
+
+    @property
+    def inputs(self) -> list[str]:
+        """The columns that are read, each once."""
+        return list(dict.fromkeys(column for _, column in self.columns))
+
+    @abstractmethod
+    def result_type(self, column: str, kind: pa.DataType) -> pa.DataType:
+        """Return the type of the result for a column; refuse types that it means nothing for."""
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the schema with the columns added or replaced."""
+        input_schema.require([*self.inputs, *self.by], where=self.name)
+        check_keys(self.by, input_schema)
+        schema = input_schema
+        for output, column in self.columns:
+            kind = self.result_type(column, input_schema.type_of(column))
+            schema = schema.with_column(output, kind)
+        return schema
+
+    @abstractmethod
+    def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
+        """Return the columns of a carry."""
+
+    @abstractmethod
+    def process_between(
+        self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
+    ) -> ProcessingUnit:
+        """Compute the columns of a unit between others."""
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Compute the columns of a unit that is everything."""
+        nothing = self.carry_schema(unit.schema).empty_table()
+        return self.process_between(unit, nothing, nothing)
+
+    def suffices(self, summary: pa.Table, after: pa.Table) -> bool:
+        """Return True: nothing is carried from after, unless a clause says otherwise."""
+        return True
+
+
+def check_pairs(clause: str, columns: Sequence[tuple[str, str]]) -> None:
+    """Refuse what is no pairs of names, no pair at all, and two results of one name."""
+    if not columns:
+        raise PlanError(
+            f"{clause} needs a column", hint=f'{clause}("price"), or {clause}({{"new": "price"}})'
+        )
+    for pair in columns:
+        check_names(clause, pair)
+    outputs = [output for output, _ in columns]
+    for output in outputs:
+        if outputs.count(output) > 1:
+            raise DuplicateColumnError(
+                f"{clause} would make two columns named {output!r}",
+                hint="give each result a name of its own",
+                column=output,
+            )
+
+
+def check_names(clause: str, names: Sequence[str]) -> None:
+    """Refuse names of columns that are none, and one that is given twice among keys."""
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise PlanError(f"{clause}: {name!r} is no column name", clause=clause)
+
+
+def check_keys(by: Sequence[str], schema: TableSchema) -> None:
+    """Refuse key columns whose values have no equality as a whole."""
+    for name in by:
+        check_key_type(name, schema.type_of(name))

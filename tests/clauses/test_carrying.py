@@ -1,0 +1,209 @@
+"""Clauses that carry from unit to unit: stages, the scan, look-ahead, promises and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tessel.clauses import (
+    Carry,
+    Clause,
+    ClauseInfo,
+    QueryBuilder,
+    Stage,
+    Structure,
+    carries_between,
+    find_clause,
+    register,
+    summarise,
+)
+from tessel.clauses.carrying import carried_units
+from tessel.clauses.local_pool import LocalPool
+from tessel.ecs import Piece, ProcessingUnit
+from tessel.ecs.components import ColRange, RowRange
+from tessel.errors import ClauseFailedError, PlanError, SchemaPromiseError
+from tessel.expression.schema import TableSchema
+from tessel.options import Options, options
+from tests.clauses.helpers import answer, stored
+
+Q = QueryBuilder()
+SCHEMA = TableSchema(pa.schema([("v", pa.int64())]))
+TOTAL = pa.schema([("total", pa.int64())])
+
+
+@register
+@dataclass(frozen=True)
+class Around(Clause):
+    """The sums of all rows before and after the unit of each row: not what a query would want."""
+
+    name: ClassVar[str] = "around_units"
+    enough: int = 1_000_000
+    side: str = "both"
+    fault: str = ""
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Row slices in and out."""
+        return ClauseInfo(Structure.ROW_SLICE, Structure.ROW_SLICE, carries=Carry(self.side))
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        return input_schema.with_column("before", pa.int64()).with_column("after", pa.int64())
+
+    def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
+        return TOTAL
+
+    def summary(self, unit: ProcessingUnit) -> pa.Table:
+        if self.fault == "summary raises" and unit.ordinal == 2:
+            raise KeyError("no summary")
+        if self.fault == "other columns":
+            return pa.table({"sum": [1]})
+        if self.fault == "no table":
+            return 5
+        return _total(sum(unit.column("v").to_pylist()))
+
+    def combine(self, earlier: pa.Table, later: pa.Table, schema: TableSchema) -> pa.Table:
+        assert schema == SCHEMA
+        if self.fault == "combining raises":
+            raise KeyError("no sum")
+        return _total(_number(earlier) + _number(later))
+
+    def suffices(self, summary: pa.Table, after: pa.Table) -> bool:
+        return _number(after) >= self.enough
+
+    def process_between(
+        self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
+    ) -> ProcessingUnit:
+        if self.fault == "processing raises" and unit.ordinal == 1:
+            raise KeyError("no result")
+        for name, carry in (("before", before), ("after", after)):
+            unit = unit.with_column(name, pa.array([_number(carry)] * unit.num_rows, pa.int64()))
+        return unit
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        return self.process_between(unit, TOTAL.empty_table(), TOTAL.empty_table())
+
+
+def _total(number: int) -> pa.Table:
+    return pa.table({"total": pa.array([number], pa.int64())})
+
+
+def _number(carry: pa.Table) -> int:
+    return sum(carry.column("total").to_pylist())
+
+
+def _units(values: list[int]) -> Iterator[ProcessingUnit]:
+    for at, value in enumerate(values):
+        table = pa.table({"v": pa.array([value], pa.int64())})
+        yield ProcessingUnit(at, SCHEMA, [Piece(table, RowRange(at, at + 1), ColRange(0, 1))])
+
+
+def _stage(clause: Clause) -> Stage:
+    return Stage((clause,), (SCHEMA, clause.output_schema(SCHEMA)))
+
+
+@settings(max_examples=60)
+@given(
+    values=st.lists(st.integers(0, 9), max_size=30),
+    enough=st.integers(0, 40),
+    workers=st.sampled_from([1, 2]),
+)
+def test_each_unit_gets_all_before_and_enough_after(
+    values: list[int], enough: int, workers: int
+) -> None:
+    stage = _stage(Around(enough))
+    with LocalPool(Options(workers=workers, inline_bytes=0)) as pool:
+        found = [unit.table.to_pylist()[0] for unit in carried_units(stage, _units(values), pool)]
+    assert [row["v"] for row in found] == values
+    for at, row in enumerate(found):
+        assert row["before"] == sum(values[:at])
+        # As much as was seen when it sufficed: never more than one unit too many.
+        ends = [sum(values[at + 1 : end]) for end in range(at + 1, len(values) + 1)]
+        assert row["after"] in ends
+        assert row["after"] >= min(enough, sum(values[at + 1 :]))
+
+
+@settings(max_examples=50)
+@given(values=st.lists(st.integers(0, 9), max_size=12))
+def test_with_all_summaries_each_unit_gets_all(values: list[int]) -> None:
+    stage = _stage(Around())
+    betweens = carries_between(stage, [summarise(stage, unit) for unit in _units(values)])
+    assert [_number(each.before) for each in betweens] == [
+        sum(values[:at]) for at in range(len(values))
+    ]
+    assert [_number(each.after) for each in betweens] == [
+        sum(values[at + 1 :]) for at in range(len(values))
+    ]
+
+
+@pytest.mark.parametrize(("side", "enough", "taken"), [("before", 0, 1), ("after", 3, 4)])
+def test_units_are_taken_no_further_ahead_than_needed(side: str, enough: int, taken: int) -> None:
+    seen: list[int] = []
+
+    def counted() -> Iterator[ProcessingUnit]:
+        for unit in _units([1] * 100):
+            seen.append(unit.ordinal)
+            yield unit
+
+    with LocalPool(Options(workers=1)) as pool:
+        found = carried_units(_stage(Around(enough, side)), counted(), pool)
+        next(found)
+        assert len(seen) == taken
+        next(found)
+        assert len(seen) == taken + 1
+        found.close()
+
+
+def test_the_answer_of_a_query() -> None:
+    store = stored({"v": [1, 2, 3, 4, 5]}, rows=2)
+    found = answer(store, Q.then(Around()).filter("v > 2"))
+    assert found.to_pydict() == {"v": [3, 4, 5], "before": [3, 3, 10], "after": [5, 5, 0]}
+    assert answer(stored({"v": [1, 2, 3]}, rows=1), Q.then(Around(side="before"))).to_pydict() == {
+        "v": [1, 2, 3],
+        "before": [0, 1, 3],
+        "after": [0, 0, 0],
+    }
+
+
+def test_a_clause_that_carries_begins_a_stage() -> None:
+    store = stored({"v": [1, 2, 3]})
+    query = Q.filter("v > 1").shift({"w": "v"}).apply("y", "v").shift({"z": "v"}).shift("v")
+    stages = store.scan("x").then(*query.clauses).plan().stages
+    names = [[clause.name for clause in stage.clauses] for stage in stages]
+    assert names == [["filter"], ["shift", "apply"], ["shift"], ["shift"]]
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "text"),
+    [
+        ("summary raises", ClauseFailedError, "around_units.* raised KeyError: 'no summary'"),
+        ("combining raises", ClauseFailedError, "around_units.* raised KeyError: 'no sum'"),
+        ("processing raises", ClauseFailedError, "around_units.* raised KeyError: 'no result'"),
+        ("other columns", SchemaPromiseError, "other columns of its carry"),
+        ("no table", SchemaPromiseError, "other columns of its carry"),
+    ],
+)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_faults_are_named(fault: str, error: type[Exception], text: str, workers: int) -> None:
+    store = stored({"v": list(range(10))}, rows=2)
+    with options(workers=workers, inline_bytes=0), pytest.raises(error, match=text) as caught:
+        store.read("x", query=Q.then(Around(fault=fault)))
+    assert "around_units" in str(caught.value)
+
+
+def test_declaring_a_carry_without_the_methods() -> None:
+    @dataclass(frozen=True)
+    class Says(find_clause("rename")):  # type: ignore[misc]
+        name: ClassVar[str] = "only_says"
+
+        @property
+        def structure(self) -> ClauseInfo:
+            return ClauseInfo(Structure.ROW_SLICE, Structure.ROW_SLICE, carries=Carry.BEFORE)
+
+    with pytest.raises(PlanError, match="without the methods"):
+        stored({"v": [1]}).read("x", query=Q.then(Says((("v", "w"),))))
