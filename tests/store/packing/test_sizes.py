@@ -152,3 +152,18 @@ def test_a_row_slice_wider_than_a_manifest_may_be_is_one_by_itself(limit: int) -
     assert {name: _in_manifests(store, "wide").get(name) for name in held} == held
     check_limits(store, store.manifest_configuration)
     assert_same(read(store.view("wide")), pa.concat_tables([rows, later]))
+
+
+def test_a_cold_append_reads_as_much_whatever_the_size_of_the_store() -> None:
+    asked = {}
+    for segments in (1_000, 100_000, 3_000_000):
+        store, objects = _store()
+        simulate(store, "big", segments)
+        objects.forget()
+        cold = Repository(objects, "id", read_only=False)
+        cold.append("big", pa.table({"t": pa.array([segments], pa.int64())}))
+        asked[segments] = [name.split("/")[0].split()[0] for name in objects.reads]
+        # The state of the symbol rides in the log entry, and says where its index ends.
+        assert "man" not in asked[segments]
+    assert len({tuple(each) for each in asked.values()}) == 1
+    assert len(asked[1_000]) <= 6
