@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ import pyarrow as pa
 import pytest
 
 from benchmarks.answers import canonical, difference
+from benchmarks.commits import appends, opening, small
+from benchmarks.commits.stores import kind_named
+from benchmarks.commits.stores.base import rows
 from benchmarks.measure import touch
 from benchmarks.workloads import Query
 from benchmarks.workloads.trades import make
@@ -86,3 +90,17 @@ def test_trades_are_the_same_every_time() -> None:
     assert np.array_equal(prices, np.round(prices, 2))
     assert (table["bid"].to_numpy() < prices).all()
     assert (table["ask"].to_numpy() > prices).all()
+
+
+def test_commits_are_counted_and_what_they_left_is_compared(tmp_path: Path) -> None:
+    kind = kind_named("tessel")
+    lines = small.measure(kind, tmp_path, symbols=5, rounds=2)
+    assert [line[:2] for line in lines] == [("tessel", "write"), *[("tessel", "append")] * 2]
+    # A pack of segments, one manifest, the entry; and the lookup that the first commit makes.
+    assert all(3 <= int(str(line[2])) <= 10 for line in lines)
+    with pytest.raises(SystemExit, match="holds 2 rows that are not the 3"):
+        small.check(kind, "s", rows(0, 2), rows(0, 3))
+    grown = appends.growth(tmp_path, [10, 20], [kind], most_real=0)
+    assert [line[:3] for line in grown.rows] == [("tessel", 10, 3), ("tessel", 20, 3)]
+    opened = opening.measure([1, 500])
+    assert all(int(str(line[1])) <= opening.MOST_REQUESTS for line in opened.rows)

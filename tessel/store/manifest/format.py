@@ -15,7 +15,8 @@ names symbol and column in each row and holds whole symbols.
 
 Blocks begin at multiples of 64. A reference from a snapshot holds the length of the object, the
 length of directory and tail, and their checksum; the directory holds the checksums of the blocks.
-So to prune on one column out of hundreds, three ranges are read, each of them verified.
+So to prune on one column out of hundreds, three ranges are read, each of them verified; a small
+manifest is read whole, in one request.
 """
 
 from __future__ import annotations
@@ -79,6 +80,9 @@ _DIRECTORY = np.dtype(
     ]
 )
 _MAGIC = b"TSLMAN02"
+WHOLE_BYTES = 128 * 1024
+"""A manifest of at most so many bytes is read in one request, which takes no longer than a small
+one."""
 _SEGMENTS_BLOCK = -1
 _SHARED_BLOCK = -2
 _ALIGNMENT = 64
@@ -165,11 +169,19 @@ def encode_manifest(
 
 
 class BlockReader:
-    """Reads the blocks of one manifest, each verified when it is read."""
+    """Reads the blocks of one manifest, each verified when it is read.
+
+    A small manifest is read whole, in one request: the directory says where the blocks are, so that
+    one after the other would be two before the first row.
+    """
 
     def __init__(self, objects: ObjectStore, reference: ManifestReference) -> None:
         self._objects = objects
         self._reference = reference
+        if reference.tail_length > reference.length:
+            raise self.damaged("its directory is longer than itself")
+        small = reference.length <= WHOLE_BYTES
+        self._whole = self._requested(0, reference.length) if small else None
         self._directory = self._read_directory()
         self._shared: dict[int, pa.Table] = {}
 
@@ -264,8 +276,6 @@ class BlockReader:
 
     def _read_directory(self) -> npt.NDArray[np.void]:
         reference = self._reference
-        if reference.tail_length > reference.length:
-            raise self.damaged("its directory is longer than itself")
         tail = self._range(reference.length - reference.tail_length, reference.tail_length)
         if checksum(tail) != reference.tail_checksum:
             raise self.damaged("the checksum of its directory is wrong")
@@ -293,6 +303,11 @@ class BlockReader:
         return _ENCODING.decode(data, where=self._reference.object)
 
     def _range(self, offset: int, length: int) -> pa.Buffer:
+        if self._whole is not None:
+            return self._whole.slice(offset, length)
+        return self._requested(offset, length)
+
+    def _requested(self, offset: int, length: int) -> pa.Buffer:
         try:
             return self._objects.get_range(self._reference.object, offset, length)
         except NotFoundError as error:

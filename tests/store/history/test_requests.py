@@ -10,7 +10,7 @@ from tessel.store.history import Replacement
 from tessel.store.names import log_name
 from tessel.store.repository import Repository
 from tests.store.helpers import read
-from tests.store.history.helpers import CountingObjects, changes_of, put, state, values
+from tests.store.history.helpers import CountingObjects, changes_of, put, small_nodes, state, values
 
 
 def _store(symbols: int) -> tuple[Repository, CountingObjects]:
@@ -26,18 +26,29 @@ def _reopened(objects: CountingObjects, branch: str = "main") -> Repository:
     return Repository(objects, "id", read_only=True, branch=branch)
 
 
-@pytest.mark.parametrize("symbols", [0, 1_000])
-def test_a_cold_open_reads_the_first_row_with_six_requests(symbols: int) -> None:
+@pytest.mark.parametrize(("symbols", "leaves"), [(0, 0), (1_000, 1), (20_000, 2)])
+def test_a_cold_open_reads_the_first_row_with_six_requests(symbols: int, leaves: int) -> None:
     repository, objects = _store(symbols)
     repository.write("prices", {"t": range(100), "x": range(100)}, index="t")
     objects.forget()
     assert read(_reopened(objects).view("prices")).num_rows == 100
     kinds = [name.split("/")[0] for name in objects.reads]
     assert kinds[:2] == ["list log", "log"]
-    leaf = ["leaf"] if symbols else []  # a small index of symbols rides in the log entry
-    assert kinds[2:3] == (leaf or ["man"])
+    # A small index of symbols rides in the log entry; a small manifest is read whole.
+    assert kinds[2 : 3 + leaves] == ["leaf"] * leaves + ["man"]
+    assert set(kinds[3 + leaves :]) == {"seg"}
     assert len(objects.reads) <= 6
-    assert not any(kind in ("refs", "store.json") for kind in kinds)
+
+
+def test_a_deep_index_of_symbols_leaves_a_cold_open_at_six_requests() -> None:
+    with small_nodes():
+        repository, objects = _store(30)
+        repository.write("prices", {"t": range(100), "x": range(100)}, index="t")
+        objects.forget()
+        assert read(_reopened(objects).view("prices")).num_rows == 100
+    kinds = [name.split("/")[0] for name in objects.reads]
+    assert kinds.count("leaf") == 2
+    assert len(kinds) <= 6
 
 
 def test_another_branch_or_a_tag_costs_the_refs_and_one_entry() -> None:

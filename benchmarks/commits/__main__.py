@@ -1,0 +1,73 @@
+"""Measure and print: ``python -m benchmarks.commits --help``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from pathlib import Path
+
+from benchmarks.commits import appends, opening, small, writers
+from benchmarks.commits.stores import installed
+from tessel.display import Table, render_text
+
+_SIZES = [1_000, 10_000, 100_000, 1_000_000, 10_000_000]
+_PARTS = ("small", "append", "growth", "writers", "opening")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(_PARTS)}: all")
+    parser.add_argument("--symbols", type=int, default=1_000, help="touched in one commit")
+    parser.add_argument("--rounds", type=int, default=3, help="how often they are touched")
+    parser.add_argument("--repeat", type=int, default=21, help="appends of each size")
+    parser.add_argument("--segments", type=int, nargs="*", default=[100_000, 10_000_000])
+    parser.add_argument("--real-segments", type=int, default=10_000, help="in stores of others")
+    parser.add_argument("--writers", type=int, default=16)
+    parser.add_argument("--commits", type=int, default=25, help="of each writer")
+    parser.add_argument("--folder", type=Path, help="where the stores are made; by default /tmp")
+    found = parser.parse_args()
+    unknown = set(found.parts) - set(_PARTS)
+    if unknown:
+        parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(_PARTS)}")
+    return found
+
+
+def main() -> None:
+    """Measure and print."""
+    arguments = _arguments()
+    parts = arguments.parts or _PARTS
+    kinds, missing = installed()
+    notes = [f"{kind.name} {kind.version}: {kind.says}" for kind in kinds]
+    notes += [f"{name} is not installed: no figures of it" for name in missing]
+    sizes = [size for size in _SIZES if size <= max(arguments.segments)]
+    load = " ".join(f"{each:.1f}" for each in os.getloadavg())
+    print(f"load of the machine: {load}; {os.cpu_count()} CPUs\n")
+
+    def show(table: Table) -> None:
+        print(render_text(table), flush=True)
+
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as made:
+        folder = Path(made)
+        if "small" in parts:
+            lines = []
+            for kind in kinds:
+                lines += small.measure(kind, folder, arguments.symbols, arguments.rounds)
+            show(small.table(lines, arguments.symbols, notes))
+        if "append" in parts:
+            show(appends.timed(folder, arguments.segments, arguments.repeat))
+        if "growth" in parts:
+            show(appends.growth(folder, sizes, kinds, arguments.real_segments))
+            show(appends.growth_of_symbols(folder, [1, 100, 10_000, 100_000]))
+        if "writers" in parts:
+            lines = [
+                writers.measure(kind, folder, arguments.writers, arguments.commits)
+                for kind in kinds
+            ]
+            show(writers.table(lines, notes))
+        if "opening" in parts:
+            show(opening.measure([1, 1_000, 100_000]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""ArcticDB on LMDB: a version of each symbol by itself; there is no commit over several."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import arcticdb
+import pyarrow as pa
+
+from benchmarks.commits.stores.base import SCHEMA, StoreKind, Timing
+
+_LIBRARY = "bench"
+
+
+class _ArcticStore:
+    def __init__(self, folder: Path, *, create: bool) -> None:
+        arctic = arcticdb.Arctic(f"lmdb://{folder}?map_size=4GB")
+        if create:
+            # A segment for each row, as in the other stores.
+            options = arcticdb.LibraryOptions(rows_per_segment=2)
+            arctic.create_library(_LIBRARY, options)
+        self._library = arctic[_LIBRARY]
+
+    def commit(self, tables: Mapping[str, pa.Table], *, new: bool) -> Timing:
+        start = time.perf_counter()
+        payloads = [
+            arcticdb.WritePayload(
+                symbol,
+                table.to_pandas()
+                .set_index("t")
+                .set_axis(table.column("t").cast(pa.timestamp("ns")).to_pandas(), axis=0)
+                .rename_axis("t"),
+            )
+            for symbol, table in tables.items()
+        ]
+        staged = time.perf_counter()
+        done = (self._library.write_batch if new else self._library.append_batch)(payloads)
+        end = time.perf_counter()
+        for each in done:
+            if isinstance(each, arcticdb.DataError):
+                raise RuntimeError(str(each))
+        return Timing((staged - start) * 1e3, None, (end - staged) * 1e3)
+
+    def read(self, symbol: str) -> pa.Table:
+        table = pa.Table.from_pandas(self._library.read(symbol).data.reset_index())
+        times = table.column("t").cast(pa.timestamp("ns")).cast(pa.int64())
+        return pa.table([times, table.column("x")], schema=SCHEMA)
+
+    def written(self) -> tuple[int, int]:
+        sizes = self._library.admin_tools().get_sizes().values()
+        return sum(each.count for each in sizes), sum(each.bytes_compressed for each in sizes)
+
+
+class _Arctic:
+    name = "arcticdb"
+    version = arcticdb.__version__
+    says = (
+        "a version of each symbol by itself, none over several; objects are keys of one LMDB file"
+    )
+
+    def open(self, folder: Path, *, create: bool) -> _ArcticStore:
+        return _ArcticStore(folder, create=create)
+
+
+KIND: StoreKind = _Arctic()
