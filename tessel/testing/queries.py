@@ -282,7 +282,9 @@ def _aggregates(draw: st.DrawFn, schema: TableSchema) -> dict[str, tuple[str | N
         kind = schema.type_of(name)
         hows = ["count", "first", "last", "min", "max"] + ([] if merge_only else ["nunique"])
         if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
-            hows += ["sum", "mean"] + ([] if merge_only else ["median"])
+            hows += ["sum", "mean", "var", "std"] + ([] if merge_only else ["median"])
+        if pa.types.is_boolean(kind):
+            hows += ["any", "all"]
         how = draw(st.sampled_from([*hows, "size"]))
         found[next(free)] = (None, "size") if how == "size" else (name, how)
     return found

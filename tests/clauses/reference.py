@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import statistics
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -261,6 +262,26 @@ def _median(values: list[Any]) -> Any:
     return _mean(ordered[middle - 1 : middle + 1])
 
 
+def _variance(values: list[Any]) -> Fraction | None:
+    if len(values) < 2 or not all(map(math.isfinite, values)):
+        return None
+    return statistics.variance(map(Fraction, values))
+
+
+def _var(values: list[Any]) -> float | None:
+    variance = _variance(values)
+    if variance is None:
+        return None
+    try:
+        return float(variance)
+    except OverflowError:
+        return math.inf
+
+
+def _std(values: list[Any]) -> float | None:
+    return None if _variance(values) is None else statistics.stdev(map(Fraction, values))
+
+
 _AGGREGATES: dict[str, Callable[[list[Any]], Any]] = {
     "sum": _total,
     "count": len,
@@ -271,6 +292,10 @@ _AGGREGATES: dict[str, Callable[[list[Any]], Any]] = {
     "max": max,
     "first": lambda values: values[0],
     "last": lambda values: values[-1],
+    "var": _var,
+    "std": _std,
+    "any": any,
+    "all": all,
 }
 
 
@@ -281,7 +306,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 def _aggregate_type(how: str, kind: pa.DataType) -> pa.DataType:
     if how in ("count", "nunique"):
         return pa.int64()
-    if how in ("mean", "median") or (how == "sum" and pa.types.is_floating(kind)):
+    if how in ("mean", "median", "var", "std") or (how == "sum" and pa.types.is_floating(kind)):
         return pa.float64()
     if how == "sum":
         return pa.uint64() if pa.types.is_unsigned_integer(kind) else pa.int64()

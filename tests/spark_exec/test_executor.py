@@ -19,7 +19,7 @@ from tessel.clauses import (
     clause_names,
     find_clause,
 )
-from tessel.clauses.aggregates import aggregate_names
+from tessel.clauses.aggregates import Quantile, aggregate_names
 from tessel.clauses.partition import Partition
 from tessel.spark_exec import SparkExecutor
 from tessel.testing.parity import assert_parity, assert_same, outcome
@@ -32,8 +32,10 @@ pytestmark = pytest.mark.spark
 
 Q = QueryBuilder()
 OUTPUTS = {f"{how}_u": ("u", how) for how in ("min", "max", "count", "first", "last", "nunique")}
-OUTPUTS |= {"sum_v": ("v", "sum"), "mean_v": ("v", "mean"), "median_v": ("v", "median")}
-MERGED = {name: how for name, how in OUTPUTS.items() if how[1] not in ("nunique", "median")}
+OUTPUTS |= {f"{how}_v": ("v", how) for how in ("sum", "mean", "median", "var", "std", "sem")}
+OUTPUTS |= {"quantile_v": ("v", Quantile(0.3)), "any_b": ("b", "any"), "all_b": ("b", "all")}
+BUCKETED = ("median_v", "nunique_u", "quantile_v")
+MERGED = {name: how for name, how in OUTPUTS.items() if name not in BUCKETED}
 PER_KEY = SubQuery("b", None, Q.groupby("k").agg(u=("u", "max"), s=("s", "first")).clauses)
 MEDIANS = SubQuery("b", None, Q.resample("2h").agg(v=("v", "median")).drop("t").clauses)
 TAIL = SubQuery("b", None, Q.filter("b").tail(5).clauses)

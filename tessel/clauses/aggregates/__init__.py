@@ -1,31 +1,9 @@
 """The aggregates of ``groupby`` and ``resample``, one a file; the listing is the list of them.
 
-All skip missing values (null or NaN), except ``size``, which counts rows. What they return:
-
-============================= ========= =========== ======= ====== ===============
-column                        sum       mean,       min,    first, count, nunique,
-                                        median      max     last   size
-============================= ========= =========== ======= ====== ===============
-bool                          int64     float64     same    same   int64
-int8 … int64                  int64     float64     same    same   int64
-uint8 … uint64                uint64    float64     same    same   int64
-float16, float32, float64     float64   float64     same¹   same¹  int64
-decimal128(p, s)              (38, s)²  float64     same    same   int64
-text, binary                  –         –           same    same   int64
-date32, date64                –         same, days  same    same   int64
-time32, time64                –         same        same    same   int64
-timestamp                     –         same        same    same   int64
-duration                      same      same        same    same   int64
-null                          int64     float64     null    null   int64
-dictionary, view types        as the type of their values
-list, struct, others          –         –           –       same   int64³
------------------------------ --------- ----------- ------- ------ ---------------
-of no values                  0         missing     missing missing 0
-============================= ========= =========== ======= ====== ===============
-
-¹ float16 comes back as float32. ² decimal128 of 38 digits. ³ not ``nunique``.
-A dash is refused at plan time with :class:`tessel.errors.AggregateError`. A sum past its type
-raises :class:`tessel.errors.IntegerOverflowError`.
+All skip missing values (null or NaN), except ``size``, which counts rows. Which types they take and
+return is a table in ``docs/aggregates.md``, held to the code by a test. What a type has no meaning
+for is refused at plan time with :class:`tessel.errors.AggregateError`; a sum past its type raises
+:class:`tessel.errors.IntegerOverflowError`.
 
 A new aggregate is one file here with a registered subclass of :class:`Aggregate` or
 :class:`MergeableAggregate`, and one line in this module.
@@ -33,6 +11,8 @@ A new aggregate is one file here with a registered subclass of :class:`Aggregate
 
 from __future__ import annotations
 
+from tessel.clauses.aggregates.all import AllTrue
+from tessel.clauses.aggregates.any import AnyTrue
 from tessel.clauses.aggregates.base import (
     Aggregate,
     MergeableAggregate,
@@ -49,11 +29,17 @@ from tessel.clauses.aggregates.mean import Mean
 from tessel.clauses.aggregates.median import Median
 from tessel.clauses.aggregates.min import Min
 from tessel.clauses.aggregates.nunique import NUnique
+from tessel.clauses.aggregates.quantile import Quantile
+from tessel.clauses.aggregates.sem import Sem
 from tessel.clauses.aggregates.size import Size
+from tessel.clauses.aggregates.std import Std
 from tessel.clauses.aggregates.sum import Sum
+from tessel.clauses.aggregates.var import Var
 
 __all__ = [
     "Aggregate",
+    "AllTrue",
+    "AnyTrue",
     "Count",
     "First",
     "Last",
@@ -63,8 +49,12 @@ __all__ = [
     "MergeableAggregate",
     "Min",
     "NUnique",
+    "Quantile",
+    "Sem",
     "Size",
+    "Std",
     "Sum",
+    "Var",
     "aggregate_from_json",
     "aggregate_names",
     "find_aggregate",

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from tessel.clauses.aggregates.base import (
     Aggregate,
@@ -17,8 +16,8 @@ from tessel.clauses.aggregates.base import (
     present,
     register,
 )
+from tessel.clauses.aggregates.kernels.order_statistics import ordered_rows
 from tessel.clauses.aggregates.mean import Mean, mean_type
-from tessel.clauses.values import integers, ranks, raw_values
 
 __all__ = ["Median"]
 
@@ -46,7 +45,7 @@ class Median(Aggregate):
         self, values: Values, codes: Codes, groups: int, column: str | None = None
     ) -> pa.Array:
         array, codes, _ = present(values, codes)
-        order = _order(_sortable(array), codes, groups)
+        order = ordered_rows(array, codes, groups)
         counts = counts_of(codes, groups)
         owners = np.flatnonzero(counts)
         starts = (np.cumsum(counts) - counts)[owners]
@@ -54,21 +53,3 @@ class Median(Aggregate):
         upper = order[starts + counts[owners] // 2]
         middle = array.take(pa.array(np.concatenate([lower, upper])))
         return Mean().compute(middle, np.concatenate([owners, owners]), groups, column)
-
-
-def _sortable(array: pa.Array) -> NDArray[Any]:
-    if pa.types.is_floating(array.type):
-        return raw_values(array, array.type.to_pandas_dtype())
-    if pa.types.is_decimal(array.type):
-        return ranks(array)[0]
-    return integers(array)
-
-
-def _order(numbers: NDArray[Any], codes: Codes, groups: int) -> NDArray[np.int64]:
-    """Return the rows ordered by group, then by number."""
-    by_number = np.argsort(numbers)
-    owners = codes[by_number]
-    if groups <= 1 << 16:
-        # Sixteen bits are sorted by radix, in one pass.
-        owners = owners.astype(np.uint16)
-    return by_number[np.argsort(owners, kind="stable")]

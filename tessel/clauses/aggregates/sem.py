@@ -1,0 +1,25 @@
+"""The aggregate ``sem``: the standard error of the mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tessel.clauses.aggregates.base import register
+from tessel.clauses.aggregates.spread import RootOfSpread
+
+__all__ = ["Sem"]
+
+
+@register
+@dataclass(frozen=True)
+class Sem(RootOfSpread):
+    """The standard error of the mean: the root of the exact variance over the count of values.
+
+    Types, ``ddof`` and what is missing are those of ``std``; rounded once as well.
+    """
+
+    name: ClassVar[str] = "sem"
+
+    def divisor(self, values: int) -> int:  # noqa: D102
+        return values
