@@ -7,52 +7,24 @@ plain in all segments touched are gathered in one pass; the others are taken seg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from tessel.store.encodings.base import Integers
+from tessel.store.kept import Kept
 from tessel.store.manifest import PieceSource, SegmentIndex, SegmentSource
 
-__all__ = ["Kept", "SingleRows"]
+__all__ = ["SingleRows"]
 
 _MOST_CHOICES: Final = 8
 """Choices of columns whose index is kept."""
 
 _MOST_PIECES: Final = 4096
-
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
-
-
-class Kept(Generic[_Key, _Value]):
-    """A few things by key, made when first asked for; all are let go when they become too many.
-
-    Threads may make a thing twice, and a child process has what its parent had: there is no lock.
-
-    Parameters
-    ----------
-    most
-        How many are kept.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._found: dict[_Key, _Value] = {}
-
-    def get(self, key: _Key, make: Callable[[], _Value]) -> _Value:
-        """Return what belongs to a key."""
-        found = self._found.get(key)
-        if found is None:
-            found = make()
-            if len(self._found) >= self._most:
-                self._found.clear()
-            self._found[key] = found
-        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +76,7 @@ class SingleRows:
             When a segment that holds one of the rows is damaged.
         """
         names = tuple(self._index.schema.names) if columns is None else tuple(columns)
-        choice = self._choices.get(names, lambda: _Choice(self._index, names))
+        choice = self._choices.made(names, lambda: _Choice(self._index, names))
         schema = choice.index.schema
         if not schema.names:
             return pa.table({"": pa.nulls(len(rows))}).select([])
@@ -114,7 +86,7 @@ class SingleRows:
         found = self._gathered(choice, wanted)
         rest = [name for name in schema.names if name not in found]
         if rest:
-            left = self._choices.get(tuple(rest), lambda: _Choice(self._index, rest))
+            left = self._choices.made(tuple(rest), lambda: _Choice(self._index, rest))
             taken = self._taken(left, wanted)
             found |= zip(taken.column_names, taken.columns, strict=True)
         return pa.table([found[name] for name in schema.names], schema=schema.arrow)
@@ -176,7 +148,7 @@ class _Choice:
 
     def pieces(self, number: int) -> tuple[PieceSource, ...]:
         """Return the pieces that together hold a row slice."""
-        return self._pieces.get(number, lambda: self._made(number))
+        return self._pieces.made(number, lambda: self._made(number))
 
     def _made(self, number: int) -> tuple[PieceSource, ...]:
         low, high = int(self._first[number]), int(self._first[number + 1])

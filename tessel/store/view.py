@@ -15,9 +15,10 @@ from tessel.errors import InvalidInputError
 from tessel.expression.schema import TableSchema
 from tessel.store.encodings.base import Integers
 from tessel.store.history import ManifestEntry, SymbolState
+from tessel.store.kept import Kept
 from tessel.store.manifest import Extent, Manifest, ManifestReference, SegmentIndex, SegmentSource
 from tessel.store.objects import ObjectStore
-from tessel.store.single_rows import Kept, SingleRows
+from tessel.store.single_rows import SingleRows
 
 __all__ = ["SymbolView"]
 
@@ -103,7 +104,7 @@ class SymbolView:
         if sum(entry.segments for entry in self._state.manifests) > _MOST_SEGMENTS:
             return self._index()
         kept = _indexes.setdefault(self._repository, Kept(_MOST_SYMBOLS))
-        return kept.get(self._key(), self._index)
+        return kept.made(self._key(), self._index)
 
     def _index(self) -> SegmentIndex:
         state = self._state
@@ -151,7 +152,7 @@ class SymbolView:
     def _single_rows(self) -> SingleRows:
         """Return what finds single rows; kept by the repository for each state of a symbol."""
         kept = _single_rows.setdefault(self._repository, Kept(_MOST_SYMBOLS))
-        return kept.get(self._key(), lambda: SingleRows(self.index(), self.source()))
+        return kept.made(self._key(), lambda: SingleRows(self.index(), self.source()))
 
     def _key(self) -> _StateKey:
         return _StateKey(self._state.id, self._state.manifests, self._state)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pyarrow as pa
 
+from tessel.expression.schema import TableSchema
 from tessel.store import PieceSource, SegmentIndex, SegmentSource, SymbolView
+from tessel.store.manifest import Extent, Manifest
 from tessel.testing.tables import bits
 
 
@@ -27,6 +31,19 @@ def load(index: SegmentIndex, source: SegmentSource) -> pa.Table:
     if not names:
         return pa.table({"": pa.nulls(index.row_count)}).select([])
     return pa.concat_tables(strips) if strips else index.schema.empty()
+
+
+def index_of_manifests(
+    symbol: int,
+    manifests: Sequence[Manifest],
+    schema: TableSchema,
+    column_ids: Mapping[str, int],
+    *,
+    rows: int,
+) -> SegmentIndex:
+    """Return the index over all that manifests hold of a symbol, in row order."""
+    whole = [Extent(each, 0, each.holdings.rows_of(symbol)) for each in manifests]
+    return SegmentIndex.from_extents(symbol, whole, schema, column_ids, rows=rows)
 
 
 def read(view: SymbolView) -> pa.Table:

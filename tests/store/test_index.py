@@ -20,7 +20,7 @@ from tessel.store.manifest import Manifest, build_manifest
 from tessel.store.names import new_id, segment_name
 from tessel.store.objects import MemoryObjects
 from tessel.store.segment import WrittenSegment, WrittenSlice
-from tests.store.helpers import load
+from tests.store.helpers import index_of_manifests, load
 
 ROWS = 12
 
@@ -167,7 +167,7 @@ def test_columns_absent_from_some_rows_are_missing_there() -> None:
     manifest = repository.manifest(state.manifests[0].reference)
     grown = TableSchema(state.schema.arrow.append(pa.field("new", pa.list_(pa.int8()))))
     ids = {**state.column_ids, "new": 9}
-    index = SegmentIndex.from_manifests(state.id, [manifest, manifest], grown, ids, rows=4)
+    index = index_of_manifests(state.id, [manifest, manifest], grown, ids, rows=4)
     source = SegmentSource(repository.objects, grown, ids)
     assert load(index, source).to_pydict() == {
         "a": [1, 2, 1, 2],
@@ -186,7 +186,7 @@ def test_a_type_widened_since_is_read_as_the_declared_one() -> None:
     state = repository.history.newest().snapshot.symbols["s"]
     manifest = repository.manifest(state.manifests[0].reference)
     wide = TableSchema(pa.schema([("a", pa.int64())]))
-    index = SegmentIndex.from_manifests(state.id, [manifest], wide, state.column_ids, rows=2)
+    index = index_of_manifests(state.id, [manifest], wide, state.column_ids, rows=2)
     source = SegmentSource(repository.objects, wide, state.column_ids)
     assert load(index, source).equals(pa.table({"a": [1, 2]}))
     assert index.statistics.facts("a").maximum.equals(pa.array([2]))
@@ -210,9 +210,7 @@ def test_a_hundred_thousand_segments_are_planned_without_an_object_each() -> Non
     data, reference = build_manifest(1, slices, {})
     objects = MemoryObjects.named("")
     objects.put_if_absent(reference.object, data)
-    index = SegmentIndex.from_manifests(
-        1, [Manifest(objects, reference)], schema, ids, rows=count * 10
-    )
+    index = index_of_manifests(1, [Manifest(objects, reference)], schema, ids, rows=count * 10)
     assert len(index) == 2 * count
     assert index.slice_last_time is not None
     late = index.keep_slices(index.slice_last_time >= 10 * (count - 3), clause="d", reason="r")

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from tessel.errors import ColumnNotFoundError, CorruptSegmentError, InvalidInputError
 from tessel.expression.schema import TableSchema
 from tessel.options import options
-from tessel.store import Repository, SegmentIndex, SymbolView
+from tessel.store import Repository, SymbolView
 from tessel.store.objects import MemoryObjects
 from tessel.store.segment import SegmentReader, gather
-from tessel.store.single_rows import Kept, SingleRows
+from tessel.store.single_rows import SingleRows
 from tessel.testing.segments import row_indices
 from tessel.testing.tables import cut_into_segments, tables
-from tests.store.helpers import assert_same
+from tests.store.helpers import assert_same, index_of_manifests
 
 ROWS = 150_000
 SEGMENT_ROWS = 70_000
@@ -203,7 +203,7 @@ def test_columns_that_no_segment_holds_are_missing() -> None:
     state = repository.at(None).snapshot.get("s")
     assert state is not None
     manifests = [repository.manifest(entry.reference) for entry in state.manifests]
-    index = SegmentIndex.from_manifests(state.id, manifests, schema, ids, rows=100)
+    index = index_of_manifests(state.id, manifests, schema, ids, rows=100)
     source = type(view.source())(repository.objects, schema, ids)
     rows = np.array([99, 3, 3, 60])
     expected = table.take(pa.array(rows)).append_column("new", pa.nulls(4, pa.string()))
@@ -233,17 +233,6 @@ def test_what_is_not_there_is_refused() -> None:
     for row in (-1, SEGMENT_ROWS):
         with pytest.raises(InvalidInputError, match=f"row {row} was asked for"):
             reader.gather([piece.key, piece.key], piece.column_ids, np.array([1, row]), [1, 2])
-
-
-def test_a_few_things_are_kept() -> None:
-    made: list[int] = []
-    kept: Kept[int, int] = Kept(2)
-
-    def get(key: int) -> int:
-        return kept.get(key, lambda: made.append(key) or -key)  # type: ignore[func-returns-value]
-
-    assert [get(key) for key in (1, 2, 1, 2, 3, 3, 1)] == [-1, -2, -1, -2, -3, -3, -1]
-    assert made == [1, 2, 3, 1]
 
 
 def test_a_view_keeps_its_rows_whatever_is_written() -> None:

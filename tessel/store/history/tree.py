@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tessel.store.history.documents import Reference, damaged, fetch, seal
-from tessel.store.history.kept import Kept
 from tessel.store.history.leaves import (
     INNER_CHILDREN,
     Child,
@@ -24,6 +23,7 @@ from tessel.store.history.leaves import (
     cut_leaf,
     read_node,
 )
+from tessel.store.kept import Kept
 from tessel.store.names import leaf_name, new_id
 from tessel.store.objects import ObjectStore, checksum
 

@@ -17,11 +17,11 @@ from tessel.errors import (
 )
 from tessel.store.history.ancestry import ancestor, line
 from tessel.store.history.documents import fetch
-from tessel.store.history.kept import Kept
 from tessel.store.history.log import CommitLog, LogEntry
 from tessel.store.history.refs import MAIN, Refs
 from tessel.store.history.snapshot import Snapshot
 from tessel.store.history.tree import Nodes
+from tessel.store.kept import Kept
 from tessel.store.objects import ObjectStore
 
 __all__ = ["Commit", "Versions", "seconds", "timestamp_of"]

@@ -15,7 +15,6 @@ import numpy as np
 from tessel.ecs.components import ColRange, SegmentKey, TimeRange
 from tessel.errors import InvalidInputError
 from tessel.expression.schema import TableSchema
-from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.piece import PieceSource
 from tessel.store.manifest.slice_statistics import SliceStatistics
 from tessel.store.manifest.table import Extent, Flags, Integers, SegmentTable
@@ -84,21 +83,6 @@ class SegmentIndex:
         self.slice_number: Integers = table.slice_of if numbers is None else numbers
         """The row slice of each segment, counted from 0 without gaps."""
         self._holders: dict[bytes, tuple[str, ...]] = {}
-
-    @classmethod
-    def from_manifests(
-        cls,
-        symbol: int,
-        manifests: Sequence[Manifest],
-        schema: TableSchema,
-        column_ids: Mapping[str, int],
-        *,
-        rows: int,
-    ) -> SegmentIndex:
-        """Return the index over all that manifests hold; see ``SegmentTable.from_manifests``."""
-        indexed = schema.index is not None
-        table = SegmentTable.from_manifests(symbol, manifests, indexed=indexed, rows=rows)
-        return cls._over(table, schema, column_ids)
 
     @classmethod
     def from_extents(

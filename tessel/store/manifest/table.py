@@ -111,14 +111,6 @@ class SegmentTable:
     slice_last: Integers | None
 
     @classmethod
-    def from_manifests(
-        cls, symbol: int, manifests: Sequence[Manifest], *, indexed: bool, rows: int
-    ) -> SegmentTable:
-        """Join all that manifests hold of a symbol, in row order; see :meth:`from_extents`."""
-        whole = [Extent(each, 0, _rows_in(each, symbol)) for each in manifests]
-        return cls.from_extents(symbol, whole, indexed=indexed, rows=rows)
-
-    @classmethod
     def from_extents(
         cls, symbol: int, extents: Sequence[Extent], *, indexed: bool, rows: int
     ) -> SegmentTable:
@@ -420,10 +412,6 @@ class _Source:
         low = np.maximum.accumulate(bounds[0])
         high = np.minimum.accumulate(bounds[1][::-1])[::-1]
         return low, high
-
-
-def _rows_in(manifest: Manifest, symbol: int) -> int:
-    return int(_Source.of(symbol, [manifest]).manifest_rows[0])
 
 
 def _expanded(first: Integers, counts: Integers) -> Integers:

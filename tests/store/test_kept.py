@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 
-from tessel.store.history.kept import Kept
+from tessel.store.kept import Kept
 
 
 def test_what_was_not_used_for_longest_goes_first() -> None:
@@ -15,6 +15,17 @@ def test_what_was_not_used_for_longest_goes_first() -> None:
     assert kept.get(1) == "one"
     kept.keep(3, "three")
     assert (kept.get(1), kept.get(2), kept.get(3), len(kept)) == ("one", None, "three", 2)
+
+
+def test_what_is_not_there_is_made() -> None:
+    made: list[int] = []
+    kept: Kept[int, int] = Kept(2)
+
+    def get(key: int) -> int:
+        return kept.made(key, lambda: made.append(key) or -key)  # type: ignore[func-returns-value]
+
+    assert [get(key) for key in (1, 2, 1, 2, 3, 3, 1)] == [-1, -2, -1, -2, -3, -3, -1]
+    assert made == [1, 2, 3, 1]
 
 
 def test_threads_never_get_another_value() -> None:
