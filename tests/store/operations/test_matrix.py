@@ -12,12 +12,23 @@ import pytest
 from tessel.errors import CommitConflictError, TesselError
 from tessel.options import options
 from tessel.store import Repository, Transaction
-from tessel.store.history import KINDS, MATRIX, Edit
+from tessel.store.history import KINDS, MATRIX
 from tests.store.helpers import read
 
 _DOCUMENT = Path(__file__).parents[3] / "docs" / "changing-data.md"
 _TIMES = range(0, 100, 10)
-_ROWS = {"low": (2, 4), "high": (6, 8)}
+
+_SLICES = (8, 1, 1, 8, 2, 2, 2, 8)
+"""Rows of each row slice of the symbol of the matrix, all columns in one segment."""
+
+_LONG = range(0, 10 * sum(_SLICES), 10)
+_ROWS = {"low": (8, 10), "high": (18, 24)}
+_COMPACTED = {"low": (2, 4), "high": (8, 2)}
+"""Rows and columns of full segments for which one place has something to compact, and no other.
+
+Two rows and all columns: the higher row slices are full. Eight rows and half of the columns: the
+lower two would be as many segments afterwards.
+"""
 
 Act = Callable[[Transaction, str], None]
 
@@ -44,17 +55,14 @@ def _update(tx: Transaction, place: str) -> None:
 
 
 def _compact(tx: Transaction, place: str) -> None:
-    start, stop = _ROWS[place]
-    stage = tx._open()
-    working = stage.existing("s")
-    rows = stage.reader(working).rows(start, stop)
-    extents = stage.write_rows(working.state, [rows])
-    working.splice([Edit(start, stop, extents)], "compact")
+    target, columns = _COMPACTED[place]
+    with options(segment_columns=columns):
+        tx.compact("s", target=target)
 
 
 ACTS: dict[str, Act] = {
     "write": lambda tx, place: tx.write("s", _frame(1, 2), index="t"),
-    "append": lambda tx, place: tx.append("s", _frame(100, x=len(place))),
+    "append": lambda tx, place: tx.append("s", _frame(_LONG.stop, x=len(place))),
     "update": _update,
     "upsert": lambda tx, place: tx.upsert("s", _frame(*_span(place), x=6), keys=["t"]),
     "delete rows": lambda tx, place: tx.delete_rows("s", rows=_ROWS[place]),
@@ -77,13 +85,27 @@ def _prepared() -> Repository:
     return repository
 
 
+def _long() -> Repository:
+    repository = Repository.open("memory://")
+    with options(segment_columns=4), repository.transaction() as tx:
+        start = 0
+        for rows in _SLICES:
+            times = _LONG[start : start + rows]
+            if start:
+                tx.append("s", _frame(*times))
+            else:
+                tx.write("s", _frame(*times), index="t")
+            start += rows
+    return repository
+
+
 def _content(repository: Repository) -> dict[str, tuple[pa.Table, dict[str, object]]]:
     views = [repository.view(name) for name in repository.symbols()]
     return {view.name: (read(view), view.metadata) for view in views}
 
 
 def _one_after_the_other(*steps: tuple[str, str]) -> dict[str, tuple[pa.Table, dict[str, object]]]:
-    repository = _prepared()
+    repository = _long()
     for kind, place in steps:
         with repository.transaction() as tx:
             ACTS[kind](tx, place)
@@ -92,6 +114,20 @@ def _one_after_the_other(*steps: tuple[str, str]) -> dict[str, tuple[pa.Table, d
 
 def test_every_kind_is_tried() -> None:
     assert set(ACTS) == set(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("place", "slices"),
+    [("low", [8, 2, 8, 2, 2, 2, 8]), ("high", [8, 1, 1, 8, 6, 8])],
+)
+def test_compacting_writes_the_rows_of_one_place(place: str, slices: list[int]) -> None:
+    repository = _long()
+    before = repository.view("s").index()
+    assert (before.slice_row_end - before.slice_row_start).tolist() == list(_SLICES)
+    with repository.transaction() as tx:
+        ACTS["compact"](tx, place)
+    after = repository.view("s").index()
+    assert (after.slice_row_end - after.slice_row_start).tolist() == slices
 
 
 # Where rows decide, ours lie before theirs, behind them, and on them.
@@ -106,7 +142,7 @@ CELLS = [
 
 @pytest.mark.parametrize(("ours", "theirs", "places"), CELLS, ids=lambda value: str(value))
 def test_the_matrix(ours: str, theirs: str, places: tuple[str, str]) -> None:
-    repository = _prepared()
+    repository = _long()
     late = repository.transaction()
     ACTS[ours](late, places[0])
     with repository.transaction() as first:
@@ -138,12 +174,12 @@ def test_the_matrix(ours: str, theirs: str, places: tuple[str, str]) -> None:
     assert _content(repository) == expected
     again = Repository.open(repository.uri, create=False)
     assert _content(again) == expected
-    assert read(again.view("s", 1)).equals(_frame(*_TIMES))
+    assert read(again.view("s", 1)).equals(_frame(*_LONG))
 
 
 @pytest.mark.parametrize("ours", KINDS)
 def test_other_symbols_never_conflict(ours: str) -> None:
-    repository = _prepared()
+    repository = _long()
     repository.write("other", _frame(1), index="t")
     late = repository.transaction()
     ACTS[ours](late, "low")
