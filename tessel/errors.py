@@ -27,6 +27,8 @@ the same words.
     │   ├── DuplicateColumnError                   column-duplicate
     │   ├── SchemaMismatchError                    schema-mismatch
     │   ├── UnsupportedTypeError (TypeError)       type-unsupported
+    │   ├── RowFormatError                         row-format
+    │   ├── RowSpaceError                          row-space
     │   └── PlanError                              plan-invalid
     │       ├── PlanFormatError                    plan-format
     │       └── AggregateError (TypeError)         aggregate-invalid
@@ -101,6 +103,8 @@ __all__ = [
     "RefExistsError",
     "RefNameError",
     "RefNotFoundError",
+    "RowFormatError",
+    "RowSpaceError",
     "SchemaMismatchError",
     "SchemaPromiseError",
     "SnapshotExpiredError",
@@ -483,6 +487,18 @@ class UnsupportedTypeError(InvalidInputError, TypeError):
     """A column type that Tessel does not store, refused by name."""
 
     kind = "type-unsupported"
+
+
+class RowFormatError(InvalidInputError):
+    """Bytes that are not event rows of the schema; none of them was taken."""
+
+    kind = "row-format"
+
+
+class RowSpaceError(InvalidInputError):
+    """No room for a row, or for a text of it, in the memory given; the row is as it was."""
+
+    kind = "row-space"
 
 
 class PlanError(InvalidInputError):
