@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
+    from tessel.clauses.joining.shape import How
+    from tessel.clauses.verbs.combining import KeysLike
     from tessel.store.maintenance.fsck import CheckReport
     from tessel.store.manifest.packing import ManifestConfiguration
 
@@ -234,6 +236,20 @@ class LazyTable(Verbs):
     ) -> LazyTable:
         """Add the rows of other symbols, or of other lazy tables of this store."""
         return super().concat(*self._beside("concat", others), join=join)
+
+    def join(
+        self,
+        other: str | SubQuery | LazyTable,
+        on: KeysLike | None = None,
+        how: How = "inner",
+        *,
+        left_on: str | Sequence[str] | None = None,
+        right_on: str | Sequence[str] | None = None,
+        suffix: str = "_right",
+    ) -> LazyTable:
+        """Put rows of another symbol, or of a lazy table of this store, beside those of this."""
+        (query,) = self._beside("join", [other])
+        return super().join(query, on, how, left_on=left_on, right_on=right_on, suffix=suffix)
 
     def merge(
         self,

@@ -12,11 +12,13 @@ from tessel.clauses.aggregation import (
 )
 from tessel.clauses.apply import Apply
 from tessel.clauses.base import (
+    Broadcasts,
     Carries,
     Carry,
     Clause,
     ClauseInfo,
     Consumes,
+    Expands,
     IndexEffect,
     Interleaves,
     Limits,
@@ -33,6 +35,7 @@ from tessel.clauses.drop import Drop
 from tessel.clauses.explain import Explanation, explain_plan
 from tessel.clauses.filter import Filter
 from tessel.clauses.head import Head
+from tessel.clauses.join import Join
 from tessel.clauses.late_reading import read_pieces
 from tessel.clauses.merge import Merge, MergeInputs
 from tessel.clauses.named_aggregate import NamedAggregate
@@ -54,6 +57,7 @@ from tessel.clauses.row_range import RowRange
 from tessel.clauses.select import Select
 from tessel.clauses.shift import Shift
 from tessel.clauses.stage import (
+    bound_stage,
     interleave_units,
     run_between,
     run_clauses,
@@ -76,6 +80,7 @@ __all__ = [
     "AlignColumns",
     "Apply",
     "Between",
+    "Broadcasts",
     "Carries",
     "Carry",
     "Catalog",
@@ -87,12 +92,14 @@ __all__ = [
     "DateRange",
     "Drop",
     "Executor",
+    "Expands",
     "Explanation",
     "Filter",
     "GroupedQuery",
     "Head",
     "IndexEffect",
     "Interleaves",
+    "Join",
     "Limits",
     "LocalExecutor",
     "Merge",
@@ -122,6 +129,7 @@ __all__ = [
     "Tail",
     "UnitFacts",
     "Verbs",
+    "bound_stage",
     "carries_between",
     "clause_names",
     "clauses_from_json",

@@ -56,11 +56,13 @@ from tessel.expression.schema import TableSchema
 from tessel.store import CandidateRows, SegmentIndex
 
 __all__ = [
+    "Broadcasts",
     "Carries",
     "Carry",
     "Clause",
     "ClauseInfo",
     "Consumes",
+    "Expands",
     "IndexEffect",
     "Interleaves",
     "Limits",
@@ -385,6 +387,37 @@ class Interleaves(Protocol):
 
     def interleave(self, inputs: Sequence[Iterator[ProcessingUnit]]) -> Iterator[ProcessingUnit]:
         """Take units of each input in their order, give units in plan order."""
+
+
+@runtime_checkable
+class Broadcasts(Protocol):
+    """A clause over several symbols that takes units of the first, given the others whole.
+
+    Without it, the units of all symbols come one after another. The others are read before the
+    first unit of the first symbol; each later clause of the same query over these symbols that has
+    this power is given them too.
+    """
+
+    def bound(self, others: Sequence[pa.Table]) -> Clause:
+        """Return the clause that runs, over row slices or over what this one declares.
+
+        ``others`` are the results of the second symbol and those after it. The clause that runs
+        promises the columns that this one does, in this process or in another.
+        """
+
+
+@runtime_checkable
+class Expands(Protocol):
+    """A clause over row slices that can make many times the rows that it gets.
+
+    Without it, all that a unit becomes is made at once, whatever its size.
+    """
+
+    def parts(self, unit: ProcessingUnit) -> Sequence[Clause]:
+        """Return the clauses that make the output of a unit part by part, in order.
+
+        Each is run on the same unit; what they give, one after another, is what ``process`` gives.
+        """
 
 
 @runtime_checkable

@@ -23,7 +23,10 @@ from tessel.store import aligned
 
 __all__ = [
     "AlignColumns",
+    "CombinedInput",
     "Combining",
+    "Lowered",
+    "PlanLimits",
     "SubQuery",
     "clauses_from_json",
     "common_schema",
@@ -82,6 +85,60 @@ def clauses_from_json(data: object) -> tuple[Clause, ...]:
     return tuple(found)
 
 
+@dataclass(frozen=True)
+class CombinedInput:
+    """What the planner knows of one of several inputs.
+
+    Attributes
+    ----------
+    name
+        What errors call it.
+    schema
+        Its columns after its own clauses.
+    bytes
+        Estimated bytes to read for it.
+    """
+
+    name: str
+    schema: TableSchema
+    bytes: int
+
+
+@dataclass(frozen=True)
+class PlanLimits:
+    """What a plan is made for.
+
+    Attributes
+    ----------
+    workers
+        Tasks that run at a time.
+    live_bytes
+        Bytes of units alive at a time.
+    bucket_bytes
+        Aimed-for bytes of a hash bucket.
+    """
+
+    workers: int
+    live_bytes: int
+    bucket_bytes: int
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """What runs for a clause over several symbols.
+
+    Attributes
+    ----------
+    steps
+        The first takes the units of all inputs.
+    before
+        For each input what runs on it first, after its own clauses; empty where nothing does.
+    """
+
+    steps: tuple[Clause, ...]
+    before: tuple[tuple[Clause, ...], ...] = ()
+
+
 class Combining(Clause):
     """A clause over this query and others; its subclasses say how their rows are put together."""
 
@@ -92,15 +149,19 @@ class Combining(Clause):
         """Return the schema of the result from those of all inputs, this query's first."""
 
     @abstractmethod
-    def lowered(self, inputs: Sequence[str], combined: TableSchema) -> Clause:
-        """Return the step that runs.
+    def lowered(
+        self, inputs: Sequence[CombinedInput], combined: TableSchema, limits: PlanLimits
+    ) -> Lowered:
+        """Return the steps that run.
 
         Parameters
         ----------
         inputs
-            What errors call each input.
+            What is known of each input, this query's first.
         combined
             The schema of the result.
+        limits
+            What the plan is made for.
         """
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:

@@ -6,8 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.combining import AlignColumns, Combining, SubQuery, common_schema
+from tessel.clauses.base import ClauseInfo, IndexEffect, Structure
+from tessel.clauses.combining import (
+    AlignColumns,
+    CombinedInput,
+    Combining,
+    Lowered,
+    PlanLimits,
+    SubQuery,
+    common_schema,
+)
 from tessel.clauses.registry import register
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
@@ -52,6 +60,8 @@ class Concat(Combining):
         """Return the schema of the result from those of all inputs."""
         return TableSchema(common_schema("concat", schemas, self.join))
 
-    def lowered(self, inputs: Sequence[str], combined: TableSchema) -> Clause:
+    def lowered(
+        self, inputs: Sequence[CombinedInput], combined: TableSchema, limits: PlanLimits
+    ) -> Lowered:
         """Return what aligns the columns: the units are in order already."""
-        return AlignColumns(combined)
+        return Lowered((AlignColumns(combined),))

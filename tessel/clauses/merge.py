@@ -10,7 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.combining import Combining, SubQuery, common_schema
+from tessel.clauses.combining import (
+    CombinedInput,
+    Combining,
+    Lowered,
+    PlanLimits,
+    SubQuery,
+    common_schema,
+)
 from tessel.clauses.registry import register
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange, TimeRange
@@ -92,9 +99,11 @@ class Merge(Combining):
         check_index_type(columns, index)
         return TableSchema(columns, index)
 
-    def lowered(self, inputs: Sequence[str], combined: TableSchema) -> Clause:
+    def lowered(
+        self, inputs: Sequence[CombinedInput], combined: TableSchema, limits: PlanLimits
+    ) -> Lowered:
         """Return what takes from all inputs in turn."""
-        return MergeInputs(combined, tuple(inputs))
+        return Lowered((MergeInputs(combined, tuple(each.name for each in inputs)),))
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the schema with its time index; that of several symbols only a store knows."""

@@ -18,18 +18,20 @@ import pyarrow as pa
 
 from tessel import telemetry
 from tessel.clauses.barrier import Barrier
-from tessel.clauses.base import Clause, Consumes, Interleaves, Structure
+from tessel.clauses.base import Broadcasts, Clause, Consumes, Expands, Interleaves, Structure
 from tessel.clauses.carrying import carried_units
 from tessel.clauses.late_reading import read_pieces
 from tessel.clauses.local_pool import LocalPool, Task
 from tessel.clauses.plan import Plan, SourcePlan, Stage
 from tessel.clauses.spill import Workspace
 from tessel.clauses.stage import (
+    bound_stage,
     consume_units,
     interleave_units,
     piece_of,
     run_clauses,
     run_stage,
+    stages_of_parts,
 )
 from tessel.ecs import (
     ColRange,
@@ -151,6 +153,8 @@ class _Run:
         first, *rest = plan.stages
         if len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
             units = self._first_stage(plan.inputs[0], first, symbol)
+        elif isinstance(first.clauses[0], Broadcasts):
+            return self._broadcast(plan)
         elif isinstance(first.clauses[0], Interleaves):
             units = interleave_units(first, self._inputs(plan))
         else:
@@ -164,6 +168,21 @@ class _Run:
         for stage in stages:
             units = self._next_stage(stage, units)
         return units
+
+    def _broadcast(self, plan: Plan) -> Iterator[ProcessingUnit]:
+        """Read all symbols but the first whole, then let the stages take units of the first."""
+        units, *others = self._inputs(plan)
+        tables = [
+            result_table((unit.table for unit in each), part.schema)
+            for each, part in zip(others, plan.inputs[1:], strict=True)
+        ]
+        held = sum(table.nbytes for table in tables)
+        self._workspace.account.add(held)
+        try:
+            first, *rest = (bound_stage(stage, tables) for stage in plan.stages)
+            yield from self.stages(rest, self._one_by_one(first, units))
+        finally:
+            self._workspace.account.add(-held)
 
     def _inputs(self, plan: Plan) -> list[Iterator[ProcessingUnit]]:
         """Return the units of each symbol; nothing runs before the first is asked for."""
@@ -234,10 +253,30 @@ class _Run:
     def _one_by_one(
         self, stage: Stage, before: Iterator[ProcessingUnit]
     ) -> Iterator[ProcessingUnit]:
+        if stage.clauses and isinstance(stage.clauses[0], Expands):
+            return self._in_parts(stage, before)
+
         def task(unit: ProcessingUnit) -> Task[ProcessingUnit]:
             return Task(lambda: run_stage(stage, unit), unit.nbytes)
 
         return self._pool.map(task(unit) for unit in before)
+
+    def _in_parts(self, stage: Stage, before: Iterator[ProcessingUnit]) -> Iterator[ProcessingUnit]:
+        """Let a clause that may make many rows of few give them some at a time, each a unit."""
+
+        def counted(unit: ProcessingUnit) -> Task[tuple[ProcessingUnit, list[Stage]]]:
+            return Task(lambda: (unit, stages_of_parts(stage, unit)), unit.nbytes)
+
+        def part(ordinal: int, of: Stage, unit: ProcessingUnit) -> Task[ProcessingUnit]:
+            renumbered = ProcessingUnit(ordinal, unit.schema, unit.pieces)
+            return Task(lambda: run_stage(of, renumbered), unit.nbytes)
+
+        ordinals = itertools.count()
+        return self._pool.map(
+            part(next(ordinals), of, unit)
+            for unit, parts in self._pool.map(counted(unit) for unit in before)
+            for of in parts
+        )
 
     def _consumed(self, stage: Stage, before: Iterator[ProcessingUnit]) -> Iterator[ProcessingUnit]:
         try:

@@ -9,7 +9,7 @@ from tessel.clauses.base import Carry, Clause, Structure
 from tessel.expression.schema import TableSchema
 from tessel.store import SegmentIndex, SymbolView
 
-__all__ = ["Catalog", "Plan", "SourcePlan", "Stage", "cut_stages"]
+__all__ = ["Catalog", "Plan", "SourcePlan", "Stage", "continued", "cut_stages"]
 
 
 class Catalog(Protocol):
@@ -123,3 +123,12 @@ def cut_stages(clauses: tuple[Clause, ...], schema: TableSchema) -> tuple[Stage,
     if run or not stages:
         stages.append(Stage(tuple(run), tuple(schemas)))
     return tuple(stages)
+
+
+def continued(plan: Plan, clauses: tuple[Clause, ...]) -> Plan:
+    """Return a plan with clauses added at its end."""
+    if not clauses:
+        return plan
+    last = plan.stages[-1]
+    stages = cut_stages((*last.clauses, *clauses), last.schemas[0])
+    return Plan(plan.inputs, (*plan.stages[:-1], *stages), stages[-1].schemas[-1])

@@ -8,7 +8,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from tessel import telemetry
-from tessel.clauses.base import Carries, Clause, Consumes, Interleaves
+from tessel.clauses.base import Broadcasts, Carries, Clause, Consumes, Expands, Interleaves
 from tessel.clauses.plan import Stage
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import RowRange
@@ -17,6 +17,7 @@ from tessel.expression.schema import TableSchema
 from tessel.store import PieceSource, SegmentSource
 
 __all__ = [
+    "bound_stage",
     "carrying_clause",
     "combine_carries",
     "consume_units",
@@ -28,6 +29,7 @@ __all__ = [
     "run_between",
     "run_clauses",
     "run_stage",
+    "stages_of_parts",
     "summarise",
 ]
 
@@ -158,6 +160,33 @@ def _named_errors(clause: Clause, work: Callable[[], Result]) -> Result:
         raise
     except Exception as error:
         raise failed_clause(clause, error) from error
+
+
+def bound_stage(stage: Stage, others: Sequence[pa.Table]) -> Stage:
+    """Return a stage whose clauses that need the other symbols have them; errors name the clause.
+
+    Parameters
+    ----------
+    stage
+        One of a plan over several symbols.
+    others
+        The results of the second symbol and those after it.
+    """
+
+    def bound(clause: Clause) -> Clause:
+        if not isinstance(clause, Broadcasts):
+            return clause
+        return _named_errors(clause, lambda: clause.bound(others))
+
+    return Stage(tuple(map(bound, stage.clauses)), stage.schemas)
+
+
+def stages_of_parts(stage: Stage, unit: ProcessingUnit) -> list[Stage]:
+    """Return the stages that make the output of a unit part by part; errors name the clause."""
+    clause = stage.clauses[0]
+    assert isinstance(clause, Expands)
+    parts = _named_errors(stage.clauses[0], lambda: clause.parts(unit))
+    return [Stage((part, *stage.clauses[1:]), stage.schemas) for part in parts]
 
 
 def consume_units(stage: Stage, units: Iterator[ProcessingUnit]) -> Iterator[ProcessingUnit]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tessel.clauses.base import Clause, Structure
-from tessel.clauses.combining import Combining, SubQuery
-from tessel.clauses.plan import Catalog, Plan, SourcePlan, Stage, cut_stages
+from tessel.clauses.combining import CombinedInput, Combining, PlanLimits, SubQuery
+from tessel.clauses.plan import Catalog, Plan, SourcePlan, Stage, continued, cut_stages
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.planner.lower_aggregation import lower_aggregation
 from tessel.clauses.planner.prune_columns import prune_columns, write_drop_as_select
@@ -144,8 +144,15 @@ def _plan_combined(
     schema = draft.schemas()[-1]
     for run_pass in _AFTER_COMBINING:
         draft = run_pass(draft)
-    step = clause.lowered([part.symbol for part in parts], combined)
-    stages = cut_stages((step, *draft.clauses), combined)
+    inputs = [
+        CombinedInput(part.symbol, plan.schema, _bytes(plan))
+        for part, plan in zip(parts, plans, strict=True)
+    ]
+    limits = PlanLimits(workers, options.live_bytes, options.hash_bucket_bytes)
+    lowered = clause.lowered(inputs, combined, limits)
+    for at, first in enumerate(lowered.before):
+        plans[at] = continued(plans[at], first)
+    stages = cut_stages((*lowered.steps, *draft.clauses), combined)
     return Plan(tuple(plans), stages, schema)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tessel.clauses.combining import SubQuery
 from tessel.errors import PlanError
 from tessel.expression import Expression, lit, parse
 
-__all__ = ["ExpressionLike", "as_expression", "as_names", "as_queries", "as_row_count"]
+__all__ = ["ExpressionLike", "as_expression", "as_names", "as_pairs", "as_queries", "as_row_count"]
 
 ExpressionLike = Expression | str
 
@@ -30,6 +30,43 @@ def as_names(names: tuple[str | Sequence[str], ...]) -> tuple[str, ...]:
         if not isinstance(name, str):
             raise PlanError(f"a column is named by text, not by {name!r}")
     return tuple(flat)
+
+
+def as_pairs(verb: str, on: Any, left_on: Any, right_on: Any) -> tuple[tuple[str, str], ...]:
+    """Return key columns of two sides, however they are named, as pairs."""
+    if on is not None:
+        if left_on is not None or right_on is not None:
+            raise PlanError(
+                f"{verb} takes on, or left_on and right_on, and not both",
+                hint='on="key", or left_on="key", right_on="id"',
+            )
+        if isinstance(on, Mapping):
+            return _pairs(verb, list(on.items()))
+        return _pairs(verb, [on] if isinstance(on, str) else on)
+    if left_on is None and right_on is None:
+        return ()
+    left, right = ([side] if isinstance(side, str) else side for side in (left_on, right_on))
+    if left is None or right is None or len(list(left)) != len(list(right)):
+        raise PlanError(
+            f"{verb} takes as many columns in left_on as in right_on, not {left_on!r} and "
+            f"{right_on!r}",
+            hint='left_on=["key", "day"], right_on=["id", "date"]',
+        )
+    return _pairs(verb, list(zip(left, right, strict=True)))
+
+
+def _pairs(verb: str, names: Any) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    for name in names if isinstance(names, Iterable) else [names]:
+        pair = (name, name) if isinstance(name, str) else name
+        fits = isinstance(pair, tuple | list) and len(pair) == 2
+        if not fits or not all(isinstance(each, str) for each in pair):
+            raise PlanError(
+                f"{verb} takes the names of key columns, or pairs of them, not {name!r}",
+                hint='on="key", on=["key", "day"] or on={"key": "id"}',
+            )
+        pairs.append((pair[0], pair[1]))
+    return tuple(pairs)
 
 
 def as_queries(verb: str, others: Sequence[Any]) -> tuple[SubQuery, ...]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from tessel.clauses.combining import SubQuery
 from tessel.clauses.concat import Concat
+from tessel.clauses.join import Join
+from tessel.clauses.joining.shape import How
 from tessel.clauses.merge import Merge
-from tessel.clauses.verbs.arguments import as_queries
+from tessel.clauses.verbs.arguments import as_pairs, as_queries
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
 
-__all__ = ["CombiningVerbs"]
+__all__ = ["CombiningVerbs", "KeysLike"]
+
+KeysLike = str | Sequence[str | tuple[str, str]] | Mapping[str, str]
+"""Key columns: a name, several, or pairs of a left and a right name."""
 
 
 class CombiningVerbs(Query):
@@ -24,6 +30,35 @@ class CombiningVerbs(Query):
         if not others:
             raise PlanError("concat needs another symbol", hint='concat("other")')
         return self.then(Concat(as_queries("concat", others), join))
+
+    def join(
+        self: QueryType,
+        other: str | SubQuery,
+        on: KeysLike | None = None,
+        how: How = "inner",
+        *,
+        left_on: str | Sequence[str] | None = None,
+        right_on: str | Sequence[str] | None = None,
+        suffix: str = "_right",
+    ) -> QueryType:
+        """Put rows of another symbol that have the same keys beside those of this query.
+
+        Parameters
+        ----------
+        other
+            The other symbol, by name or with clauses of its own first.
+        on
+            The key columns: a name, several, or pairs of a left and a right name, also as a
+            mapping.
+        how
+            ``"inner"``, ``"left"``, ``"right"``, ``"outer"``, ``"semi"`` or ``"anti"``.
+        left_on, right_on
+            The key columns of each side, instead of ``on``.
+        suffix
+            Added to the name of a right column that the left has as well.
+        """
+        (query,) = as_queries("join", (other,))
+        return self.then(Join(query, as_pairs("join", on, left_on, right_on), how, suffix))
 
     def merge(
         self: QueryType,

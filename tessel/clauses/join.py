@@ -1,0 +1,103 @@
+"""join: rows of this query and of another symbol whose keys are equal, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tessel.clauses.base import ClauseInfo, IndexEffect, Structure
+from tessel.clauses.combining import CombinedInput, Combining, Lowered, PlanLimits, SubQuery
+from tessel.clauses.joining.broadcast import AppendUnmatched, BroadcastJoin
+from tessel.clauses.joining.shape import HOW, How, JoinShape
+from tessel.clauses.registry import register
+from tessel.errors import DuplicateColumnError, PlanError
+from tessel.expression.schema import TableSchema
+
+__all__ = ["Join"]
+
+
+@register
+@dataclass(frozen=True)
+class Join(Combining):
+    """The rows of this query, the left, beside those of another, the right, that have their keys.
+
+    Attributes
+    ----------
+    other
+        The right: a symbol with clauses of its own first.
+    on
+        Pairs of columns that must be equal, left and right.
+    how
+        Which rows come out: ``"inner"``, those that have a match; ``"left"``, also those of the
+        left that have none; ``"right"``, also those of the right; ``"outer"``, both. ``"semi"``
+        keeps the rows of the left that have a match, each once, ``"anti"`` those that have none;
+        neither adds columns.
+    suffix
+        Added to the name of a right column that the left has as well.
+
+    Notes
+    -----
+    Keys are of any type that has equality as a whole. Columns of different types are compared by
+    value where one type holds both without loss: integers of any width, dictionaries as their
+    values, instants of any unit; −0.0 is 0.0. A missing key (null or NaN) equals nothing, not even
+    another missing one.
+
+    Rows come out in the order of the left, and the matches of each in the order of the right; rows
+    of the right without a match come last, in their order, also for ``"right"``. So the left's time
+    index stays, except where unmatched rows of the right come out.
+
+    Columns are those of the left, then those of the right but for its keys. A pair of keys is one
+    column, named as on the left; where rows of the right come out alone it holds the right's key,
+    in a type that holds both.
+    """
+
+    name: ClassVar[str] = "join"
+    other: SubQuery
+    on: tuple[tuple[str, str], ...]
+    how: How = "inner"
+    suffix: str = "_right"
+
+    def __post_init__(self) -> None:
+        if self.how not in HOW:
+            raise PlanError(f"join: how is {self.how!r}", hint=f"it is one of {', '.join(HOW)}")
+        if not self.on:
+            raise PlanError("join needs a column to join on", hint='join("other", on="key")')
+        for pair in self.on:
+            if self.on.count(pair) > 1:
+                raise DuplicateColumnError(f"join names the keys {pair} twice", column=pair[0])
+
+    @property
+    def others(self) -> tuple[SubQuery, ...]:  # type: ignore[override]
+        """The right, as all clauses over several symbols have it."""
+        return (self.other,)
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Units of two symbols in, row slices out, in the order of the left."""
+        keeps = self.how not in ("right", "outer")
+        return ClauseInfo(
+            Structure.MULTI_SYMBOL,
+            Structure.ROW_SLICE,
+            index=IndexEffect.KEEP if keeps else IndexEffect.DROP,
+        )
+
+    def combined_schema(self, schemas: Sequence[TableSchema]) -> TableSchema:
+        """Return the columns of both; keys that cannot be compared are refused."""
+        return self._shape(schemas).schema
+
+    def lowered(
+        self, inputs: Sequence[CombinedInput], combined: TableSchema, limits: PlanLimits
+    ) -> Lowered:
+        """Return a probe of the right, held whole."""
+        shape = self._shape([each.schema for each in inputs])
+        steps = (BroadcastJoin(shape), AppendUnmatched(shape))
+        return Lowered(steps if shape.keeps_right else steps[:1])
+
+    def _shape(self, schemas: Sequence[TableSchema]) -> JoinShape:
+        left, right = schemas
+        left.require([one for one, _ in self.on], where="the left of the join")
+        right.require([two for _, two in self.on], where=f"the right, {self.other.symbol!r}")
+        shape = JoinShape(left, right, self.on, self.how, self.suffix)
+        assert shape.key_types  # found now: keys that are not compared are refused
+        return shape

@@ -1,0 +1,253 @@
+"""Joining with a side that is read once and held whole: what the planner makes of a small one.
+
+:class:`BroadcastJoin` is bound to the rows of the right and then probes the left's units one by
+one, in parallel. Where right rows without a match come out too, it numbers the right rows that it
+has used in a hidden column, and :class:`AppendUnmatched` behind it lets everything pass and adds
+those that nobody used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.group_tables import POSITION
+from tessel.clauses.joining.lookup import KeyTable
+from tessel.clauses.joining.matching import Matches
+from tessel.clauses.joining.shape import JoinShape
+from tessel.clauses.registry import register
+from tessel.ecs import Piece, ProcessingUnit
+from tessel.ecs.components import ColRange, RowRange
+from tessel.errors import PlanError
+from tessel.expression.schema import TableSchema
+
+__all__ = ["AppendUnmatched", "BroadcastJoin"]
+
+_PART_BYTES = 16 * 1024 * 1024
+"""Aimed-for bytes of output that are made at a time."""
+_UNMATCHED_ROWS = 65_536
+
+
+class _Broadcast(Clause):
+    """A step of a join that must be bound to the right before it runs."""
+
+    shape: JoinShape
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Refuse: an executor binds the step first."""
+        raise PlanError(
+            f"{self.name} runs once it is bound to the rows of the right",
+            hint="write join(...), of which the planner makes it",
+        )
+
+    def describe(self) -> str:
+        """Return one line for people."""
+        return f"{self.name}({self.shape.describe()})"
+
+
+@register
+@dataclass(frozen=True)
+class BroadcastJoin(_Broadcast):
+    """Probe units of the left with the rows of the right, which are all here."""
+
+    name: ClassVar[str] = "broadcast_join"
+    internal: ClassVar[bool] = True
+    shape: JoinShape
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Units of two symbols in, row slices out, in the order of the left."""
+        return ClauseInfo(
+            Structure.MULTI_SYMBOL,
+            Structure.ROW_SLICE,
+            adds=frozenset(self.shape.schema.names),
+            index=IndexEffect.DROP if self.shape.keeps_right else IndexEffect.KEEP,
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the columns of the join; and the hidden one where unmatched right rows follow."""
+        schema = self.shape.schema
+        return schema.with_column(POSITION, pa.int64()) if self.shape.keeps_right else schema
+
+    def bound(self, others: Sequence[pa.Table]) -> Clause:
+        """Return what probes units of the left."""
+        (right,) = others
+        return _BoundJoin(self, right)
+
+
+class _BoundJoin(Clause):
+    """A :class:`BroadcastJoin` with the right: nothing is changed after it is made."""
+
+    name = BroadcastJoin.name
+
+    def __init__(self, step: BroadcastJoin, right: pa.Table) -> None:
+        self._step = step
+        self._shape = step.shape
+        self._table = KeyTable(self._shape.right_keys(right))
+        # One chunk a column: rows are taken from it again and again.
+        self._right = right.select(list(self._shape.right_names)).combine_chunks()
+        self._most = max(self._table.most, 1)
+        self._row_bytes = right.nbytes // max(1, right.num_rows)
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Row slices in, row slices out."""
+        info = self._step.structure
+        return ClauseInfo(
+            Structure.ROW_SLICE, Structure.ROW_SLICE, adds=info.adds, index=info.index
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return what the step returns."""
+        return self._step.output_schema(input_schema)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plain form of the step; the rows of the right are no part of it."""
+        return self._step.to_json()
+
+    def describe(self) -> str:
+        """Return one line for people."""
+        return self._step.describe()
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Join one unit."""
+        codes = self._table.find(self._shape.left_keys(unit.table))
+        if not self._shape.adds_columns:
+            return unit.filter(pa.array((codes < 0) if self._shape.how == "anti" else codes >= 0))
+        matches = self._matches(codes)
+        return self.made(unit, matches, 0, len(matches))
+
+    def parts(self, unit: ProcessingUnit) -> Sequence[Clause]:
+        """Return the joins that make the output of a unit some rows at a time."""
+        left_bytes = unit.nbytes // max(1, unit.num_rows)
+        rows = max(1, _PART_BYTES // max(1, left_bytes + self._row_bytes))
+        if not self._shape.adds_columns or unit.num_rows * self._most <= rows:
+            return [self]
+        matches = self._matches(self._table.find(self._shape.left_keys(unit.table)))
+        starts = range(0, max(1, len(matches)), rows)
+        return [_PartOfJoin(self, matches, at, min(at + rows, len(matches))) for at in starts]
+
+    def made(self, unit: ProcessingUnit, matches: Matches, start: int, stop: int) -> ProcessingUnit:
+        """Return rows ``[start, stop)`` of the output of a unit."""
+        left, right = matches.rows(start, stop)
+        whole = stop - start == len(matches) and matches.is_one_to_one
+        table = self._shape.joined(unit.table, None if whole else left, self._right, right)
+        if self._shape.keeps_right:
+            used = pa.array(right, mask=right < 0)
+            table = table.append_column(pa.field(POSITION, pa.int64()), used)
+        return unit.replace(table)
+
+    def _matches(self, codes: np.ndarray) -> Matches:
+        return Matches.of(self._table, codes, keep_unmatched=self._shape.keeps_left)
+
+
+class _PartOfJoin(Clause):
+    """Some rows of what a join makes of one unit."""
+
+    name = BroadcastJoin.name
+
+    def __init__(self, whole: _BoundJoin, matches: Matches, start: int, stop: int) -> None:
+        self._whole = whole
+        self._matches = matches
+        self._rows = start, stop
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Row slices in, row slices out."""
+        return self._whole.structure
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return what the whole returns."""
+        return self._whole.output_schema(input_schema)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plain form of the step."""
+        return self._whole.to_json()
+
+    def describe(self) -> str:
+        """Return one line for people."""
+        return self._whole.describe()
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Make these rows; the unit is the one that was counted."""
+        return self._whole.made(unit, self._matches, *self._rows)
+
+
+@register
+@dataclass(frozen=True)
+class AppendUnmatched(_Broadcast):
+    """Let the rows of a join pass, then give the right rows that none of them used."""
+
+    name: ClassVar[str] = "append_unmatched"
+    internal: ClassVar[bool] = True
+    shape: JoinShape
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Everything in, row slices out."""
+        return ClauseInfo(Structure.ALL, Structure.ROW_SLICE, index=IndexEffect.DROP)
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the columns of the join."""
+        return self.shape.schema
+
+    def bound(self, others: Sequence[pa.Table]) -> Clause:
+        """Return what knows the rows of the right."""
+        (right,) = others
+        return _BoundAppend(self, right)
+
+
+class _BoundAppend(Clause):
+    """An :class:`AppendUnmatched` with the right."""
+
+    name = AppendUnmatched.name
+
+    def __init__(self, step: AppendUnmatched, right: pa.Table) -> None:
+        self._step = step
+        self._right = right.combine_chunks()
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Everything in, row slices out."""
+        return self._step.structure
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return what the step returns."""
+        return self._step.output_schema(input_schema)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plain form of the step; the rows of the right are no part of it."""
+        return self._step.to_json()
+
+    def describe(self) -> str:
+        """Return one line for people."""
+        return self._step.describe()
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Give everything at once."""
+        units = list(self.consume([unit], unit.schema))
+        return unit.replace(pa.concat_tables(each.table for each in units))
+
+    def consume(
+        self, units: Iterable[ProcessingUnit], schema: TableSchema
+    ) -> Iterator[ProcessingUnit]:
+        """Hand units on as they come; the last ones hold what is left of the right."""
+        promised = self._step.shape.schema
+        used = np.zeros(self._right.num_rows, np.bool_)
+        ordinal = -1
+        for unit in units:
+            ordinal = unit.ordinal
+            rows = unit.column(POSITION).drop_null()
+            used[rows.to_numpy()] = True
+            yield unit.select(promised.names)
+        left_over = np.flatnonzero(~used)
+        for number, start in enumerate(range(0, len(left_over), _UNMATCHED_ROWS), ordinal + 1):
+            rows = left_over[start : start + _UNMATCHED_ROWS]
+            table = self._step.shape.unmatched(self._right, rows)
+            piece = Piece(table, RowRange(start, start + len(rows)), ColRange(0, table.num_columns))
+            yield ProcessingUnit(number, promised, [piece])

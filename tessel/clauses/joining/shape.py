@@ -1,0 +1,183 @@
+"""What a join makes of two schemas: its columns and their types, and the tables themselves."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tessel.clauses.joining.keys import as_keys, key_type
+from tessel.clauses.plain import fields_from_json
+from tessel.clauses.promotion import promote
+from tessel.errors import DuplicateColumnError
+from tessel.expression.schema import TableSchema
+
+__all__ = ["HOW", "How", "JoinShape"]
+
+How = Literal["inner", "left", "right", "outer", "semi", "anti"]
+HOW: tuple[str, ...] = get_args(How)
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class JoinShape:
+    """Two schemas, and how a join puts rows of them together.
+
+    Attributes
+    ----------
+    left, right
+        The columns of both sides.
+    on
+        Pairs of key columns, left and right.
+    how
+        Which rows come out; see :class:`tessel.clauses.join.Join`.
+    suffix
+        Added to the name of a right column that the left has as well.
+    """
+
+    left: TableSchema
+    right: TableSchema
+    on: tuple[tuple[str, str], ...]
+    how: How
+    suffix: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape as plain data."""
+        return {
+            "left": self.left.to_json(),
+            "right": self.right.to_json(),
+            "on": [list(pair) for pair in self.on],
+            "how": self.how,
+            "suffix": self.suffix,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> JoinShape:
+        """Rebuild from plain data; raises ``PlanFormatError`` on anything else."""
+        return cls(**fields_from_json(cls, data, "join.shape"))
+
+    def describe(self) -> str:
+        """Return one line for people: the keys and which rows come out."""
+        shown = ", ".join(one if one == two else f"{one}={two}" for one, two in self.on)
+        return f"on={shown}, how={self.how}"
+
+    @property
+    def keeps_left(self) -> bool:
+        """Whether left rows without a match come out."""
+        return self.how in ("left", "outer", "anti")
+
+    @property
+    def keeps_right(self) -> bool:
+        """Whether right rows without a match come out."""
+        return self.how in ("right", "outer")
+
+    @property
+    def adds_columns(self) -> bool:
+        """Whether the right's columns come out."""
+        return self.how not in ("semi", "anti")
+
+    @functools.cached_property
+    def key_types(self) -> tuple[pa.DataType, ...]:
+        """The type in which each pair of keys is compared."""
+        return tuple(
+            key_type("join", (one, two), (self.left.type_of(one), self.right.type_of(two)))
+            for one, two in self.on
+        )
+
+    @functools.cached_property
+    def right_names(self) -> dict[str, str]:
+        """The right's columns that come out, each with its name there."""
+        if not self.adds_columns:
+            return {}
+        keys = {two for _, two in self.on}
+        taken = set(self.left.names)
+        return {
+            name: f"{name}{self.suffix}" if name in taken else name
+            for name in self.right.names
+            if name not in keys
+        }
+
+    @functools.cached_property
+    def schema(self) -> TableSchema:
+        """The columns that come out.
+
+        Raises
+        ------
+        DuplicateColumnError
+            Where two of them would have one name.
+        SchemaMismatchError
+            Where no type holds the keys of both sides, which come out in one column.
+        """
+        fields = [pa.field(name, self.left.type_of(name)) for name in self.left.names]
+        if self.keeps_right:
+            for one, two in self.on:
+                at = self.left.names.index(one)
+                kinds = (fields[at].type, self.right.type_of(two))
+                fields[at] = pa.field(one, promote(one, kinds, clause="join"))
+        names = self.left.names
+        for name, shown in self.right_names.items():
+            if shown in names:
+                raise DuplicateColumnError(
+                    f"join: two columns would be named {shown!r}",
+                    hint='give another suffix, as in join(…, suffix="_other"), or rename one first',
+                    column=shown,
+                )
+            names.append(shown)
+            fields.append(pa.field(shown, self.right.type_of(name)))
+        return TableSchema(pa.schema(fields), None if self.keeps_right else self.left.index)
+
+    def left_keys(self, table: pa.Table) -> list[pa.Array]:
+        """Return the left's keys as they are compared."""
+        return as_keys([table.column(one) for one, _ in self.on], self.key_types)
+
+    def right_keys(self, table: pa.Table) -> list[pa.Array]:
+        """Return the right's keys as they are compared."""
+        return as_keys([table.column(two) for _, two in self.on], self.key_types)
+
+    def joined(
+        self, left: pa.Table, left_rows: Rows | None, right: pa.Table, right_rows: Rows
+    ) -> pa.Table:
+        """Return rows of both sides side by side.
+
+        Parameters
+        ----------
+        left, right
+            The tables.
+        left_rows
+            Which rows of the left; None for all of them once, which copies nothing.
+        right_rows
+            Which row of the right beside each, −1 for none.
+        """
+        names = list(self.right_names)
+        ours = left.select(self.left.names)
+        if left_rows is not None:
+            ours = ours.take(pa.array(left_rows))
+        absent = right_rows < 0
+        theirs = right.select(names).take(
+            pa.array(right_rows, mask=absent if absent.any() else None)
+        )
+        return self._whole([*ours.columns, *theirs.columns], len(right_rows))
+
+    def unmatched(self, right: pa.Table, rows: Rows) -> pa.Table:
+        """Return rows of the right that no row of the left goes with."""
+        theirs = right.take(pa.array(rows))
+        of_key = dict(reversed(self.on))
+        ours = [
+            theirs.column(of_key[name]) if name in of_key else pa.nulls(len(rows), kind)
+            for name, kind in zip(self.left.names, self.left.arrow.types, strict=True)
+        ]
+        return self._whole([*ours, *(theirs.column(name) for name in self.right_names)], len(rows))
+
+    def _whole(self, columns: Sequence[Any], rows: int) -> pa.Table:
+        schema = self.schema.arrow
+        made = [
+            column if column.type == field.type else column.cast(field.type)
+            for column, field in zip(columns, schema, strict=True)
+        ]
+        return pa.Table.from_arrays(made, schema=schema)
