@@ -36,6 +36,8 @@ from tessel.clauses.explain import Explanation, explain_plan
 from tessel.clauses.filter import Filter
 from tessel.clauses.head import Head
 from tessel.clauses.join import Join
+from tessel.clauses.joining.broadcast import AppendUnmatched, BroadcastJoin
+from tessel.clauses.joining.hashed import HashJoin, JoinPartition, OrderJoined
 from tessel.clauses.late_reading import read_pieces
 from tessel.clauses.merge import Merge, MergeInputs
 from tessel.clauses.named_aggregate import NamedAggregate
@@ -78,8 +80,10 @@ from tessel.clauses.verbs import GroupedQuery, ResampledQuery, Verbs
 __all__ = [
     "Aggregation",
     "AlignColumns",
+    "AppendUnmatched",
     "Apply",
     "Between",
+    "BroadcastJoin",
     "Broadcasts",
     "Carries",
     "Carry",
@@ -96,10 +100,12 @@ __all__ = [
     "Explanation",
     "Filter",
     "GroupedQuery",
+    "HashJoin",
     "Head",
     "IndexEffect",
     "Interleaves",
     "Join",
+    "JoinPartition",
     "Limits",
     "LocalExecutor",
     "Merge",
@@ -107,6 +113,7 @@ __all__ = [
     "MergeInputs",
     "NamedAggregate",
     "OrderGroups",
+    "OrderJoined",
     "PartialAggregation",
     "PartialResample",
     "Partition",

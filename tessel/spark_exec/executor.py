@@ -24,7 +24,9 @@ import pyarrow as pa
 
 from tessel import telemetry
 from tessel.clauses import (
+    Broadcasts,
     Clause,
+    HashJoin,
     Interleaves,
     Limits,
     Partition,
@@ -32,7 +34,9 @@ from tessel.clauses import (
     SourcePlan,
     Stage,
     Structure,
+    bound_stage,
     interleave_units,
+    result_table,
     run_stages,
     symbols_of,
 )
@@ -45,8 +49,10 @@ from tessel.spark_exec.parts import rows_by_unit, sent_parts, unit_of_rows
 from tessel.spark_exec.plugins import packed_plugins, plugins_of
 from tessel.spark_exec.runtime import spark_session
 from tessel.spark_exec.tasks import (
+    Given,
     count_task,
     facts_task,
+    given_tables,
     marker_task,
     reduce_task,
     route_task,
@@ -140,6 +146,8 @@ class _Run:
         """Return where the result of a plan is, after all of its stages."""
         first, *rest = plan.stages
         flow: Flow
+        if first.clauses and isinstance(first.clauses[0], Broadcasts):
+            return self._broadcast(plan)
         if len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
             source = plan.inputs[0]
             if first.clauses and first.input is Structure.ALL:
@@ -155,6 +163,23 @@ class _Run:
         before = first
         for stage in rest:
             flow = self._after(flow, stage, before)
+            before = stage
+        return flow
+
+    def _broadcast(self, plan: Plan) -> Flow:
+        """Compute all inputs but the first, and send their results to what takes the first."""
+        left, *others = (part for part in plan.inputs if isinstance(part, Plan))
+        tables = [
+            result_table((unit.table for unit in self.units(self.flow(part))), part.schema)
+            for part in others
+        ]
+        bound = [bound_stage(stage, tables) for stage in plan.stages]  # refused here, if anywhere
+        given = given_tables(tables)
+        flow: Flow = self.flow(left)
+        before: Stage | None = None
+        for stage, here in zip(plan.stages, bound, strict=True):
+            takes = any(isinstance(clause, Broadcasts) for clause in stage.clauses)
+            flow = self._after(flow, stage, before, here, given if takes else None)
             before = stage
         return flow
 
@@ -212,17 +237,34 @@ class _Run:
         if waiting:
             yield from self.units(flow.only(waiting))
 
-    def _after(self, flow: Flow, stage: Stage, before: Stage | None) -> Flow:
-        """Return the flow after one more stage."""
+    def _after(
+        self,
+        flow: Flow,
+        stage: Stage,
+        before: Stage | None,
+        here: Stage | None = None,
+        given: Given | None = None,
+    ) -> Flow:
+        """Return the flow after one more stage.
+
+        Parameters
+        ----------
+        flow, stage, before
+            What there is, what is to run on it, and the stage that ran last.
+        here, given
+            For a stage that other symbols are given to: the stage as it runs in this process, and
+            what workers get.
+        """
+        here = here or stage
         if isinstance(flow, DriverFlow):
-            return DriverFlow(run_stages([stage], flow.units))
+            return DriverFlow(run_stages([here], flow.units))
         if stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL):
-            return flow.then(stage)
+            return flow.then(stage, given)
         if isinstance(flow, NarrowFlow) and not flow.units:
-            return DriverFlow(run_stages([stage], iter(())))
+            return DriverFlow(run_stages([here], iter(())))
         clause = stage.clauses[0]
         if clause.structure.reduced:
-            return DriverFlow(run_stages([stage], self.units(flow)))
+            return DriverFlow(run_stages([here], self.units(flow)))
         if isinstance(clause, Limits):
             return self._limited(flow, clause, stage)
         if type(clause).restructure is not Clause.restructure:
@@ -230,23 +272,24 @@ class _Run:
         if stage.input is Structure.HASH_BUCKETED:
             return self._by_bucket(flow, stage, before)
         if stage.input is Structure.ALL:
-            return self._all_in_one(flow, stage)
+            return self._all_in_one(flow, stage, given)
         return self._routed(flow, clause, stage)
 
     def _by_bucket(
         self, flow: NarrowFlow | FrameFlow, stage: Stage, before: Stage | None
     ) -> FrameFlow:
-        last = before.clauses[-1] if before is not None and before.clauses else None
+        last = before.clauses[-1] if before is not None and before.clauses else stage.clauses[0]
         # The planner made as many buckets as keep each in its bytes: each gets a task.
-        partitions = last.buckets if isinstance(last, Partition) else self._slots
+        partitions = last.buckets if isinstance(last, Partition | HashJoin) else self._slots
         frame = self._jobs.grouped(self._frame(flow), partitions)
         return FrameFlow(frame, barriers=_barriers(flow) + 1).then(stage)
 
-    def _all_in_one(self, flow: NarrowFlow | FrameFlow, stage: Stage) -> Flow:
+    def _all_in_one(self, flow: NarrowFlow | FrameFlow, stage: Stage, given: Given | None) -> Flow:
         if isinstance(flow, NarrowFlow) and [unit.places[-1] for unit in flow.units] == [(0, 0)]:
-            return flow.then(stage)  # it is one unit already
+            return flow.then(stage, given)  # it is one unit already
         frame = self._jobs.grouped(self._with_markers(self._frame(flow), [0]), 1)
-        return FrameFlow(frame, everything=True, barriers=_barriers(flow) + 1).then(stage)
+        everything = FrameFlow(frame, everything=True, barriers=_barriers(flow) + 1)
+        return everything.then(stage, given)
 
     def _with_markers(self, frame: DataFrame, buckets: Sequence[int]) -> DataFrame:
         return frame.unionAll(self._jobs.numbers(1, marker_task(buckets)))
@@ -339,6 +382,7 @@ class _Run:
                 flow.barriers,
                 self._plugins,
                 self._blob_bytes,
+                flow.given,
             )
             return self._jobs.mapped(flow.frame, task)
         tasks = max(
@@ -346,7 +390,7 @@ class _Run:
         )
         partitions = flow.packed(tasks)
         described = [flow.described(units) for units in partitions]
-        task = source_task(flow.head(), described, self._plugins, self._blob_bytes)
+        task = source_task(flow.head(), described, self._plugins, self._blob_bytes, flow.given)
         return self._jobs.numbers(len(partitions), task)
 
     def units(self, flow: Flow) -> Iterator[ProcessingUnit]:

@@ -11,6 +11,7 @@ Every stage that needs no barrier is added to what will run, so that one task do
 from __future__ import annotations
 
 import dataclasses
+import functools
 import heapq
 import json
 import zlib
@@ -20,7 +21,16 @@ from typing import TYPE_CHECKING, Any
 
 from tessel.clauses import Clause, SourcePlan, Stage
 from tessel.ecs import ProcessingUnit
-from tessel.spark_exec.tasks import CUT, RENUMBER, Chain, ReduceStep, Step, chain_to_json
+from tessel.spark_exec.tasks import (
+    CUT,
+    NOTHING_GIVEN,
+    RENUMBER,
+    Chain,
+    Given,
+    ReduceStep,
+    Step,
+    chain_to_json,
+)
 from tessel.spark_exec.wire import sequence
 
 if TYPE_CHECKING:
@@ -114,12 +124,15 @@ class NarrowFlow:
         JSON of the chains that the tracks' steps number.
     uri
         Where the store is.
+    given
+        Tables that clauses of the chains are given.
     """
 
     units: tuple[UnitTask, ...]
     tracks: tuple[Track, ...]
     chains: tuple[str, ...]
     uri: str
+    given: Given = NOTHING_GIVEN
 
     @classmethod
     def from_source(cls, source: SourcePlan, first: Stage | None, uri: str) -> NarrowFlow:
@@ -142,12 +155,16 @@ class NarrowFlow:
         """Estimated bytes to read."""
         return sum(unit.bytes for unit in self.units)
 
-    def then(self, stage: Stage) -> NarrowFlow:
-        """Return the flow with a stage run on every unit."""
+    def then(self, stage: Stage, given: Given | None = None) -> NarrowFlow:
+        """Return the flow with a stage run on every unit, whose clauses are given some tables."""
         if not stage.clauses:
             return self
-        chains = (*self.chains, chain_text(stage))
-        return dataclasses.replace(self, tracks=self._with_step(len(self.chains)), chains=chains)
+        return dataclasses.replace(
+            self,
+            tracks=self._with_step(len(self.chains)),
+            chains=(*self.chains, chain_text(stage, given)),
+            given=self.given | (given or NOTHING_GIVEN),
+        )
 
     def cut(self, cuts: Mapping[int, tuple[int, int]]) -> NarrowFlow:
         """Keep the units whose ``seq`` is in ``cuts``, each cut to its rows ``[start, stop)``."""
@@ -179,7 +196,8 @@ class NarrowFlow:
                 ]
                 tracks.append(dataclasses.replace(each, steps=(*moved, RENUMBER)))
             chains += flow.chains
-        return NarrowFlow(tuple(units), tuple(tracks), tuple(chains), flows[0].uri)
+        given = functools.reduce(Given.__or__, (flow.given for flow in flows))
+        return NarrowFlow(tuple(units), tuple(tracks), tuple(chains), flows[0].uri, given)
 
     def packed(self, tasks: int) -> list[list[UnitTask]]:
         """Return the units spread over at most ``tasks`` partitions by bytes, largest first."""
@@ -246,6 +264,8 @@ class FrameFlow:
         Whether all parts are of one unit, which is there also where no part is.
     barriers
         How many shuffles lie before: an error from before one stands before those after it.
+    given
+        Tables that clauses of the steps are given.
     """
 
     frame: DataFrame
@@ -253,12 +273,15 @@ class FrameFlow:
     planned: Mapping[tuple[int, int], int] = dataclasses.field(default_factory=dict)
     everything: bool = False
     barriers: int = 1
+    given: Given = NOTHING_GIVEN
 
-    def then(self, stage: Stage) -> FrameFlow:
-        """Return the flow with a stage run on every unit."""
+    def then(self, stage: Stage, given: Given | None = None) -> FrameFlow:
+        """Return the flow with a stage run on every unit, whose clauses are given some tables."""
         if not stage.clauses:
             return self
-        return dataclasses.replace(self, steps=(*self.steps, chain_text(stage)))
+        steps = (*self.steps, chain_text(stage, given))
+        given = self.given | (given or NOTHING_GIVEN)
+        return dataclasses.replace(self, steps=steps, given=given)
 
     def cut(self, cuts: Mapping[int, tuple[int, int]]) -> FrameFlow:
         """Keep the units whose ``seq`` is in ``cuts``, each cut to its rows ``[start, stop)``."""
@@ -275,7 +298,8 @@ class DriverFlow:
 Flow = NarrowFlow | FrameFlow | DriverFlow
 
 
-def chain_text(stage: Stage) -> str:
+def chain_text(stage: Stage, given: Given | None = None) -> str:
     """Return the clauses of a stage with their schemas, as JSON."""
     clauses: tuple[Clause, ...] = stage.clauses
-    return json.dumps(chain_to_json(Chain(clauses, stage.schemas)), separators=(",", ":"))
+    plain = chain_to_json(Chain(clauses, stage.schemas), given)
+    return json.dumps(plain, separators=(",", ":"))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 import itertools
 import json
 import socket
@@ -22,10 +23,12 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from tessel.clauses import Clause, find_clause, read_pieces, run_clauses
+from tessel.clauses import Clause, Stage, bound_stage, find_clause, read_pieces, run_clauses
 from tessel.ecs import ProcessingUnit
+from tessel.ecs.components import RowRange
 from tessel.errors import StoreNotVisibleError, TesselError
 from tessel.expression.schema import TableSchema
+from tessel.spark_exec.blobs import PartFacts, decode, encode
 from tessel.spark_exec.errors_wire import ERROR_ROWS, WorkerError, error_row
 from tessel.spark_exec.parts import known_of, piece_of_part, unit_rows
 from tessel.spark_exec.plugins import load_plugins
@@ -35,14 +38,17 @@ from tessel.store import PieceSource, SegmentSource, open_objects
 __all__ = [
     "CUT",
     "MARKER_ROWS",
+    "NOTHING_GIVEN",
     "RENUMBER",
     "Chain",
+    "Given",
     "ReduceStep",
     "Step",
     "TaskFunction",
     "chain_to_json",
     "count_task",
     "facts_task",
+    "given_tables",
     "marker_task",
     "reduce_task",
     "route_task",
@@ -82,12 +88,69 @@ class Chain:
         return run_clauses(self.clauses, self.schemas, unit)
 
 
-def chain_to_json(chain: Chain) -> dict[str, Any]:
-    """Return a chain as plain data."""
-    return {
+def chain_to_json(chain: Chain, given: Given | None = None) -> dict[str, Any]:
+    """Return a chain as plain data; of what its clauses are given, the digests."""
+    plain: dict[str, Any] = {
         "clauses": [clause.to_json() for clause in chain.clauses],
         "schemas": [schema.to_json() for schema in chain.schemas],
     }
+    return plain if given is None else plain | {"given": [digest for digest, _ in given.blobs]}
+
+
+@dataclass(frozen=True)
+class Given:
+    """Tables that clauses of a chain are given whole, sent to each worker with its function.
+
+    Attributes
+    ----------
+    blobs
+        SHA-256 of each blob, in hexadecimal digits, with the blob: a part in the form of
+        :mod:`tessel.spark_exec.blobs`.
+    """
+
+    blobs: tuple[tuple[str, bytes], ...] = ()
+
+    def __hash__(self) -> int:
+        return hash(tuple(digest for digest, _ in self.blobs))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Given) and self._digests() == other._digests()
+
+    def __or__(self, other: Given) -> Given:
+        return Given(tuple((dict(self.blobs) | dict(other.blobs)).items()))
+
+    def _digests(self) -> list[str]:
+        return [digest for digest, _ in self.blobs]
+
+    def tables(self, digests: Sequence[str]) -> list[pa.Table]:
+        """Return the tables of some digests."""
+        held = dict(self.blobs)
+        return [decode(held[digest]).table for digest in digests]
+
+
+NOTHING_GIVEN = Given()
+
+
+def given_tables(tables: Sequence[pa.Table]) -> Given:
+    """Return tables in the form in which workers get them."""
+    blobs = [encode(table, PartFacts(RowRange(0, table.num_rows))) for table in tables]
+    return Given(tuple((hashlib.sha256(blob).hexdigest(), blob) for blob in blobs))
+
+
+def _ready_chain(text: str, plugins: bytes, given: Given) -> Chain:
+    """Return a chain; its clauses over several symbols have what they were given."""
+    return _given_chain(text, plugins, given) if given.blobs else _chain(text, plugins)
+
+
+# Each may hold a table, and what was built of it: few are kept.
+@functools.lru_cache(maxsize=4)
+def _given_chain(text: str, plugins: bytes, given: Given) -> Chain:
+    chain = _chain(text, plugins)
+    digests = json.loads(text).get("given", [])
+    if not digests:
+        return chain
+    stage = bound_stage(Stage(chain.clauses, chain.schemas), given.tables(digests))
+    return Chain(stage.clauses, stage.schemas)
 
 
 @functools.lru_cache(maxsize=256)
@@ -137,7 +200,11 @@ def _typed(run: TaskFunction) -> TaskFunction:
 
 
 def source_task(
-    head: str, partitions: Sequence[bytes], plugins: bytes, blob_bytes: int
+    head: str,
+    partitions: Sequence[bytes],
+    plugins: bytes,
+    blob_bytes: int,
+    given: Given = NOTHING_GIVEN,
 ) -> TaskFunction:
     """Return the task that reads units and runs their chains.
 
@@ -152,11 +219,13 @@ def source_task(
         Clause classes that are not part of the package.
     blob_bytes
         Aimed-for bound of what travels in one row.
+    given
+        Tables that clauses of the chains are given.
     """
 
     def units(batches: Iterator[pa.RecordBatch]) -> Iterator[list[WireRow]]:
         told = json.loads(head)
-        chains = [_chain(text, plugins) for text in told["chains"]]
+        chains = [_ready_chain(text, plugins, given) for text in told["chains"]]
         numbers = itertools.chain.from_iterable(batch.column(0).to_pylist() for batch in batches)
         for number in numbers:
             for described in json.loads(zlib.decompress(partitions[number])):
@@ -231,6 +300,7 @@ def reduce_task(
     barriers: int,
     plugins: bytes,
     blob_bytes: int,
+    given: Given = NOTHING_GIVEN,
 ) -> TaskFunction:
     """Return the task that gathers the parts of each bucket into one unit and runs steps on it.
 
@@ -244,12 +314,12 @@ def reduce_task(
         Whether all that arrives is one unit, whatever its bucket.
     barriers
         How many shuffles lie before, which is noted with errors.
-    plugins, blob_bytes
+    plugins, blob_bytes, given
         As for :func:`source_task`.
     """
 
     def units(batches: Iterator[pa.RecordBatch]) -> Iterator[list[WireRow]]:
-        first = _chain(_text(steps[0]), plugins)
+        first = _chain(_text(steps[0]), plugins)  # of which the schema alone is wanted
         buckets: dict[int, list[WireRow]] = {}
         errors: list[WireRow] = []
         for row in received(batches):
@@ -273,7 +343,7 @@ def reduce_task(
                 pieces = [piece_of_part(p, planned.get((bucket, p.seq), 1)) for p in parts]
                 unit = ProcessingUnit(bucket, first.schemas[0], pieces)
                 for step in steps:
-                    unit = _reduced(step, plugins, seq, unit)
+                    unit = _reduced(step, plugins, given, seq, unit)
                 return unit_rows(unit, seq, "", blob_bytes)
 
             yield _guarded(work, seq, barriers)
@@ -281,9 +351,11 @@ def reduce_task(
     return _typed(lambda batches: _packed(units(batches)))
 
 
-def _reduced(step: ReduceStep, plugins: bytes, seq: int, unit: ProcessingUnit) -> ProcessingUnit:
+def _reduced(
+    step: ReduceStep, plugins: bytes, given: Given, seq: int, unit: ProcessingUnit
+) -> ProcessingUnit:
     if isinstance(step, str):
-        return _chain(step, plugins).run(unit)
+        return _ready_chain(step, plugins, given).run(unit)
     start, stop = step[seq]
     return unit.slice(start, stop - start)
 

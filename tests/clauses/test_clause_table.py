@@ -10,18 +10,24 @@ import pytest
 from tessel.clauses import (
     Aggregation,
     AlignColumns,
+    AppendUnmatched,
     Apply,
+    BroadcastJoin,
     Clause,
     Concat,
     DateRange,
     Drop,
     Filter,
+    HashJoin,
     Head,
+    Join,
+    JoinPartition,
     Merge,
     MergeAggregation,
     MergeInputs,
     NamedAggregate,
     OrderGroups,
+    OrderJoined,
     PartialAggregation,
     PartialResample,
     Partition,
@@ -30,12 +36,14 @@ from tessel.clauses import (
     RowRange,
     Select,
     Shift,
+    Structure,
     SubQuery,
     Tail,
     clause_names,
     find_clause,
 )
 from tessel.clauses.aggregates import find_aggregate
+from tessel.clauses.joining.shape import JoinShape
 from tessel.expression import col
 from tessel.expression.schema import TableSchema
 
@@ -44,6 +52,7 @@ SCHEMA = TableSchema(
     pa.schema([("t", pa.timestamp("us")), ("k", pa.string()), ("v", pa.int64())]), "t"
 )
 SUM = (NamedAggregate("s", "v", find_aggregate("sum")),)
+SHAPE = JoinShape(SCHEMA, SCHEMA, (("k", "k"),), "inner", "_right")
 MEDIAN = (NamedAggregate("m", "v", find_aggregate("median")),)
 SAMPLES: tuple[Clause, ...] = (
     Filter(col("v") > 1),
@@ -59,6 +68,7 @@ SAMPLES: tuple[Clause, ...] = (
     Aggregation(("k",), MEDIAN),
     Resample("1h", MEDIAN),
     Concat((SubQuery("y"),)),
+    Join(SubQuery("y"), (("k", "k"),)),
     Merge(),
     Shift((("w", "v"),)),
     PartialAggregation(("k",), SUM),
@@ -67,6 +77,11 @@ SAMPLES: tuple[Clause, ...] = (
     PartialResample("1h", SUM),
     AlignColumns(SCHEMA),
     MergeInputs(SCHEMA, ("x", "y")),
+    BroadcastJoin(SHAPE),
+    AppendUnmatched(SHAPE),
+    JoinPartition(SHAPE, "left", 1),
+    HashJoin(SHAPE, 1),
+    OrderJoined(SHAPE),
 )
 HEADER = (
     "| clause | input | output | keeps order | keeps count | index | positional | planner only |"
@@ -139,7 +154,7 @@ def test_the_file_of_a_clause_says_what_it_means(clause: Clause) -> None:
 
 @pytest.mark.parametrize(
     "clause",
-    [c for c in SAMPLES if not c.internal and c.name != "concat"],
+    [c for c in SAMPLES if not c.internal and c.structure.input is not Structure.MULTI_SYMBOL],
     ids=lambda clause: clause.name,
 )
 def test_the_index_does_what_is_declared(clause: Clause) -> None:

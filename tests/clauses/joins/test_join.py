@@ -1,0 +1,376 @@
+"""join against nested loops, DuckDB and Polars: one answer whatever the way, cut and threads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tessel.api import Store
+from tessel.clauses import Join, QueryBuilder, SubQuery
+from tessel.clauses.joining import broadcast, lookup
+from tessel.errors import (
+    ColumnNotFoundError,
+    DuplicateColumnError,
+    PlanError,
+    PlanFormatError,
+    SchemaMismatchError,
+    SymbolNotFoundError,
+    UnsupportedTypeError,
+)
+from tessel.options import options
+from tessel.testing.conformance import check_clause
+from tessel.testing.oracles import (
+    as_declared,
+    duckdb_answer,
+    polars_frame,
+    same_rows,
+)
+from tests.clauses.helpers import answer, fresh_store
+from tests.clauses.joins.tables import Case, cases, nested_loops
+
+Q = QueryBuilder()
+HOWS = ("inner", "left", "right", "outer", "semi", "anti")
+
+
+def _numbers(column: pa.ChunkedArray) -> list[int | None]:
+    """Return the row numbers that stand in a column ``v``."""
+    return [None if text is None else int(text[1:]) for text in column.to_pylist()]
+
+
+@settings(max_examples=25)
+@given(
+    case=cases(),
+    how=st.sampled_from(HOWS),
+    left_rows=st.integers(1, 5),
+    right_rows=st.integers(1, 5),
+)
+def test_rows_are_those_of_nested_loops(
+    case: Case, how: Any, left_rows: int, right_rows: int
+) -> None:
+    store = case.stored(left_rows, right_rows)
+    query = Q.join("y", case.on, how)
+    types = [(case.left.schema.field(k).type, case.right.schema.field(k).type) for k in case.on]
+    if how in ("right", "outer") and (pa.uint64(), pa.int64()) in types:
+        with pytest.raises(SchemaMismatchError, match="cast it first"):
+            store.read("x", query=query)
+        return
+    found = answer(store, query)
+    expected = nested_loops(case.left_numbers, case.right_numbers, how)
+    assert _numbers(found.column("v")) == [left for left, _ in expected]
+    if how not in ("semi", "anti"):
+        assert _numbers(found.column("v_right")) == [right for _, right in expected]
+    promised = store.schema("x", query)
+    assert promised.arrow == found.schema.remove_metadata()
+    assert promised.index == (None if how in ("right", "outer") else "t")
+    for key in case.on:
+        left = case.left.column(key).combine_chunks()
+        ours = left.take(pa.array([a for a, _ in expected], pa.int64()))
+        if how in ("right", "outer"):
+            theirs = case.right.column(key).combine_chunks()
+            theirs = theirs.take(pa.array([b for _, b in expected], pa.int64()))
+            kind = found.schema.field(key).type
+            alone = pa.array([a is None for a, _ in expected], pa.bool_())
+            ours, theirs = ours.cast(kind), theirs.cast(kind)
+            if pa.types.is_dictionary(kind):
+                ours, theirs = ours.cast(kind.value_type), theirs.cast(kind.value_type)
+            ours = pc.if_else(alone, theirs, ours)
+        assert repr(found.column(key).to_pylist()) == repr(ours.to_pylist())
+
+
+def _two(rows: int = 160, keys: int = 20, seed: int = 0) -> tuple[Store, pa.Table, pa.Table]:
+    random = np.random.default_rng(seed)
+
+    def side(count: int, name: str) -> pa.Table:
+        skewed = np.minimum(random.integers(0, keys, count), random.integers(0, 3 * keys, count))
+        word = pa.array([None if k == 7 else f"w{k % 11}" for k in skewed], pa.string())
+        return pa.table(
+            {"k": skewed, "w": word, name: np.arange(count), "v": random.normal(size=count)}
+        )
+
+    left, right = side(rows, "l"), side(rows // 2, "r")
+    store = fresh_store()
+    with options(segment_rows=64, segment_columns=2):
+        store.write("x", left)
+        store.write("y", right)
+    return store, left, right
+
+
+SQL = {
+    "inner": "select l.*, r.r, r.v as v_right from l join r using (k, w) order by l.l, r.r",
+    "left": "select l.*, r.r, r.v as v_right from l left join r using (k, w) order by l.l, r.r",
+    "right": "select l.l, k, w, l.v, r.r, r.v as v_right from l right join r using (k, w) "
+    "order by l.l nulls last, r.r",
+    "outer": "select l.l, k, w, l.v, r.r, r.v as v_right from l full join r using (k, w) "
+    "order by l.l nulls last, r.r",
+    "semi": "select l.* from l semi join r using (k, w) order by l.l",
+    "anti": "select l.* from l anti join r using (k, w) order by l.l",
+}
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_rows_are_those_of_duckdb(how: Any) -> None:
+    store, left, right = _two()
+    found = answer(store, Q.join("y", ["k", "w"], how))
+    expected = duckdb_answer(SQL[how], l=left, r=right)
+    assert same_rows(found, as_declared(expected, found.schema))
+    assert found.num_rows > 0
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_rows_are_those_of_polars(how: Any) -> None:
+    store, left, right = _two(seed=1)
+    found = answer(store, Q.join("y", {"k": "k", "w": "w"}, how))
+    order: Any = "left_right" if how in ("inner", "left", "outer") else "left"
+    joined = polars_frame(left).join(
+        polars_frame(right),
+        on=["k", "w"],
+        how="full" if how == "outer" else how,
+        coalesce=True if how == "outer" else None,
+        maintain_order=order,
+    )
+    if how == "right":  # Polars keeps the order of the right here, or none
+        joined = joined.sort("l", "r", nulls_last=True, maintain_order=True)
+    assert same_rows(found, joined.select(found.column_names).to_arrow())
+
+
+def test_keys_of_other_names_and_columns_of_one_name() -> None:
+    store = fresh_store()
+    store.write("x", pa.table({"a": [1, 2, 3], "v": ["p", "q", "r"], "id": [7, 8, 9]}))
+    store.write("y", pa.table({"id": [2, 3, 5], "v": ["s", "t", "u"], "a": [0, 0, 0]}))
+    query = Q.join("y", left_on="a", right_on="id", how="outer")
+    found = answer(store, query)
+    assert found.to_pylist() == [
+        {"a": 1, "v": "p", "id": 7, "v_right": None, "a_right": None},
+        {"a": 2, "v": "q", "id": 8, "v_right": "s", "a_right": 0},
+        {"a": 3, "v": "r", "id": 9, "v_right": "t", "a_right": 0},
+        {"a": 5, "v": None, "id": None, "v_right": "u", "a_right": 0},
+    ]
+    assert query == Q.join("y", [("a", "id")], "outer") == Q.join("y", {"a": "id"}, "outer")
+    named = answer(store, Q.join("y", {"a": "id"}, suffix="_y")).column_names
+    assert named == ["a", "v", "id", "v_y", "a_y"]
+
+
+def test_each_has_clauses_of_its_own_first() -> None:
+    store, left, right = _two()
+    other = SubQuery(
+        "y", None, Q.filter("r > 20").groupby("k").agg(n=("r", "count"), m=("v", "max")).clauses
+    )
+    query = (
+        Q.filter("l < 120")
+        .join(other, "k", "left")
+        .filter("n > 2")
+        .groupby("w")
+        .agg(n=("n", "sum"))
+    )
+    found = answer(store, query)
+    expected = duckdb_answer(
+        "with g as (select k, count(*) as n, max(v) as m from r where r > 20 group by k) "
+        "select w, sum(n) as n from l left join g using (k) where l < 120 and n > 2 "
+        "and w is not null group by w order by w",
+        l=left,
+        r=right,
+    )
+    assert same_rows(found, as_declared(expected, found.schema))
+
+
+def test_joins_of_joins_of_concats_and_of_itself() -> None:
+    store, left, _ = _two(rows=120)
+    itself = Q.join(SubQuery("x", None, Q.select("k", "l").clauses), "k").select("l", "l_right")
+    found = answer(store, itself)
+    pairs = duckdb_answer(
+        "select a.l, b.l as l_right from l a join l b using (k) order by a.l, b.l", l=left
+    )
+    assert same_rows(found, as_declared(pairs, found.schema))
+    twice = SubQuery("y", None, Q.concat("y").select("k", "r").clauses)
+    joined = answer(store, Q.join(twice, "k", "semi").join(twice, "k").tail(7))
+    plain = answer(store, Q.join(twice, "k").tail(7))
+    assert joined.equals(plain)
+    assert joined.num_rows == 7
+
+
+def test_the_index_that_stays_is_one() -> None:
+    store = fresh_store()
+    times = pa.array(np.repeat(np.arange(30), 2), pa.timestamp("s"))
+    with options(segment_rows=7):
+        store.write("x", pa.table({"t": times, "k": np.arange(60) % 5}), index="t")
+        store.write("y", pa.table({"k": [0, 0, 3], "n": [1, 2, 4]}))
+    query = Q.join("y", "k")
+    ranged = answer(store, query.date_range("1970-01-01T00:00:10", "1970-01-01T00:00:12"))
+    everything = answer(store, query).to_pylist()
+    assert ranged.to_pylist() == [row for row in everything if 10 <= row["t"].second <= 12]
+    found = answer(store, query.resample("10s").agg(n=("n", "sum"), u=("n", "nunique")))
+    sums = [sum(row["n"] for row in everything if row["t"].second // 10 == b) for b in range(3)]
+    assert found.column("n").to_pylist() == sums
+
+
+def test_many_with_many_comes_in_bounded_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = fresh_store()
+    count = 300
+    store.write("x", pa.table({"k": [0] * count + [1], "l": range(count + 1)}))
+    store.write("y", pa.table({"k": [0] * count + [2], "r": range(count + 1)}))
+    whole = answer(store, Q.join("y", "k", "outer"))
+    assert whole.num_rows == count * count + 2
+    monkeypatch.setattr(broadcast, "_PART_BYTES", 16_000)
+    lazy = store.scan("x").join("y", "k", "outer")
+    with options(live_bytes=1 << 20, workers=2):
+        parts = list(lazy.iter_batches())
+    assert max(part.num_rows for part in parts) <= 1_000
+    assert pa.Table.from_batches(parts).equals(whole.combine_chunks()) or (
+        pa.Table.from_batches(parts).combine_chunks().equals(whole.combine_chunks())
+    )
+    assert answer(store, Q.join("y", "k", "outer")).equals(whole)
+    first = answer(store, Q.join("y", "k").groupby("k").agg(a=("r", "first"), z=("r", "last")))
+    assert first.to_pylist() == [{"k": 0, "a": 0, "z": count - 1}]
+
+
+@pytest.mark.parametrize("bits", [0, 1, 3])
+def test_values_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch, bits: int) -> None:
+    """Hashes are fixed, so whoever wants can write values that share one."""
+    monkeypatch.setattr(
+        lookup,
+        "hash_column",
+        lambda column: np.array([hash(v) % (1 << bits) for v in column.to_pylist()], np.uint64),
+    )
+    words = pa.array([f"w{n % 9}" for n in range(40)])
+    table = lookup.KeyTable([words])
+    asked = pa.array(["w3", "nothing", None, "w8", "w0"])
+    codes = table.find([asked])
+    rows = [table.rows[table.starts[c] : table.starts[c + 1]].tolist() for c in codes if c >= 0]
+    assert codes.tolist().count(-1) == 2
+    assert codes[1] == codes[2] == -1
+    assert rows == [list(range(first, 40, 9)) for first in (3, 8, 0)]
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_what_every_clause_promises(how: Any) -> None:
+    table = pa.table(
+        {
+            "t": pa.array(range(24), pa.timestamp("us")),
+            "k": pa.array([None if n % 5 == 0 else n % 4 for n in range(24)], pa.int32()),
+            "f": pa.array([n % 3 / 2 for n in range(24)]),
+            "s": pa.array([f"s{n % 6}" for n in range(24)]),
+        }
+    )
+    other = SubQuery("symbol", None, Q.filter("f > 0").clauses)
+    check_clause(lambda: Join(other, (("k", "k"), ("f", "f")), how), table, index="t")
+
+
+def test_explain_tells_the_way() -> None:
+    store, _, _ = _two()
+    query = Q.join("y", ["k", "w"], "outer")
+    assert "broadcast_join(on=k, w, how=outer)" in str(store.explain("x", query))
+    with options(live_bytes=64, workers=3):
+        text = str(store.explain("x", query))
+    assert "hash_join(on=k, w, how=outer)" in text
+    assert "order_joined" in text
+
+
+def test_the_plain_form_and_the_lazy_table() -> None:
+    store, _, _ = _two()
+    other = SubQuery("y", None, Q.head(30).clauses)
+    query = Q.join(other, [("k", "k"), "w"], "left", suffix="2").tail(9)
+    again = QueryBuilder.from_json(json.dumps(query.to_json()))
+    assert again == query
+    assert answer(store, again).equals(answer(store, query))
+    lazy = store.scan("x").join(store.scan("y").head(30), ["k", "w"], "left", suffix="2").tail(9)
+    assert lazy.collect().to_arrow().equals(answer(store, query))
+    plain = {"clause": "join", "other": {"symbol": "y"}, "on": [["k", "k"]]}
+    assert QueryBuilder.from_json({"tessel_plan": 1, "clauses": [plain]}) == Q.join("y", "k")
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"on": "k"}, r"join\.on takes a list"),
+        ({"on": ["k"]}, r"join\.on\[0\] takes a list"),
+        ({"on": [["k"]]}, r"join\.on\[0\] takes a list of 2 items"),
+        ({"on": [["k", 3]]}, r"join\.on\[0\]\[1\] takes str"),
+        ({"how": "cross"}, r"join\.how takes"),
+        ({"other": "y"}, r"join\.other takes an object"),
+        ({"other": {"symbol": 3}}, "not the plain form of a symbol's query"),
+        ({"suffix": None}, r"join\.suffix takes str"),
+        ({"sufix": "_"}, r"did you mean 'suffix'"),
+    ],
+)
+def test_rubbish_is_refused_with_its_place(change: dict[str, Any], text: str) -> None:
+    plain = {"clause": "join", "other": {"symbol": "y"}, "on": [["k", "k"]]} | change
+    with pytest.raises(PlanFormatError, match=text):
+        QueryBuilder.from_json({"tessel_plan": 1, "clauses": [plain]})
+
+
+CASES: list[tuple[Callable[[], QueryBuilder], type[Exception], str]] = [
+    (lambda: Q.join("y", "kk"), ColumnNotFoundError, "'kk' in the left of the join"),
+    (lambda: Q.join("y", {"k": "idd"}), ColumnNotFoundError, r"'idd' in the right, 'y'(?s:.*)'id'"),
+    (lambda: Q.join("yy", "k"), SymbolNotFoundError, "'yy'"),
+    (lambda: Q.join("y"), PlanError, "needs a column to join on"),
+    (lambda: Q.join("y", []), PlanError, "needs a column to join on"),
+    (lambda: Q.join("y", ["k", "k"]), DuplicateColumnError, "twice"),
+    (lambda: Q.join("y", "k", "cross"), PlanError, "inner, left, right"),  # type: ignore[arg-type]
+    (lambda: Q.join(3, "k"), PlanError, "takes symbols, not 3"),  # type: ignore[arg-type]
+    (lambda: Q.join("y", 3), PlanError, "names of key columns"),  # type: ignore[arg-type]
+    (lambda: Q.join("y", "k", left_on="k"), PlanError, "not both"),
+    (lambda: Q.join("y", left_on="k"), PlanError, "as many columns"),
+    (lambda: Q.join("y", left_on=["k", "s"], right_on="id"), PlanError, "as many columns"),
+    (lambda: Q.join("y", {"k": "s"}), SchemaMismatchError, "'k' of the left is int64 and 's'"),
+    (lambda: Q.join("y", {"k": "f"}), SchemaMismatchError, "such keys are not compared"),
+    (lambda: Q.join("y", {"k": "l"}), UnsupportedTypeError, "'l' of type list"),
+    (lambda: Q.join("y", "k", suffix=""), DuplicateColumnError, "would be named 's'"),
+    (lambda: Q.apply("s_right", "k").join("y", "k"), DuplicateColumnError, "suffix="),
+]
+
+
+@pytest.mark.parametrize(("make", "error", "text"), CASES, ids=lambda case: str(case)[:30])
+def test_misuse_is_refused_before_anything_is_read(
+    make: Callable[[], QueryBuilder], error: type[Exception], text: str
+) -> None:
+    store = fresh_store()
+    store.write("x", pa.table({"k": [1, 2], "s": ["p", "q"]}))
+    right = {"k": [1], "id": [1], "s": ["p"], "f": [0.5], "l": [[1]]}
+    store.write("y", pa.table(right))
+    with pytest.raises(error, match=text):
+        store.explain("x", make())
+
+
+def test_the_schema_is_the_stores_to_tell() -> None:
+    with pytest.raises(PlanError, match="schema of a join depends on the other symbols"):
+        Q.join("y", "k").schema(fresh_store_schema())
+
+
+def fresh_store_schema() -> Any:
+    store = fresh_store()
+    store.write("x", pa.table({"k": [1]}))
+    return store.schema("x")
+
+
+def test_instants_that_a_finer_unit_cannot_count_match_nothing() -> None:
+    store = fresh_store()
+    far = pa.array([2**40, 5, -(2**40)], pa.timestamp("s"))
+    store.write("x", pa.table({"k": far, "v": [1, 2, 3]}))
+    near = pa.array([5 * 10**9, 2**62], pa.timestamp("ns"))
+    store.write("y", pa.table({"k": near, "n": [1, 2]}))
+    assert answer(store, Q.join("y", "k").select("v", "n")).to_pylist() == [{"v": 2, "n": 1}]
+    assert answer(store, Q.join("y", "k", "anti").select("v")).to_pylist() == [{"v": 1}, {"v": 3}]
+
+
+def test_tables_of_nothing_but_keys() -> None:
+    store = fresh_store()
+    store.write("x", pa.table({"k": [3, 1, 2]}))
+    store.write("y", pa.table({"k": [2, 3, 3]}))
+    for how in ("inner", "left"):
+        found = answer(store, Q.join("y", "k", how))
+        theirs = pl.DataFrame({"k": [3, 1, 2]}).join(
+            pl.DataFrame({"k": [2, 3, 3]}),
+            "k",
+            how,
+            maintain_order="left_right",
+        )
+        assert found.column("k").to_pylist() == theirs["k"].to_list()

@@ -1,0 +1,82 @@
+"""Joins on Spark: both ways, every kind, and what stands before and behind them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tessel import options
+from tessel.api import Store
+from tessel.clauses import QueryBuilder, SubQuery
+from tessel.spark_exec import SparkExecutor
+from tessel.testing.parity import assert_parity
+from tests.spark_exec.queries import many_symbols
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+Q = QueryBuilder()
+WAYS = {"broadcast": 256 << 20, "hash": 64}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return many_symbols(tmp_path_factory.mktemp("joins"))
+
+
+def _right(symbol: str, query: QueryBuilder = Q) -> SubQuery:
+    return SubQuery(symbol, None, query.clauses)
+
+
+CASES = {
+    "inner": Q.join("b", ["k", "s"]),
+    "left": Q.join("b", {"c": "s"}, "left").head(70),
+    "right": Q.filter("i < 9").join("b", {"e": "e", "s": "s"}, "right"),
+    "outer": Q.join("one", "k", "outer"),
+    "semi": Q.join(_right("b", Q.filter("v > 0")), "k", "semi")
+    .resample("6h")
+    .agg(n=("i", "count")),
+    "anti": Q.join("b", {"i": "i"}, "anti").tail(8),
+    "of nothing": Q.filter("i < 0").join("b", "k", "outer"),
+    "with nothing": Q.join("empty", "k", "left"),
+    "behind barriers": Q.groupby("k")
+    .agg(n=("i", "count"))
+    .join(_right("b", Q.groupby("k").agg(m=("i", "median"))), "k", "outer"),
+    "in a concat": Q.join("one", "k", "semi")
+    .concat(_right("b", Q.join("one", "k", "semi")))
+    .groupby("k", drop_missing=False)
+    .agg(n=("i", "count")),
+    "twice": Q.join(_right("b", Q.join("one", "k", "semi").select("k", "u")), "k").select(
+        "i", "u_right"
+    ),
+}
+
+
+FEW = {
+    ("left", "broadcast"),
+    ("right", "broadcast"),
+    ("outer", "hash"),
+    ("behind barriers", "hash"),
+}
+MANY = [
+    pytest.param(case, way, marks=[] if (case, way) in FEW else pytest.mark.slow)
+    for case in CASES
+    for way in WAYS
+]
+
+
+@pytest.mark.parametrize(("case", "way"), MANY)
+def test_one_answer(spark: SparkSession, store: Store, case: str, way: str) -> None:
+    with options(live_bytes=WAYS[way], hash_bucket_bytes=4_000):
+        assert_parity(store, "a", CASES[case], SparkExecutor(spark))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_one_error(spark: SparkSession, store: Store, way: str) -> None:
+    wrong = Q.apply("z", "cast(s, 'int64')")
+    with options(live_bytes=WAYS[way]):
+        for query in (Q.join(_right("b", wrong), "k"), wrong.join("b", "k")):
+            assert_parity(store, "a", query, SparkExecutor(spark))
