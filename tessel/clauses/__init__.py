@@ -22,6 +22,7 @@ from tessel.clauses.base import (
     IndexEffect,
     Interleaves,
     Limits,
+    Proves,
     Prunes,
     Selects,
     Structure,
@@ -38,9 +39,11 @@ from tessel.clauses.head import Head
 from tessel.clauses.join import Join
 from tessel.clauses.joining.broadcast import AppendUnmatched, BroadcastJoin
 from tessel.clauses.joining.hashed import HashJoin, JoinPartition, OrderJoined
+from tessel.clauses.known_rows import KnownRows
 from tessel.clauses.late_reading import read_pieces
 from tessel.clauses.merge import Merge, MergeInputs
 from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.clauses.no_rows import NoRows
 from tessel.clauses.partition import Partition
 from tessel.clauses.pipeline import (
     Executor,
@@ -106,12 +109,14 @@ __all__ = [
     "Interleaves",
     "Join",
     "JoinPartition",
+    "KnownRows",
     "Limits",
     "LocalExecutor",
     "Merge",
     "MergeAggregation",
     "MergeInputs",
     "NamedAggregate",
+    "NoRows",
     "OrderGroups",
     "OrderJoined",
     "PartialAggregation",
@@ -119,6 +124,7 @@ __all__ = [
     "Partition",
     "Plan",
     "Positional",
+    "Proves",
     "Prunes",
     "QueryBuilder",
     "Rename",

@@ -40,6 +40,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.clauses.structures import (
@@ -66,6 +67,7 @@ __all__ = [
     "IndexEffect",
     "Interleaves",
     "Limits",
+    "Proves",
     "Prunes",
     "Selects",
     "Structure",
@@ -305,6 +307,17 @@ class Prunes(Protocol):
 
     def prune(self, index: SegmentIndex) -> SegmentIndex:
         """Return the index without what cannot contribute, with the reason for each drop."""
+
+
+@runtime_checkable
+class Proves(Protocol):
+    """A clause that can tell from the facts of segments that it keeps all of their rows.
+
+    Without it, it runs on every segment that it did not drop.
+    """
+
+    def proves(self, index: SegmentIndex) -> npt.NDArray[np.bool_]:
+        """Return for each row slice whether every row of it is kept. Shape ``(slices,)``."""
 
 
 @runtime_checkable

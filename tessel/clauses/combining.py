@@ -164,6 +164,16 @@ class Combining(Clause):
             What the plan is made for.
         """
 
+    def reads(
+        self, columns: frozenset[str], schemas: Sequence[TableSchema]
+    ) -> list[frozenset[str]] | None:
+        """Return which columns of each input some columns of the result need; None is all of them.
+
+        ``combined_schema`` of inputs that have only those still gives the columns asked for, with
+        their types.
+        """
+        return None
+
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return nothing: the result depends on the other symbols, which only a store knows."""
         raise PlanError(

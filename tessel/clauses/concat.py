@@ -60,6 +60,12 @@ class Concat(Combining):
         """Return the schema of the result from those of all inputs."""
         return TableSchema(common_schema("concat", schemas, self.join))
 
+    def reads(
+        self, columns: frozenset[str], schemas: Sequence[TableSchema]
+    ) -> list[frozenset[str]]:
+        """Return the columns of those names."""
+        return [columns & set(schema.names) for schema in schemas]
+
     def lowered(
         self, inputs: Sequence[CombinedInput], combined: TableSchema, limits: PlanLimits
     ) -> Lowered:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from tessel.clauses.base import Clause, ClauseInfo, Structure
 from tessel.clauses.index_values import index_integers
@@ -89,6 +90,18 @@ class DateRange(Clause):
         return index.keep_slices(
             keep, clause=self.name, reason=f"time index: outside {self._shown()}"
         )
+
+    def proves(self, index: SegmentIndex) -> npt.NDArray[np.bool_]:
+        """Return the row slices that lie within the bounds."""
+        low, high = self.bounds(index.schema)
+        if index.slice_first_time is None or index.slice_last_time is None:
+            return np.zeros(index.slices, dtype=bool)
+        inside = np.ones(index.slices, dtype=bool)
+        if low is not None:
+            inside &= index.slice_first_time >= low
+        if high is not None:
+            inside &= index.slice_last_time < high
+        return inside
 
     def select(self, rows: CandidateRows) -> bool:
         """Find the bounds by binary search in one page each; no other page is read for it."""

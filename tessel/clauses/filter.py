@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.clauses.base import Clause, ClauseInfo, Structure
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import ExpressionTypeError, PlanError
-from tessel.expression import Expression, evaluate_statistics
+from tessel.expression import TRUE, Expression, evaluate_statistics
 from tessel.expression.schema import TableSchema
 from tessel.store import CandidateRows, SegmentIndex
 
@@ -77,6 +79,13 @@ class Filter(Clause):
         return index.keep_slices(
             verdict >= 0, clause=self.name, reason=f"statistics: never {self.predicate}"
         )
+
+    def proves(self, index: SegmentIndex) -> npt.NDArray[np.bool_]:
+        """Return the row slices in which, by their statistics, every row is true."""
+        if index.slices == 0:
+            return np.zeros(0, dtype=bool)
+        verdict = evaluate_statistics(self.predicate, index.statistics, index.schema)
+        return np.asarray(verdict == TRUE)
 
     def select(self, rows: CandidateRows) -> bool:
         """Evaluate the predicate on its own columns; the others are read for what is left."""

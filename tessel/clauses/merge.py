@@ -99,6 +99,16 @@ class Merge(Combining):
         check_index_type(columns, index)
         return TableSchema(columns, index)
 
+    def reads(
+        self, columns: frozenset[str], schemas: Sequence[TableSchema]
+    ) -> list[frozenset[str]]:
+        """Return the columns of those names, and what the rows are ordered by."""
+        indexes = [self.on or schema.index for schema in schemas]
+        return [
+            (columns | {index}) & set(schema.names)
+            for index, schema in zip(indexes, schemas, strict=True)
+        ]
+
     def lowered(
         self, inputs: Sequence[CombinedInput], combined: TableSchema, limits: PlanLimits
     ) -> Lowered:

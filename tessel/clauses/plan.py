@@ -9,7 +9,7 @@ from tessel.clauses.base import Carry, Clause, Structure
 from tessel.expression.schema import TableSchema
 from tessel.store import SegmentIndex, SymbolView
 
-__all__ = ["Catalog", "Plan", "SourcePlan", "Stage", "continued", "cut_stages"]
+__all__ = ["Catalog", "Change", "Plan", "SourcePlan", "Stage", "continued", "cut_stages"]
 
 
 class Catalog(Protocol):
@@ -78,6 +78,23 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class Change:
+    """What one pass of the planner did.
+
+    Attributes
+    ----------
+    name
+        Of the pass.
+    before, after
+        The query in lines, before the pass and after it.
+    """
+
+    name: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Plan:
     """A query ready to run.
 
@@ -89,11 +106,14 @@ class Plan:
         What runs. Between two stages lies a barrier where units are grouped anew.
     schema
         The schema of the result.
+    changes
+        What the planner made of the query, pass by pass; for people.
     """
 
     inputs: tuple[SourcePlan | Plan, ...]
     stages: tuple[Stage, ...]
     schema: TableSchema
+    changes: tuple[Change, ...] = ()
 
 
 def cut_stages(clauses: tuple[Clause, ...], schema: TableSchema) -> tuple[Stage, ...]:
@@ -131,4 +151,5 @@ def continued(plan: Plan, clauses: tuple[Clause, ...]) -> Plan:
         return plan
     last = plan.stages[-1]
     stages = cut_stages((*last.clauses, *clauses), last.schemas[0])
-    return Plan(plan.inputs, (*plan.stages[:-1], *stages), stages[-1].schemas[-1])
+    made = (*plan.stages[:-1], *stages)
+    return Plan(plan.inputs, made, stages[-1].schemas[-1], plan.changes)

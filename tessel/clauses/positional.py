@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 
 from tessel.clauses.base import Clause, ClauseInfo, Structure
-from tessel.clauses.structures import StructuredUnits, structure_by_row_slice
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
@@ -45,10 +44,6 @@ class Positional(Clause):
         return index.cut_rows(
             start, stop, clause=self.name, reason=f"position: outside rows {start} to {stop}"
         )
-
-    def structure_units(self, index: SegmentIndex) -> StructuredUnits:
-        """Cut the index to the rows that are kept: one unit a row slice."""
-        return structure_by_row_slice(self.cut(index))
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Keep the range of a unit that holds everything."""

@@ -11,8 +11,10 @@ import pyarrow as pa
 
 from tessel import telemetry
 from tessel.api import Store, open_store
-from tessel.clauses import QueryBuilder
+from tessel.clauses import LocalExecutor, QueryBuilder, SubQuery, plan_query, result_table
+from tessel.clauses.planner import PASSES, REQUIRED, Pass
 from tessel.options import options
+from tessel.store import SymbolView
 from tessel.testing.tables import bits
 
 _numbers = itertools.count()
@@ -63,3 +65,32 @@ def events(name: str) -> Iterator[list[telemetry.Event]]:
     found: list[telemetry.Event] = []
     with telemetry.subscribe(lambda event: found.append(event) if event.name == name else None):
         yield found
+
+
+class Latest:
+    """A catalog of the newest version of the symbols of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def view(self, symbol: str, as_of: int | None) -> SymbolView:
+        return self._store.view(symbol, as_of=as_of)
+
+
+def answer_of_passes(store: Store, query: QueryBuilder, passes: tuple[Pass, ...]) -> pa.Table:
+    """Return the answer on the symbol ``x`` of a plan that only some passes have made."""
+    plan = plan_query(Latest(store), SubQuery("x", None, query.clauses), passes=passes)
+    return result_table(LocalExecutor().run(plan), plan.schema)
+
+
+def bare_answer(store: Store, query: QueryBuilder) -> pa.Table:
+    """Return the answer of a query run as it is written, with no more than the passes it needs."""
+    needed = tuple(each for each in PASSES if each in REQUIRED)
+    return answer_of_passes(store, query, needed)
+
+
+def same_table(found: pa.Table, expected: pa.Table) -> bool:
+    """Say whether two tables have the same columns, bit for bit."""
+    return found.schema.equals(expected.schema, check_metadata=False) and all(
+        bits(found.column(name)) == bits(expected.column(name)) for name in expected.column_names
+    )

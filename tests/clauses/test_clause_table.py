@@ -22,10 +22,12 @@ from tessel.clauses import (
     Head,
     Join,
     JoinPartition,
+    KnownRows,
     Merge,
     MergeAggregation,
     MergeInputs,
     NamedAggregate,
+    NoRows,
     OrderGroups,
     OrderJoined,
     PartialAggregation,
@@ -82,6 +84,8 @@ SAMPLES: tuple[Clause, ...] = (
     JoinPartition(SHAPE, "left", 1),
     HashJoin(SHAPE, 1),
     OrderJoined(SHAPE),
+    NoRows(SCHEMA),
+    KnownRows.of(SCHEMA.empty()),
 )
 HEADER = (
     "| clause | input | output | keeps order | keeps count | index | positional | planner only |"

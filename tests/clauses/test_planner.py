@@ -175,15 +175,6 @@ def _line_of_merge(start: str) -> str:
     return f"merge_aggregation({start}, source={SCHEMA!r})"
 
 
-def test_the_passes_and_their_order() -> None:
-    assert [each.__name__ for each in PASSES] == [
-        "write_drop_as_select",
-        "push_to_source",
-        "prune_columns",
-        "lower_aggregation",
-    ]
-
-
 def test_no_pass_changes_the_schema_of_the_result() -> None:
     queries = [golden.query for golden in (*DROPS, *PUSHED, *PRUNED)]
     for query in queries:
@@ -283,7 +274,7 @@ def test_explain_of_positions_and_times() -> None:
     assert "time index: outside [2021-01-05, …]" in _text(store, Q.date_range("2021-01-05"))
     assert "0 segments, 0 rows" in _text(store, Q.filter("a > 100"))
     assert "1 a run of touching time buckets" in _text(
-        store, Q.filter("a > 1").resample("2D").agg(m=("a", "median"))
+        store, Q.filter("a > 2").resample("2D").agg(m=("a", "median"))
     )
     assert "1 a bucket" in _text(store, Q.groupby("a").agg(m=("a", "median")))
     assert "those of 2 inputs, in order" in _text(store, Q.concat("x"))

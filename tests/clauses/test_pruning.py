@@ -46,18 +46,18 @@ class Case:
 
 
 CASES = [
-    Case("filter, head", Q.filter("a >= 6").head(2), [6, 7], 3),
+    Case("filter, head", Q.filter("a >= 6").head(2), [6, 7], 1),
     Case("head, filter", Q.head(8).filter("a >= 6"), [6, 7], 1),
     Case("head, filter none", Q.head(4).filter("a >= 6"), [], 0),
-    Case("filter, head, filter", Q.filter("a >= 4").head(4).filter("a >= 6"), [6, 7], 4),
-    Case("date_range, tail", Q.date_range("2021-01-03", "2021-01-08").tail(2), [6, 7], 3),
+    Case("filter, head, filter", Q.filter("a >= 4").head(4).filter("a >= 6"), [6, 7], 1),
+    Case("date_range, tail", Q.date_range("2021-01-03", "2021-01-08").tail(2), [6, 7], 1),
     Case("tail, date_range", Q.tail(6).date_range(None, "2021-01-08"), [6, 7], 1),
     Case("tail, filter", Q.tail(6).filter("b > 3"), [6, 7], 1),
-    Case("filter, tail", Q.filter("b > 3").tail(2), [6, 7], 4),
-    Case("filter, tail, filter", Q.filter("b > 3").tail(4).filter("a > 5"), [6, 7], 4),
+    Case("filter, tail", Q.filter("b > 3").tail(2), [6, 7], 1),
+    Case("filter, tail, filter", Q.filter("b > 3").tail(4).filter("a > 5"), [6, 7], 1),
     Case("apply, head", Q.apply("c", "a + b").head(2), [0, 1], 1),
     Case(
-        "apply, head, filter", Q.apply("c", "a * 0").head(4).filter("c == 0 and a > 1"), [2, 3], 2
+        "apply, head, filter", Q.apply("c", "a * 0").head(4).filter("c == 0 and a > 1"), [2, 3], 1
     ),
     Case("head, apply, filter", Q.head(4).apply("c", "a").filter("a > 1"), [2, 3], 1),
     Case("select, row_range, filter", Q.select("a").row_range(2, 8).filter("a > 5"), [6, 7], 1),
@@ -68,22 +68,48 @@ CASES = [
         "filter, row_range, date_range",
         Q.filter("a > 1").row_range(2, 6).date_range("2021-01-07"),
         [6, 7],
-        5,
+        1,
     ),
     Case(
-        "rename, filter", Q.rename({"a": "c"}).filter("c in (6, 7)").rename({"c": "a"}), [6, 7], 6
+        "rename, filter", Q.rename({"a": "c"}).filter("c in (6, 7)").rename({"c": "a"}), [6, 7], 1
     ),
-    Case("traded names, filter", Q.rename({"a": "b", "b": "a"}).filter("a < 2"), [10, 11], 6, "b"),
+    Case("traded names, filter", Q.rename({"a": "b", "b": "a"}).filter("a < 2"), [10, 11], 1, "b"),
     Case(
         "traded twice",
         Q.rename({"a": "b", "b": "a"}).rename({"a": "b", "b": "a"}).filter("a > 9"),
         [10, 11],
-        6,
+        1,
     ),
     Case("replaced, filter", Q.apply("a", "b").filter("a > 9"), [11, 10], 6),
     Case("dropped and made again", Q.drop("a").apply("a", "b").filter("a > 9"), [11, 10], 6),
-    Case("replaced, then another", Q.apply("b", "a").filter("b > 9 and a > 9"), [10, 11], 6),
+    Case("replaced, then another", Q.apply("b", "a").filter("b > 9 and a > 9"), [10, 11], 1),
     Case("filter, replaced", Q.filter("a > 9").apply("a", "b"), [1, 0], 1),
+    # From here on the first predicate goes through a slice: nobody knows how many rows it leaves.
+    Case("filter in part, head", Q.filter("a >= 5").head(2), [5, 6], 4),
+    Case("filter in part, head, filter", Q.filter("a >= 3").head(4).filter("a >= 6"), [6], 5),
+    Case("filter in part, tail", Q.filter("b > 4").tail(2), [5, 6], 4),
+    Case("filter in part, tail, filter", Q.filter("b > 4").tail(4).filter("a > 5"), [6], 4),
+    Case(
+        "filter in part, row_range, filter",
+        Q.filter("a > 2").row_range(2, 6).filter("a > 6"),
+        [7, 8],
+        5,
+    ),
+    Case("date_range, head, filter", Q.date_range("2021-01-04").head(4).filter("a > 5"), [6], 5),
+    Case(
+        "filter in part, date_range, head",
+        Q.filter("a > 2").date_range(None, "2021-01-10").head(5).filter("b < 6"),
+        [6, 7],
+        4,
+    ),
+    Case("filter, head, date_range", Q.filter("a > 2").head(4).date_range("2021-01-06"), [5, 6], 5),
+    Case("filter, tail, date_range", Q.filter("a < 9").tail(4).date_range("2021-01-08"), [7, 8], 5),
+    Case(
+        "filter, row_range, filter on the index",
+        Q.filter("a > 2").row_range(0, 4).filter("t >= '2021-01-06'"),
+        [5, 6],
+        5,
+    ),
     Case("groupby, filter", Q.groupby("a").agg(n="size").filter("a > 9"), [10, 11], 6),
     Case("resample, filter", Q.resample("4D").agg(a=("a", "max")).filter("a > 9"), [11], 6),
     Case("index replaced, filter", Q.apply("t", "a").filter("t > 9"), [10, 11], 6),

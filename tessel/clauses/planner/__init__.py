@@ -4,7 +4,7 @@ Each pass is a file with one function ``Draft -> Draft`` and golden before/after
 move or replace clauses only where :mod:`tessel.clauses.planner.commutation` says so.
 """
 
-from tessel.clauses.planner.draft import Draft
-from tessel.clauses.planner.planner import PASSES, plan_query, query_schema
+from tessel.clauses.planner.draft import Draft, Input
+from tessel.clauses.planner.planner import PASSES, REQUIRED, Pass, plan_query, query_schema
 
-__all__ = ["PASSES", "Draft", "plan_query", "query_schema"]
+__all__ = ["PASSES", "REQUIRED", "Draft", "Input", "Pass", "plan_query", "query_schema"]

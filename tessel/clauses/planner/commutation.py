@@ -1,21 +1,36 @@
 """What may pass what: a whitelist. A clause that is not in it stays where it was written.
 
+:data:`SWAPS` holds every pair of clauses that may change places, with the function that says what
+they become, or that under these circumstances they may not. A clause that nobody has listed, one of
+your own for instance, is passed by nothing and passes nothing: it may look at neighbouring rows.
+
 Row-wise clauses decide or compute each row from that row alone. Statistics of a segment may prune
 with a predicate to the right of them, as long as the columns it reads are still those of the
-segment. Custom clauses are in no list: they may look at neighbours.
+segment, and as long as no positional clause stands to its left.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from tessel.clauses.apply import Apply
 from tessel.clauses.base import Clause
+from tessel.clauses.concat import Concat
 from tessel.clauses.date_range import DateRange
 from tessel.clauses.drop import Drop
 from tessel.clauses.filter import Filter
+from tessel.clauses.head import Head
+from tessel.clauses.merge import Merge
+from tessel.clauses.planner.raising import cannot_raise
 from tessel.clauses.rename import Rename
+from tessel.clauses.row_range import RowRange
 from tessel.clauses.select import Select
+from tessel.clauses.tail import Tail
+from tessel.expression import Expression
+from tessel.expression.leaves import Column
+from tessel.expression.rewriting import rewrite
 
-__all__ = ["KEEPS_ROWS", "ROW_WISE", "is_one_of"]
+__all__ = ["KEEPS_ROWS", "PASSED_BY_FILTERS", "ROW_WISE", "SWAPS", "is_one_of", "swapped"]
 
 KEEPS_ROWS: tuple[type[Clause], ...] = (Apply, Select, Drop, Rename)
 """One row out for each row in, at the same position: positional clauses may pass to the left."""
@@ -23,7 +38,83 @@ KEEPS_ROWS: tuple[type[Clause], ...] = (Apply, Select, Drop, Rename)
 ROW_WISE: tuple[type[Clause], ...] = (*KEEPS_ROWS, Filter, DateRange)
 """Each row on its own: pruning by statistics may look past them."""
 
+PASSED_BY_FILTERS: tuple[type[Clause], ...] = (Concat, Merge)
+"""Clauses over several symbols that keep every row of each as it is, and its order: a filter may
+run on each symbol before them, and so may head and tail, whose rows are counted once more after."""
+
+Swap = Callable[[Clause, Clause], "tuple[Clause, Clause] | None"]
+"""From the left and the right clause to what stands there instead; None where they stay."""
+
 
 def is_one_of(clause: Clause, kinds: tuple[type[Clause], ...]) -> bool:
     """Return whether a clause is exactly of one of these classes; subclasses are others' own."""
     return type(clause) in kinds
+
+
+def swapped(left: Clause, right: Clause) -> tuple[Clause, Clause] | None:
+    """Return the pair that may stand instead of ``left, right``, the former right one first."""
+    swap = SWAPS.get((type(left), type(right)))
+    return None if swap is None else swap(left, right)
+
+
+def _always(left: Clause, right: Clause) -> tuple[Clause, Clause]:
+    return right, left
+
+
+def _unless_it_reads_what_is_made(left: Clause, right: Clause) -> tuple[Clause, Clause] | None:
+    assert isinstance(left, Apply)
+    assert isinstance(right, Filter)
+    return None if left.column in right.predicate.columns() else (right, left)
+
+
+def _under_the_old_names(left: Clause, right: Clause) -> tuple[Clause, Clause] | None:
+    assert isinstance(left, Rename)
+    assert isinstance(right, Filter)
+    old = {new: name for name, new in left.columns}
+
+    def named(node: Expression) -> Expression:
+        found = isinstance(node, Column) and node.column in old
+        return Column(old[node.column]) if found else node  # type: ignore[attr-defined]
+
+    return Filter(rewrite(right.predicate, named), right.optimise), left
+
+
+def _if_it_cannot_raise(left: Clause, right: Clause) -> tuple[Clause, Clause] | None:
+    """Let a filter pass another: it then meets the rows that the other would have dropped."""
+    assert isinstance(right, Filter)
+    return (right, left) if cannot_raise(right.predicate) else None
+
+
+def _within_one_symbol(left: Clause, right: Clause) -> tuple[Clause, Clause] | None:
+    """Let a filter pass a merge that puts the rows of one query in order."""
+    assert isinstance(left, Merge)
+    return None if left.others else (right, left)
+
+
+SWAPS: Mapping[tuple[type[Clause], type[Clause]], Swap] = {
+    (Apply, Filter): _unless_it_reads_what_is_made,
+    (Select, Filter): _always,
+    (Drop, Filter): _always,
+    (Rename, Filter): _under_the_old_names,
+    (Merge, Filter): _within_one_symbol,
+    (Filter, Filter): _if_it_cannot_raise,
+    # What has a time index to its right had the same one before it.
+    (Apply, DateRange): _always,
+    (Select, DateRange): _always,
+    (Drop, DateRange): _always,
+    (Rename, DateRange): _always,
+    (Filter, DateRange): _always,
+    (Apply, Head): _always,
+    (Select, Head): _always,
+    (Drop, Head): _always,
+    (Rename, Head): _always,
+    (Apply, Tail): _always,
+    (Select, Tail): _always,
+    (Drop, Tail): _always,
+    (Rename, Tail): _always,
+    (Apply, RowRange): _always,
+    (Select, RowRange): _always,
+    (Drop, RowRange): _always,
+    (Rename, RowRange): _always,
+}
+"""The pairs (left, right) that may change places; the planner moves the right one to the left."""

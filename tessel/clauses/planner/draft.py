@@ -7,14 +7,40 @@ from dataclasses import dataclass
 from typing import Self
 
 from tessel.clauses.base import Clause
+from tessel.clauses.combining import Combining, SubQuery
 from tessel.expression.schema import TableSchema
+from tessel.store import SegmentIndex
 
-__all__ = ["Draft"]
+__all__ = ["Draft", "Input"]
+
+
+@dataclass(frozen=True)
+class Input:
+    """One of the queries that a combining clause takes together.
+
+    Attributes
+    ----------
+    query
+        The symbol and the clauses that run on it first.
+    schema
+        The columns that come out of those.
+    """
+
+    query: SubQuery
+    schema: TableSchema
+
+    def then(self, *clauses: Clause) -> Input:
+        """Return the input with clauses added at the end."""
+        schema = self.schema
+        for clause in clauses:
+            schema = clause.output_schema(schema)
+        query = dataclasses.replace(self.query, clauses=(*self.query.clauses, *clauses))
+        return Input(query, schema)
 
 
 @dataclass(frozen=True)
 class Draft:
-    """The clauses on one symbol, and what was learnt of them.
+    """The clauses on one symbol, or on several taken together, and what was learnt of them.
 
     Attributes
     ----------
@@ -23,10 +49,17 @@ class Draft:
     clauses
         What is to run, in order.
     pruning
-        Clauses asked to prune the index, in order. Those that are positional cut it exactly and
-        are in ``clauses`` no more; the others still run.
+        Clauses that the index was asked to answer, or to prune with, in order. Those that it
+        answered are in ``clauses`` no more.
     columns
         The columns to read; None is all.
+    index
+        The segments of the symbol that are left; None where only clauses are looked at, or where
+        ``inputs`` are taken together.
+    combining
+        The clause over several symbols that comes before all ``clauses``; None on one symbol.
+    inputs
+        What it takes together.
     bytes
         Estimated bytes of the input.
     workers
@@ -39,6 +72,9 @@ class Draft:
     clauses: tuple[Clause, ...]
     pruning: tuple[Clause, ...] = ()
     columns: tuple[str, ...] | None = None
+    index: SegmentIndex | None = None
+    combining: Combining | None = None
+    inputs: tuple[Input, ...] = ()
     bytes: int = 0
     workers: int = 1
     bucket_bytes: int = 32 * 1024 * 1024
@@ -53,3 +89,13 @@ class Draft:
         for clause in self.clauses:
             schemas.append(clause.output_schema(schemas[-1]))
         return schemas
+
+    def lines(self) -> tuple[str, ...]:
+        """Return the draft as text, one line a step: what explain compares from pass to pass."""
+        lines: list[str] = []
+        for number, each in enumerate(self.inputs, start=1):
+            steps = "".join(f" → {clause.describe()}" for clause in each.query.clauses)
+            lines.append(f"input {number}: {each.query.symbol!r}{steps}")
+        lines += [f"index: {clause.describe()}" for clause in self.pruning]
+        lines += [] if self.columns is None else [f"read: {', '.join(self.columns)}"]
+        return (*lines, *(clause.describe() for clause in self.clauses))

@@ -6,39 +6,59 @@ from collections.abc import Callable
 
 from tessel.clauses.base import Clause, Structure
 from tessel.clauses.combining import CombinedInput, Combining, PlanLimits, SubQuery
-from tessel.clauses.plan import Catalog, Plan, SourcePlan, Stage, continued, cut_stages
-from tessel.clauses.planner.draft import Draft
+from tessel.clauses.plan import Catalog, Change, Plan, SourcePlan, continued, cut_stages
+from tessel.clauses.planner.answer_from_statistics import answer_from_statistics
+from tessel.clauses.planner.draft import Draft, Input
+from tessel.clauses.planner.fold_constants import fold_constants
+from tessel.clauses.planner.index_predicates import index_predicates
 from tessel.clauses.planner.lower_aggregation import lower_aggregation
+from tessel.clauses.planner.merge_filters import merge_filters
+from tessel.clauses.planner.pick_tasks import pick_tasks
 from tessel.clauses.planner.prune_columns import prune_columns, write_drop_as_select
+from tessel.clauses.planner.push_into_inputs import push_into_inputs
+from tessel.clauses.planner.push_left import push_left
 from tessel.clauses.planner.push_to_source import push_to_source
+from tessel.clauses.planner.resample_range import range_before_resample
+from tessel.clauses.planner.stop_early import stop_early
 from tessel.clauses.positional import Positional
 from tessel.clauses.structures import structure_by_row_slice
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.options import Options, current
-from tessel.store import SegmentIndex, SymbolView
+from tessel.store import SymbolView
 
-__all__ = ["PASSES", "plan_query", "query_schema"]
+__all__ = ["PASSES", "REQUIRED", "Pass", "plan_query", "query_schema"]
 
-PASSES: tuple[Callable[[Draft], Draft], ...] = (
+Pass = Callable[[Draft], Draft]
+
+PASSES: tuple[Pass, ...] = (
+    fold_constants,
     write_drop_as_select,
+    index_predicates,
+    range_before_resample,
+    push_left,
+    push_into_inputs,
+    merge_filters,
+    stop_early,
     push_to_source,
     prune_columns,
     lower_aggregation,
+    answer_from_statistics,
+    pick_tasks,
 )
-"""The passes on the clauses of one symbol, in the order in which they run."""
+"""The passes, in the order in which they run."""
 
-_PIECES_PER_WORKER = 4
-_PAGE_ROWS = 1 << 16
-"""No page of a segment has more rows, and those with fewer divide it: cuts never go through one."""
-
-_LEAST_PIECE_ROWS = 4 * _PAGE_ROWS
-
-_AFTER_COMBINING: tuple[Callable[[Draft], Draft], ...] = (write_drop_as_select, lower_aggregation)
+REQUIRED: frozenset[Pass] = frozenset((lower_aggregation,))
+"""Those without which a query does not run; all others only make it cheaper."""
 
 
 def plan_query(
-    catalog: Catalog, query: SubQuery, options: Options | None = None, slots: int | None = None
+    catalog: Catalog,
+    query: SubQuery,
+    options: Options | None = None,
+    slots: int | None = None,
+    *,
+    passes: tuple[Pass, ...] = PASSES,
 ) -> Plan:
     """Plan a query.
 
@@ -50,6 +70,8 @@ def plan_query(
         A symbol, a version, and the clauses to run.
     slots
         Tasks that the executor runs at a time; by default the workers of the options.
+    passes
+        What rewrites the query, in order; tests leave some out.
 
     Raises
     ------
@@ -57,16 +79,7 @@ def plan_query(
         Of the class that fits, for everything that can be known to be wrong before data is read.
     """
     options = options or current()
-    workers = slots or options.workers
-    view = catalog.view(query.symbol, query.as_of)
-    combining = [at for at, clause in enumerate(query.clauses) if _combines(clause)]
-    try:
-        if not combining:
-            return _plan_symbol(view, query.clauses, workers, options)
-        return _plan_combined(catalog, query, combining[-1], workers, options)
-    except TesselError as error:
-        error.with_context(symbol=f"{query.symbol!r} (version {view.version})")
-        raise
+    return _Planner(catalog, options, slots or options.workers, passes).plan(query)
 
 
 def query_schema(catalog: Catalog, query: SubQuery) -> TableSchema:
@@ -81,79 +94,104 @@ def query_schema(catalog: Catalog, query: SubQuery) -> TableSchema:
     return schema
 
 
-def _plan_symbol(
-    view: SymbolView, clauses: tuple[Clause, ...], workers: int, options: Options
-) -> Plan:
-    index = view.index()
-    draft = Draft(
-        view.schema,
-        clauses,
-        bytes=int(index.bytes.sum()),
-        workers=workers,
-        bucket_bytes=options.hash_bucket_bytes,
-    )
-    schema = draft.schemas()[-1]
-    for run_pass in PASSES:
-        draft = run_pass(draft)
-    for clause in draft.pruning:
-        index = clause.cut(index) if isinstance(clause, Positional) else clause.prune(index)  # type: ignore[attr-defined]
-    if draft.columns is not None:
-        index = index.keep_columns(draft.columns, clause="columns", reason="no clause reads them")
-    stages = cut_stages(draft.clauses, index.schema)
-    index = _in_pieces(index, stages, workers)
-    first = stages[0].clauses
-    structured = first[0].structure_units(index) if first else structure_by_row_slice(index)
-    absorbed = tuple(clause for clause in draft.pruning if isinstance(clause, Positional))
-    source = SourcePlan(view, structured.index, structured.units, absorbed)
-    return Plan((source,), stages, schema)
+class _Planner:
+    """One query on its way to a plan. Every symbol is looked up once."""
 
+    def __init__(
+        self, catalog: Catalog, options: Options, workers: int, passes: tuple[Pass, ...]
+    ) -> None:
+        self._catalog = catalog
+        self._options = options
+        self._workers = workers
+        self._passes = passes
+        self._views: dict[tuple[str, int | None], SymbolView] = {}
 
-def _in_pieces(index: SegmentIndex, stages: tuple[Stage, ...], workers: int) -> SegmentIndex:
-    """Cut long segments into pieces, so that a few of them keep all workers busy.
+    def view(self, symbol: str, as_of: int | None) -> SymbolView:
+        """Return a symbol at a version, as the catalog gives it."""
+        key = (symbol, as_of)
+        if key not in self._views:
+            self._views[key] = self._catalog.view(symbol, as_of)
+        return self._views[key]
 
-    Not before time buckets, which are grouped by first and last times that never go back: of the
-    pieces of a segment it is known only that they lie somewhere within its times.
-    """
-    if any(stage.input is Structure.TIME_BUCKETED for stage in stages):
-        return index
-    aim = -(-index.row_count // (_PIECES_PER_WORKER * workers))
-    rows = max(_LEAST_PIECE_ROWS, -(-aim // _PAGE_ROWS) * _PAGE_ROWS)
-    return index.split(rows)
+    def plan(self, query: SubQuery) -> Plan:
+        """Plan a query, which may be the input of another."""
+        view = self.view(query.symbol, query.as_of)
+        combining = [at for at, clause in enumerate(query.clauses) if _combines(clause)]
+        try:
+            if combining:
+                return self._combined(query, combining[-1])
+            return self._one_symbol(view, query.clauses)
+        except TesselError as error:
+            error.with_context(symbol=f"{query.symbol!r} (version {view.version})")
+            raise
+
+    def _one_symbol(self, view: SymbolView, clauses: tuple[Clause, ...]) -> Plan:
+        index = view.index()
+        draft = Draft(
+            view.schema,
+            clauses,
+            index=index,
+            bytes=int(index.bytes.sum()),
+            workers=self._workers,
+            bucket_bytes=self._options.hash_bucket_bytes,
+        )
+        schema = draft.schemas()[-1]
+        draft, changes = self._rewritten(draft)
+        assert draft.index is not None
+        stages = cut_stages(draft.clauses, draft.index.schema)
+        first = stages[0].clauses
+        structured = (
+            first[0].structure_units(draft.index) if first else structure_by_row_slice(draft.index)
+        )
+        absorbed = tuple(clause for clause in draft.pruning if isinstance(clause, Positional))
+        source = SourcePlan(view, structured.index, structured.units, absorbed)
+        return Plan((source,), stages, schema, changes)
+
+    def _combined(self, query: SubQuery, at: int) -> Plan:
+        """Plan the last clause over several symbols; what stands before it is its first input."""
+        clause = query.clauses[at]
+        assert isinstance(clause, Combining)
+        parts = [SubQuery(query.symbol, query.as_of, query.clauses[:at]), *clause.others]
+        inputs = tuple(Input(part, query_schema(self, part)) for part in parts)
+        draft = Draft(
+            clause.combined_schema([each.schema for each in inputs]),
+            query.clauses[at + 1 :],
+            combining=clause,
+            inputs=inputs,
+            bytes=sum(int(self.view(p.symbol, p.as_of).index().bytes.sum()) for p in parts),
+            workers=self._workers,
+            bucket_bytes=self._options.hash_bucket_bytes,
+        )
+        schema = draft.schemas()[-1]
+        draft, changes = self._rewritten(draft)
+        plans = [self.plan(each.query) for each in draft.inputs]
+        found = [
+            CombinedInput(part.symbol, plan.schema, _bytes(plan))
+            for part, plan in zip(parts, plans, strict=True)
+        ]
+        options = self._options
+        limits = PlanLimits(self._workers, options.live_bytes, options.hash_bucket_bytes)
+        lowered = clause.lowered(found, draft.schema, limits)
+        for number, first in enumerate(lowered.before):
+            plans[number] = continued(plans[number], first)
+        stages = cut_stages((*lowered.steps, *draft.clauses), draft.schema)
+        return Plan(tuple(plans), stages, schema, changes)
+
+    def _rewritten(self, draft: Draft) -> tuple[Draft, tuple[Change, ...]]:
+        """Run the passes, and note what each changed."""
+        changes: list[Change] = []
+        before = draft.lines()
+        for run_pass in self._passes:
+            draft = run_pass(draft)
+            after = draft.lines()
+            if after != before:
+                changes.append(Change(run_pass.__name__, before, after))
+            before = after
+        return draft, tuple(changes)
 
 
 def _combines(clause: Clause) -> bool:
     return isinstance(clause, Combining) and clause.structure.input is Structure.MULTI_SYMBOL
-
-
-def _plan_combined(
-    catalog: Catalog, query: SubQuery, at: int, workers: int, options: Options
-) -> Plan:
-    """Plan the last clause over several symbols; what stands before it is its first input."""
-    clause = query.clauses[at]
-    assert isinstance(clause, Combining)
-    parts = [SubQuery(query.symbol, query.as_of, query.clauses[:at]), *clause.others]
-    plans = [plan_query(catalog, part, options, workers) for part in parts]
-    combined = clause.combined_schema([plan.schema for plan in plans])
-    draft = Draft(
-        combined,
-        query.clauses[at + 1 :],
-        bytes=sum(map(_bytes, plans)),
-        workers=workers,
-        bucket_bytes=options.hash_bucket_bytes,
-    )
-    schema = draft.schemas()[-1]
-    for run_pass in _AFTER_COMBINING:
-        draft = run_pass(draft)
-    inputs = [
-        CombinedInput(part.symbol, plan.schema, _bytes(plan))
-        for part, plan in zip(parts, plans, strict=True)
-    ]
-    limits = PlanLimits(workers, options.live_bytes, options.hash_bucket_bytes)
-    lowered = clause.lowered(inputs, combined, limits)
-    for at, first in enumerate(lowered.before):
-        plans[at] = continued(plans[at], first)
-    stages = cut_stages((*lowered.steps, *draft.clauses), combined)
-    return Plan(tuple(plans), stages, schema)
 
 
 def _bytes(plan: Plan | SourcePlan) -> int:

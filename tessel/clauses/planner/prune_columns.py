@@ -1,4 +1,4 @@
-"""Pass: read only the columns that a clause or the result uses."""
+"""Pass: read only the columns that a clause or the result uses, of every symbol."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tessel.clauses.apply import Apply
 from tessel.clauses.base import Clause
 from tessel.clauses.drop import Drop
 from tessel.clauses.planner.draft import Draft
+from tessel.clauses.planner.narrow_inputs import narrow_inputs
 from tessel.clauses.select import Select
 from tessel.expression.schema import TableSchema
 
@@ -52,7 +53,11 @@ def prune_columns(draft: Draft) -> Draft:
     columns = columns or tuple(draft.schema.names[:1])
     read = draft.schema.select(columns)
     clauses = _in_written_order(read, list(reversed(kept)))
-    return draft.replace(schema=read, clauses=clauses, columns=columns)
+    index = draft.index
+    if index is not None:
+        index = index.keep_columns(columns, clause="columns", reason="no clause reads them")
+    draft = draft.replace(schema=read, clauses=clauses, columns=columns, index=index)
+    return draft if draft.combining is None else narrow_inputs(draft)
 
 
 def _narrowed(clause: Clause, needed: set[str]) -> Clause | None:

@@ -197,10 +197,8 @@ class SegmentIndex:
     @cached_property
     def slice_is_whole(self) -> Flags:
         """Whether each row slice still has all its rows, so that its statistics are exact."""
-        table = self._table
-        whole: Flags = (self.slice_row_start == table.slice_start[self._slices]) & (
-            self.slice_row_end == table.slice_end[self._slices]
-        )
+        rows = self.slice_row_end - self.slice_row_start
+        whole: Flags = rows == self._table.slice_rows[self._slices]
         return whole
 
     @cached_property

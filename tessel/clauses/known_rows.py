@@ -1,0 +1,84 @@
+"""known_rows: rows that statistics have told, beside those that are read; made by the planner."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from tessel.clauses.base import Clause, ClauseInfo, Structure
+from tessel.clauses.registry import register
+from tessel.ecs import Piece, ProcessingUnit
+from tessel.ecs.components import ColRange, RowRange
+from tessel.errors import PlanFormatError
+from tessel.expression.schema import TableSchema
+
+__all__ = ["KnownRows"]
+
+
+@register
+@dataclass(frozen=True)
+class KnownRows(Clause):
+    """What comes in, then rows that are in the plan itself.
+
+    Attributes
+    ----------
+    rows
+        The rows as an Arrow IPC stream in base64, of the columns that come in.
+    """
+
+    name: ClassVar[str] = "known_rows"
+    internal: ClassVar[bool] = True
+    rows: str
+
+    @classmethod
+    def of(cls, table: pa.Table) -> KnownRows:
+        """Return the clause that adds the rows of a table."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        return cls(base64.b64encode(sink.getvalue()).decode())
+
+    @property
+    def table(self) -> pa.Table:
+        """The rows."""
+        try:
+            with pa.ipc.open_stream(base64.b64decode(self.rows, validate=True)) as reader:
+                return reader.read_all()
+        except (ValueError, OSError, pa.ArrowException) as error:
+            raise PlanFormatError(f"{self.name} holds no rows: {error}") from error
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Everything in order in, row slices out."""
+        return ClauseInfo(Structure.ALL, Structure.ROW_SLICE, reduced=True)
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the input's schema, which is that of the rows."""
+        if self.table.schema != input_schema.arrow:
+            raise PlanFormatError(f"{self.name} holds other columns than those that come in")
+        return input_schema
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Add the rows to one unit that holds everything."""
+        return unit.replace(pa.concat_tables([unit.table, self.table]))
+
+    def consume(
+        self, units: Iterable[ProcessingUnit], schema: TableSchema
+    ) -> Iterator[ProcessingUnit]:
+        """Hand units on as they come, and one more."""
+        ordinals = itertools.count()
+        for unit in units:
+            next(ordinals)
+            yield unit
+        table = self.table
+        piece = Piece(table, RowRange(0, 0), ColRange(0, table.num_columns))
+        yield ProcessingUnit(next(ordinals), schema, [piece])
+
+    def describe(self) -> str:
+        """Return the name, and how many rows there are."""
+        return f"{self.name}({self.table.num_rows})"

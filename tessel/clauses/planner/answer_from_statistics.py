@@ -1,0 +1,136 @@
+"""Pass: count, size, min and max of whole segments are told by their statistics, without reading.
+
+Row slices whose filters are all proved, and whose statistics are exact in what is asked, leave the
+index; what they contribute stands in the plan. The others are read, and the two are merged. Never
+told by statistics: bounds of text that was cut, of slices that lost rows, of decimals past 64 bits;
+counts of a slice of which only a part is left, unless nothing is missing in it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tessel.clauses.aggregates.count import Count
+from tessel.clauses.aggregates.max import Max
+from tessel.clauses.aggregates.min import Min
+from tessel.clauses.aggregates.size import Size
+from tessel.clauses.aggregation import PartialAggregation
+from tessel.clauses.base import Proves
+from tessel.clauses.group_tables import partial_schema
+from tessel.clauses.known_rows import KnownRows
+from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.clauses.planner.draft import Draft
+from tessel.clauses.rename import Rename
+from tessel.clauses.select import Select
+from tessel.clauses.values import plain_type
+from tessel.store import SegmentIndex
+
+__all__ = ["answer_from_statistics"]
+
+_ANSWERED = (Size, Count, Min, Max)
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Reduced:
+    """A query that is reduced to one row: what comes before, and under which names.
+
+    Attributes
+    ----------
+    at
+        Position of the partial aggregation.
+    names
+        The column of the symbol that each column is, as the aggregation sees it.
+    told
+        The row slices of which every row passes all filters.
+    """
+
+    at: int
+    names: Mapping[str, str]
+    told: Flags
+
+
+def answer_from_statistics(draft: Draft) -> Draft:
+    """Take out of the index the row slices that statistics answer for."""
+    index = draft.index
+    if index is None or index.slices == 0:
+        return draft
+    reduced = _reduced(draft, index)
+    if reduced is None:
+        return draft
+    partial = draft.clauses[reduced.at]
+    assert isinstance(partial, PartialAggregation)
+    told = reduced.told
+    for each in partial.aggregates:
+        told = told & _exact(each, index, reduced.names)
+    if not told.any():
+        return draft
+    source = draft.schemas()[reduced.at]
+    arrays: list[pa.Array] = []
+    for each in partial.aggregates:
+        arrays += _state(each, each.input_type(source), index, reduced.names, told)
+    known = pa.Table.from_arrays(arrays, schema=partial_schema([], partial.aggregates, source))
+    clauses = list(draft.clauses)
+    clauses.insert(reduced.at + 1, KnownRows.of(known))
+    left = index.keep_slices(~told, clause="statistics", reason="they tell the answer")
+    return draft.replace(clauses=tuple(clauses), index=left)
+
+
+def _reduced(draft: Draft, index: SegmentIndex) -> _Reduced | None:
+    names = {name: name for name in draft.schema.names}
+    told = np.ones(index.slices, dtype=bool)
+    renamed = False
+    for at, clause in enumerate(draft.clauses):
+        if type(clause) is PartialAggregation:
+            supported = all(type(each.aggregate) in _ANSWERED for each in clause.aggregates)
+            return None if clause.keys or not supported else _Reduced(at, names, told)
+        if type(clause) is Rename:
+            renamed = True
+            new = dict(clause.columns)
+            names = {new.get(name, name): source for name, source in names.items()}
+        elif isinstance(clause, Proves) and not renamed:
+            told &= clause.proves(index)
+        elif type(clause) is not Select:
+            return None
+    return None
+
+
+def _exact(each: NamedAggregate, index: SegmentIndex, names: Mapping[str, str]) -> Flags:
+    """Return the row slices whose statistics say exactly what is asked."""
+    if each.column is None:
+        return np.ones(index.slices, dtype=bool)
+    facts = index.statistics.facts(names[each.column])
+    whole = index.slice_is_whole
+    if type(each.aggregate) is Count:
+        return np.asarray(whole | (facts.missing == 0))
+    if pa.types.is_null(facts.minimum.type):
+        return np.zeros(index.slices, dtype=bool)  # a column without an order has no bounds
+    rows = index.slice_row_end - index.slice_row_start
+    all_missing = whole & (facts.missing >= rows)
+    is_exact = facts.minimum_exact if type(each.aggregate) is Min else facts.maximum_exact
+    return np.asarray(is_exact | all_missing)
+
+
+def _state(
+    each: NamedAggregate,
+    kind: pa.DataType | None,
+    index: SegmentIndex,
+    names: Mapping[str, str],
+    told: Flags,
+) -> list[pa.Array]:
+    """Return the state of one aggregate over the row slices that are told."""
+    rows = (index.slice_row_end - index.slice_row_start)[told]
+    if each.column is None or type(each.aggregate) is Size:
+        return [pa.array([int(rows.sum())], pa.int64())]
+    facts = index.statistics.facts(names[each.column])
+    if type(each.aggregate) is Count:
+        return [pa.array([int((rows - facts.missing[told]).sum())], pa.int64())]
+    assert isinstance(each.aggregate, Min | Max)
+    bounds = facts.minimum if type(each.aggregate) is Min else facts.maximum
+    values = bounds.filter(pa.array(told)).cast(plain_type(kind))
+    return each.aggregate.partial(values, np.zeros(len(values), np.int64), 1)

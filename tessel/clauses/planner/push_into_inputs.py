@@ -1,0 +1,106 @@
+"""Pass: what a query over several symbols drops right after taking them together, each drops alone.
+
+Filters and date ranges run on every symbol before ``concat`` and ``merge``, where statistics prune
+with them. Of a limit each symbol is given its own: no more than so many rows of it can be wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tessel.clauses.base import Clause
+from tessel.clauses.date_range import DateRange
+from tessel.clauses.filter import Filter
+from tessel.clauses.head import Head
+from tessel.clauses.planner.commutation import KEEPS_ROWS, PASSED_BY_FILTERS, is_one_of
+from tessel.clauses.planner.draft import Draft, Input
+from tessel.clauses.positional import Positional
+from tessel.clauses.tail import Tail
+from tessel.errors import TesselError
+from tessel.expression import Expression, lit
+from tessel.expression.leaves import Column
+from tessel.expression.rewriting import rewrite
+from tessel.expression.schema import TableSchema
+from tessel.expression.types import type_name
+
+__all__ = ["push_into_inputs"]
+
+
+def push_into_inputs(draft: Draft) -> Draft:
+    """Move the filters and date ranges that come first into every input, and copy the limit."""
+    if draft.combining is None or not is_one_of(draft.combining, PASSED_BY_FILTERS):
+        return draft
+    inputs = list(draft.inputs)
+    clauses = list(draft.clauses)
+    while clauses:
+        pushed = _pushed(clauses[0], inputs, draft.schema)
+        if pushed is None:
+            break
+        inputs = pushed
+        del clauses[0]
+    limit = _limit(clauses)
+    if limit is not None:
+        inputs = [each.then(limit) for each in inputs]
+    return draft.replace(inputs=tuple(inputs), clauses=tuple(clauses))
+
+
+def _pushed(clause: Clause, inputs: Sequence[Input], schema: TableSchema) -> list[Input] | None:
+    """Return the inputs with a clause at the end of each; None where one cannot have it."""
+    pushed = []
+    for each in inputs:
+        own: Clause | None = None
+        if type(clause) is Filter:
+            predicate = _for_input(clause.predicate, each.schema, schema)
+            own = None if predicate is None else Filter(predicate, clause.optimise)
+        elif type(clause) is DateRange and _same_calendar(each.schema, schema):
+            own = clause
+        if own is None:
+            return None
+        try:
+            pushed.append(each.then(own))
+        except TesselError:
+            return None
+    return pushed
+
+
+def _for_input(predicate: Expression, own: TableSchema, common: TableSchema) -> Expression | None:
+    """Return a predicate on the common columns as one on an input's own.
+
+    A column that the input does not have is missing there; one of another type is cast to the
+    common one, which holds all its values.
+    """
+
+    def column(node: Expression) -> Expression:
+        if not isinstance(node, Column) or node.column not in common:
+            return node
+        kind = common.type_of(node.column)
+        if node.column not in own:
+            return lit(None).cast(type_name(kind))
+        return node if own.type_of(node.column) == kind else node.cast(type_name(kind))
+
+    try:
+        return rewrite(predicate, column)
+    except TesselError:
+        return None  # of a type that has no name, as a list has none
+
+
+def _same_calendar(own: TableSchema, common: TableSchema) -> bool:
+    """Say whether a date range means the same instants on both: one index, one zone."""
+    if own.index is None or own.index != common.index:
+        return False
+    kinds = [schema.type_of(own.index) for schema in (own, common)]
+    zones = {getattr(kind, "tz", None) for kind in kinds}
+    return len(zones) == 1 and len({type(kind) for kind in kinds}) == 1
+
+
+def _limit(clauses: Sequence[Clause]) -> Clause | None:
+    """Return the limit of each input that follows from one on them all; None without one."""
+    for clause in clauses:
+        if isinstance(clause, Tail) and clause.n >= 0:
+            return Tail(clause.n)
+        if isinstance(clause, Positional):
+            demand = clause.demand()
+            return None if demand is None else Head(demand)
+        if not is_one_of(clause, KEEPS_ROWS):
+            return None
+    return None

@@ -1,0 +1,70 @@
+"""Pass: of a resample whose buckets are cut to a range, only the rows of those buckets are read.
+
+Sound only where a bucket does not depend on rows outside of it: where buckets start at the epoch or
+at an instant that the query names, not at the first row, and where empty ones are left out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from tessel.clauses.base import Clause
+from tessel.clauses.date_range import DateRange
+from tessel.clauses.planner.draft import Draft
+from tessel.clauses.planner.instants import instant
+from tessel.clauses.resample import Resample
+from tessel.errors import TesselError
+from tessel.expression.schema import TableSchema
+from tessel.expression.types import UNIT_NANOSECONDS
+
+__all__ = ["range_before_resample"]
+
+_DATA_ORIGINS = ("start", "start_day", "end", "end_day")
+_MARGIN = 2
+"""Buckets read beyond each end: the range itself, which stays, decides which of them come out."""
+
+
+def range_before_resample(draft: Draft) -> Draft:
+    """Add to a date range on the labels of a resample one on the rows before it."""
+    clauses: list[Clause] = []
+    schemas = draft.schemas()
+    for at, clause in enumerate(draft.clauses):
+        before = draft.clauses[at - 1] if at else None
+        if type(clause) is DateRange and type(before) is Resample:
+            rows = _rows_of(before, clause, schemas[at - 1])
+            if rows is not None:
+                clauses.insert(len(clauses) - 1, rows)
+        clauses.append(clause)
+    return draft.replace(clauses=tuple(clauses))
+
+
+def _rows_of(resample: Resample, labels: DateRange, schema: TableSchema) -> DateRange | None:
+    """Return a range that holds all rows of the buckets with such labels; None without one."""
+    if resample.origin in _DATA_ORIGINS or getattr(resample, "empty", "omit") != "omit":
+        return None
+    assert schema.index is not None  # a resample has one
+    kind = schema.type_of(schema.index)
+    low, high = labels.bounds(resample.output_schema(schema))
+    bucketer = resample.bucketer(schema)
+    limits = np.iinfo(np.int64)
+    ends: list[str | None] = []
+    for bound, beyond in ((low, -_MARGIN), (high, _MARGIN)):
+        if bound is None:
+            ends.append(None)
+            continue
+        try:
+            number = bucketer.numbers(np.array([bound], dtype=np.int64)) + beyond
+            (edge,) = bucketer.edges(number).tolist()
+        except (TesselError, OverflowError):
+            return None
+        if not limits.min < edge < limits.max:
+            return None
+        ends.append(instant(edge * _unit(kind), kind))
+    if ends == [None, None]:
+        return None
+    return DateRange(ends[0], ends[1])
+
+
+def _unit(kind: pa.DataType) -> int:
+    return UNIT_NANOSECONDS[kind.unit]

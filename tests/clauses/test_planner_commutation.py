@@ -1,0 +1,170 @@
+"""The whitelist of clauses that may change places: every pair of it is shown to be sound.
+
+Both orders are run as written, without the passes that would move anything.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tests.clauses.custom  # noqa: F401  (registers its clauses)
+from tessel.clauses import (
+    Apply,
+    Clause,
+    Concat,
+    DateRange,
+    Drop,
+    Filter,
+    Head,
+    Merge,
+    QueryBuilder,
+    Rename,
+    RowRange,
+    Select,
+    SubQuery,
+    Tail,
+    find_clause,
+)
+from tessel.clauses.planner import Draft
+from tessel.clauses.planner.commutation import PASSED_BY_FILTERS, SWAPS, swapped
+from tessel.clauses.planner.push_left import push_left
+from tessel.expression import Expression, col
+from tests.clauses.helpers import bare_answer, fresh_store, same_table
+from tests.clauses.test_clause_table import SAMPLES, SCHEMA
+
+START = dt.datetime(2021, 1, 1)
+PREDICATES: tuple[Expression, ...] = (
+    col("a") > 1,
+    col("b").is_missing(),
+    (col("a") < col("b")) | (col("c") == "x"),
+    ~(col("b") == 2),
+    col("f") > 0.5,
+)
+LIMITS = st.integers(-4, 8)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> pa.Table:
+    rows = draw(st.integers(0, 12))
+
+    def column(values: st.SearchStrategy[object], kind: pa.DataType) -> pa.Array:
+        drawn = draw(st.lists(st.none() | values, min_size=rows, max_size=rows))
+        return pa.array(drawn, kind)
+
+    days = sorted(draw(st.lists(st.integers(0, 9), min_size=rows, max_size=rows)))
+    return pa.table(
+        {
+            "t": pa.array([START + dt.timedelta(days=d) for d in days], pa.timestamp("us")),
+            "a": column(st.integers(-2, 4), pa.int64()),
+            "b": column(st.integers(-2, 4), pa.int64()),
+            "c": column(st.sampled_from(["x", "y"]), pa.string()),
+            "f": column(st.sampled_from([0.0, 0.5, 1.0, float("nan")]), pa.float64()),
+        }
+    )
+
+
+def _filters() -> st.SearchStrategy[Clause]:
+    return st.sampled_from(PREDICATES).map(Filter)
+
+
+KINDS: dict[type[Clause], st.SearchStrategy[Clause]] = {
+    Apply: st.sampled_from(
+        [Apply("n", col("a") + 1), Apply("a", col("b")), Apply("b", col("f") * 2)]
+    ),
+    Select: st.sampled_from([Select(("a", "b", "c", "f", "t")), Select(("t", "f", "c", "b", "a"))]),
+    Drop: st.just(Drop(("n",))),
+    Rename: st.sampled_from(
+        [Rename((("a", "b"), ("b", "a"))), Rename((("t", "u"), ("f", "g"), ("c", "f"), ("g", "c")))]
+    ),
+    Filter: _filters(),
+    DateRange: st.sampled_from(
+        [
+            DateRange("2021-01-03"),
+            DateRange("2021-01-02", "2021-01-05", "left"),
+            DateRange(None, "2021-01-04", "neither"),
+        ]
+    ),
+    Head: LIMITS.map(Head),
+    Tail: LIMITS.map(Tail),
+    RowRange: st.tuples(st.none() | LIMITS, st.none() | LIMITS).map(lambda ends: RowRange(*ends)),
+    Merge: st.sampled_from([Merge(), Merge(on="t")]),
+}
+RENAMES = (Rename((("a", "b"), ("b", "a"))), Rename((("t", "u"), ("a", "c"), ("c", "a"))))
+BEFORE: dict[type[Clause], tuple[Clause, ...]] = {Drop: (Apply("n", col("a")),)}
+"""What stands before the pair, so that it has something to do."""
+
+
+def _id(pair: tuple[type[Clause], type[Clause]]) -> str:
+    return f"{pair[0].name}-{pair[1].name}"
+
+
+@pytest.mark.parametrize("pair", SWAPS, ids=_id)
+@settings(max_examples=15)
+@given(data=st.data())
+def test_both_orders_give_the_same(
+    pair: tuple[type[Clause], type[Clause]], data: st.DataObject
+) -> None:
+    left_kind, right_kind = pair
+    left = data.draw(st.sampled_from(RENAMES) if left_kind is Rename else KINDS[left_kind])
+    right = data.draw(KINDS[right_kind])
+    if right_kind is Filter and left_kind is Rename and left == RENAMES[1]:
+        right = Filter(data.draw(st.sampled_from([col("a") == "x", col("u").is_missing()])))
+    turned = swapped(left, right)
+    if turned is None:
+        assert left_kind in (Apply, Merge), "the others of the list always may"
+        return
+    store = fresh_store()
+    store.write("x", data.draw(tables()), index="t")
+    first = BEFORE.get(left_kind, ())
+    written = bare_answer(store, QueryBuilder((*first, left, right)))
+    assert same_table(bare_answer(store, QueryBuilder((*first, *turned))), written)
+
+
+@pytest.mark.parametrize("kind", PASSED_BY_FILTERS, ids=lambda kind: kind.name)
+@settings(max_examples=15)
+@given(data=st.data())
+def test_filters_before_and_after_several_symbols(
+    kind: type[Concat | Merge], data: st.DataObject
+) -> None:
+    store = fresh_store()
+    store.write("x", data.draw(tables()), index="t")
+    store.write("y", data.draw(tables()), index="t")
+    what = data.draw(_filters())
+    last = data.draw(st.sampled_from([Head, Tail]))(data.draw(st.integers(0, 6)))
+    after = QueryBuilder((kind((SubQuery("y"),)), what, last))
+    before = QueryBuilder((what, last, kind((SubQuery("y", None, (what, last)),)), last))
+    assert same_table(bare_answer(store, before), bare_answer(store, after))
+
+
+def test_an_apply_is_not_passed_by_what_reads_its_column() -> None:
+    assert swapped(Apply("a", col("b")), Filter(col("a") > 1)) is None
+    assert swapped(Filter(col("b") > 1), Filter(col("a") * col("a") > 1)) is None
+    assert swapped(Merge((SubQuery("y"),)), Filter(col("a") > 1)) is None
+
+
+OTHERS = tuple(
+    find_clause(name)("v")
+    for name in ("drop_negative", "previous_differs", "fails_above", "every_other")
+)
+
+
+@pytest.mark.parametrize("left", [*SAMPLES, *OTHERS], ids=lambda clause: clause.name)
+def test_what_is_not_listed_stays(left: Clause) -> None:
+    for right in (*SAMPLES, *OTHERS):
+        if (type(left), type(right)) not in SWAPS:
+            assert swapped(left, right) is None
+            draft = Draft(SCHEMA, (left, right))
+            assert push_left(draft).clauses == (left, right)
+
+
+def test_a_clause_that_inherits_from_ours_is_anothers() -> None:
+    class Sampled(Filter):
+        name = "sampled"
+
+    assert swapped(Select(("a",)), Sampled(col("a") > 1)) is None
+    assert swapped(Sampled(col("a") > 1), DateRange("2021")) is None
