@@ -61,6 +61,7 @@ from tessel.clauses.resample import PartialResample, Resample
 from tessel.clauses.row_range import RowRange
 from tessel.clauses.select import Select
 from tessel.clauses.shift import Shift
+from tessel.clauses.sort import MergeSorted, Sort, SortUnits
 from tessel.clauses.stage import (
     bound_stage,
     interleave_units,
@@ -78,6 +79,7 @@ from tessel.clauses.structures import (
     structure_by_time_bucket,
 )
 from tessel.clauses.tail import Tail
+from tessel.clauses.top_k import PartialTopK, TopK
 from tessel.clauses.verbs import GroupedQuery, ResampledQuery, Verbs
 
 __all__ = [
@@ -115,12 +117,14 @@ __all__ = [
     "Merge",
     "MergeAggregation",
     "MergeInputs",
+    "MergeSorted",
     "NamedAggregate",
     "NoRows",
     "OrderGroups",
     "OrderJoined",
     "PartialAggregation",
     "PartialResample",
+    "PartialTopK",
     "Partition",
     "Plan",
     "Positional",
@@ -134,12 +138,15 @@ __all__ = [
     "Select",
     "Selects",
     "Shift",
+    "Sort",
+    "SortUnits",
     "SourcePlan",
     "Stage",
     "Structure",
     "StructuredUnits",
     "SubQuery",
     "Tail",
+    "TopK",
     "UnitFacts",
     "Verbs",
     "bound_stage",

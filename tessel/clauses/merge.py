@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import numpy as np
 import pyarrow as pa
 
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
@@ -19,16 +18,13 @@ from tessel.clauses.combining import (
     common_schema,
 )
 from tessel.clauses.registry import register
-from tessel.ecs import Piece, ProcessingUnit
-from tessel.ecs.components import ColRange, RowRange, TimeRange
+from tessel.clauses.streams import unit_of_table, units_of_tables
+from tessel.ecs import ProcessingUnit
 from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
-from tessel.store import Run, aligned, check_index_type, index_integers, merge_ordered, sorted_by
+from tessel.store import Run, aligned, check_index_type, merge_ordered, sorted_by
 
 __all__ = ["Merge", "MergeInputs"]
-
-_UNIT_ROWS = 65_536
-"""Rows that a unit of merged ones has at least, but for the last."""
 
 
 @register
@@ -130,7 +126,7 @@ class Merge(Combining):
         assert index is not None
         if unit.schema.index == index:
             return unit
-        return _unit(unit.ordinal, 0, sorted_by(unit.table, index), index)
+        return unit_of_table(unit.ordinal, 0, sorted_by(unit.table, index), index)
 
     def consume(
         self, units: Iterable[ProcessingUnit], schema: TableSchema
@@ -142,7 +138,7 @@ class Merge(Combining):
             yield from units
             return
         tables = [unit.table for unit in units]
-        yield from _units(
+        yield from units_of_tables(
             iter([sorted_by(pa.concat_tables([schema.empty(), *tables]), index)]), index
         )
 
@@ -194,7 +190,7 @@ class MergeInputs(Clause):
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Order one unit that holds everything; a stream of units is for ``interleave``."""
         table = sorted_by(aligned(unit.table, self.schema.arrow), self._index)
-        return _unit(unit.ordinal, 0, table, self._index)
+        return unit_of_table(unit.ordinal, 0, table, self._index)
 
     def interleave(self, inputs: Sequence[Iterator[ProcessingUnit]]) -> Iterator[ProcessingUnit]:
         """Merge ordered inputs as they stream in."""
@@ -203,35 +199,9 @@ class MergeInputs(Clause):
             Run((aligned(unit.table, schema) for unit in units), f"symbol {name!r}")
             for name, units in zip(self.inputs, inputs, strict=True)
         ]
-        yield from _units(merge_ordered(runs, schema, self._index), self._index)
+        yield from units_of_tables(merge_ordered(runs, schema, self._index), self._index)
 
     @property
     def _index(self) -> str:
         assert self.schema.index is not None
         return self.schema.index
-
-
-def _units(tables: Iterator[pa.Table], index: str) -> Iterator[ProcessingUnit]:
-    """Gather ordered tables into units of a size worth a task."""
-    waiting: list[pa.Table] = []
-    ordinal = row = count = 0
-    for table in tables:
-        waiting.append(table)
-        count += table.num_rows
-        if count >= _UNIT_ROWS:
-            yield _unit(ordinal, row, pa.concat_tables(waiting), index)
-            ordinal, row, count, waiting = ordinal + 1, row + count, 0, []
-    if waiting:
-        yield _unit(ordinal, row, pa.concat_tables(waiting), index)
-
-
-def _unit(ordinal: int, row: int, table: pa.Table, index: str) -> ProcessingUnit:
-    schema = TableSchema(pa.schema([(f.name, f.type) for f in table.schema]), index)
-    times = None
-    if table.num_rows:
-        ends = table.column(index).take(pa.array(np.array([0, table.num_rows - 1])))
-        first, last = index_integers(ends, index).tolist()
-        times = TimeRange(first, last)
-    rows = RowRange(row, row + table.num_rows)
-    piece = Piece(table, rows, ColRange(0, table.num_columns), times)
-    return ProcessingUnit(ordinal, schema, [piece])

@@ -97,7 +97,7 @@ class Step:
     ----------
     verb
         ``filter``, ``apply``, ``select``, ``drop``, ``rename``, ``date_range``, ``head``, ``tail``,
-        ``row_range``, ``groupby``, ``agg``, ``resample`` or ``concat``.
+        ``row_range``, ``sort``, ``top_k``, ``groupby``, ``agg``, ``resample`` or ``concat``.
     arguments
         As the verb takes them; trees for expressions, a list of steps for what concat runs first.
     """
@@ -313,6 +313,7 @@ def _steps(schema: TableSchema) -> list[st.SearchStrategy[Step]]:
         return st.fixed_dictionaries(arguments).map(lambda drawn: Step(verb, drawn))
 
     keys = [n for n in names if not pa.types.is_nested(schema.type_of(n))]
+
     choices = [
         step("filter", condition=conditions(schema)),
         step("filter", condition=conditions(schema)),
@@ -323,6 +324,7 @@ def _steps(schema: TableSchema) -> list[st.SearchStrategy[Step]]:
         step("tail", n=position),
         step("row_range", start=st.none() | position, stop=st.none() | position),
         step("agg", aggregates=_aggregates(schema)),
+        *_orders(keys),
         step(
             "groupby",
             keys=st.lists(st.sampled_from(keys), min_size=1, max_size=2, unique=True),
@@ -351,6 +353,31 @@ def _steps(schema: TableSchema) -> list[st.SearchStrategy[Step]]:
             ),
         ]
     return choices
+
+
+def _orders(names: Sequence[str]) -> list[st.SearchStrategy[Step]]:
+    """Return the verbs that order rows."""
+
+    def ordered(verb: str, **more: st.SearchStrategy[Any]) -> st.SearchStrategy[Step]:
+        keys = st.lists(
+            st.tuples(st.sampled_from(names), st.booleans()),
+            min_size=1,
+            max_size=3,
+            unique_by=lambda key: key[0],
+        )
+        rest = st.fixed_dictionaries({"missing": st.sampled_from(["last", "first"]), **more})
+        return st.tuples(keys, rest).map(
+            lambda drawn: Step(
+                verb,
+                {
+                    "by": [name for name, _ in drawn[0]],
+                    "descending": [downwards for _, downwards in drawn[0]],
+                    **drawn[1],
+                },
+            )
+        )
+
+    return [ordered("sort"), ordered("top_k", k=st.integers(0, 12))]
 
 
 @st.composite

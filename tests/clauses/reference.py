@@ -7,6 +7,7 @@ or NaN, positions are list slices, sums are fractions, days are those of ``zonei
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import math
 import statistics
 import struct
@@ -440,6 +441,26 @@ def _concat(frames: list[Frame], join: str) -> Frame:
     return Frame(columns)
 
 
+def _sort(frame: Frame, by: list[str], descending: list[bool], missing: str) -> Frame:
+    def compare(one: int, other: int) -> int:
+        for name, downwards in zip(by, descending, strict=True):
+            a, b = (_key(frame.columns[name].values[row]) for row in (one, other))
+            if a is None or b is None:
+                if a is not b:
+                    return -1 if (a is None) == (missing == "first") else 1
+            elif a != b:
+                return -1 if (a < b) != downwards else 1
+        return 0
+
+    found = frame.keep(sorted(range(frame.rows), key=functools.cmp_to_key(compare)))
+    return found if by[0] == frame.index and not descending[0] else replace(found, index=None)
+
+
+def _top_k(frame: Frame, k: int, **keys: Any) -> Frame:
+    found = _sort(frame, **keys)
+    return found.keep(range(found.rows)[:k])
+
+
 _VERBS: dict[str, Callable[..., Frame]] = {
     "filter": _filter,
     "apply": _apply,
@@ -448,6 +469,8 @@ _VERBS: dict[str, Callable[..., Frame]] = {
     "rename": _rename,
     "head": lambda frame, n: frame.keep(range(frame.rows)[:n]),
     "tail": _tail,
+    "sort": _sort,
+    "top_k": _top_k,
     "row_range": _row_range,
     "date_range": _date_range,
     "agg": _agg,

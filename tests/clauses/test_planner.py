@@ -13,6 +13,7 @@ from tessel.api import Store
 from tessel.clauses import Head, QueryBuilder, UnitFacts
 from tessel.clauses.planner import PASSES, Draft
 from tessel.clauses.planner.lower_aggregation import lower_aggregation
+from tessel.clauses.planner.lower_order import lower_order, simplify_sorts
 from tessel.clauses.planner.prune_columns import prune_columns, write_drop_as_select
 from tessel.clauses.planner.push_to_source import push_to_source
 from tessel.ecs.components import ColRange, RowRange
@@ -171,12 +172,57 @@ def test_lower_aggregation() -> None:
     assert [clause.name for clause in lowered.clauses] == ["partial_resample", "merge_aggregation"]
 
 
+SORTS = [
+    Golden(Q.sort("t"), []),
+    Golden(Q.sort("t").head(3), ["head(n=3)"]),
+    Golden(
+        Q.sort("a").sort("t"),
+        ["sort(by=('a',), descending=(False,))", "sort(by=('t',), descending=(False,))"],
+    ),
+    Golden(Q.sort("a").head(3), ["top_k(k=3, by=('a',), descending=(False,))"]),
+    Golden(
+        Q.sort("a", missing="first").select("b").apply("b", "b + 1").head(3).head(1),
+        [
+            "top_k(k=3, by=('a',), descending=(False,), missing='first')",
+            "select(columns=('b',))",
+            "apply(column='b', b + 1)",
+            "head(n=1)",
+        ],
+    ),
+    Golden(
+        Q.sort("a").filter("b > 1").head(3),
+        ["sort(by=('a',), descending=(False,))", "filter(b > 1)", "head(n=3)"],
+    ),
+    Golden(Q.sort("a").head(-3), ["sort(by=('a',), descending=(False,))", "head(n=-3)"]),
+    Golden(
+        Q.sort("a").head(1_000_000),
+        ["sort(by=('a',), descending=(False,))", "head(n=1000000)"],
+    ),
+]
+
+
+@pytest.mark.parametrize("golden", SORTS, ids=lambda g: "; ".join(g.after))
+def test_simplify_sorts(golden: Golden) -> None:
+    assert _after(simplify_sorts, golden.query) == golden.after
+
+
+def test_lower_order() -> None:
+    assert _after(lower_order, Q.sort("a", "b", descending=[True, False])) == [
+        "sort_units(by=('a', 'b'), descending=(True, False))",
+        "merge_sorted(by=('a', 'b'), descending=(True, False))",
+    ]
+    assert _after(lower_order, Q.top_k(3, "a")) == [
+        "partial_top_k(k=3, by=('a',), descending=(True,))",
+        "top_k(k=3, by=('a',), descending=(True,))",
+    ]
+
+
 def _line_of_merge(start: str) -> str:
     return f"merge_aggregation({start}, source={SCHEMA!r})"
 
 
 def test_no_pass_changes_the_schema_of_the_result() -> None:
-    queries = [golden.query for golden in (*DROPS, *PUSHED, *PRUNED)]
+    queries = [golden.query for golden in (*DROPS, *PUSHED, *PRUNED, *SORTS)]
     for query in queries:
         draft = Draft(SCHEMA, query.clauses)
         wanted = draft.schemas()[-1]

@@ -93,6 +93,9 @@ KINDS: dict[type[Clause], st.SearchStrategy[Clause]] = {
     Tail: LIMITS.map(Tail),
     RowRange: st.tuples(st.none() | LIMITS, st.none() | LIMITS).map(lambda ends: RowRange(*ends)),
     Merge: st.sampled_from([Merge(), Merge(on="t")]),
+    Sort: st.sampled_from(
+        [Sort(("t", "a"), (False, True)), Sort(("t", "f", "c"), (False, False, True), "first")]
+    ),
 }
 RENAMES = (Rename((("a", "b"), ("b", "a"))), Rename((("t", "u"), ("a", "c"), ("c", "a"))))
 BEFORE: dict[type[Clause], tuple[Clause, ...]] = {Drop: (Apply("n", col("a")),)}

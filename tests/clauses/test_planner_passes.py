@@ -395,10 +395,12 @@ def test_the_passes_and_their_order() -> None:
         "push_left",
         "push_into_inputs",
         "merge_filters",
+        "simplify_sorts",
         "stop_early",
         "push_to_source",
         "prune_columns",
         "lower_aggregation",
+        "lower_order",
         "answer_from_statistics",
         "pick_tasks",
     ]

@@ -25,6 +25,7 @@ from tessel.clauses.planner.raising import cannot_raise
 from tessel.clauses.rename import Rename
 from tessel.clauses.row_range import RowRange
 from tessel.clauses.select import Select
+from tessel.clauses.sort import Sort
 from tessel.clauses.tail import Tail
 from tessel.expression import Expression
 from tessel.expression.leaves import Column
@@ -97,6 +98,7 @@ SWAPS: Mapping[tuple[type[Clause], type[Clause]], Swap] = {
     (Drop, Filter): _always,
     (Rename, Filter): _under_the_old_names,
     (Merge, Filter): _within_one_symbol,
+    (Sort, Filter): _always,
     (Filter, Filter): _if_it_cannot_raise,
     # What has a time index to its right had the same one before it.
     (Apply, DateRange): _always,
@@ -104,6 +106,7 @@ SWAPS: Mapping[tuple[type[Clause], type[Clause]], Swap] = {
     (Drop, DateRange): _always,
     (Rename, DateRange): _always,
     (Filter, DateRange): _always,
+    (Sort, DateRange): _always,
     (Apply, Head): _always,
     (Select, Head): _always,
     (Drop, Head): _always,

@@ -12,6 +12,7 @@ from tessel.clauses.planner.draft import Draft, Input
 from tessel.clauses.planner.fold_constants import fold_constants
 from tessel.clauses.planner.index_predicates import index_predicates
 from tessel.clauses.planner.lower_aggregation import lower_aggregation
+from tessel.clauses.planner.lower_order import lower_order, simplify_sorts
 from tessel.clauses.planner.merge_filters import merge_filters
 from tessel.clauses.planner.pick_tasks import pick_tasks
 from tessel.clauses.planner.prune_columns import prune_columns, write_drop_as_select
@@ -39,10 +40,12 @@ PASSES: tuple[Pass, ...] = (
     push_left,
     push_into_inputs,
     merge_filters,
+    simplify_sorts,
     stop_early,
     push_to_source,
     prune_columns,
     lower_aggregation,
+    lower_order,
     answer_from_statistics,
     pick_tasks,
 )

@@ -42,6 +42,11 @@ _NEAR_MISSES = {
     "groupBy": "groupby",
     "group_by_dynamic": "resample",
     "aggregate": "agg",
+    "order_by": "sort",
+    "orderby": "sort",
+    "sort_values": "sort",
+    "nlargest": "top_k",
+    "nsmallest": "top_k",
     "union": "concat",
     "append": "concat",
 }

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from tessel.clauses.apply import Apply
 from tessel.clauses.combining import SubQuery
+from tessel.clauses.drop import Drop
 from tessel.errors import PlanError
 from tessel.expression import Expression, lit, parse
+from tessel.expression.leaves import Column
 
-__all__ = ["ExpressionLike", "as_expression", "as_names", "as_pairs", "as_queries", "as_row_count"]
+__all__ = [
+    "ExpressionLike",
+    "SortKeys",
+    "as_expression",
+    "as_names",
+    "as_pairs",
+    "as_queries",
+    "as_row_count",
+    "sort_keys",
+]
 
 ExpressionLike = Expression | str
 
@@ -85,3 +98,48 @@ def as_row_count(verb: str, n: Any) -> int:
     if isinstance(n, bool) or not hasattr(n, "__index__"):
         raise PlanError(f"{verb} takes a whole number of rows, not {n!r}")
     return int(n.__index__())
+
+
+@dataclass(frozen=True)
+class SortKeys:
+    """What rows are ordered by, as clauses hold it.
+
+    Attributes
+    ----------
+    names, descending
+        Columns and their directions.
+    before, after
+        What makes and drops columns for keys that are expressions.
+    """
+
+    names: tuple[str, ...]
+    descending: tuple[bool, ...]
+    before: tuple[Apply, ...]
+    after: tuple[Drop, ...]
+
+
+def sort_keys(verb: str, keys: tuple[Any, ...], descending: bool | Sequence[bool]) -> SortKeys:
+    """Return keys, given one by one or in a list, as columns: text names one."""
+    flat: list[Any] = []
+    for key in keys:
+        flat += list(key) if isinstance(key, list | tuple) else [key]
+    names: list[str] = []
+    made: list[Apply] = []
+    for key in flat:
+        if isinstance(key, Column):
+            names.append(key.column)
+        elif isinstance(key, Expression):
+            made.append(Apply(f"__tessel_key_{len(made)}", key))
+            names.append(made[-1].column)
+        elif isinstance(key, str):
+            names.append(key)
+        else:
+            raise PlanError(f"{verb} takes columns or expressions, not {key!r}")
+    if isinstance(descending, bool):
+        descending = [descending] * len(names)
+    if isinstance(descending, str) or not isinstance(descending, Sequence):
+        raise PlanError(
+            f"{verb}: descending is true or false, or one of them for each key, not {descending!r}"
+        )
+    hidden = tuple(each.column for each in made)
+    return SortKeys(tuple(names), tuple(descending), tuple(made), (Drop(hidden),) if hidden else ())

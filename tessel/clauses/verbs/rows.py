@@ -1,24 +1,29 @@
-"""Verbs that choose rows."""
+"""Verbs that choose rows, and bring them in order."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from tessel.clauses.date_range import DateRange
 from tessel.clauses.filter import Filter
 from tessel.clauses.head import Head
+from tessel.clauses.ordering import Missing
 from tessel.clauses.row_range import RowRange
+from tessel.clauses.sort import Sort
 from tessel.clauses.tail import Tail
-from tessel.clauses.verbs.arguments import ExpressionLike, as_expression, as_row_count
+from tessel.clauses.top_k import TopK
+from tessel.clauses.verbs.arguments import ExpressionLike, as_expression, as_row_count, sort_keys
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
+from tessel.expression import Expression
 from tessel.expression.periods import instant_text
 
 __all__ = ["RowVerbs"]
 
 
 class RowVerbs(Query):
-    """Choose rows."""
+    """Choose rows, and bring them in order."""
 
     def filter(
         self: QueryType, *predicates: ExpressionLike, optimise: Literal["speed", "memory"] = "speed"
@@ -54,3 +59,36 @@ class RowVerbs(Query):
         """Keep rows by position, like ``iloc[start:stop]``."""
         ends = [None if each is None else as_row_count("row_range", each) for each in (start, stop)]
         return self.then(RowRange(*ends))
+
+    def sort(
+        self: QueryType,
+        by: Expression | str | Sequence[Expression | str],
+        *more: Expression | str,
+        descending: bool | Sequence[bool] = False,
+        missing: Missing = "last",
+    ) -> QueryType:
+        """Order the rows by columns or expressions, the most significant first.
+
+        ``descending`` is one direction for all, or one for each. Rows that miss a value (null or
+        NaN) come ``"last"`` in both directions, or ``"first"``. Rows of equal keys keep their
+        order.
+        """
+        keys = sort_keys("sort", (by, *more), descending)
+        sort = Sort(keys.names, keys.descending, missing)
+        return self.then(*keys.before, sort, *keys.after)
+
+    def top_k(
+        self: QueryType,
+        k: int,
+        by: Expression | str | Sequence[Expression | str],
+        *more: Expression | str,
+        descending: bool | Sequence[bool] = True,
+        missing: Missing = "last",
+    ) -> QueryType:
+        """Keep the ``k`` rows with the greatest keys (the least: ``descending=False``), in order.
+
+        The same as ``sort`` and then ``head``, ties included.
+        """
+        keys = sort_keys("top_k", (by, *more), descending)
+        top = TopK(as_row_count("top_k", k), keys.names, keys.descending, missing)
+        return self.then(*keys.before, top, *keys.after)

@@ -1,0 +1,310 @@
+"""The order of rows by keys: what sort and top_k, and whoever merges sorted rows, stand on.
+
+An :class:`Ordering` says by which columns, in which directions, and where missing values go. Within
+one table each key becomes one or two columns of machine numbers (text becomes ranks of its distinct
+values, a dictionary is never decoded row by row), and the rows are brought in order from the last
+key to the first by stable sorts, of which one on numbers that are in order already costs a glance.
+Across tables, rows are compared by their key values (:class:`KeyColumns`).
+
+The order is that of the semantics: stable; missing values (null or NaN, one key) last in both
+directions unless told otherwise; −0.0 and 0.0 equal; False before True; text by code point, which
+is the order of its UTF-8 bytes; binary by byte; temporal types by the instant, decimals by value.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tessel.clauses.values import (
+    decimal_words,
+    integers,
+    is_hashable,
+    is_temporal,
+    is_text_or_binary,
+    missing_rows,
+    normalised,
+    plain_type,
+    ranks,
+    raw_values,
+)
+from tessel.errors import DuplicateColumnError, PlanError, UnsupportedTypeError
+from tessel.expression.schema import TableSchema
+
+__all__ = ["Key", "KeyColumns", "Missing", "Ordering", "Rows"]
+
+Rows = NDArray[np.int64]
+Missing = Literal["last", "first"]
+Key = tuple[tuple[int, Any], ...]
+
+_SIXTEEN_BITS = 1 << 16
+# Rows past which the first few are looked for before they are ordered.
+_FEW = 4
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """By which columns rows are ordered.
+
+    Attributes
+    ----------
+    by
+        Names of the columns, the most significant first.
+    descending
+        For each of them whether it is ordered downwards.
+    missing
+        Where rows go that miss a value, in both directions.
+    """
+
+    by: tuple[str, ...]
+    descending: tuple[bool, ...]
+    missing: Missing = "last"
+
+    def check(self, clause: str) -> None:
+        """Refuse what says no order; part of making a clause."""
+        if not self.by:
+            raise PlanError(f"{clause} needs a column to order by", clause=clause)
+        for name in self.by:
+            if not isinstance(name, str):
+                raise PlanError(f"{clause}: a column is named by text, not by {name!r}")
+            if self.by.count(name) > 1:
+                raise DuplicateColumnError(
+                    f"{clause} names {name!r} twice", hint="name it once", column=name
+                )
+        if len(self.descending) != len(self.by):
+            raise PlanError(
+                f"{clause}: {len(self.descending)} directions for {len(self.by)} columns",
+                hint="give descending for each column, or one for all",
+                clause=clause,
+            )
+        for direction in self.descending:
+            if not isinstance(direction, bool):
+                raise PlanError(f"{clause}: descending is true or false, not {direction!r}")
+        if self.missing not in ("last", "first"):
+            raise PlanError(
+                f"{clause}: missing is {self.missing!r}", hint="it is last or first", clause=clause
+            )
+
+    def check_types(self, schema: TableSchema) -> None:
+        """Refuse columns that do not exist or whose values have no order.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            With the nearest name.
+        UnsupportedTypeError
+            For lists, structs and the like.
+        """
+        schema.require(self.by)
+        for name in self.by:
+            if not is_hashable(schema.type_of(name)):
+                raise UnsupportedTypeError(
+                    f"column {name!r} of type {schema.type_of(name)} has no order",
+                    hint="rows are ordered by bool, numbers, decimals up to 128 bits, text, "
+                    "binary, dates, times, timestamps or durations; take a part of the column "
+                    "with apply first",
+                    column=name,
+                    type=str(schema.type_of(name)),
+                )
+
+    def keeps_index(self, schema: TableSchema) -> bool:
+        """Return whether rows in this order are in that of the time index."""
+        return self.by[0] == schema.index and not self.descending[0]
+
+    def order(self, table: pa.Table) -> Rows | None:
+        """Return the rows of a table in order; None where they are in order already.
+
+        Rows of equal keys keep their order.
+
+        Returns
+        -------
+        numpy.ndarray or None
+            int64, shape ``(rows,)``: row numbers, first to last.
+        """
+        order: Rows | None = None
+        for numbers in reversed(self._numbers(table)):
+            order = _then_by(numbers, order)
+        return order
+
+    def first(self, table: pa.Table, count: int) -> Rows | None:
+        """Return what :meth:`order` begins with; None where that is how the table begins.
+
+        Parameters
+        ----------
+        table
+            Rows, of which at least the keys are there.
+        count
+            How many; fewer where the table has no more.
+        """
+        numbers = self._numbers(table)
+        rows: Rows = np.arange(table.num_rows, dtype=np.int64)
+        for each in numbers:
+            if len(rows) <= _FEW * count or not count:
+                break
+            values = each[rows]
+            last = np.partition(values, count - 1)[count - 1]
+            rows = rows[values <= last]
+            if values.min() < last:
+                break  # from here on only rows that are equal so far compete
+        order: Rows | None = None
+        for each in reversed(numbers):
+            order = _then_by(each[rows], order)
+        if order is None:
+            chosen = rows[:count]
+            return None if len(chosen) and chosen[-1] == len(chosen) - 1 else chosen
+        return rows[order[:count]]
+
+    def keys(self, table: pa.Table) -> KeyColumns:
+        """Return the keys of a table's rows, for comparison with rows of other tables."""
+        return KeyColumns(self, [_comparable(table.column(name)) for name in self.by])
+
+    def _numbers(self, table: pa.Table) -> list[NDArray[Any]]:
+        """Return columns of numbers by which, one after the other, the rows ascend."""
+        found: list[NDArray[Any]] = []
+        for name, downwards in zip(self.by, self.descending, strict=True):
+            missing, columns = _as_numbers(table.column(name))
+            if missing is not None:
+                found.append(missing if self.missing == "last" else ~missing)
+                columns = [np.where(missing, column.dtype.type(0), column) for column in columns]
+            found += [_reversed(column) if downwards else column for column in columns]
+        return found
+
+
+class KeyColumns:
+    """The keys of the rows of one table."""
+
+    def __init__(self, ordering: Ordering, columns: Sequence[pa.Array]) -> None:
+        self._columns = columns
+        self._downwards = ordering.descending
+        self._missing = 1 if ordering.missing == "last" else -1
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def __getitem__(self, row: int) -> Key:
+        """Return the key of a row; keys of rows in order ascend, also those of two tables."""
+        key = []
+        for column, downwards in zip(self._columns, self._downwards, strict=True):
+            value = column[row].as_py()
+            if value is None:
+                key.append((self._missing, 0))
+            else:
+                key.append((0, _Downwards(value) if downwards else value))
+        return tuple(key)
+
+    def up_to(self, bound: Key, start: int, *, included: bool) -> int:
+        """Return where the rows from ``start`` on, which are in order, pass a key."""
+        search = bisect.bisect_right if included else bisect.bisect_left
+        return start + search(range(start, len(self)), bound, key=self.__getitem__)
+
+
+class _Downwards:
+    """A value that compares the other way round."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Downwards) and bool(self._value == other._value)
+
+    def __lt__(self, other: _Downwards) -> bool:
+        return bool(other._value < self._value)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _comparable(column: pa.ChunkedArray) -> pa.Array:
+    array = normalised(column)
+    if is_temporal(array.type):
+        return array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
+    return array
+
+
+def _then_by(numbers: NDArray[Any], order: Rows | None) -> Rows | None:
+    """Bring rows that are in some order in that of their numbers, keeping it among equal ones."""
+    values = numbers if order is None else numbers[order]
+    if len(values) < 2 or bool((values[1:] >= values[:-1]).all()):
+        return order
+    found = np.argsort(_narrowed(values), kind="stable").astype(np.int64, copy=False)
+    return found if order is None else order[found]
+
+
+def _narrowed(values: NDArray[Any]) -> NDArray[Any]:
+    """Return integers of a small range in sixteen bits, which numpy sorts in linear time."""
+    if values.dtype.kind not in "iu" or values.dtype.itemsize <= 2:
+        return values
+    low, high = int(values.min()), int(values.max())
+    if high - low >= _SIXTEEN_BITS:
+        return values
+    return (values - values.dtype.type(low)).astype(np.uint16)
+
+
+def _reversed(numbers: NDArray[Any]) -> NDArray[Any]:
+    # Turning all bits over turns the order over, whatever the width and the sign.
+    turned: NDArray[Any] = -numbers if numbers.dtype.kind == "f" else ~numbers
+    return turned
+
+
+def _as_numbers(column: pa.ChunkedArray) -> tuple[NDArray[np.bool_] | None, list[NDArray[Any]]]:
+    """Return which rows are missing, and one or two columns of numbers that order the others."""
+    if pa.types.is_dictionary(column.type):
+        return _of_dictionary(column)
+    array = normalised(column)
+    missing = missing_rows(array)
+    kind = array.type
+    if pa.types.is_null(kind):
+        return missing, []
+    if is_text_or_binary(kind):
+        return missing, [_ranked(array, missing)]
+    if pa.types.is_floating(kind):
+        return missing, [raw_values(array, kind.to_pandas_dtype())]
+    if pa.types.is_decimal(kind):
+        words = decimal_words(array)
+        low, high = words[:, 0], words[:, 1]
+        if missing is None and bool((high == low >> 63).all()):
+            return missing, [low]  # the numbers fit sixty-four bits
+        return missing, [high, low.view(np.uint64)]
+    return missing, [integers(array)]
+
+
+def _ranked(array: pa.Array, missing: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+    if missing is None:
+        return ranks(array)[0]
+    numbers = np.zeros(len(array), np.int64)
+    numbers[~missing] = ranks(array.drop_null())[0]
+    return numbers
+
+
+def _of_dictionary(
+    column: pa.ChunkedArray,
+) -> tuple[NDArray[np.bool_] | None, list[NDArray[Any]]]:
+    if plain_type(column.type) != column.type.value_type:
+        # Arrow cannot unify dictionaries of view types: their values are taken out.
+        return _as_numbers(pa.chunked_array([normalised(column)]))
+    chunks = column.unify_dictionaries().chunks
+    if not chunks:
+        return None, []
+    entries = pa.chunked_array([chunks[0].dictionary])
+    absent, numbers = _as_numbers(entries)
+    codes = [_codes(chunk) for chunk in chunks]
+    indices = np.concatenate(codes)
+    # One entry more, found by -1, stands for rows that are null themselves.
+    gone = np.append(np.zeros(len(entries), np.bool_) if absent is None else absent, True)
+    missing: NDArray[np.bool_] = gone[indices]
+    rows = [np.append(each, each.dtype.type(0))[indices] for each in numbers]
+    return (missing if missing.any() else None), rows
+
+
+def _codes(chunk: pa.DictionaryArray) -> NDArray[np.int64]:
+    codes = integers(chunk.indices).astype(np.int64)
+    if chunk.indices.null_count:
+        codes[chunk.indices.is_null().to_numpy(zero_copy_only=False)] = -1
+    return codes

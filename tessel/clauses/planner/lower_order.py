@@ -1,0 +1,54 @@
+"""Passes: choose how sorts run: not at all, as the few rows that are wanted, or in two halves."""
+
+from __future__ import annotations
+
+from tessel.clauses.base import Clause
+from tessel.clauses.head import Head
+from tessel.clauses.planner.commutation import KEEPS_ROWS, is_one_of
+from tessel.clauses.planner.draft import Draft
+from tessel.clauses.sort import MergeSorted, Sort, SortUnits
+from tessel.clauses.top_k import PartialTopK, TopK
+
+__all__ = ["lower_order", "simplify_sorts"]
+
+_MOST_TOP_ROWS = 100_000
+"""Rows past which a sort that may leave memory is better than holding those wanted."""
+
+
+def simplify_sorts(draft: Draft) -> Draft:
+    """Leave out sorts that change nothing, and write ``sort`` and then ``head`` as ``top_k``.
+
+    A sort by the time index, ascending, changes nothing. Between a sort and a head may stand
+    clauses that keep every row.
+    """
+    clauses: list[Clause] = []
+    for clause, schema in zip(draft.clauses, draft.schemas(), strict=False):
+        if type(clause) is Sort and clause.by == (schema.index,) and not clause.descending[0]:
+            continue
+        clauses.append(clause)
+    for at, clause in enumerate(clauses):
+        if type(clause) is not Sort:
+            continue
+        after = at + 1
+        while after < len(clauses) and is_one_of(clauses[after], KEEPS_ROWS):
+            after += 1
+        head = clauses[after] if after < len(clauses) else None
+        if type(head) is Head and 0 <= head.n <= _MOST_TOP_ROWS:
+            clauses[at] = TopK(head.n, clause.by, clause.descending, clause.missing)
+            del clauses[after]
+    return draft.replace(clauses=tuple(clauses))
+
+
+def lower_order(draft: Draft) -> Draft:
+    """Replace ``sort`` and ``top_k`` by the two halves they are run in."""
+    clauses: list[Clause] = []
+    for clause in draft.clauses:
+        if type(clause) is Sort:
+            keys = (clause.by, clause.descending, clause.missing)
+            clauses += [SortUnits(*keys), MergeSorted(*keys)]
+        elif type(clause) is TopK:
+            clauses.append(PartialTopK(clause.k, clause.by, clause.descending, clause.missing))
+            clauses.append(clause)
+        else:
+            clauses.append(clause)
+    return draft.replace(clauses=tuple(clauses))

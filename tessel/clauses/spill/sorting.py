@@ -1,0 +1,224 @@
+"""Sorting more rows than may be held: sorted runs, and their merge.
+
+Rows are held until they fill what a query may hold (see :class:`Account`), ordered, and written to
+a file as a *run*, in blocks of which many fit at a time. In the end the runs are merged, as many at
+a time as have room for a block each; where there are more, the merge of some is a run again. What
+never fills the room is ordered in memory and written nowhere.
+
+The merge goes in rounds, as that of time-ordered streams does (:mod:`tessel.store.merging`): of
+each run one block is held; *bound* is the least last key over these blocks, *limit* the first run
+whose block ends with it. What belongs before everything that is still to come are the rows not
+after *bound* of the runs up to *limit*, and the rows before it of those behind. These go out,
+ordered by a stable sort, and the block of *limit* is used up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from tessel.clauses.ordering import Key, Ordering
+from tessel.clauses.spill.account import Account
+from tessel.clauses.spill.file import SpillBlock, SpillFile
+from tessel.clauses.spill.workspace import Workspace
+
+__all__ = ["ExternalSort"]
+
+_BLOCKS_HELD = 32
+_LEAST_BLOCK_BYTES = 16 * 1024
+# Arrow's text has offsets of 31 bits, and taking rows puts a column into one array.
+_MOST_RUN_BYTES = 1 << 30
+_OUTPUT_ROWS = 65_536
+
+Run = list[SpillBlock]
+
+
+class ExternalSort:
+    """Rows that are put in, in any order, and come out sorted; use as a context manager.
+
+    Rows of equal keys come out in the order in which they went in.
+
+    Parameters
+    ----------
+    ordering
+        By what.
+    schema
+        Of all tables.
+    workspace
+        The account and the files of the query.
+    """
+
+    def __init__(self, ordering: Ordering, schema: pa.Schema, workspace: Workspace) -> None:
+        self._ordering = ordering
+        self._schema = schema
+        self._workspace = workspace
+        self._account: Account = workspace.account
+        self._most = min(self._account.held_limit, _MOST_RUN_BYTES)
+        self._block_bytes = max(_LEAST_BLOCK_BYTES, self._most // _BLOCKS_HELD)
+        self._fan_in = max(2, self._most // self._block_bytes)
+        self._held: list[pa.Table] = []
+        self._size = 0
+        self._file: SpillFile | None = None
+        self._runs: list[Run] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hold nothing more; may be called twice."""
+        self._let_go()
+        if self._file is not None:
+            self._file.close()
+
+    def add(self, table: pa.Table) -> None:
+        """Put rows in."""
+        if not table.num_rows:
+            return
+        if self._held and self._size + table.nbytes > self._most:
+            self._write_run()
+        self._held.append(table)
+        self._size += table.nbytes
+        self._account.add(table.nbytes)
+
+    def sorted(self) -> Iterator[pa.Table]:
+        """Give all rows in order, as tables; once."""
+        if not self._runs:
+            yield from self._in_order(_OUTPUT_ROWS)
+            return
+        self._write_run()
+        while len(self._runs) > self._fan_in:
+            self._merge_some()
+        assert self._file is not None
+        yield from self._merged(self._runs, self._file)
+
+    def _in_order(self, rows: int) -> Iterator[pa.Table]:
+        """Give what is held in order, some rows at a time."""
+        columns = pa.concat_tables([self._schema.empty_table(), *self._held]).columns
+        self._held = []
+        for at, column in enumerate(columns):
+            # One array a column, for rows are taken in parts; one column at a time is held twice.
+            columns[at] = column.unify_dictionaries().combine_chunks()
+        table = pa.Table.from_arrays(columns, schema=self._schema)
+        order = self._ordering.order(table)
+        for start in range(0, table.num_rows, rows):
+            if order is None:
+                yield table.slice(start, rows)
+            else:
+                yield table.take(pa.array(order[start : start + rows]))
+        self._let_go()
+
+    def _write_run(self) -> None:
+        if self._file is None:
+            self._file = self._workspace.file()
+        count = sum(table.num_rows for table in self._held)
+        rows = max(1, count * self._block_bytes // max(1, self._size))
+        file = self._file
+        self._runs.append([file.write(table) for table in self._in_order(rows)])
+
+    def _let_go(self) -> None:
+        self._account.add(-self._size)
+        self._held, self._size = [], 0
+
+    def _merge_some(self) -> None:
+        """Merge runs that stand side by side, all of them once, into a new file."""
+        assert self._file is not None
+        old, new = self._file, self._workspace.file()
+        try:
+            runs = [
+                self._rewritten(self._runs[at : at + self._fan_in], old, new)
+                for at in range(0, len(self._runs), self._fan_in)
+            ]
+        except BaseException:
+            new.close()
+            raise
+        self._runs, self._file = runs, new
+        old.close()
+
+    def _rewritten(self, runs: Sequence[Run], old: SpillFile, new: SpillFile) -> Run:
+        written: Run = []
+        waiting: list[pa.Table] = []
+        size = 0
+        for table in self._merged(runs, old):
+            # A round may give as much as all blocks together; no block may grow by that.
+            rows = max(1, table.num_rows * self._block_bytes // max(1, table.nbytes))
+            for start in range(0, table.num_rows, rows):
+                waiting.append(table.slice(start, rows))
+                size += waiting[-1].nbytes
+                if size >= self._block_bytes:
+                    written.append(new.write(pa.concat_tables(waiting)))
+                    waiting, size = [], 0
+        if waiting:
+            written.append(new.write(pa.concat_tables(waiting)))
+        return written
+
+    def _merged(self, runs: Sequence[Run], file: SpillFile) -> Iterator[pa.Table]:
+        heads = [_Head(run, file, self._ordering, self._account) for run in runs]
+        try:
+            while True:
+                ends = [(head.last, at) for at, head in enumerate(heads) if head.last is not None]
+                if not ends:
+                    return
+                bound, limit = min(ends)
+                parts = [
+                    head.up_to(bound, included=at <= limit)
+                    for at, head in enumerate(heads)
+                    if head.last is not None
+                ]
+                table = pa.concat_tables([part for part in parts if part.num_rows])
+                order = self._ordering.order(table)
+                yield table if order is None else table.take(pa.array(order))
+        finally:
+            for head in heads:
+                head.close()
+
+
+class _Head:
+    """What is held of one run: a block, and how many of its rows have gone out."""
+
+    def __init__(self, run: Run, file: SpillFile, ordering: Ordering, account: Account) -> None:
+        self._blocks = iter(run)
+        self._file = file
+        self._ordering = ordering
+        self._account = account
+        self._size = 0
+        self.last: Key | None = None
+        """The last key of the block that is held; None when the run has ended."""
+        self._advance()
+
+    def up_to(self, bound: Key, *, included: bool) -> pa.Table:
+        """Take the rows before a key, or not after it."""
+        start = self._at
+        self._at = self._keys.up_to(bound, start, included=included)
+        taken = self._table.slice(start, self._at - start)
+        if self._at == self._table.num_rows:
+            self._advance()
+        return taken
+
+    def close(self) -> None:
+        """Hold nothing more."""
+        self._account.add(-self._size)
+        self._size = 0
+        self.last = None
+
+    def _advance(self) -> None:
+        self.close()
+        block = next(self._blocks, None)
+        if block is None:
+            return
+        self._table = self._file.read(block)
+        self._keys = self._ordering.keys(self._table)
+        self._at = 0
+        self._size = block.nbytes
+        self._account.add(self._size)
+        self.last = self._keys[len(self._keys) - 1]

@@ -1,0 +1,137 @@
+"""top_k: the rows that a sort would begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.index_values import with_times_of_index
+from tessel.clauses.ordering import Missing, Ordering
+from tessel.clauses.positional import check_count
+from tessel.clauses.registry import register
+from tessel.clauses.streams import unit_of_table
+from tessel.ecs import ProcessingUnit
+from tessel.errors import PlanError
+from tessel.expression.schema import TableSchema
+
+__all__ = ["PartialTopK", "TopK"]
+
+_MOST_GATHERED = 100_000
+"""Rows a unit up to which what is left of the units may be gathered in one process."""
+
+
+class _First(Clause):
+    """What the clauses here share: by what rows are ordered, and how many are kept."""
+
+    k: int
+    by: tuple[str, ...]
+    descending: tuple[bool, ...]
+    missing: Missing
+
+    def __post_init__(self) -> None:
+        check_count("top_k", self.k)
+        if self.k < 0:
+            raise PlanError(f"top_k keeps at least no rows, not {self.k}", clause="top_k")
+        self.ordering.check("top_k")
+
+    @property
+    def ordering(self) -> Ordering:
+        """By what rows are ordered."""
+        return Ordering(self.by, self.descending, self.missing)
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the input's columns; the index stays one where the first key is it, ascending."""
+        self.ordering.check_types(input_schema)
+        kept = self.ordering.keeps_index(input_schema)
+        return TableSchema(input_schema.arrow, input_schema.index if kept else None)
+
+    def first(self, table: pa.Table) -> pa.Table:
+        """Return the first rows of a table."""
+        rows = self.ordering.first(table.select(self.by), self.k)
+        return table.slice(0, self.k) if rows is None else table.take(pa.array(rows, pa.int64()))
+
+
+@register
+@dataclass(frozen=True)
+class TopK(_First):
+    """Keep the ``k`` rows that come first in an order, in that order.
+
+    It is ``sort`` and then ``head``, ties included: of rows of equal keys those that come first in
+    the table are kept. No more than ``k`` rows and one unit are held.
+
+    Attributes
+    ----------
+    k
+        How many.
+    by, descending, missing
+        As in ``sort``.
+    """
+
+    name: ClassVar[str] = "top_k"
+    k: int
+    by: tuple[str, ...]
+    descending: tuple[bool, ...]
+    missing: Missing = "last"
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Everything in, row slices out."""
+        return ClauseInfo(
+            Structure.ALL,
+            Structure.ROW_SLICE,
+            columns=frozenset(self.by),
+            keeps_order=False,
+            index=IndexEffect.DROP,
+            reduced=self.k <= _MOST_GATHERED,
+        )
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Keep the first rows of everything."""
+        schema = self.output_schema(unit.schema)
+        found = unit.replace(self.first(unit.table), index=schema.index)
+        return found if schema.index is None else with_times_of_index(found)
+
+    def consume(
+        self, units: Iterable[ProcessingUnit], schema: TableSchema
+    ) -> Iterator[ProcessingUnit]:
+        """Keep the first rows of what has come so far."""
+        best = schema.empty()
+        for unit in units:
+            if self.k and unit.num_rows:
+                best = self.first(pa.concat_tables([best, unit.table]))
+                # One array a column, so that the unit it came from is let go of.
+                best = best.unify_dictionaries().combine_chunks()
+        if best.num_rows:
+            yield unit_of_table(0, 0, best, self.output_schema(schema).index)
+
+
+@register
+@dataclass(frozen=True)
+class PartialTopK(_First):
+    """Keep the first rows of each unit: what can be among the first of all."""
+
+    name: ClassVar[str] = "partial_top_k"
+    internal: ClassVar[bool] = True
+    k: int
+    by: tuple[str, ...]
+    descending: tuple[bool, ...]
+    missing: Missing = "last"
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Row slices in, row slices out."""
+        return ClauseInfo(
+            Structure.ROW_SLICE,
+            Structure.ROW_SLICE,
+            columns=frozenset(self.by),
+            keeps_order=False,
+            index=IndexEffect.DROP,
+        )
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Keep the first rows of the unit."""
+        return unit.replace(self.first(unit.table), index=self.output_schema(unit.schema).index)
