@@ -189,7 +189,7 @@ class KeyColumns:
 
     def __getitem__(self, row: int) -> Key:
         """Return the key of a row; keys of rows in order ascend, also those of two tables."""
-        key = []
+        key: list[tuple[int, Any]] = []
         for column, downwards in zip(self._columns, self._downwards, strict=True):
             value = column[row].as_py()
             if value is None:
@@ -244,7 +244,8 @@ def _narrowed(values: NDArray[Any]) -> NDArray[Any]:
     low, high = int(values.min()), int(values.max())
     if high - low >= _SIXTEEN_BITS:
         return values
-    return (values - values.dtype.type(low)).astype(np.uint16)
+    small: NDArray[Any] = (values - values.dtype.type(low)).astype(np.uint16)
+    return small
 
 
 def _reversed(numbers: NDArray[Any]) -> NDArray[Any]:

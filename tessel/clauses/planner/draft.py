@@ -37,6 +37,8 @@ class Input:
         query = dataclasses.replace(self.query, clauses=(*self.query.clauses, *clauses))
         return Input(query, schema)
 
+_MOST_BUCKETS = 1024
+
 
 @dataclass(frozen=True)
 class Draft:
@@ -82,6 +84,12 @@ class Draft:
     def replace(self, **changes: object) -> Self:
         """Return the draft with some fields changed."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+
+    @property
+    def hash_buckets(self) -> int:
+        """Into how many hash buckets the input goes, so that each has about its aimed-for bytes."""
+        by_bytes = -(-self.bytes // self.bucket_bytes)
+        return 1 if by_bytes == 0 else min(_MOST_BUCKETS, max(self.workers, by_bytes))
 
     def schemas(self) -> list[TableSchema]:
         """Return the schema before the first clause and after each."""

@@ -20,8 +20,6 @@ from tessel.expression.schema import TableSchema
 
 __all__ = ["lower_aggregation"]
 
-_MOST_BUCKETS = 1024
-
 
 def lower_aggregation(draft: Draft) -> Draft:
     """Replace groupby and resample by the form they are run in."""
@@ -70,10 +68,8 @@ def _groupby(
         ]
     if not keys:
         return [aggregation]  # one group: nothing to spread over buckets, nothing to order
-    by_bytes = -(-draft.bytes // draft.bucket_bytes)
-    buckets = 1 if by_bytes == 0 else min(_MOST_BUCKETS, max(draft.workers, by_bytes))
     return [
-        dataclasses.replace(partition, buckets=buckets, positions=True),
+        dataclasses.replace(partition, buckets=draft.hash_buckets, positions=True),
         aggregation,
         OrderGroups(keys, aggregation.sort),
     ]

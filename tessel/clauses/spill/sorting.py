@@ -192,6 +192,7 @@ class _Head:
         self._ordering = ordering
         self._account = account
         self._size = 0
+        self._at = 0
         self.last: Key | None = None
         """The last key of the block that is held; None when the run has ended."""
         self._advance()

@@ -137,7 +137,7 @@ def sort_keys(verb: str, keys: tuple[Any, ...], descending: bool | Sequence[bool
             raise PlanError(f"{verb} takes columns or expressions, not {key!r}")
     if isinstance(descending, bool):
         descending = [descending] * len(names)
-    if isinstance(descending, str) or not isinstance(descending, Sequence):
+    if not isinstance(descending, list | tuple):
         raise PlanError(
             f"{verb}: descending is true or false, or one of them for each key, not {descending!r}"
         )
