@@ -26,6 +26,7 @@ from tessel.clauses import (
     Rename,
     RowRange,
     Select,
+    Sort,
     SubQuery,
     Tail,
     find_clause,

@@ -37,6 +37,7 @@ class Input:
         query = dataclasses.replace(self.query, clauses=(*self.query.clauses, *clauses))
         return Input(query, schema)
 
+
 _MOST_BUCKETS = 1024
 
 
