@@ -40,7 +40,8 @@ def measure(kind: StoreKind, folder: Path, writers: int, commits: int) -> tuple[
     ]
     total = sum(acknowledged.values())
     reachable = sum(table.num_rows - 1 for table in found.values())
-    print(*{f"{kind.name}: {message}" for message in refused}, sep="\n", end="")
+    for message in sorted(set(refused)):
+        print(f"{kind.name} refused a commit: {message}\n")
     return (
         kind.name,
         writers,
@@ -62,7 +63,7 @@ def _write(kind: str, place: Path, symbol: str, commits: int, barrier: Any, resu
         try:
             store.commit({symbol: rows(number, 1)}, new=False)
         except Exception as error:  # theirs derive from nothing in common
-            message = f"{type(error).__name__}: {error}"[:200]
+            message = " ".join(f"{type(error).__name__}: {error}".split())[:200]
             break
         count += 1
     results.put((symbol, count, start, time.monotonic(), message))
