@@ -18,7 +18,7 @@ from tessel.store.manifest import Extent, Manifest, ManifestReference, SegmentTa
 from tessel.store.names import check_symbol_name
 from tessel.store.operations.appender import Appender
 from tessel.store.operations.compact import CompactReport, footprint, planned_compaction
-from tessel.store.operations.finalize import Mode
+from tessel.store.operations.finalize import Merged, Mode
 from tessel.store.operations.staged import StagedRows, stage_rows
 from tessel.store.operations.taking import finalized_in, take_staged
 from tessel.store.transaction import Evolve, Isolation, Transaction
@@ -103,7 +103,8 @@ class Bulk(Upkeep):
         """Make what workers have staged rows of a symbol, once, in one commit.
 
         Finalising the same attempts again changes nothing, and returns the version that took them:
-        so it can be repeated whenever its answer was lost.
+        so it can be repeated whenever its answer was lost. Where others change the symbol meanwhile
+        so that it cannot land after them, it begins anew by itself; what was merged is merged once.
 
         Parameters
         ----------
@@ -139,15 +140,18 @@ class Bulk(Upkeep):
             When others kept changing the symbol.
         """
         chosen = take_staged(self.id, symbol, staged, attempts)
+        merged = Merged()
         for remaining in reversed(range(_MOST_TRIES)):
-            transaction = self.transaction(f"finalize {symbol}", isolation="serializable")
+            transaction = self.transaction(f"finalize {symbol}")
             line = self.history.line(self.at(transaction.base_version))
             landed = finalized_in(line, symbol, chosen)
             if landed is not None:
                 return landed
             try:
                 with transaction:
-                    transaction.finalize(symbol, chosen, mode=mode, sort=sort, metadata=metadata)
+                    transaction.finalize(
+                        symbol, chosen, mode=mode, sort=sort, metadata=metadata, merged=merged
+                    )
             except CommitConflictError:
                 if not remaining:
                     raise

@@ -27,7 +27,7 @@ from tessel.store.operations.columns import (
 )
 from tessel.store.operations.compact import compact
 from tessel.store.operations.delete_rows import delete_rows
-from tessel.store.operations.finalize import Mode, finalize
+from tessel.store.operations.finalize import Merged, Mode, finalize
 from tessel.store.operations.read import read
 from tessel.store.operations.staged import StagedRows
 from tessel.store.operations.symbols import delete, rename_symbol, set_metadata
@@ -204,19 +204,22 @@ class Transaction:
         mode: Mode = "write",
         sort: bool = False,
         metadata: Mapping[str, Any] | None = None,
+        merged: Merged | None = None,
     ) -> None:
         """Make staged rows those of a symbol; see ``Repository.finalize``, which is the way in.
 
-        The transaction is serializable, or rows could be taken twice.
+        It conflicts with a commit that takes some of them meanwhile. ``merged`` is what an earlier
+        try has merged, and takes what this one does.
         """
-        stage = self._open()
-        if not self._serializable:
-            raise InvalidInputError(
-                "rows are finalised in a serializable transaction only",
-                hint='use finalize() of the store, or transaction(isolation="serializable")',
-            )
         said = finalize(
-            stage, self._history, symbol, staged, mode=mode, sort=sort, metadata=metadata
+            self._open(),
+            self._history,
+            symbol,
+            staged,
+            mode=mode,
+            sort=sort,
+            metadata=metadata,
+            merged=merged,
         )
         for key, value in said.items():
             self._metadata[key] = {**self._metadata.get(key, {}), **value}
@@ -274,6 +277,7 @@ class Transaction:
                     self._message,
                     metadata=self._metadata,
                     reads=stage.reads if self._serializable else (),
+                    objections=stage.objections,
                     survived=stage.session.survived,
                     objects=stage.waiting,
                     through=stage.session,

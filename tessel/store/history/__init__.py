@@ -24,7 +24,7 @@ from tessel.store.history.identity import open_store, refuse_writes
 from tessel.store.history.landed import KINDS, LandedChange, LandedEdit, TimeBounds
 from tessel.store.history.log import ATTACHED, LogEntry
 from tessel.store.history.lookup import Lookup, Member
-from tessel.store.history.rebase import MATRIX, ReadRange
+from tessel.store.history.rebase import MATRIX, Objection, ReadRange
 from tessel.store.history.refs import MAIN, Refs
 from tessel.store.history.snapshot import Overlay, Snapshot
 from tessel.store.history.symbol import ManifestEntry, SymbolState, coalesced, rows_of
@@ -48,6 +48,7 @@ __all__ = [
     "ManifestEntry",
     "Member",
     "MetadataChange",
+    "Objection",
     "Overlay",
     "ReadRange",
     "Refs",

@@ -12,7 +12,7 @@ from tessel.store.history.diff import changed_symbols
 from tessel.store.history.landing import Draft, Landing, Saying
 from tessel.store.history.leaves import Node
 from tessel.store.history.log import LogEntry
-from tessel.store.history.rebase import ReadRange
+from tessel.store.history.rebase import Objection, ReadRange
 from tessel.store.history.refs import MAIN, Refs
 from tessel.store.history.snapshot import Snapshot
 from tessel.store.history.standing import Standing
@@ -44,6 +44,7 @@ class History(Landing):
         act: str = "commit",
         objects: Sequence[tuple[str, bytes]] = (),
         through: ObjectStore | None = None,
+        objections: Sequence[Objection] = (),
     ) -> LogEntry:
         """Land changes that were made on ``base``, after whatever landed on its branch since.
 
@@ -71,16 +72,18 @@ class History(Landing):
             Names and bytes of manifests that are still to be written.
         through
             Where objects are put, as ``Draft`` has it.
+        objections
+            Asked about every entry that landed on the branch since ``base``, whatever its changes.
 
         Raises
         ------
         CommitConflictError
-            When a newer commit of the branch changed the same rows, or the branch was deleted or
-            set back.
+            When a newer commit of the branch changed the same rows, or there is an objection to it,
+            or the branch was deleted or set back.
         CommitUnknownError
             When it cannot be told whether the commit landed.
         """
-        standing = Standing(self, base, changes, reads, objects, through)
+        standing = Standing(self, base, changes, reads, objects, through, objections)
 
         def draft(head: LogEntry | None) -> Draft:
             if survived is not None and head is not None and self._collected_since(base, head):

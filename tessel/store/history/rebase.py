@@ -16,13 +16,14 @@ compares the two. Where it says *rows*, their positions and times decide:
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from tessel.store.history.changes import Alteration, Change, Claim, Edit, Rename, Repacking, Splice
 from tessel.store.history.landed import KINDS, ROW_KINDS, LandedChange, LandedEdit, TimeBounds
+from tessel.store.history.log import LogEntry
 
-__all__ = ["MATRIX", "Conflicting", "ReadRange", "read_conflict", "rebase"]
+__all__ = ["MATRIX", "Conflicting", "Objection", "ReadRange", "read_conflict", "rebase"]
 
 _CONFLICT, _LANDS, _ROWS = "conflict", "lands", "rows"
 
@@ -202,6 +203,10 @@ def _joined(edits: Iterable[Edit]) -> tuple[Edit, ...]:
             touched = min(low, other_low), max(high, other_high)
         joined[-1] = Edit(before.start, edit.stop, extents, touched)
     return tuple(joined)
+
+
+Objection = Callable[[LogEntry], tuple[str, str] | None]
+"""Says why a commit cannot land after an entry, and the symbol it is about; None where it can."""
 
 
 # --- what a transaction read ----------------------------------------------------------------------

@@ -9,7 +9,7 @@ from tessel.errors import CommitConflictError, RefNotFoundError
 from tessel.store.history.changes import Alteration, Change, LandedChange, Rename, apply
 from tessel.store.history.landing import Draft
 from tessel.store.history.log import LogEntry
-from tessel.store.history.rebase import Conflicting, ReadRange, read_conflict, rebase
+from tessel.store.history.rebase import Conflicting, Objection, ReadRange, read_conflict, rebase
 from tessel.store.history.versions import Commit, Versions
 from tessel.store.objects import ObjectStore
 
@@ -27,9 +27,10 @@ class Standing:
         reads: Sequence[ReadRange] = (),
         objects: Sequence[tuple[str, bytes]] = (),
         through: ObjectStore | None = None,
+        objections: Sequence[Objection] = (),
     ) -> None:
         self._versions = versions
-        self._reads = tuple(reads)
+        self._reads, self._objections = tuple(reads), tuple(objections)
         self._objects, self._through = objects, through
         self._made_on, self._made = base, list(changes)
         self._base, self._changes = self._made_on, self._made
@@ -111,6 +112,10 @@ class Standing:
                 reason = read_conflict(reading, theirs)
                 if reason is not None:
                     raise _conflict(entry, reason, reading.name)
+        for objection in self._objections:
+            objected = objection(entry)
+            if objected is not None:
+                raise _conflict(entry, *objected)
         by_name = defaultdict(list)
         for theirs in entry.changes:
             for name in theirs.names:

@@ -278,6 +278,11 @@ class WriteSession:
         """Take objects that others wrote, and no version refers to, as those of this session."""
         self._names.extend(names)
 
+    def disown(self, names: Iterable[str]) -> None:
+        """Say that objects which were adopted are not needed."""
+        gone = set(names)
+        self._names = [name for name in self._names if name not in gone]
+
     @contextlib.contextmanager
     def ending(self) -> Iterator[None]:
         """End the session after a block, in which own objects may turn out to be gone.

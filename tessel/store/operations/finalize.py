@@ -2,8 +2,9 @@
 
 Segments are taken over as they are: only where stages overlap in time, and shall be sorted, are
 their rows merged and written anew. The commit says in the log which attempts it took, so that the
-same set is never taken twice; it is landed under ``serializable``, so that nobody else can have
-taken it meanwhile.
+same set is never taken twice, and it objects to landing after one that took some of them. For the
+rest it meets others by the rules of a write or an append; where it cannot land it begins anew, with
+the segments that it has merged already.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import itertools
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -30,7 +32,6 @@ from tessel.store.history import (
     Edit,
     History,
     ManifestEntry,
-    ReadRange,
     SymbolState,
     coalesced,
     rows_of,
@@ -39,13 +40,14 @@ from tessel.store.manifest import SegmentIndex, SegmentSource, SegmentTable
 from tessel.store.merging import Run, merge_ordered
 from tessel.store.names import segment_name
 from tessel.store.operations.incoming import checked_metadata
+from tessel.store.operations.merged import Merged
 from tessel.store.operations.reading import Reader
 from tessel.store.operations.stage import Stage
 from tessel.store.operations.staged import StagedRows
-from tessel.store.operations.taking import FINALIZED
+from tessel.store.operations.taking import FINALIZED, objection
 from tessel.store.segment import assign_column_ids
 
-__all__ = ["Mode", "finalize"]
+__all__ = ["Merged", "Mode", "finalize"]
 
 Mode = Literal["write", "append"]
 
@@ -62,17 +64,20 @@ def finalize(
     mode: Mode = "write",
     sort: bool = False,
     metadata: Mapping[str, Any] | None = None,
+    merged: Merged | None = None,
 ) -> dict[str, Any]:
     """Make staged rows those of a symbol; return what the log shall say of it.
 
     Parameters
     ----------
     stage, history
-        The transaction, which is serializable, and the history.
+        The transaction, and the history.
     symbol, staged
         As ``take_staged`` returned them.
     mode, sort, metadata
         See ``Repository.finalize``.
+    merged
+        What earlier tries have merged.
     """
     if mode not in _MODES:
         raise InvalidInputError(f"mode={mode!r} is none", hint=f"choose from: {', '.join(_MODES)}")
@@ -95,8 +100,10 @@ def finalize(
     if mode == "append":
         _check_after(stage, symbol, groups)
     tables = _tables_of(stage, history, staged)
-    stage.reads.append(ReadRange(symbol))
-    extents = coalesced(_extents(stage, target, groups, tables, schema))
+    stage.objections.append(objection(symbol, staged))
+    merged = Merged() if merged is None else merged
+    merged.begin(stage, lambda: _check_survival(stage, history))
+    extents = coalesced(_extents(stage, target, groups, tables, schema, merged))
     if mode == "write":
         stage.put(symbol, dataclasses.replace(target, manifests=extents, rows=rows_of(extents)))
     else:
@@ -219,17 +226,26 @@ def _groups(staged: Sequence[StagedRows], index: str | None, sort: bool) -> list
         return [[each] for each in staged]
     listed = sorted(enumerate(staged), key=lambda item: (*_times(item[1]), item[0]))
     groups: list[list[tuple[int, StagedRows]]] = []
-    last = 0
-    for at, each in listed:
-        first, end = _times(each)
-        # Rows of one time go in the order of the list, which stages that touch may keep as well.
-        touches = bool(groups) and first == last and at > max(number for number, _ in groups[-1])
-        if groups and (first < last or (first == last and not touches)):
-            groups[-1].append((at, each))
-        else:
-            groups.append([(at, each)])
-        last = max(last, end) if len(groups[-1]) > 1 else end
+    for found in listed:
+        group = [found]
+        # What is merged with one group may belong before rows of the group before that one.
+        while groups and _must_merge(groups[-1], group):
+            group = groups.pop() + group
+        groups.append(group)
     return [[each for _, each in sorted(group, key=lambda item: item[0])] for group in groups]
+
+
+def _must_merge(
+    before: Sequence[tuple[int, StagedRows]], after: Sequence[tuple[int, StagedRows]]
+) -> bool:
+    """Whether one group cannot simply follow another: their numbers are places in the list.
+
+    Rows of one time go in the order of the list, which groups that touch may keep as well.
+    """
+    last = max(_times(each)[1] for _, each in before)
+    first = min(_times(each)[0] for _, each in after)
+    in_order = max(number for number, _ in before) < min(number for number, _ in after)
+    return first < last or (first == last and not in_order)
 
 
 def _times(staged: StagedRows) -> tuple[int, int]:
@@ -299,11 +315,14 @@ def _tables_of(
         tables = dict(zip((each.attempt for each in held), pool.map(read, held), strict=True))
     names = {name for table in tables.values() for name in table.object.to_pylist()}
     stage.session.adopt(sorted(map(segment_name, names)))
-    entry = stage.base.entry
-    refs = history.refs_at(entry)
+    _check_survival(stage, history)
+    return tables
+
+
+def _check_survival(stage: Stage, history: History) -> None:
+    refs = history.refs_at(stage.base.entry)
     if refs.condemned_us:
         stage.session.survived(refs)
-    return tables
 
 
 def _gone(staged: StagedRows, why: str) -> InvalidInputError:
@@ -321,6 +340,7 @@ def _extents(
     groups: Sequence[Sequence[StagedRows]],
     tables: Mapping[str, SegmentTable],
     schema: TableSchema,
+    merged: Merged,
 ) -> Iterator[ManifestEntry]:
     """Put the stages into the manifest of the transaction, as they are wherever that can be."""
     for group in groups:
@@ -334,24 +354,22 @@ def _extents(
                 stage.pending, staged.rows, len(table), first_time, last_time, first_row
             )
             continue
-        assert schema.index is not None or len(group) == 1
-        parts: Iterable[pa.Table]
-        if len(group) == 1:
-            parts = _rows_of(stage, first, target.schema.arrow)
-        else:
-            parts = merge_ordered(
-                [
-                    Run(
-                        _rows_of(stage, each, target.schema.arrow),
-                        f"task {each.task!r}",
-                        _times(each)[0],
-                    )
-                    for each in group
-                ],
-                target.schema.arrow,
-                str(schema.index),
-            )
-        yield from stage.write_rows(target, parts)
+        slices = merged.written(group, target, partial(_merged_rows, stage, group, target, schema))
+        yield from stage.add_slices(target, slices)
+
+
+def _merged_rows(
+    stage: Stage, group: Sequence[StagedRows], target: SymbolState, schema: TableSchema
+) -> Iterable[pa.Table]:
+    """Return the rows of some stages in the order of time, or of one as they are."""
+    parts = [_rows_of(stage, each, target.schema.arrow) for each in group]
+    if len(group) == 1:
+        return parts[0]
+    runs = [
+        Run(rows, f"task {each.task!r}", _times(each)[0])
+        for each, rows in zip(group, parts, strict=True)
+    ]
+    return merge_ordered(runs, target.schema.arrow, str(schema.index))
 
 
 def _same_ids(staged: SymbolState, target: SymbolState) -> bool:

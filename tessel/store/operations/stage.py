@@ -18,6 +18,7 @@ from tessel.store.history import (
     Change,
     Commit,
     ManifestEntry,
+    Objection,
     ReadRange,
     Removal,
     Replacement,
@@ -63,6 +64,8 @@ class Stage:
     ----------
     reads
         What was read, for transactions that are serializable.
+    objections
+        What else must not have landed meanwhile, whatever the isolation.
     session
         Where to write: the same objects, as those of this transaction.
     builder
@@ -82,6 +85,7 @@ class Stage:
         self.session = WriteSession(objects)
         self.base = base
         self.reads: list[ReadRange] = []
+        self.objections: list[Objection] = []
         self._manifest = manifest
         self._configuration = configuration
         self.waiting: list[tuple[str, bytes]] = []
@@ -156,8 +160,16 @@ class Stage:
         self, state: SymbolState, tables: Iterable[pa.Table]
     ) -> tuple[ManifestEntry, ...]:
         """Write rows with the columns of a state; return the extent of them, if there are any."""
-        writer = self._writer(state)
-        slices = writer.write(tables)
+        return self.add_slices(state, self.write_segments(state, tables))
+
+    def write_segments(self, state: SymbolState, tables: Iterable[pa.Table]) -> list[WrittenSlice]:
+        """Write rows with the columns of a state as segments that are in no manifest yet."""
+        return self._writer(state).write(tables)
+
+    def add_slices(
+        self, state: SymbolState, slices: list[WrittenSlice]
+    ) -> tuple[ManifestEntry, ...]:
+        """Add segments that were written to the manifest; return the extent of their rows."""
         first_row = self.builder.rows_of(state.id)
         self.builder.add_slices(state.id, slices, state.types)
         return (self._extent(slices, first_row),) if slices else ()

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tessel.errors import InvalidInputError
+from tessel.store.history import Objection
 from tessel.store.history.log import LogEntry
 from tessel.store.names import check_symbol_name
 from tessel.store.operations.staged import StagedRows
 
-__all__ = ["FINALIZED", "finalized_in", "take_staged"]
+__all__ = ["FINALIZED", "finalized_in", "objection", "take_staged"]
 
 FINALIZED = "finalized"
 """The key of a commit's metadata under which it says which attempts it took, by symbol."""
@@ -117,6 +118,18 @@ def finalized_in(
             symbol=symbol,
         )
     return None
+
+
+def objection(symbol: str, staged: Sequence[StagedRows]) -> Objection:
+    """Return what objects to landing after a commit that took one of these attempts."""
+    ours = {each.attempt for each in staged}
+
+    def object_to(entry: LogEntry) -> tuple[str, str] | None:
+        if ours.isdisjoint(_attempts_of(entry, symbol)):
+            return None
+        return f"it took rows that were staged for symbol {symbol!r}", symbol
+
+    return object_to
 
 
 def _attempts_of(entry: LogEntry, symbol: str) -> set[str]:

@@ -6,6 +6,7 @@ import copy
 import json
 import multiprocessing
 import pickle
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tessel.errors import (
@@ -30,7 +31,9 @@ from tessel.errors import (
 )
 from tessel.expression import evaluate_statistics, parse
 from tessel.options import options
-from tessel.store import Repository
+from tessel.store import Repository, Transaction
+from tessel.store.maintenance.fsck import check_store
+from tessel.store.operations import finalize as finalizing
 from tessel.store.operations.staged import StagedRows
 from tests.store.helpers import read
 
@@ -67,6 +70,8 @@ def _sorted(frames: list[pa.Table]) -> list[str]:
 
 
 @settings(max_examples=40)
+@example(times=[[0, 1], [0], [0]], rows=1, before=False)
+@example(times=[[0, 3], [0], [0], [0, 2]], rows=2, before=True)
 @given(times=stages, rows=st.integers(1, 4), before=st.booleans())
 def test_unordered_stages_are_merged(times: list[list[int]], rows: int, before: bool) -> None:
     repository = _new()
@@ -253,21 +258,36 @@ def test_two_who_finalise_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _texts(repository) == ["old", "1", "2"]
 
 
+class _Merges:
+    """Counts merges, and lets others change the symbol before each commit of a finalise."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, others: Callable[[int], object], times: int
+    ) -> None:
+        self.merges = self.tries = 0
+        merge, commit = finalizing.merge_ordered, Transaction.commit
+
+        def merging(*arguments: Any) -> Any:
+            self.merges += 1
+            return merge(*arguments)
+
+        def late(transaction: Transaction) -> int:
+            if transaction._message == "finalize s":
+                self.tries += 1
+                if self.tries <= times:
+                    others(self.tries)
+            return commit(transaction)
+
+        monkeypatch.setattr(finalizing, "merge_ordered", merging)
+        monkeypatch.setattr(Transaction, "commit", late)
+
+
 def test_others_who_append_meanwhile_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     repository = _new()
     repository.write("s", _frame([0], 9), index="t")
     staged = [repository.stage("s", _frame([9], 0), task_id="0")]
-    original = Repository.transaction
-    others = iter(range(1, 4))
-
-    def late(self: Repository, *arguments: Any, **named: Any) -> Any:
-        made = original(self, *arguments, **named)
-        if named.get("isolation") == "serializable" and (number := next(others, None)) is not None:
-            repository.append("s", _frame([number], number))
-        return made
-
-    monkeypatch.setattr(Repository, "transaction", late)
-    repository.finalize("s", staged, mode="append")
+    _Merges(monkeypatch, lambda _: [repository.append("s", _frame([n], n)) for n in (1, 2, 3)], 1)
+    assert repository.finalize("s", staged, mode="append") == 5
     assert _texts(repository) == ["9/0", "1/0", "2/0", "3/0", "0/0"]
 
 
@@ -275,18 +295,80 @@ def test_it_gives_up_where_others_never_stop(monkeypatch: pytest.MonkeyPatch) ->
     repository = _new()
     repository.write("s", _frame([0], 9), index="t")
     staged = [repository.stage("s", _frame([9], 0), task_id="0")]
-    original = Repository.transaction
-
-    def late(self: Repository, *arguments: Any, **named: Any) -> Any:
-        made = original(self, *arguments, **named)
-        if named.get("isolation") == "serializable":
-            repository.append("s", _frame([0], 1))
-        return made
-
-    monkeypatch.setattr(Repository, "transaction", late)
+    _Merges(monkeypatch, lambda _: repository.write("s", _frame([0], 1), index="t"), 1_000)
     with pytest.raises(CommitConflictError):
         repository.finalize("s", staged, mode="append")
     assert "0/0" not in _texts(repository)
+
+
+def _overlapping(repository: Repository) -> tuple[list[StagedRows], list[str]]:
+    frames = [_frame([20, 22], 5), _frame([21, 23], 6), _frame([30], 7)]
+    staged = [repository.stage("s", frame, task_id=str(at)) for at, frame in enumerate(frames)]
+    return staged, _sorted(frames)
+
+
+def test_appends_of_others_meanwhile_make_no_second_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = _new()
+    repository.write("s", _frame([0], 9), index="t")
+    staged, texts = _overlapping(repository)
+    counted = _Merges(monkeypatch, lambda n: repository.append("s", _frame([n], n)), 1)
+    assert repository.finalize("s", staged, mode="append", sort=True) == 3
+    assert (counted.tries, counted.merges) == (1, 1)
+    assert _texts(repository) == ["9/0", "1/0", *texts]
+
+
+def test_what_was_merged_is_not_merged_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = _new()
+    repository.write("s", _frame([0], 9), index="t")
+    staged, texts = _overlapping(repository)
+    counted = _Merges(monkeypatch, lambda n: repository.append("s", _frame([n], n)), 3)
+    before = len(list(repository.objects.list("seg/")))
+    assert repository.finalize("s", staged, sort=True) == 5
+    assert (counted.tries, counted.merges) == (4, 1)
+    # Three of others, and the merged rows once.
+    assert len(list(repository.objects.list("seg/"))) == before + 4
+    assert _texts(repository) == texts
+    assert check_store(repository).damages == []
+    assert repository.finalize("s", staged, sort=True) == 5
+
+
+def test_what_was_merged_into_other_columns_is_merged_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = _new()
+    repository.write("s", _frame([0], 9), index="t")
+    staged, texts = _overlapping(repository)
+
+    def others(number: int) -> None:
+        repository.delete("s")
+        repository.write("s", pa.table({"text": ["x"], "more": [1], "t": [0]}), index="t")
+        repository.write("s", _frame([number], 1), index="t")
+
+    counted = _Merges(monkeypatch, others, 1)
+    repository.finalize("s", staged, mode="append", sort=True)
+    assert (counted.tries, counted.merges) == (2, 2)
+    assert _texts(repository) == ["1/0", *texts]
+
+
+def test_what_was_merged_and_is_gone_is_merged_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = _new()
+    repository.write("s", _frame([0], 9), index="t")
+    staged, texts = _overlapping(repository)
+    staged_objects = set(repository.objects.list("seg/"))
+    counted = _Merges(monkeypatch, lambda n: repository.append("s", _frame([n], n)), 1)
+    original = Repository.transaction
+
+    def collected(self: Repository, *arguments: Any, **named: Any) -> Any:
+        if arguments[:1] == ("finalize s",) and counted.tries == 1:
+            index = self.view("s").index()
+            held = {index.source(at).key.object for at in range(len(index))}
+            (merged,) = set(self.objects.list("seg/")) - staged_objects - held
+            self.objects.delete(merged)
+        return original(self, *arguments, **named)
+
+    monkeypatch.setattr(Repository, "transaction", collected)
+    repository.finalize("s", staged, sort=True)
+    assert (counted.tries, counted.merges) == (2, 2)
+    assert _texts(repository) == texts
+    assert check_store(repository).damages == []
 
 
 # --- several processes ----------------------------------------------------------------------------
@@ -457,12 +539,7 @@ def test_misuse_is_refused() -> None:
         frozen.stage("x", _frame([9]), task_id="a")
     with pytest.raises(ReadOnlyStoreError):
         frozen.finalize("x", [good])
-    with (
-        pytest.raises(InvalidInputError, match="serializable transaction only"),
-        repository.transaction() as tx,
-    ):
-        tx.finalize("x", [good])
-    with repository.transaction(isolation="serializable") as tx:
+    with repository.transaction() as tx:
         tx.finalize("x", [good], mode="append")
         tx.set_metadata("x", {"tasks": 1})
     assert _texts(repository, "x") == ["0/0", "0/1", "1/0"]

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tessel.errors import InvalidInputError
 from tessel.options import options
 from tessel.store.manifest.packing import ManifestConfiguration, ManifestSet
 from tessel.store.objects import MemoryObjects
@@ -119,7 +120,10 @@ class History:
         if not free:
             return {name}
         to = self.random.choice(free)
-        changes.rename_symbol(name, to)
+        try:
+            changes.rename_symbol(name, to)
+        except InvalidInputError:  # two names were to be swapped in one transaction
+            return {name}
         self.held[to] = self.held.pop(name)
         return {name, to}
 
