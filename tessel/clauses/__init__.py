@@ -32,6 +32,7 @@ from tessel.clauses.carrying import Between, carries_between
 from tessel.clauses.combining import AlignColumns, Combining, SubQuery, clauses_from_json
 from tessel.clauses.concat import Concat
 from tessel.clauses.date_range import DateRange
+from tessel.clauses.diff import Diff
 from tessel.clauses.drop import Drop
 from tessel.clauses.explain import Explanation, explain_plan
 from tessel.clauses.filter import Filter
@@ -45,6 +46,7 @@ from tessel.clauses.merge import Merge, MergeInputs
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.no_rows import NoRows
 from tessel.clauses.partition import Partition
+from tessel.clauses.pct_change import PctChange
 from tessel.clauses.pipeline import (
     Executor,
     LocalExecutor,
@@ -99,6 +101,7 @@ __all__ = [
     "Concat",
     "Consumes",
     "DateRange",
+    "Diff",
     "Drop",
     "Executor",
     "Expands",
@@ -126,6 +129,7 @@ __all__ = [
     "PartialResample",
     "PartialTopK",
     "Partition",
+    "PctChange",
     "Plan",
     "Positional",
     "Proves",

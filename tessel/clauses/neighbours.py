@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -45,14 +46,15 @@ class Around:
     start: int
     stop: int
 
-    def of_unit(self, values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-        """Return values in key order, one a row around, for the rows of the unit in their order."""
-        return self.keys.restored(values).slice(self.start, self.stop - self.start)
+    def of_unit(self, values: Any) -> Any:
+        """Return values in key order, one a row here, for the rows of the unit in their order.
 
-    def places_of_unit(self, places: np.ndarray) -> np.ndarray:
-        """Return numbers in key order, one a row around, for the rows of the unit in theirs."""
-        restored: np.ndarray = self.keys.restored(places)[self.start : self.stop]
-        return restored
+        ``values`` is a numpy or an Arrow array; so is the result.
+        """
+        restored = self.keys.restored(values)
+        if isinstance(restored, np.ndarray):
+            return restored[self.start : self.stop]
+        return restored.slice(self.start, self.stop - self.start)
 
 
 @dataclass(frozen=True)

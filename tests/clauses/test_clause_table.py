@@ -16,6 +16,7 @@ from tessel.clauses import (
     Clause,
     Concat,
     DateRange,
+    Diff,
     Drop,
     Filter,
     HashJoin,
@@ -35,6 +36,7 @@ from tessel.clauses import (
     PartialResample,
     PartialTopK,
     Partition,
+    PctChange,
     Rename,
     Resample,
     RowRange,
@@ -80,6 +82,8 @@ SAMPLES: tuple[Clause, ...] = (
     Join(SubQuery("y"), (("k", "k"),)),
     Merge(),
     Shift((("w", "v"),)),
+    Diff((("w", "v"),)),
+    PctChange((("w", "v"),)),
     PartialAggregation(("k",), SUM),
     MergeAggregation(("k",), SUM, SCHEMA),
     OrderGroups(("k",)),
@@ -125,6 +129,8 @@ CARRY_HEADER = "| clause | carries from | what it carries |"
 CARRYING: tuple[tuple[Clause, str], ...] = (
     (Shift((("w", "v"),)), "the last `n` rows of each key"),
     (Shift((("w", "v"),), (), -1), "the first `−n` rows of each key"),
+    (Diff((("w", "v"),)), "as `shift`"),
+    (PctChange((("w", "v"),)), "as `shift`"),
 )
 
 

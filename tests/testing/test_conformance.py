@@ -50,6 +50,8 @@ OURS: dict[str, QueryBuilder] = {
     "shift": Q.shift({"w": "f", "x": "k"}, 2, by="k"),
     "shift back": Q.shift(["f", "v"], -2, by=["k", "v"], fill=1),
     "shift and filter": Q.filter("v > -2").shift({"w": "f"}, -3).filter("w > 1"),
+    "diff": Q.diff({"w": "f", "x": "t", "y": "v"}, 2, by="k"),
+    "pct_change": Q.pct_change(["f", "v"], -1),
     "groupby, merged": Q.groupby("k").agg(s=("v", "sum"), m=("f", "mean"), n="size"),
     "groupby, bucketed": Q.groupby("k", drop_missing=False).agg(m=("f", "median")),
     "groupby, unsorted": Q.groupby("k", "v", sort=False).agg(d=("f", "nunique")),

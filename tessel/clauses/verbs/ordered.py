@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tessel.clauses.constants import constant_text
+from tessel.clauses.diff import Diff
+from tessel.clauses.pct_change import PctChange
 from tessel.clauses.shift import Shift
 from tessel.clauses.verbs.arguments import as_names, as_row_count
 from tessel.clauses.verbs.base import Query, QueryType
@@ -45,6 +47,38 @@ class OrderedVerbs(Query):
         """
         count = as_row_count("shift", n)
         return self.then(Shift(_pairs("shift", columns), _keys(by), count, constant_text(fill)))
+
+    def diff(self: QueryType, columns: ColumnsLike, n: int = 1, *, by: KeysLike = ()) -> QueryType:
+        """Subtract from each value the one ``n`` rows before.
+
+        Parameters
+        ----------
+        columns
+            Columns of numbers, decimals, instants or durations: names, or ``{"new": "column"}``.
+            Types and overflow are those of ``-`` in expressions.
+        n
+            Rows to look back; ahead where it is negative.
+        by
+            Keys: rows are counted within each.
+        """
+        return self.then(Diff(_pairs("diff", columns), _keys(by), as_row_count("diff", n)))
+
+    def pct_change(
+        self: QueryType, columns: ColumnsLike, n: int = 1, *, by: KeysLike = ()
+    ) -> QueryType:
+        """Divide each value by the one ``n`` rows before, less 1: 0.5 is half as much again.
+
+        Parameters
+        ----------
+        columns
+            Columns of numbers: names, or ``{"new": "column"}``. Results are float64.
+        n
+            Rows to look back; ahead where it is negative.
+        by
+            Keys: rows are counted within each.
+        """
+        count = as_row_count("pct_change", n)
+        return self.then(PctChange(_pairs("pct_change", columns), _keys(by), count))
 
 
 def _pairs(verb: str, columns: ColumnsLike) -> tuple[tuple[str, str], ...]:
