@@ -3,15 +3,15 @@
 The scan is the same on threads and on Spark. Where only what lies before a unit matters, units
 stream: each goes on as soon as those before it are summarised. Where something after it matters,
 it waits until what was seen after it suffices, so that the look-ahead is as long as it must be. On
-Spark all summaries are there before the first unit is processed.
+Spark all units are summarised before the first one is processed.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -38,7 +38,7 @@ class Between:
     after: pa.Table
 
 
-_Summarised: TypeAlias = tuple[ProcessingUnit, pa.Table]
+Unit = TypeVar("Unit")
 
 
 def carried_units(
@@ -46,33 +46,37 @@ def carried_units(
 ) -> Iterator[ProcessingUnit]:
     """Run a stage whose first clause carries on units that come in plan order."""
 
-    def summary_task(unit: ProcessingUnit) -> Task[_Summarised]:
+    def summary_task(unit: ProcessingUnit) -> Task[tuple[ProcessingUnit, pa.Table]]:
         return Task(lambda: (unit, summarise(stage, unit)), unit.nbytes)
 
     def process_task(unit: ProcessingUnit, between: Between) -> Task[ProcessingUnit]:
         return Task(lambda: run_between(stage, unit, between.before, between.after), unit.nbytes)
 
     summarised = pool.map(summary_task(unit) for unit in units)
-    scan = _streamed if stage.carries is Carry.BEFORE else _held_back
-    yield from pool.map(process_task(*ready) for ready in scan(stage, summarised))
+    yield from pool.map(process_task(*ready) for ready in carries_between(stage, summarised))
 
 
-def carries_between(stage: Stage, summaries: Sequence[pa.Table]) -> list[Between]:
-    """Return what lies before and after each of some units, given the summaries of all."""
-    nothing = nothing_carried(stage)
-    befores, afters = [nothing] * len(summaries), [nothing] * len(summaries)
-    if stage.carries is not Carry.AFTER:
-        for at in range(1, len(summaries)):
-            befores[at] = combine_carries(stage, befores[at - 1], summaries[at - 1])
-    if stage.carries is not Carry.BEFORE:
-        for at in range(len(summaries) - 2, -1, -1):
-            afters[at] = combine_carries(stage, summaries[at + 1], afters[at + 1])
-    return [Between(*pair) for pair in zip(befores, afters, strict=True)]
+def carries_between(
+    stage: Stage, summarised: Iterable[tuple[Unit, pa.Table]]
+) -> Iterator[tuple[Unit, Between]]:
+    """Give each unit with what lies before and after it, as soon as that is known.
+
+    Parameters
+    ----------
+    stage
+        Its first clause carries.
+    summarised
+        Units, or what stands for them, with their summaries, in plan order. What is carried from
+        after is not more than was taken of these when it sufficed.
+    """
+    if stage.carries is Carry.BEFORE:
+        return _streamed(stage, summarised)
+    return _held_back(stage, summarised)
 
 
 def _streamed(
-    stage: Stage, summarised: Iterable[_Summarised]
-) -> Iterator[tuple[ProcessingUnit, Between]]:
+    stage: Stage, summarised: Iterable[tuple[Unit, pa.Table]]
+) -> Iterator[tuple[Unit, Between]]:
     nothing = before = nothing_carried(stage)
     for unit, summary in summarised:
         yield unit, Between(before, nothing)
@@ -80,15 +84,15 @@ def _streamed(
 
 
 def _held_back(
-    stage: Stage, summarised: Iterable[_Summarised]
-) -> Iterator[tuple[ProcessingUnit, Between]]:
+    stage: Stage, summarised: Iterable[tuple[Unit, pa.Table]]
+) -> Iterator[tuple[Unit, Between]]:
     """Give each unit as soon as the summaries of those after it suffice, or at the end."""
     clause = carrying_clause(stage)
     nothing = before = nothing_carried(stage)
-    waiting: deque[_Summarised] = deque()
+    waiting: deque[tuple[Unit, pa.Table]] = deque()
     ahead = _RunningFold(lambda earlier, later: combine_carries(stage, earlier, later), nothing)
 
-    def first(after: pa.Table) -> tuple[ProcessingUnit, Between]:
+    def first(after: pa.Table) -> tuple[Unit, Between]:
         nonlocal before
         unit, summary = waiting.popleft()
         ready = unit, Between(before, after)

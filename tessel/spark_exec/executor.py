@@ -8,6 +8,7 @@
 | everything, reduced already | the parts are collected and the stage runs here |
 | a range of positions | rows are counted, then only what is kept is computed; a limit from the front takes units in growing rounds and stops |
 | everything | one task gets all parts, in order |
+| what is carried from unit to unit | a job summarises the units, what lies around each is combined here and sent along with it |
 | several symbols in turn | the stage runs here, on units that are computed some at a time |
 
 Errors are those that the local pool raises: of the earliest stage that failed, and of its earliest
@@ -17,6 +18,7 @@ unit; none of units that a limit would not have asked for.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,7 @@ import pyarrow as pa
 
 from tessel import telemetry
 from tessel.clauses import (
+    Between,
     Broadcasts,
     Clause,
     HashJoin,
@@ -35,6 +38,7 @@ from tessel.clauses import (
     Stage,
     Structure,
     bound_stage,
+    carries_between,
     interleave_units,
     result_table,
     run_stages,
@@ -42,6 +46,7 @@ from tessel.clauses import (
 )
 from tessel.ecs import ProcessingUnit
 from tessel.errors import InvalidInputError, StoreNotVisibleError, TesselError
+from tessel.spark_exec.chains import Given, given_tables
 from tessel.spark_exec.errors_wire import ERROR_ROWS, raise_error_rows
 from tessel.spark_exec.flows import DriverFlow, Flow, FrameFlow, NarrowFlow, UnitTask
 from tessel.spark_exec.jobs import Jobs, slots_of_session
@@ -49,10 +54,8 @@ from tessel.spark_exec.parts import rows_by_unit, sent_parts, unit_of_rows
 from tessel.spark_exec.plugins import packed_plugins, plugins_of
 from tessel.spark_exec.runtime import spark_session
 from tessel.spark_exec.tasks import (
-    Given,
     count_task,
     facts_task,
-    given_tables,
     marker_task,
     reduce_task,
     route_task,
@@ -150,7 +153,7 @@ class _Run:
             return self._broadcast(plan)
         if len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
             source = plan.inputs[0]
-            if first.clauses and first.input is Structure.ALL:
+            if first.input is Structure.ALL or first.carries is not None:
                 flow = self._after(self._unprocessed(source, first), first, None)
             else:
                 flow = NarrowFlow.from_source(source, first, self._uri)
@@ -258,6 +261,8 @@ class _Run:
         here = here or stage
         if isinstance(flow, DriverFlow):
             return DriverFlow(run_stages([here], flow.units))
+        if stage.carries is not None and not (isinstance(flow, NarrowFlow) and not flow.units):
+            return self._carried(flow, stage)
         if stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL):
             return flow.then(stage, given)
         if isinstance(flow, NarrowFlow) and not flow.units:
@@ -274,6 +279,21 @@ class _Run:
         if stage.input is Structure.ALL:
             return self._all_in_one(flow, stage, given)
         return self._routed(flow, clause, stage)
+
+    def _carried(self, flow: NarrowFlow | FrameFlow, stage: Stage) -> Flow:
+        """Summarise all units, then let each be processed with what lies around it."""
+        if isinstance(flow, FrameFlow):
+            flow = dataclasses.replace(flow, frame=self._jobs.kept(flow.frame))
+        summaries = self._ordered(self._frame(flow.summarised(stage)), _barriers(flow))
+        tables = ((place, unit_of_rows(place, rows).table) for place, rows in summaries)
+        betweens: dict[int, Between] = {}
+        try:
+            betweens.update(carries_between(stage, tables))
+        except TesselError as error:
+            # Units that went on before it, on threads, may have an error that comes first.
+            before = self.units(flow.carried(stage, betweens))
+            return DriverFlow(itertools.chain(before, _raising(error)))
+        return flow.carried(stage, betweens)
 
     def _by_bucket(
         self, flow: NarrowFlow | FrameFlow, stage: Stage, before: Stage | None

@@ -10,6 +10,7 @@ Every stage that needs no barrier is added to what will run, so that one task do
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import functools
 import heapq
@@ -19,16 +20,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tessel.clauses import Clause, SourcePlan, Stage
+from tessel.clauses import Between, Clause, SourcePlan, Stage
 from tessel.ecs import ProcessingUnit
-from tessel.spark_exec.tasks import (
+from tessel.ecs.components import RowRange
+from tessel.spark_exec.blobs import PartFacts, encode
+from tessel.spark_exec.chains import (
+    CARRY,
     CUT,
     NOTHING_GIVEN,
     RENUMBER,
+    SUMMARY,
+    CarriedStep,
     Chain,
     Given,
     ReduceStep,
     Step,
+    SummaryStep,
     chain_to_json,
 )
 from tessel.spark_exec.wire import sequence
@@ -60,6 +67,8 @@ class UnitTask:
         Its place when it is read, then after each renumbering.
     cuts
         Its rows ``[start, stop)`` that each cut keeps, in order.
+    carries
+        What each stage that carries is to know of the units around, in order: blobs in base64.
     """
 
     track: int
@@ -67,6 +76,7 @@ class UnitTask:
     bytes: int
     places: tuple[Place, ...]
     cuts: tuple[tuple[int, int], ...] = ()
+    carries: tuple[tuple[str, str], ...] = ()
 
     @property
     def seq(self) -> int:
@@ -159,12 +169,20 @@ class NarrowFlow:
         """Return the flow with a stage run on every unit, whose clauses are given some tables."""
         if not stage.clauses:
             return self
-        return dataclasses.replace(
-            self,
-            tracks=self._with_step(len(self.chains)),
-            chains=(*self.chains, chain_text(stage, given)),
-            given=self.given | (given or NOTHING_GIVEN),
-        )
+        return self._with_stage(stage, (), given)
+
+    def summarised(self, stage: Stage) -> NarrowFlow:
+        """Return the flow of the summaries of its units, for a stage that carries."""
+        return self._with_stage(stage, (SUMMARY,))
+
+    def carried(self, stage: Stage, betweens: Mapping[int, Between]) -> NarrowFlow:
+        """Return the flow, with a stage that carries, of the units whose surroundings are known."""
+        units = [
+            dataclasses.replace(unit, carries=(*unit.carries, _as_text(betweens[unit.seq])))
+            for unit in self.units
+            if unit.seq in betweens
+        ]
+        return self.only(units)._with_stage(stage, (CARRY,))
 
     def cut(self, cuts: Mapping[int, tuple[int, int]]) -> NarrowFlow:
         """Keep the units whose ``seq`` is in ``cuts``, each cut to its rows ``[start, stop)``."""
@@ -230,6 +248,7 @@ class NarrowFlow:
                 "track": unit.track,
                 "places": unit.places,
                 "cuts": unit.cuts,
+                "carries": unit.carries,
                 "pieces": [
                     self.tracks[unit.track].source.index.source(position).to_json()
                     for position in unit.positions
@@ -242,9 +261,19 @@ class NarrowFlow:
         ]
         return zlib.compress(json.dumps(plain, separators=(",", ":")).encode(), level=1)
 
-    def _with_step(self, step: Step) -> tuple[Track, ...]:
+    def _with_stage(
+        self, stage: Stage, how: tuple[Step, ...], given: Given | None = None
+    ) -> NarrowFlow:
+        return dataclasses.replace(
+            self,
+            tracks=self._with_step(*how, len(self.chains)),
+            chains=(*self.chains, chain_text(stage, given)),
+            given=self.given | (given or NOTHING_GIVEN),
+        )
+
+    def _with_step(self, *steps: Step) -> tuple[Track, ...]:
         return tuple(
-            dataclasses.replace(track, steps=(*track.steps, step)) for track in self.tracks
+            dataclasses.replace(track, steps=(*track.steps, *steps)) for track in self.tracks
         )
 
 
@@ -283,9 +312,21 @@ class FrameFlow:
         given = self.given | (given or NOTHING_GIVEN)
         return dataclasses.replace(self, steps=steps, given=given)
 
+    def summarised(self, stage: Stage) -> FrameFlow:
+        """Return the flow of the summaries of its units, for a stage that carries."""
+        return self._with_step(SummaryStep(chain_text(stage)))
+
+    def carried(self, stage: Stage, betweens: Mapping[int, Between]) -> FrameFlow:
+        """Return the flow, with a stage that carries, of the units whose surroundings are known."""
+        carries = {seq: _as_blobs(between) for seq, between in betweens.items()}
+        return self._with_step(CarriedStep(chain_text(stage), carries))
+
     def cut(self, cuts: Mapping[int, tuple[int, int]]) -> FrameFlow:
         """Keep the units whose ``seq`` is in ``cuts``, each cut to its rows ``[start, stop)``."""
-        return dataclasses.replace(self, steps=(*self.steps, dict(cuts)))
+        return self._with_step(dict(cuts))
+
+    def _with_step(self, step: ReduceStep) -> FrameFlow:
+        return dataclasses.replace(self, steps=(*self.steps, step))
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,3 +344,16 @@ def chain_text(stage: Stage, given: Given | None = None) -> str:
     clauses: tuple[Clause, ...] = stage.clauses
     plain = chain_to_json(Chain(clauses, stage.schemas), given)
     return json.dumps(plain, separators=(",", ":"))
+
+
+def _as_blobs(between: Between) -> tuple[bytes, bytes]:
+    before, after = (
+        encode(carry, PartFacts(RowRange(0, carry.num_rows)))
+        for carry in (between.before, between.after)
+    )
+    return before, after
+
+
+def _as_text(between: Between) -> tuple[str, str]:
+    before, after = (base64.b64encode(blob).decode() for blob in _as_blobs(between))
+    return before, after

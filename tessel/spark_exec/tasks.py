@@ -10,45 +10,46 @@ errors the one of the earliest stage counts, since those after it may come of da
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import functools
-import hashlib
 import itertools
 import json
 import socket
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 
-from tessel.clauses import Clause, Stage, bound_stage, find_clause, read_pieces, run_clauses
+from tessel.clauses import read_pieces
 from tessel.ecs import ProcessingUnit
-from tessel.ecs.components import RowRange
 from tessel.errors import StoreNotVisibleError, TesselError
 from tessel.expression.schema import TableSchema
-from tessel.spark_exec.blobs import PartFacts, decode, encode
+from tessel.spark_exec.chains import (
+    CUT,
+    NOTHING_GIVEN,
+    RENUMBER,
+    SUMMARY,
+    CarriedStep,
+    Chain,
+    Given,
+    ReduceStep,
+    Step,
+    SummaryStep,
+    chain_from_text,
+    ready_chain,
+)
 from tessel.spark_exec.errors_wire import ERROR_ROWS, WorkerError, error_row
 from tessel.spark_exec.parts import known_of, piece_of_part, unit_rows
-from tessel.spark_exec.plugins import load_plugins
 from tessel.spark_exec.wire import WireRow, read_parts, received, sequence, wire_batch
 from tessel.store import PieceSource, SegmentSource, open_objects
 
 __all__ = [
-    "CUT",
     "MARKER_ROWS",
-    "NOTHING_GIVEN",
-    "RENUMBER",
-    "Chain",
-    "Given",
-    "ReduceStep",
-    "Step",
     "TaskFunction",
-    "chain_to_json",
     "count_task",
     "facts_task",
-    "given_tables",
     "marker_task",
     "reduce_task",
     "route_task",
@@ -63,105 +64,6 @@ MARKER_ROWS = -2
 
 _BATCH_BYTES = 4 * 1024 * 1024
 _BATCH_ROWS = 64
-
-CUT: Literal["cut"] = "cut"
-RENUMBER: Literal["renumber"] = "renumber"
-Step = int | Literal["cut", "renumber"]
-"""The number of a chain, a cut of the unit's rows, or a new place in plan order."""
-ReduceStep = str | Mapping[int, tuple[int, int]]
-"""A chain as JSON, or the cuts ``[start, stop)`` of the units by ``seq``; others are left out."""
-
-
-@dataclass(frozen=True)
-class Chain:
-    """Clauses that run one after another on a unit, and the schema before and after each."""
-
-    clauses: tuple[Clause, ...]
-    schemas: tuple[TableSchema, ...]
-
-    def after(self, done: int) -> Chain:
-        """Return what is left of the chain after the first clauses."""
-        return Chain(self.clauses[done:], self.schemas[done:])
-
-    def run(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Run the clauses on a unit."""
-        return run_clauses(self.clauses, self.schemas, unit)
-
-
-def chain_to_json(chain: Chain, given: Given | None = None) -> dict[str, Any]:
-    """Return a chain as plain data; of what its clauses are given, the digests."""
-    plain: dict[str, Any] = {
-        "clauses": [clause.to_json() for clause in chain.clauses],
-        "schemas": [schema.to_json() for schema in chain.schemas],
-    }
-    return plain if given is None else plain | {"given": [digest for digest, _ in given.blobs]}
-
-
-@dataclass(frozen=True)
-class Given:
-    """Tables that clauses of a chain are given whole, sent to each worker with its function.
-
-    Attributes
-    ----------
-    blobs
-        SHA-256 of each blob, in hexadecimal digits, with the blob: a part in the form of
-        :mod:`tessel.spark_exec.blobs`.
-    """
-
-    blobs: tuple[tuple[str, bytes], ...] = ()
-
-    def __hash__(self) -> int:
-        return hash(tuple(digest for digest, _ in self.blobs))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Given) and self._digests() == other._digests()
-
-    def __or__(self, other: Given) -> Given:
-        return Given(tuple((dict(self.blobs) | dict(other.blobs)).items()))
-
-    def _digests(self) -> list[str]:
-        return [digest for digest, _ in self.blobs]
-
-    def tables(self, digests: Sequence[str]) -> list[pa.Table]:
-        """Return the tables of some digests."""
-        held = dict(self.blobs)
-        return [decode(held[digest]).table for digest in digests]
-
-
-NOTHING_GIVEN = Given()
-
-
-def given_tables(tables: Sequence[pa.Table]) -> Given:
-    """Return tables in the form in which workers get them."""
-    blobs = [encode(table, PartFacts(RowRange(0, table.num_rows))) for table in tables]
-    return Given(tuple((hashlib.sha256(blob).hexdigest(), blob) for blob in blobs))
-
-
-def _ready_chain(text: str, plugins: bytes, given: Given) -> Chain:
-    """Return a chain; its clauses over several symbols have what they were given."""
-    return _given_chain(text, plugins, given) if given.blobs else _chain(text, plugins)
-
-
-# Each may hold a table, and what was built of it: few are kept.
-@functools.lru_cache(maxsize=4)
-def _given_chain(text: str, plugins: bytes, given: Given) -> Chain:
-    chain = _chain(text, plugins)
-    digests = json.loads(text).get("given", [])
-    if not digests:
-        return chain
-    stage = bound_stage(Stage(chain.clauses, chain.schemas), given.tables(digests))
-    return Chain(stage.clauses, stage.schemas)
-
-
-@functools.lru_cache(maxsize=256)
-def _chain(text: str, plugins: bytes) -> Chain:
-    # The plug-ins are part of the key: a class that was changed in a notebook has the same name.
-    known = load_plugins(plugins)
-    data = json.loads(text)
-    schemas = tuple(TableSchema.from_json(item) for item in data["schemas"])
-    found = [known.get(item["clause"]) or find_clause(item["clause"]) for item in data["clauses"]]
-    clauses = [cls.from_json(item) for cls, item in zip(found, data["clauses"], strict=True)]
-    return Chain(tuple(clauses), schemas)
 
 
 @functools.lru_cache(maxsize=64)
@@ -214,7 +116,7 @@ def source_task(
         JSON: ``tracks`` (uri, schemas, column ids, name, ``chain``, ``steps``) and ``chains``.
     partitions
         For each partition its units, as compressed JSON: each with ``track``, ``pieces``,
-        ``planned``, ``places`` and ``cuts``.
+        ``planned``, ``places``, ``cuts`` and ``carries``.
     plugins
         Clause classes that are not part of the package.
     blob_bytes
@@ -225,7 +127,7 @@ def source_task(
 
     def units(batches: Iterator[pa.RecordBatch]) -> Iterator[list[WireRow]]:
         told = json.loads(head)
-        chains = [_ready_chain(text, plugins, given) for text in told["chains"]]
+        chains = [ready_chain(text, plugins, given) for text in told["chains"]]
         numbers = itertools.chain.from_iterable(batch.column(0).to_pylist() for batch in batches)
         for number in numbers:
             for described in json.loads(zlib.decompress(partitions[number])):
@@ -250,7 +152,11 @@ def _read(track: Mapping[str, Any], described: Mapping[str, Any], plugins: bytes
     try:
         segments = _segments(track["uri"], track["schema"], track["column_ids"])
         schema = _schema(track["read_schema"])
-        chain = Chain((), (schema,)) if track["chain"] is None else _chain(track["chain"], plugins)
+        chain = (
+            Chain((), (schema,))
+            if track["chain"] is None
+            else chain_from_text(track["chain"], plugins)
+        )
         sources = [PieceSource.from_json(piece) for piece in described["pieces"]]
         pieces, done = read_pieces(
             sources,
@@ -274,15 +180,27 @@ def _run_steps(
     unit: ProcessingUnit,
 ) -> ProcessingUnit:
     cuts, places = iter(described["cuts"]), iter(described["places"][1:])
-    for step in steps:
+    carries = iter(described["carries"])
+    following = iter(steps)
+    for step in following:
         if isinstance(step, int):
             unit = chains[step].run(unit)
         elif step == CUT:
             start, stop = next(cuts)
             unit = unit.slice(start, stop - start)
-        else:
+        elif step == RENUMBER:
             unit = _renumbered(unit, *next(places))
+        elif step == SUMMARY:
+            unit = chains[_number(next(following))].summary(unit)
+        else:
+            before, after = map(base64.b64decode, next(carries))
+            unit = chains[_number(next(following))].run_carried(unit, (before, after))
     return unit
+
+
+def _number(step: Step) -> int:
+    assert isinstance(step, int)  # the chain that a summary or a carry is for
+    return step
 
 
 def _renumbered(unit: ProcessingUnit, symbol: int, ordinal: int) -> ProcessingUnit:
@@ -319,7 +237,8 @@ def reduce_task(
     """
 
     def units(batches: Iterator[pa.RecordBatch]) -> Iterator[list[WireRow]]:
-        first = _chain(_text(steps[0]), plugins)  # of which the schema alone is wanted
+        # Of the first chain the schema alone is wanted.
+        first = chain_from_text(_text(steps[0]), plugins)
         buckets: dict[int, list[WireRow]] = {}
         errors: list[WireRow] = []
         for row in received(batches):
@@ -335,7 +254,7 @@ def reduce_task(
             return
         for bucket in sorted(buckets):
             seq = sequence(0, bucket)
-            if any(seq not in step for step in steps if not isinstance(step, str)):
+            if any(seq not in chosen for chosen in map(_chosen, steps) if chosen is not None):
                 continue
 
             def work(bucket: int = bucket, seq: int = seq) -> list[WireRow]:
@@ -351,11 +270,22 @@ def reduce_task(
     return _typed(lambda batches: _packed(units(batches)))
 
 
+def _chosen(step: ReduceStep) -> Mapping[int, Any] | None:
+    """Return the ``seq`` of the units that a step leaves; None for all."""
+    if isinstance(step, CarriedStep):
+        return step.carries
+    return step if isinstance(step, Mapping) else None
+
+
 def _reduced(
     step: ReduceStep, plugins: bytes, given: Given, seq: int, unit: ProcessingUnit
 ) -> ProcessingUnit:
     if isinstance(step, str):
-        return _ready_chain(step, plugins, given).run(unit)
+        return ready_chain(step, plugins, given).run(unit)
+    if isinstance(step, SummaryStep):
+        return ready_chain(step.chain, plugins, given).summary(unit)
+    if isinstance(step, CarriedStep):
+        return ready_chain(step.chain, plugins, given).run_carried(unit, step.carries[seq])
     start, stop = step[seq]
     return unit.slice(start, stop - start)
 

@@ -242,10 +242,10 @@ def _carries(case: ClauseCase) -> None:
             for at, each in enumerate(ranges)
         ]
         units.insert(len(units) // 2, ProcessingUnit(0, schema))  # as a filter may leave one
-        betweens = carries_between(stage, [summarise(stage, unit) for unit in units])
+        summaries = ((unit, summarise(stage, unit)) for unit in units)
         parts = [
             run_between(stage, unit, between.before, between.after).table
-            for unit, between in zip(units, betweens, strict=True)
+            for unit, between in carries_between(stage, summaries)
         ]
         found = pa.concat_tables(parts) if parts else whole
         _same(found, whole, f"the answer of units of {step} rows and what they carry")

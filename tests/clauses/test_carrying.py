@@ -18,10 +18,8 @@ from tessel.clauses import (
     QueryBuilder,
     Stage,
     Structure,
-    carries_between,
     find_clause,
     register,
-    summarise,
 )
 from tessel.clauses.carrying import carried_units
 from tessel.clauses.local_pool import LocalPool
@@ -126,19 +124,6 @@ def test_each_unit_gets_all_before_and_enough_after(
         ends = [sum(values[at + 1 : end]) for end in range(at + 1, len(values) + 1)]
         assert row["after"] in ends
         assert row["after"] >= min(enough, sum(values[at + 1 :]))
-
-
-@settings(max_examples=50)
-@given(values=st.lists(st.integers(0, 9), max_size=12))
-def test_with_all_summaries_each_unit_gets_all(values: list[int]) -> None:
-    stage = _stage(Around())
-    betweens = carries_between(stage, [summarise(stage, unit) for unit in _units(values)])
-    assert [_number(each.before) for each in betweens] == [
-        sum(values[:at]) for at in range(len(values))
-    ]
-    assert [_number(each.after) for each in betweens] == [
-        sum(values[at + 1 :]) for at in range(len(values))
-    ]
 
 
 @pytest.mark.parametrize(("side", "enough", "taken"), [("before", 0, 1), ("after", 3, 4)])

@@ -1,0 +1,180 @@
+"""What is to run on a unit, as workers are told it: chains of clauses, and steps around them."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from tessel.clauses import (
+    Clause,
+    Stage,
+    bound_stage,
+    find_clause,
+    run_between,
+    run_clauses,
+    summarise,
+)
+from tessel.ecs import ProcessingUnit
+from tessel.ecs.components import RowRange
+from tessel.expression.schema import TableSchema
+from tessel.spark_exec.blobs import PartFacts, decode, encode
+from tessel.spark_exec.plugins import load_plugins
+
+__all__ = [
+    "CARRY",
+    "CUT",
+    "NOTHING_GIVEN",
+    "RENUMBER",
+    "SUMMARY",
+    "CarriedStep",
+    "Carries",
+    "Chain",
+    "Given",
+    "ReduceStep",
+    "Step",
+    "SummaryStep",
+    "chain_from_text",
+    "chain_to_json",
+    "given_tables",
+    "ready_chain",
+]
+
+CUT: Literal["cut"] = "cut"
+RENUMBER: Literal["renumber"] = "renumber"
+SUMMARY: Literal["summary"] = "summary"
+CARRY: Literal["carry"] = "carry"
+Step = int | Literal["cut", "renumber", "summary", "carry"]
+"""The number of a chain, a cut of the unit's rows, or a new place in plan order.
+
+Of a chain whose first clause carries, ``summary`` before its number takes the summary of the unit
+in place of the unit; ``carry`` runs it with what was carried to the unit.
+"""
+Carries = tuple[bytes, bytes]
+"""What lies before and after a unit, as blobs."""
+
+
+@dataclass(frozen=True)
+class SummaryStep:
+    """Take the summary of a unit, for a chain (as JSON) whose first clause carries."""
+
+    chain: str
+
+
+@dataclass(frozen=True)
+class CarriedStep:
+    """Run a chain (as JSON) whose first clause carries, given what is carried, by ``seq``."""
+
+    chain: str
+    carries: Mapping[int, Carries]
+
+
+ReduceStep = str | Mapping[int, tuple[int, int]] | SummaryStep | CarriedStep
+"""A chain as JSON, or the cuts ``[start, stop)`` of the units by ``seq``; others are left out."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Clauses that run one after another on a unit, and the schema before and after each."""
+
+    clauses: tuple[Clause, ...]
+    schemas: tuple[TableSchema, ...]
+
+    def after(self, done: int) -> Chain:
+        """Return what is left of the chain after the first clauses."""
+        return Chain(self.clauses[done:], self.schemas[done:])
+
+    def run(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Run the clauses on a unit."""
+        return run_clauses(self.clauses, self.schemas, unit)
+
+    def summary(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Return the summary of a unit in its place, for a chain whose first clause carries."""
+        return unit.replace(summarise(Stage(self.clauses, self.schemas), unit))
+
+    def run_carried(self, unit: ProcessingUnit, carries: Carries) -> ProcessingUnit:
+        """Run the clauses, of which the first carries, on a unit with what is carried to it."""
+        before, after = (decode(blob).table for blob in carries)
+        return run_between(Stage(self.clauses, self.schemas), unit, before, after)
+
+
+@dataclass(frozen=True)
+class Given:
+    """Tables that clauses of a chain are given whole, sent to each worker with its function.
+
+    Attributes
+    ----------
+    blobs
+        SHA-256 of each blob, in hexadecimal digits, with the blob: a part in the form of
+        :mod:`tessel.spark_exec.blobs`.
+    """
+
+    blobs: tuple[tuple[str, bytes], ...] = ()
+
+    def __hash__(self) -> int:
+        return hash(tuple(digest for digest, _ in self.blobs))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Given) and self._digests() == other._digests()
+
+    def __or__(self, other: Given) -> Given:
+        return Given(tuple((dict(self.blobs) | dict(other.blobs)).items()))
+
+    def _digests(self) -> list[str]:
+        return [digest for digest, _ in self.blobs]
+
+    def tables(self, digests: Sequence[str]) -> list[pa.Table]:
+        """Return the tables of some digests."""
+        held = dict(self.blobs)
+        return [decode(held[digest]).table for digest in digests]
+
+
+NOTHING_GIVEN = Given()
+
+
+def given_tables(tables: Sequence[pa.Table]) -> Given:
+    """Return tables in the form in which workers get them."""
+    blobs = [encode(table, PartFacts(RowRange(0, table.num_rows))) for table in tables]
+    return Given(tuple((hashlib.sha256(blob).hexdigest(), blob) for blob in blobs))
+
+
+def chain_to_json(chain: Chain, given: Given | None = None) -> dict[str, Any]:
+    """Return a chain as plain data; of what its clauses are given, the digests."""
+    plain: dict[str, Any] = {
+        "clauses": [clause.to_json() for clause in chain.clauses],
+        "schemas": [schema.to_json() for schema in chain.schemas],
+    }
+    return plain if given is None else plain | {"given": [digest for digest, _ in given.blobs]}
+
+
+def ready_chain(text: str, plugins: bytes, given: Given) -> Chain:
+    """Return a chain; its clauses over several symbols have what they were given."""
+    return _given_chain(text, plugins, given) if given.blobs else chain_from_text(text, plugins)
+
+
+# Each may hold a table, and what was built of it: few are kept.
+@functools.lru_cache(maxsize=4)
+def _given_chain(text: str, plugins: bytes, given: Given) -> Chain:
+    chain = chain_from_text(text, plugins)
+    digests = json.loads(text).get("given", [])
+    if not digests:
+        return chain
+    stage = bound_stage(Stage(chain.clauses, chain.schemas), given.tables(digests))
+    return Chain(stage.clauses, stage.schemas)
+
+
+@functools.lru_cache(maxsize=256)
+def chain_from_text(text: str, plugins: bytes) -> Chain:
+    """Return the chain that a text of JSON describes, with plug-ins at hand."""
+    # The plug-ins are part of the key: a class that was changed in a notebook has the same name.
+    known = load_plugins(plugins)
+    data = json.loads(text)
+    schemas = tuple(TableSchema.from_json(item) for item in data["schemas"])
+    found = [known.get(item["clause"]) or find_clause(item["clause"]) for item in data["clauses"]]
+    clauses = [cls.from_json(item) for cls, item in zip(found, data["clauses"], strict=True)]
+    return Chain(tuple(clauses), schemas)

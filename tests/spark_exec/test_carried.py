@@ -1,0 +1,61 @@
+"""Clauses that carry from unit to unit on Spark: two passes give what the local pool gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from tessel import options
+from tessel.clauses import QueryBuilder
+from tessel.spark_exec import SparkExecutor
+from tessel.testing.parity import Failure, assert_parity
+from tests.spark_exec.queries import many_symbols
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tessel.api import Store
+
+pytestmark = pytest.mark.spark
+
+Q = QueryBuilder()
+QUERIES: dict[str, QueryBuilder] = {
+    "from before, by key, of any type": Q.shift({"w": "n", "x": "l", "y": "c"}, 2, by=["k", "c"]),
+    "from after, behind a filter": Q.filter("b").shift("s", -2, by="c", fill="x").filter("i > 9"),
+    "several, and a limit": Q.diff({"a": "i"}, 3).pct_change("v").filter("i > 20").head(7),
+    "after a shuffle": Q.groupby("k", "c").agg(m=("v", "median")).shift({"w": "m"}, by="c"),
+    "of several symbols": Q.concat("b", "empty", "one").diff("i", by="c"),
+    "of nothing": Q.filter("i < 0").shift("v"),
+    "before an aggregation": Q.shift({"w": "v"}, -1, by="k").groupby("k").agg(s=("w", "sum")),
+}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return many_symbols(tmp_path_factory.mktemp("carried"))
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_parity(name: str, store: Store, spark: SparkSession) -> None:
+    found = assert_parity(store, "a", QUERIES[name], SparkExecutor(spark))
+    assert isinstance(found, pa.Table), found
+
+
+@pytest.mark.parametrize("symbol", ["empty", "one"])
+def test_parity_of_little(symbol: str, store: Store, spark: SparkSession) -> None:
+    assert_parity(store, symbol, Q.shift("v").shift("s", -1), SparkExecutor(spark))
+
+
+def test_the_first_error_in_order_is_raised(store: Store, spark: SparkSession) -> None:
+    # The difference of an early unit overflows; so does a product of a later one, before it.
+    big = 2**62
+    table = pa.table({"v": [big, -big, big, big, 0, 1, 2, 3], "f": [1, 1, 1, 1, 1, 1, big, 1]})
+    with options(segment_rows=2, fsync=False):
+        store.write("errors", table)
+    for n in (1, -1):
+        query = Q.apply("g", "f * 4").diff({"d": "v"}, n)
+        found = assert_parity(store, "errors", query, SparkExecutor(spark))
+        assert isinstance(found, Failure)
+        assert "v" in found.told["message"]
