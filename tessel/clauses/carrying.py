@@ -8,6 +8,7 @@ Spark all units are summarised before the first one is processed.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import pyarrow as pa
 from tessel.clauses.base import Carry
 from tessel.clauses.local_pool import LocalPool, Task
 from tessel.clauses.plan import Stage
+from tessel.clauses.spill import Parked, Spool, Workspace
 from tessel.clauses.stage import (
     carrying_clause,
     combine_carries,
@@ -42,18 +44,29 @@ Unit = TypeVar("Unit")
 
 
 def carried_units(
-    stage: Stage, units: Iterator[ProcessingUnit], pool: LocalPool
+    stage: Stage, units: Iterator[ProcessingUnit], pool: LocalPool, workspace: Workspace
 ) -> Iterator[ProcessingUnit]:
-    """Run a stage whose first clause carries on units that come in plan order."""
+    """Run a stage whose first clause carries on units that come in plan order.
 
-    def summary_task(unit: ProcessingUnit) -> Task[tuple[ProcessingUnit, pa.Table]]:
-        return Task(lambda: (unit, summarise(stage, unit)), unit.nbytes)
+    Units that wait for what comes after them are put aside: in memory, then in a file.
+    """
+    with contextlib.closing(workspace.spool()) as spool:
 
-    def process_task(unit: ProcessingUnit, between: Between) -> Task[ProcessingUnit]:
-        return Task(lambda: run_between(stage, unit, between.before, between.after), unit.nbytes)
+        def summary_task(unit: ProcessingUnit) -> Task[tuple[_PutAside, pa.Table]]:
+            return Task(
+                lambda: (_PutAside(unit, spool, holds=not waits), summarise(stage, unit)),
+                unit.nbytes,
+            )
 
-    summarised = pool.map(summary_task(unit) for unit in units)
-    yield from pool.map(process_task(*ready) for ready in carries_between(stage, summarised))
+        def process_task(aside: _PutAside, between: Between) -> Task[ProcessingUnit]:
+            return Task(
+                lambda: run_between(stage, aside.unit(), between.before, between.after),
+                aside.nbytes,
+            )
+
+        waits = stage.carries is not Carry.BEFORE
+        summarised = pool.map(summary_task(unit) for unit in units)
+        yield from pool.map(process_task(*ready) for ready in carries_between(stage, summarised))
 
 
 def carries_between(
@@ -110,6 +123,37 @@ def _held_back(
             yield first(after)
     while waiting:
         yield first(ahead.total())
+
+
+class _PutAside:
+    """A unit that may have to wait; its data are held here, or by a spool.
+
+    Attributes
+    ----------
+    nbytes
+        Of its data.
+    """
+
+    def __init__(self, unit: ProcessingUnit, spool: Spool, *, holds: bool) -> None:
+        self.nbytes = unit.nbytes
+        self._unit = unit
+        self._spool = spool
+        self._parked: list[Parked] | None = None
+        if not holds:
+            self._parked = [spool.put(piece.table) for piece in unit.pieces]
+            # An empty table of its own: a slice without rows would still hold all of them.
+            facts = [piece.with_table(piece.table.schema.empty_table()) for piece in unit.pieces]
+            self._unit = unit.with_pieces(facts, unit.schema)
+
+    def unit(self) -> ProcessingUnit:
+        """Return the unit with its data, which are no longer put aside."""
+        if self._parked is None:
+            return self._unit
+        pieces = [
+            piece.with_table(self._spool.take(parked))
+            for piece, parked in zip(self._unit.pieces, self._parked, strict=True)
+        ]
+        return self._unit.with_pieces(pieces, self._unit.schema)
 
 
 class _RunningFold:

@@ -243,7 +243,7 @@ class _Run:
     ) -> Iterator[ProcessingUnit]:
         clause = stage.clauses[0]
         if stage.carries is not None:
-            return carried_units(stage, before, self._pool)
+            return carried_units(stage, before, self._pool, self._workspace)
         if stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL):
             return self._one_by_one(stage, before)
         if isinstance(clause, Consumes):

@@ -23,12 +23,13 @@ from tessel.clauses import (
 )
 from tessel.clauses.carrying import carried_units
 from tessel.clauses.local_pool import LocalPool
+from tessel.clauses.spill import Workspace
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange
 from tessel.errors import ClauseFailedError, PlanError, SchemaPromiseError
 from tessel.expression.schema import TableSchema
 from tessel.options import Options, options
-from tests.clauses.helpers import answer, stored
+from tests.clauses.helpers import answer, events, stored
 
 Q = QueryBuilder()
 SCHEMA = TableSchema(pa.schema([("v", pa.int64())]))
@@ -110,13 +111,17 @@ def _stage(clause: Clause) -> Stage:
     values=st.lists(st.integers(0, 9), max_size=30),
     enough=st.integers(0, 40),
     workers=st.sampled_from([1, 2]),
+    live_bytes=st.sampled_from([1, 60, 1 << 20]),
 )
 def test_each_unit_gets_all_before_and_enough_after(
-    values: list[int], enough: int, workers: int
+    values: list[int], enough: int, workers: int, live_bytes: int
 ) -> None:
     stage = _stage(Around(enough))
-    with LocalPool(Options(workers=workers, inline_bytes=0)) as pool:
-        found = [unit.table.to_pylist()[0] for unit in carried_units(stage, _units(values), pool)]
+    options = Options(workers=workers, inline_bytes=0, live_bytes=live_bytes)
+    with Workspace(options) as workspace, LocalPool(options, workspace.account) as pool:
+        carried = carried_units(stage, _units(values), pool, workspace)
+        found = [unit.table.to_pylist()[0] for unit in carried]
+        assert workspace.account.alive == 0
     assert [row["v"] for row in found] == values
     for at, row in enumerate(found):
         assert row["before"] == sum(values[:at])
@@ -135,13 +140,25 @@ def test_units_are_taken_no_further_ahead_than_needed(side: str, enough: int, ta
             seen.append(unit.ordinal)
             yield unit
 
-    with LocalPool(Options(workers=1)) as pool:
-        found = carried_units(_stage(Around(enough, side)), counted(), pool)
+    options = Options(workers=1)
+    with Workspace(options) as workspace, LocalPool(options, workspace.account) as pool:
+        found = carried_units(_stage(Around(enough, side)), counted(), pool, workspace)
         next(found)
         assert len(seen) == taken
         next(found)
         assert len(seen) == taken + 1
         found.close()
+
+
+def test_what_waits_for_the_end_stays_in_the_budget() -> None:
+    rows = 20_000
+    store = stored({"v": list(range(rows))}, rows=500)
+    most = 0
+    with options(workers=2, inline_bytes=0, live_bytes=40_000), events("memory.alive") as alive:
+        found = store.read("x", query=Q.shift({"w": "v"}, -rows // 2)).to_arrow()
+        most = max(event.attributes["bytes"] for event in alive)
+    assert found.column("w").to_pylist() == [*range(rows // 2, rows), *[None] * (rows // 2)]
+    assert most < 60_000  # 160,000 bytes wait, and more
 
 
 def test_the_answer_of_a_query() -> None:
