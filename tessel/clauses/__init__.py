@@ -31,6 +31,10 @@ from tessel.clauses.builder import QueryBuilder
 from tessel.clauses.carrying import Between, carries_between
 from tessel.clauses.combining import AlignColumns, Combining, SubQuery, clauses_from_json
 from tessel.clauses.concat import Concat
+from tessel.clauses.cum_count import CumCount
+from tessel.clauses.cum_max import CumMax
+from tessel.clauses.cum_min import CumMin
+from tessel.clauses.cum_sum import CumSum
 from tessel.clauses.date_range import DateRange
 from tessel.clauses.diff import Diff
 from tessel.clauses.drop import Drop
@@ -100,6 +104,10 @@ __all__ = [
     "Combining",
     "Concat",
     "Consumes",
+    "CumCount",
+    "CumMax",
+    "CumMin",
+    "CumSum",
     "DateRange",
     "Diff",
     "Drop",

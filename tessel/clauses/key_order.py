@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tessel.clauses.grouping import group_codes
 from tessel.clauses.values import plain, plain_type
 
-__all__ = ["KeyOrder", "codes_of_parts", "edge_rows", "key_fields", "plain_keys"]
+__all__ = ["KeyOrder", "codes_of_parts", "edge_rows", "in_rows", "key_fields", "plain_keys"]
 
 Codes = NDArray[np.int64]
 Column = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
@@ -111,11 +111,32 @@ class KeyOrder:
         place[self.order] = np.arange(len(self.order))
         return column[place] if isinstance(column, np.ndarray) else column.take(pa.array(place))
 
+    def places_of(self, first: int, last: int) -> tuple[Codes, Codes]:
+        """Return the places of the rows ``[first, last)``, ascending, and the row at each of them.
+
+        Rows are counted from ``first`` on.
+        """
+        if self.order is None:
+            return np.arange(first, last), np.arange(last - first)
+        places = np.flatnonzero((self.order >= first) & (self.order < last))
+        return places, self.order[places] - first
+
     def rows_at(self, places: Codes) -> Codes:
         """Return the rows at some places; −1 stays −1."""
         if self.order is None:
             return places
         return np.where(places < 0, -1, self.order[places])
+
+
+def in_rows(values: Column, rows: Codes) -> Column:
+    """Return values, Arrow or numpy, in the order of rows, given the row that each is of."""
+    if isinstance(values, np.ndarray):
+        found = np.empty_like(values)
+        found[rows] = values
+        return found
+    place = np.empty(len(rows), np.int64)
+    place[rows] = np.arange(len(rows))
+    return values.take(pa.array(place))
 
 
 def edge_rows(codes: Codes, groups: int, first: int, last: int) -> Codes:

@@ -15,6 +15,10 @@ from tessel.clauses import (
     BroadcastJoin,
     Clause,
     Concat,
+    CumCount,
+    CumMax,
+    CumMin,
+    CumSum,
     DateRange,
     Diff,
     Drop,
@@ -84,6 +88,10 @@ SAMPLES: tuple[Clause, ...] = (
     Shift((("w", "v"),)),
     Diff((("w", "v"),)),
     PctChange((("w", "v"),)),
+    CumSum((("w", "v"),)),
+    CumMin((("w", "v"),)),
+    CumMax((("w", "v"),)),
+    CumCount((("w", "v"),)),
     PartialAggregation(("k",), SUM),
     MergeAggregation(("k",), SUM, SCHEMA),
     OrderGroups(("k",)),
@@ -131,6 +139,10 @@ CARRYING: tuple[tuple[Clause, str], ...] = (
     (Shift((("w", "v"),), (), -1), "the first `−n` rows of each key"),
     (Diff((("w", "v"),)), "as `shift`"),
     (PctChange((("w", "v"),)), "as `shift`"),
+    (CumSum((("w", "v"),)), "the exact sum of each key"),
+    (CumMin((("w", "v"),)), "the least value of each key"),
+    (CumMax((("w", "v"),)), "the greatest value of each key"),
+    (CumCount((("w", "v"),)), "the count of each key"),
 )
 
 

@@ -6,6 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tessel.clauses.constants import constant_text
+from tessel.clauses.cum_count import CumCount
+from tessel.clauses.cum_max import CumMax
+from tessel.clauses.cum_min import CumMin
+from tessel.clauses.cum_sum import CumSum
 from tessel.clauses.diff import Diff
 from tessel.clauses.pct_change import PctChange
 from tessel.clauses.shift import Shift
@@ -79,6 +83,55 @@ class OrderedVerbs(Query):
         """
         count = as_row_count("pct_change", n)
         return self.then(PctChange(_pairs("pct_change", columns), _keys(by), count))
+
+    def cum_sum(self: QueryType, columns: ColumnsLike, *, by: KeysLike = ()) -> QueryType:
+        """Add up each column as far as each row.
+
+        Parameters
+        ----------
+        columns
+            Columns of numbers, decimals or durations: names, or ``{"new": "column"}``. Types and
+            overflow are those of the aggregate ``sum``; sums of floats are exact, rounded once.
+        by
+            Keys: each has results of its own.
+        """
+        return self.then(CumSum(_pairs("cum_sum", columns), _keys(by)))
+
+    def cum_min(self: QueryType, columns: ColumnsLike, *, by: KeysLike = ()) -> QueryType:
+        """Take the least value of each column as far as each row.
+
+        Parameters
+        ----------
+        columns
+            Columns of types that have an order: names, or ``{"new": "column"}``.
+        by
+            Keys: each has results of its own.
+        """
+        return self.then(CumMin(_pairs("cum_min", columns), _keys(by)))
+
+    def cum_max(self: QueryType, columns: ColumnsLike, *, by: KeysLike = ()) -> QueryType:
+        """Take the greatest value of each column as far as each row.
+
+        Parameters
+        ----------
+        columns
+            Columns of types that have an order: names, or ``{"new": "column"}``.
+        by
+            Keys: each has results of its own.
+        """
+        return self.then(CumMax(_pairs("cum_max", columns), _keys(by)))
+
+    def cum_count(self: QueryType, columns: ColumnsLike, *, by: KeysLike = ()) -> QueryType:
+        """Count the values of each column as far as each row, without missing ones.
+
+        Parameters
+        ----------
+        columns
+            Columns of any type: names, or ``{"new": "column"}``. Results are int64, never missing.
+        by
+            Keys: each has results of its own.
+        """
+        return self.then(CumCount(_pairs("cum_count", columns), _keys(by)))
 
 
 def _pairs(verb: str, columns: ColumnsLike) -> tuple[tuple[str, str], ...]:

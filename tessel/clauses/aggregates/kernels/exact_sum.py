@@ -127,12 +127,49 @@ class FloatSums:
         _add_values(sums, values, codes, groups, int(np.frexp(largest)[1]), 0)
         return cls(*_canonical(sums, groups), flags[0], flags[1])
 
+    @classmethod
+    def of_limbs(
+        cls,
+        limbs: NDArray[np.int64],
+        lowest: int,
+        positive_infinity: BoolArray,
+        negative_infinity: BoolArray,
+    ) -> Self:
+        """Take sums as dense limbs of any sign.
+
+        Parameters
+        ----------
+        limbs
+            int64, shape ``(width, groups)``; changed. The two highest are there for the carries.
+        lowest
+            Number of the lowest limb.
+        positive_infinity, negative_infinity
+            Bool, shape ``(groups,)``.
+        """
+        carry(limbs)
+        negative, limbs = magnitude(limbs)
+        first, lengths, kept = _trimmed(np.where(negative, -limbs, limbs), lowest)
+        ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        return cls(first, ends, kept, positive_infinity, negative_infinity)
+
+    @classmethod
+    def stacked(cls, parts: Sequence[FloatSums]) -> Self:
+        """Return the sums of several as those of more groups; of one at least."""
+        lengths = np.concatenate([np.diff(part.ends) for part in parts])
+        return cls(
+            np.concatenate([part.first_limb for part in parts]),
+            np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            np.concatenate([part.limbs for part in parts]),
+            np.concatenate([part.positive_infinity for part in parts]),
+            np.concatenate([part.negative_infinity for part in parts]),
+        )
+
     def merged(self, codes: Codes, groups: int) -> FloatSums:
         """Add partial sums into final groups; row ``i`` goes to group ``codes[i]``."""
         flags = np.zeros((2, groups), np.bool_)
         flags[0, codes[self.positive_infinity]] = True
         flags[1, codes[self.negative_infinity]] = True
-        places, owners = self._places()
+        places, owners = self.places()
         targets = codes[owners]
         sums: _PartSums = {}
         for place in np.unique(places).tolist():
@@ -187,8 +224,8 @@ class FloatSums:
         results[self.positive_infinity & self.negative_infinity] = np.nan
         return results
 
-    def _places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return limb number and group of every limb."""
+    def places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return number and group of every limb."""
         lengths = np.diff(self.ends)
         owners = np.repeat(np.arange(self.groups), lengths)
         within = np.arange(len(self.limbs)) - self.ends[:-1][owners]
@@ -196,7 +233,7 @@ class FloatSums:
 
     def _blocks(self) -> Iterator[tuple[slice, int, NDArray[np.int64]]]:
         """Yield runs of groups with their dense limbs and the number of the lowest limb."""
-        places, owners = self._places()
+        places, owners = self.places()
         widest = int(places.max() - places.min()) + 1 if len(places) else 1
         step = max(1, _BLOCK_CELLS // widest)
         for start in range(0, self.groups, step):

@@ -181,15 +181,7 @@ def _added(found: list[FloatSums], groups: int) -> FloatSums:
         return FloatSums.of_values(np.zeros(0), np.zeros(0, np.int64), groups)
     if len(found) == 1:
         return found[0]
-    lengths = [np.diff(sums.ends) for sums in found]
-    stacked = FloatSums(
-        np.concatenate([sums.first_limb for sums in found]),
-        np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64),
-        np.concatenate([sums.limbs for sums in found]),
-        np.concatenate([sums.positive_infinity for sums in found]),
-        np.concatenate([sums.negative_infinity for sums in found]),
-    )
-    return stacked.merged(np.tile(np.arange(groups), len(found)), groups)
+    return FloatSums.stacked(found).merged(np.tile(np.arange(groups), len(found)), groups)
 
 
 # --- what follows from them -----------------------------------------------------------------------

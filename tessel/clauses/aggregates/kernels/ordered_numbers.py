@@ -1,0 +1,78 @@
+"""Values of any type that has an order as plain numbers of the same order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tessel.clauses.values import (
+    BoolArray,
+    integers,
+    is_temporal,
+    missing_rows,
+    ranks,
+    raw_values,
+)
+
+__all__ = ["OrderedNumbers"]
+
+
+@dataclass(frozen=True)
+class OrderedNumbers:
+    """Numbers that compare as the values do, and the way back.
+
+    Attributes
+    ----------
+    numbers
+        Integers or floats, shape ``(rows,)``; of missing values anything but NaN.
+    kind
+        The type of the values.
+    ordered
+        The distinct values, ascending, where numbers are positions in them; None where numbers are
+        the values themselves, or the integers behind them.
+    """
+
+    numbers: NDArray[Any]
+    kind: pa.DataType
+    ordered: pa.Array | None = None
+
+    @classmethod
+    def of_values(cls, values: pa.Array) -> OrderedNumbers:
+        """Take plain values, of a type that :func:`~tessel.clauses.values.is_hashable` takes."""
+        kind = values.type
+        if pa.types.is_floating(kind):
+            # Adding zero makes one of both zeros.
+            numbers = raw_values(values, kind.to_pandas_dtype()) + kind.to_pandas_dtype()(0)
+            absent = missing_rows(values)
+            return cls(numbers if absent is None else np.where(absent, 0, numbers), kind)
+        if pa.types.is_null(kind) or pa.types.is_boolean(kind) or pa.types.is_integer(kind):
+            return cls(integers(values), kind)
+        if is_temporal(kind):
+            return cls(integers(values), kind)
+        present = values.is_valid().to_numpy(zero_copy_only=False)
+        places, ordered = ranks(values.drop_null())
+        numbers = np.zeros(len(values), np.int64)
+        numbers[present] = places
+        return cls(numbers, kind, ordered)
+
+    def worst(self, better: np.ufunc) -> Any:
+        """Return a number that no other is worse than, for ``numpy.minimum`` or ``maximum``."""
+        if self.numbers.dtype.kind == "f":
+            return np.inf if better is np.minimum else -np.inf
+        limits = np.iinfo(self.numbers.dtype)
+        return limits.max if better is np.minimum else limits.min
+
+    def values(self, numbers: NDArray[Any], missing: BoolArray) -> pa.Array:
+        """Return the values of some of the numbers, null where ``missing``."""
+        if pa.types.is_null(self.kind):
+            return pa.nulls(len(numbers))
+        if self.ordered is not None:
+            return self.ordered.take(pa.array(np.where(missing, 0, numbers), mask=missing))
+        found = pa.array(numbers, mask=missing)
+        if pa.types.is_boolean(self.kind) or pa.types.is_floating(self.kind):
+            return found.cast(self.kind)
+        return found.view(self.kind)

@@ -1,0 +1,39 @@
+"""cum_count: how many values a column has up to each row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from tessel.clauses.aggregates import Count
+from tessel.clauses.aggregates.base import MergeableAggregate
+from tessel.clauses.cumulative import Cumulative, Running
+from tessel.clauses.registry import register
+
+__all__ = ["CumCount"]
+
+
+@register
+@dataclass(frozen=True)
+class CumCount(Cumulative):
+    """How many values that are not missing there are up to each row, of the same key; int64.
+
+    It takes every type, and is never missing: a row without a value repeats the number before it.
+    """
+
+    name: ClassVar[str] = "cum_count"
+
+    @property
+    def aggregate(self) -> MergeableAggregate:
+        """The aggregate ``count``."""
+        return Count()
+
+    def run(self, running: Running, kind: pa.DataType) -> pa.Array:
+        """Count what lies up to each row."""
+        carried = running.states[0].to_numpy(zero_copy_only=False)
+        numbers = np.concatenate([carried, np.ones(len(running.values), np.int64)])
+        totals = np.concatenate([[0], np.cumsum(numbers[running.order])])
+        return pa.array(totals[running.stops] - totals[running.starts])

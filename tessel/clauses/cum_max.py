@@ -1,0 +1,36 @@
+"""cum_max: the greatest value of a column up to each row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from tessel.clauses.aggregates import Max
+from tessel.clauses.aggregates.base import MergeableAggregate
+from tessel.clauses.cumulative_extreme import CumulativeExtreme
+from tessel.clauses.registry import register
+
+__all__ = ["CumMax"]
+
+
+@register
+@dataclass(frozen=True)
+class CumMax(CumulativeExtreme):
+    """The greatest value up to each row, of the same key; missing where the row has no value.
+
+    Types and order are those of the aggregate ``max``: text by code point, a zero is +0.0.
+    """
+
+    name: ClassVar[str] = "cum_max"
+
+    @property
+    def aggregate(self) -> MergeableAggregate:
+        """The aggregate ``max``."""
+        return Max()
+
+    @property
+    def better(self) -> np.ufunc:
+        """The greater of two, element by element."""
+        return np.maximum

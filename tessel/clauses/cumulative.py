@@ -1,0 +1,166 @@
+"""What cum_sum, cum_min, cum_max and cum_count share: an aggregate of all rows up to each one.
+
+What is carried is the state of the aggregate for each key, as groupby makes and merges it.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tessel.clauses.aggregates.base import Codes, MergeableAggregate
+from tessel.clauses.grouping import group_codes
+from tessel.clauses.key_order import KeyOrder, codes_of_parts, in_rows, key_fields
+from tessel.clauses.ordered import OrderedColumns
+from tessel.clauses.values import BoolArray, missing_rows, plain
+from tessel.ecs import ProcessingUnit
+from tessel.expression.schema import TableSchema
+
+__all__ = ["Cumulative", "Running"]
+
+
+@dataclass(frozen=True)
+class Running:
+    """One column of a unit in key order, the state that was carried before the rows of its key.
+
+    Places are those of the rows that have a value, with one place before those of each key that was
+    carried, which stands for all of its rows.
+
+    Attributes
+    ----------
+    values
+        Plain, nothing missing, those of the unit's rows that have one, in key order.
+    states
+        The carried state columns, a row a carried key.
+    order
+        int64, shape ``(places,)``: for each place the row of the states, or that of the values
+        counted from the end of the states on.
+    starts, stops
+        int64, shape ``(windows,)``: for each row of the unit in key order the places of what lies
+        up to it, itself included.
+    missing
+        Bool, shape ``(windows,)``: rows without a value.
+    column
+        The name of the column, for errors.
+    """
+
+    values: pa.Array
+    states: list[pa.Array]
+    order: Codes
+    starts: Codes
+    stops: Codes
+    missing: BoolArray
+    column: str
+
+
+class Cumulative(OrderedColumns):
+    """A clause that aggregates, for each row, the rows of its key up to it."""
+
+    @property
+    @abstractmethod
+    def aggregate(self) -> MergeableAggregate:
+        """What is computed of the rows up to each one."""
+
+    @abstractmethod
+    def run(self, running: Running, kind: pa.DataType) -> pa.Array:
+        """Return the result of each window; ``kind`` is the type of the column."""
+
+    def result_type(self, column: str, kind: pa.DataType) -> pa.DataType:
+        """Return the type of the aggregate; refuse types that it means nothing for."""
+        return self.aggregate.result_type(kind, column)
+
+    def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
+        """Return keys, then the state of each column."""
+        fields = key_fields([input_schema.type_of(name) for name in self.by])
+        for at, column in enumerate(self.inputs):
+            states = self.aggregate.partial_fields(input_schema.type_of(column))
+            fields += [state.with_name(f"state_{at}_{state.name}") for state in states]
+        return pa.schema([pa.field(field.name, field.type) for field in fields])
+
+    def summary(self, unit: ProcessingUnit) -> pa.Table:
+        """Return the state of each key."""
+        codes, groups, arrays = self._grouped([unit.column(name) for name in self.by], unit)
+        for column in self.inputs:
+            arrays += self.aggregate.partial(unit.column(column), codes, groups)
+        return pa.table(arrays, schema=self.carry_schema(unit.schema))
+
+    def combine(self, earlier: pa.Table, later: pa.Table, schema: TableSchema) -> pa.Table:
+        """Merge the states of each key."""
+        both = pa.concat_tables([earlier, later])
+        keys = [both.column(f"key_{at}") for at in range(len(self.by))]
+        codes, groups, arrays = self._grouped(keys, both)
+        for at, column in enumerate(self.inputs):
+            states = self._states(both, at)
+            arrays += self.aggregate.merge(states, codes, groups, schema.type_of(column))
+        return pa.table(arrays, schema=self.carry_schema(schema))
+
+    def process_between(
+        self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
+    ) -> ProcessingUnit:
+        """Go on from the states that were carried."""
+        carried = before.num_rows
+        parts = [
+            [before.column(f"key_{at}") for at in range(len(self.by))],
+            [unit.column(name) for name in self.by],
+        ]
+        codes, groups = codes_of_parts(parts, [carried, unit.num_rows])
+        keys = KeyOrder.of_codes(np.concatenate(codes), groups)
+        places, rows = keys.places_of(carried, carried + unit.num_rows)
+        made = unit
+        results: dict[str, Any] = {}
+        for at, column in enumerate(self.inputs):
+            running = self._running(unit, column, keys, places, self._states(before, at))
+            result = self.run(running, unit.schema.type_of(column))
+            results[column] = in_rows(result, rows)
+        for output, column in self.columns:
+            made = made.with_column(output, results[column])
+        return made
+
+    def _running(
+        self,
+        unit: ProcessingUnit,
+        column: str,
+        keys: KeyOrder,
+        places: Codes,
+        states: list[pa.Array],
+    ) -> Running:
+        values = plain(unit.column(column))
+        absent = missing_rows(values)
+        carried = len(keys) - len(values)
+        order = keys.places if keys.order is None else keys.order
+        # Rows without a value take no place.
+        present = np.ones(len(keys), np.bool_)
+        if absent is not None:
+            present = ~np.concatenate([np.zeros(carried, np.bool_), absent])[order]
+            values = values.filter(pa.array(~absent))
+            number = np.cumsum(~absent) - 1 + carried
+            order = np.where(order < carried, order, number[np.maximum(order - carried, 0)])
+        ends = np.concatenate([[0], np.cumsum(present)])
+        return Running(
+            values,
+            states,
+            order[present],
+            ends[keys.start[places]],
+            ends[places + 1],
+            ~present[places],
+            column,
+        )
+
+    def _states(self, carry: pa.Table, at: int) -> list[pa.Array]:
+        names = [name for name in carry.column_names if name.startswith(f"state_{at}_")]
+        return [plain(carry.column(name)) for name in names]
+
+    def _grouped(
+        self, keys: Sequence[Any], of: ProcessingUnit | pa.Table
+    ) -> tuple[Codes, int, list[pa.Array]]:
+        """Return the group of each row, how many there are, and their keys as a carry has them."""
+        if not keys:
+            # Without rows there is no state: a table without rows stands for nothing.
+            return np.zeros(of.num_rows, np.int64), min(of.num_rows, 1), []
+        found = group_codes(keys, drop_missing=False)
+        return found.codes, len(found), list(found.keys)

@@ -1,0 +1,67 @@
+"""What the tests of cumulative clauses share: random keyed columns, and answers by brute force."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from tessel.clauses import QueryBuilder
+from tessel.testing.tables import columns, cut_into_segments
+from tests.clauses.helpers import SETTINGS, answer, fresh_store
+
+__all__ = ["check_cumulative", "python_values"]
+
+_KEYS = st.sampled_from(["a", "b", None])
+
+
+def check_cumulative(
+    data: st.DataObject,
+    verb: str,
+    kind: pa.DataType,
+    expected: Callable[[list[Any], Any], Any],
+    *,
+    values: st.SearchStrategy[pa.Array] | None = None,
+    max_rows: int = 20,
+) -> None:
+    """Check a verb on a random column, with and without keys, in random segments.
+
+    ``expected`` is given the values so far of the key that are not missing, and the value of the
+    row (None where missing), as :func:`python_values` makes them.
+    """
+    rows = data.draw(st.integers(0, max_rows))
+    column = data.draw(columns(kind, rows) if values is None else values)
+    rows = len(column)
+    keys = data.draw(st.lists(_KEYS, min_size=rows, max_size=rows))
+    table = pa.table({"k": pa.array(keys, pa.string()), "v": column})
+    store = fresh_store()
+    data.draw(cut_into_segments(table)).write(store, "x")
+    settings = [SETTINGS[0], data.draw(st.sampled_from(SETTINGS[1:]))]
+    for by in ([], ["k"]):
+        query = getattr(QueryBuilder(), verb)({"out": "v"}, by=by)
+        found = python_values(answer(store, query, settings).column("out"))
+        so_far: dict[Any, list[Any]] = {}
+        wanted = []
+        for key, value in zip(keys, python_values(column), strict=True):
+            past = so_far.setdefault(key if by else None, [])
+            if value is not None:
+                past.append(value)
+            wanted.append(expected(past, value))
+        assert found == wanted
+
+
+def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """Return values as Python compares them: temporal ones as integers, NaN as None."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return python_values(column.cast(kind.value_type))
+    if isinstance(column, pa.ChunkedArray):
+        return [value for chunk in column.chunks for value in python_values(chunk)]
+    if pa.types.is_temporal(kind):
+        narrow: list[Any] = column.view(
+            pa.int32() if kind.bit_width == 32 else pa.int64()
+        ).to_pylist()
+        return narrow
+    return [None if value != value else value for value in column.to_pylist()]
