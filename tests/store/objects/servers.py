@@ -7,9 +7,11 @@ import threading
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from moto.s3.models import s3_backends
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from tessel.store.objects import CloudOptions, ObjectStore, S3Credentials, open_objects
@@ -66,6 +68,18 @@ class MotoServer:
         with urllib.request.urlopen(request) as answer:
             assert answer.status == 200
         return bucket
+
+    def age(self, bucket: str, by: timedelta, prefix: str = "") -> None:
+        """Make the objects of a bucket older; the prefix is that of their keys."""
+        (found,) = [
+            backend.buckets[bucket]
+            for account in s3_backends.values()
+            for backend in account.values()
+            if bucket in backend.buckets
+        ]
+        for key in found.keys.values():
+            if key.name.startswith(prefix):
+                key.last_modified -= by
 
     @property
     def options(self) -> CloudOptions:
