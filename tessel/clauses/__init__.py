@@ -12,6 +12,7 @@ from tessel.clauses.aggregation import (
 )
 from tessel.clauses.apply import Apply
 from tessel.clauses.base import (
+    Asks,
     Broadcasts,
     Carries,
     Carry,
@@ -39,6 +40,7 @@ from tessel.clauses.date_range import DateRange
 from tessel.clauses.diff import Diff
 from tessel.clauses.drop import Drop
 from tessel.clauses.explain import Explanation, explain_plan
+from tessel.clauses.fill_buckets import FillBuckets
 from tessel.clauses.filter import Filter
 from tessel.clauses.head import Head
 from tessel.clauses.join import Join
@@ -58,7 +60,7 @@ from tessel.clauses.pipeline import (
     run_stages,
     symbols_of,
 )
-from tessel.clauses.plan import Catalog, Plan, SourcePlan, Stage
+from tessel.clauses.plan import Catalog, Plan, Question, SourcePlan, Stage, answered
 from tessel.clauses.planner import plan_query, query_schema
 from tessel.clauses.positional import Positional
 from tessel.clauses.registry import clause_names, find_clause, register
@@ -93,6 +95,7 @@ __all__ = [
     "AlignColumns",
     "AppendUnmatched",
     "Apply",
+    "Asks",
     "Between",
     "BroadcastJoin",
     "Broadcasts",
@@ -114,6 +117,7 @@ __all__ = [
     "Executor",
     "Expands",
     "Explanation",
+    "FillBuckets",
     "Filter",
     "GroupedQuery",
     "HashJoin",
@@ -143,6 +147,7 @@ __all__ = [
     "Proves",
     "Prunes",
     "QueryBuilder",
+    "Question",
     "Rename",
     "Resample",
     "ResampledQuery",
@@ -161,6 +166,7 @@ __all__ = [
     "TopK",
     "UnitFacts",
     "Verbs",
+    "answered",
     "bound_stage",
     "carries_between",
     "clause_names",

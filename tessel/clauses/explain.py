@@ -70,6 +70,8 @@ def explain_plan(plan: Plan, clauses: Sequence[Clause] = ()) -> Explanation:
 
 
 def _tables(plan: Plan, prefix: str) -> Iterator[display.Table]:
+    if plan.question is not None:
+        yield from _tables(plan.question.plan, f"{prefix}asked first: ")
     for number, part in enumerate(plan.inputs, start=1):
         if isinstance(part, SourcePlan):
             yield _source(part, prefix)

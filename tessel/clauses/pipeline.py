@@ -22,7 +22,7 @@ from tessel.clauses.base import Broadcasts, Clause, Consumes, Expands, Interleav
 from tessel.clauses.carrying import carried_units
 from tessel.clauses.late_reading import read_pieces
 from tessel.clauses.local_pool import LocalPool, Task
-from tessel.clauses.plan import Plan, SourcePlan, Stage
+from tessel.clauses.plan import Plan, SourcePlan, Stage, answered
 from tessel.clauses.spill import Workspace
 from tessel.clauses.stage import (
     bound_stage,
@@ -93,6 +93,7 @@ class LocalExecutor:
         Closing the iterator stops the query and leaves nothing behind.
         """
         options = self._options or current()
+        plan = answered(plan, self.run)
         with _running(options) as run:
             try:
                 for unit in run.units(plan):

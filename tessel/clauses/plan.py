@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
+
+import pyarrow as pa
 
 from tessel.clauses.base import Carry, Clause, Structure
 from tessel.expression.schema import TableSchema
 from tessel.store import SegmentIndex, SymbolView
 
-__all__ = ["Catalog", "Change", "Plan", "SourcePlan", "Stage", "continued", "cut_stages"]
+__all__ = [
+    "Catalog",
+    "Change",
+    "Plan",
+    "Question",
+    "SourcePlan",
+    "Stage",
+    "answered",
+    "continued",
+    "cut_stages",
+]
 
 
 class Catalog(Protocol):
@@ -108,12 +122,42 @@ class Plan:
         The schema of the result.
     changes
         What the planner made of the query, pass by pass; for people.
+    question
+        What must be found out first. The rest of such a plan has the right shape, but is not what
+        is run: an executor takes what :func:`answered` returns.
     """
 
     inputs: tuple[SourcePlan | Plan, ...]
     stages: tuple[Stage, ...]
     schema: TableSchema
     changes: tuple[Change, ...] = ()
+    question: Question | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a clause must know of all its input before a plan can be made.
+
+    Attributes
+    ----------
+    plan
+        Finds the answer.
+    revise
+        Makes the plan that is run from the answer.
+    """
+
+    plan: Plan
+    revise: Callable[[pa.Table], Plan]
+
+
+def answered(plan: Plan, run: Callable[[Plan], Iterator[pa.Table]]) -> Plan:
+    """Return a plan without questions, also in its inputs, by running what answers them."""
+    while plan.question is not None:
+        parts = list(run(plan.question.plan))
+        answer = pa.concat_tables(parts) if parts else plan.question.plan.schema.empty()
+        plan = plan.question.revise(answer)
+    inputs = tuple(answered(part, run) if isinstance(part, Plan) else part for part in plan.inputs)
+    return dataclasses.replace(plan, inputs=inputs)
 
 
 def cut_stages(clauses: tuple[Clause, ...], schema: TableSchema) -> tuple[Stage, ...]:
@@ -152,4 +196,8 @@ def continued(plan: Plan, clauses: tuple[Clause, ...]) -> Plan:
     last = plan.stages[-1]
     stages = cut_stages((*last.clauses, *clauses), last.schemas[0])
     made = (*plan.stages[:-1], *stages)
-    return Plan(plan.inputs, made, stages[-1].schemas[-1], plan.changes)
+    asked = plan.question
+    if asked is not None:
+        revise = asked.revise
+        asked = Question(asked.plan, lambda answer: continued(revise(answer), clauses))
+    return Plan(plan.inputs, made, stages[-1].schemas[-1], plan.changes, asked)

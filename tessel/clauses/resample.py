@@ -1,7 +1,8 @@
-"""resample: one row a time bucket."""
+"""resample: one row a time bucket, or one row a time bucket and key."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -10,110 +11,221 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.buckets import Bucketer, bucketer_for
+from tessel.clauses.buckets import (
+    DATA_ORIGINS,
+    Bucketer,
+    CalendarRule,
+    Closed,
+    bucket_runs,
+    bucketer_for,
+    parse_rule,
+)
 from tessel.clauses.group_tables import complete_table, partial_schema, partial_table
+from tessel.clauses.grouping import check_key_type, group_codes, missing_rows, order_of_keys
+from tessel.clauses.head import Head
 from tessel.clauses.index_values import index_integers, with_times_of_index
 from tessel.clauses.named_aggregate import NamedAggregate, check_outputs
 from tessel.clauses.registry import register
+from tessel.clauses.select import Select
 from tessel.clauses.structures import StructuredUnits, UnitFacts, structure_by_time_bucket
+from tessel.clauses.tail import Tail
+from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.ecs.components import RowRange, TimeRange
 from tessel.errors import ExecutionError, IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
 from tessel.store import SegmentIndex
 
-__all__ = ["PartialResample", "Resample"]
+__all__ = ["Empty", "PartialResample", "Resample"]
 
-_DATA_ORIGINS = ("start", "start_day", "end", "end_day")
+Empty = Literal["omit", "null", "zero", "ffill"]
+_EMPTY = ("omit", "null", "zero", "ffill")
 
 
 @dataclass(frozen=True)
 class _Resampling(Clause):
-    """What the two forms of resample share: the rule, the aggregates, and the buckets."""
+    """What the forms of resample share: the rule, the keys, the aggregates, and the buckets."""
 
     rule: str
     aggregates: tuple[NamedAggregate, ...]
-    closed: Literal["left", "right"] = "left"
-    label: Literal["left", "right"] = "left"
+    closed: Literal["left", "right"] | None = None
+    label: Literal["left", "right"] | None = None
     origin: str = "epoch"
     offset: str | None = None
+    by: tuple[str, ...] = ()
+    drop_missing: bool = True
+    origin_at: int | None = None
 
     def __post_init__(self) -> None:
         for name, side in (("closed", self.closed), ("label", self.label)):
-            if side not in ("left", "right"):
+            if side not in ("left", "right", None):
                 raise PlanError(f"resample: {name} is {side!r}", hint="it is left or right")
-        if self.origin in _DATA_ORIGINS:
+        if not isinstance(self.rule, str):
+            raise PlanError(f"a rule is text, not {self.rule!r}", hint="write for instance 15min")
+        read = parse_rule(self.rule)
+        if isinstance(read, CalendarRule) and read.ends and self.label == "left":
             raise PlanError(
-                f"resample: the origin {self.origin!r} is not supported",
-                hint='use "epoch", or an instant as ISO text',
+                f"resample: {self.rule!r} names a bucket by its last day",
+                hint="write the rule with S in place of E for the first day",
+            )
+        if self.origin_at is not None and self.origin not in DATA_ORIGINS:
+            raise PlanError(
+                f"resample: the origin {self.origin!r} is no time of the rows",
+                hint="leave origin_at out: it is found when the query is planned",
             )
 
-    def bucketer(self, schema: TableSchema) -> Bucketer:
-        """Return the buckets of the rule for the index of a table."""
+    @property
+    def sides(self) -> tuple[Closed, Literal["left", "right"]]:
+        """The edge that belongs to a bucket, and the one it is labelled with.
+
+        Left, unless asked for; right for the origins ``end`` and ``end_day``. Rules such as ``ME``
+        are labelled right, which is their last day.
+        """
+        default: Closed = "right" if self.origin in ("end", "end_day") else "left"
+        read = parse_rule(self.rule)
+        ends = isinstance(read, CalendarRule) and read.ends
+        return self.closed or default, self.label or ("right" if ends else default)
+
+    def bucketer(self, schema: TableSchema, closed: Closed | None = None) -> Bucketer:
+        """Return the buckets of the rule for the index of a table; ``closed`` for another side."""
         if schema.index is None:
             raise IndexColumnError.required("resample")
-        kind = schema.type_of(schema.index)
         return bucketer_for(
-            self.rule, kind, closed=self.closed, origin=self.origin, offset=self.offset
+            self.rule,
+            schema.type_of(schema.index),
+            closed=closed or self.sides[0],
+            origin=self.origin,
+            offset=self.offset,
+            origin_at=self.origin_at,
         )
 
     def labels(self, numbers: np.ndarray, schema: TableSchema) -> pa.Array:
         """Return the label of each bucket, of the type of the index."""
-        edges = self.bucketer(schema).edges(numbers + (self.label == "right"))
+        labels = self.bucketer(schema).labels(numbers, self.sides[1])
         assert schema.index is not None  # bucketer() refused a table without one
-        return pa.array(edges, pa.int64()).view(schema.type_of(schema.index))
+        kind = schema.type_of(schema.index)
+        return pa.array(labels, _width(kind)).view(kind)
 
-    def _check(self, schema: TableSchema) -> str:
-        self.bucketer(schema)
-        assert schema.index is not None
-        check_outputs([schema.index], self.aggregates, "resample")
-        for each in self.aggregates:
-            each.result_type(schema)
-        return schema.index
+    def numbers_of_labels(self, labels: np.ndarray, schema: TableSchema) -> np.ndarray:
+        """Return the buckets that have rows from their labels; int64 in, int64 out."""
+        side = self.sides[1]
+        read = parse_rule(self.rule)
+        ends = isinstance(read, CalendarRule) and read.ends
+        closed: Closed = "right" if side == "right" and not ends else "left"
+        bucketer = self.bucketer(schema, closed)
+        numbers = bucketer.numbers(labels)
+        if ends:  # a last day that a zone skips begins with the next bucket
+            numbers = numbers - (bucketer.labels(numbers, side) != labels)
+        return numbers
 
+    def describe(self) -> str:
+        """Return one line for people, without what the planner has put in."""
+        if self.origin_at is None:
+            return super().describe()
+        return dataclasses.replace(self, origin_at=None).describe()
 
-@register
-@dataclass(frozen=True)
-class Resample(_Resampling):
-    """One row a time bucket that has rows: the bucket's label as index, then each aggregate.
-
-    Attributes
-    ----------
-    rule
-        Length of a bucket: ``"15s"``, ``"1h30min"``, ``"1D"``. Days are calendar days in the zone
-        of the index; hours and less are elapsed time.
-    aggregates
-        What to compute; first and last skip missing values.
-    closed, label
-        Which edge of a bucket belongs to it, and which one it is labelled with.
-    origin
-        ``"epoch"`` or ISO text: an instant at which a bucket starts.
-    offset
-        A rule by which all edges are moved.
-    """
-
-    name: ClassVar[str] = "resample"
-
-    @property
-    def structure(self) -> ClauseInfo:
-        """Time buckets in, time buckets out; the label is the index of the result."""
+    def _info(self, structure: Structure) -> ClauseInfo:
         return ClauseInfo(
-            Structure.TIME_BUCKETED,
-            Structure.TIME_BUCKETED,
-            columns=frozenset().union(*(each.columns for each in self.aggregates)),
+            structure,
+            structure,
+            columns=frozenset(self.by).union(*(each.columns for each in self.aggregates)),
             adds=frozenset(each.output for each in self.aggregates),
             uses_index=True,
             index=IndexEffect.REPLACE,
         )
 
+    def _keys(self, schema: TableSchema) -> list[str]:
+        """Return the columns that tell rows of the result apart; refuse misuse."""
+        self.bucketer(schema)
+        assert schema.index is not None
+        schema.require(self.by)
+        for key in self.by:
+            check_key_type(key, schema.type_of(key))
+        check_outputs([schema.index, *self.by], self.aggregates, "resample")
+        for each in self.aggregates:
+            each.result_type(schema)
+        return [schema.index, *self.by]
+
+
+@register
+@dataclass(frozen=True)
+class Resample(_Resampling):
+    """One row a time bucket: the bucket's label as index, the keys, then each aggregate.
+
+    Rows come out by (time, key).
+
+    Attributes
+    ----------
+    rule
+        Length of a bucket. Elapsed time: ``"15s"``, ``"1h30min"``. Of the calendar, in the zone of
+        the index: ``"1D"``, ``"W"`` (from Monday; ``"W-SUN"`` from Sunday), ``"MS"``, ``"QS"``,
+        ``"YS"``, ``"B"`` (Monday to Friday, the weekend with Friday), and ``"ME"``, ``"QE"``,
+        ``"YE"``: the same buckets, labelled with their last day. With a count: ``"3MS"``.
+    aggregates
+        What to compute; first and last skip missing values.
+    closed, label
+        Which edge of a bucket belongs to it, and which one it is labelled with; by default left,
+        and right for the origins ``end`` and ``end_day``.
+    origin
+        Where a bucket starts: ``"epoch"``, an instant as ISO text, the first time of the rows
+        (``"start"``), the beginning of its day (``"start_day"``), the last time (``"end"``) or the
+        end of its day (``"end_day"``).
+    offset
+        A span by which all edges are moved; for calendar rules a time on local clocks.
+    by
+        Key columns: each key has buckets of its own.
+    drop_missing
+        Whether rows with a missing key are left out.
+    origin_at
+        The time of the rows that ``origin`` speaks of; put in when the query is planned.
+    empty
+        What is done about buckets without rows between the first and the last that has some, of
+        each key on its own: ``"omit"`` leaves them out, ``"null"`` gives them missing values,
+        ``"zero"`` what each aggregate answers of no rows (0 for sum, count, size, nunique),
+        ``"ffill"`` the values of the bucket before.
+    """
+
+    name: ClassVar[str] = "resample"
+    empty: Empty = "omit"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.empty not in _EMPTY:
+            raise PlanError(f"resample: empty is {self.empty!r}", hint=f"it is one of {_EMPTY}")
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Time buckets in, time buckets out; the label is the index of the result."""
+        return self._info(Structure.TIME_BUCKETED)
+
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the index, then the outputs; refuse a table without a time index."""
-        index = self._check(input_schema)
-        fields = [pa.field(index, input_schema.type_of(index))]
+        """Return the index, the keys and the outputs; refuse a table without a time index."""
+        keys = self._keys(input_schema)
+        fields = [pa.field(key, plain_type(input_schema.type_of(key))) for key in keys]
         fields += [
             pa.field(each.output, each.result_type(input_schema)) for each in self.aggregates
         ]
-        return TableSchema(pa.schema(fields), index)
+        return TableSchema(pa.schema(fields), keys[0])
+
+    @property
+    def whole_by_itself(self) -> bool:
+        """Whether a bucket and what comes out of it depend on no rows but its own."""
+        return self.origin not in DATA_ORIGINS and self.empty == "omit"
+
+    @property
+    def asks(self) -> bool:
+        """Whether the buckets depend on a time of the rows that is not known yet."""
+        return self.origin in DATA_ORIGINS and self.origin_at is None
+
+    def question(self, schema: TableSchema) -> tuple[Clause, ...]:
+        """Return what finds the first or the last time: the index never goes back."""
+        (index, *_) = self._keys(schema)
+        return Select((index,)), Tail(1) if self.origin.startswith("end") else Head(1)
+
+    def answered(self, answer: pa.Table) -> Resample:
+        """Return the clause with the time that was found; without rows any will do."""
+        found = answer.column(0).cast(_width(answer.column(0).type)).to_pylist()
+        return dataclasses.replace(self, origin_at=found[0] if found else 0)
 
     def structure_units(self, index: SegmentIndex) -> StructuredUnits:
         """Group row slices whose buckets touch, from their first and last time alone."""
@@ -152,35 +264,49 @@ class Resample(_Resampling):
         A front piece that an earlier unit fetches too leaves its first bucket there, and rows past
         the front slice's last bucket belong to the units after.
         """
-        bucketer = self.bucketer(unit.schema)
         table = unit.table
-        numbers = bucketer.numbers(index_integers(unit))
+        numbers, starts = bucket_runs(self.bucketer(unit.schema), index_integers(unit))
+        stops = np.append(starts[1:], len(table))
         front = unit.pieces[0] if unit.pieces else None
         if front is not None and front.time_range is not None:
             bounds = np.array([front.time_range.first, front.time_range.last], dtype=np.int64)
-            low, high = bucketer.numbers(bounds)
+            low, high = self.bucketer(unit.schema).numbers(bounds)
             low += front.planned_fetches > 1
-            start, stop = np.searchsorted(numbers, [low, high + 1])
-            table, numbers = table.slice(start, stop - start), numbers[start:stop]
+            own = slice(*np.searchsorted(numbers, [low, high + 1]))
+            numbers, starts, stops = numbers[own], starts[own], stops[own]
+        start, stop = (int(starts[0]), int(stops[-1])) if len(starts) else (0, 0)
+        labels = self.labels(numbers, unit.schema)
+        runs = np.repeat(np.arange(len(numbers)), stops - starts)
+        return self._whole(unit, table.slice(start, stop - start), labels.take(pa.array(runs)))
+
+    def _whole(self, unit: ProcessingUnit, table: pa.Table, labels: pa.Array) -> ProcessingUnit:
+        """Aggregate rows whose buckets are whole, given the label of each."""
         name = unit.schema.index
         assert name is not None
-        labels = self.labels(numbers, unit.schema)
-        others = table.drop_columns([name]) if name in table.column_names else table
-        keyed = others.append_column(_KEY, labels)
-        if any(each.column == name for each in self.aggregates):
-            keyed = keyed.append_column(name, table.column(name))
-        result, _ = complete_table(keyed, [_KEY], self.aggregates)
-        names = [name if column == _KEY else column for column in result.column_names]
-        return with_times_of_index(unit.replace(result.rename_columns(names), index=name))
+        keyed = table.append_column(_KEY, labels)
+        if self.by and self.drop_missing:
+            missing = missing_rows([table.column(key) for key in self.by])
+            keyed = keyed.filter(pa.array(~missing)) if missing.any() else keyed
+        result, _ = complete_table(keyed, [_KEY, *self.by], self.aggregates)
+        result = result.rename_columns([name, *result.column_names[1:]])
+        if self.by:
+            keys = [result.column(key) for key in (name, *self.by)]
+            result = result.take(pa.array(order_of_keys(keys)))
+        return with_times_of_index(unit.replace(result, index=name))
 
 
 _KEY = "\0bucket"
 
 
+def _width(kind: pa.DataType) -> pa.DataType:
+    """Return the integers that an index of a type is made of."""
+    return pa.int32() if pa.types.is_date32(kind) else pa.int64()
+
+
 @register
 @dataclass(frozen=True)
 class PartialResample(_Resampling):
-    """One row a time bucket of this unit: the label, and the state of each aggregate."""
+    """One row a time bucket and key of this unit: label, keys, and the state of each aggregate."""
 
     name: ClassVar[str] = "partial_resample"
     internal: ClassVar[bool] = True
@@ -188,29 +314,36 @@ class PartialResample(_Resampling):
     @property
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out."""
-        return ClauseInfo(
-            Structure.ROW_SLICE,
-            Structure.ROW_SLICE,
-            columns=frozenset().union(*(each.columns for each in self.aggregates)),
-            adds=frozenset(each.output for each in self.aggregates),
-            uses_index=True,
-            index=IndexEffect.REPLACE,
-        )
+        return self._info(Structure.ROW_SLICE)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the label and the states."""
-        index = self._check(input_schema)
-        return TableSchema(partial_schema([index], self.aggregates, input_schema), index)
+        """Return the label, the keys and the states."""
+        keys = self._keys(input_schema)
+        return TableSchema(partial_schema(keys, self.aggregates, input_schema), keys[0])
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Reduce the unit; its buckets are runs, since the index never goes back."""
         name = unit.schema.index
         assert name is not None
-        numbers = self.bucketer(unit.schema).numbers(index_integers(unit))
-        starts = np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1))
-        codes = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(numbers)))
-        keys = [self.labels(numbers[starts], unit.schema)]
+        table = unit.table
+        numbers, starts = bucket_runs(self.bucketer(unit.schema), index_integers(unit))
+        codes = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(table)))
+        keys = []
+        if self.by:
+            columns = [pa.array(codes), *(table.column(key) for key in self.by)]
+            found = group_codes(columns, drop_missing=self.drop_missing)
+            if found.rows is not None:
+                table = table.take(pa.array(found.rows))
+            codes, keys = found.codes, found.keys[1:]
+            numbers = numbers[found.keys[0].to_numpy()]
+        labels = self.labels(numbers, unit.schema)
         partial = partial_table(
-            unit.table, codes, len(starts), keys, [name], self.aggregates, unit.schema
+            table,
+            codes,
+            len(numbers),
+            [labels, *keys],
+            [name, *self.by],
+            self.aggregates,
+            unit.schema,
         )
         return unit.replace(partial, index=name)

@@ -18,7 +18,15 @@ import pyarrow as pa
 
 from tessel.errors import IndexColumnError, PlanError
 
-__all__ = ["NANOSECONDS", "Period", "instant_text", "parse_period", "units_from_ns", "zone_of"]
+__all__ = [
+    "NANOSECONDS",
+    "Period",
+    "first_instant_ns",
+    "instant_text",
+    "parse_period",
+    "units_from_ns",
+    "zone_of",
+]
 
 NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _DAY_NS = 86_400 * NANOSECONDS["s"]
@@ -102,8 +110,8 @@ def parse_period(text: str, zone: dt.tzinfo | None) -> Period:
         raise PlanError(f"{text!r} names a date or time that does not exist", text=text) from None
     fraction = int((parts["fraction"] or "").ljust(9, "0"))
     at = own_zone or zone
-    start_ns = _instant_ns(start, at) + fraction
-    return Period(start_ns, start_ns + 1 if end is None else _instant_ns(end, at))
+    start_ns = first_instant_ns(start, at) + fraction
+    return Period(start_ns, start_ns + 1 if end is None else first_instant_ns(end, at))
 
 
 _FIELDS = ("year", "month", "day", "hour", "minute", "second")
@@ -140,8 +148,12 @@ def _offset(text: str | None) -> dt.timezone | None:
     return dt.timezone(-span if text[0] == "-" else span)
 
 
-def _instant_ns(wall: dt.datetime, zone: dt.tzinfo | None) -> int:
-    """Return the first instant at which clocks in ``zone`` show ``wall`` or later."""
+def first_instant_ns(wall: dt.datetime, zone: dt.tzinfo | None) -> int:
+    """Return the first instant at which clocks in ``zone`` show ``wall`` or later.
+
+    Nanoseconds since 1970-01-01 UTC; for ``zone`` None, of a clock that knows no zone. Fractions of
+    a second in ``wall`` are left out.
+    """
     naive_ns = (wall.toordinal() - _EPOCH_ORDINAL) * _DAY_NS + (
         (wall.hour * 60 + wall.minute) * 60 + wall.second
     ) * NANOSECONDS["s"]

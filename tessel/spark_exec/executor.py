@@ -37,6 +37,7 @@ from tessel.clauses import (
     SourcePlan,
     Stage,
     Structure,
+    answered,
     bound_stage,
     carries_between,
     interleave_units,
@@ -120,6 +121,7 @@ class SparkExecutor:
         TesselError
             What the local pool would raise; SparkError for failures of Spark itself.
         """
+        plan = answered(plan, self.run)
         uri = _visible_uri(plan)
         plugins = packed_plugins(plugins_of(plan))
         with Jobs(self._session) as jobs:

@@ -61,6 +61,11 @@ OURS: dict[str, QueryBuilder] = {
     "groupby, unsorted": Q.groupby("k", "v", sort=False).agg(d=("f", "nunique")),
     "agg": Q.agg(m=("f", "median"), first=("v", "first")),
     "resample, merged": Q.resample("1h").agg(s=("f", "sum"), low=("v", "min")),
+    "resample, keys": Q.resample("1h", by="k").agg(s=("f", "sum"), d=("v", "nunique")),
+    "resample, months": Q.resample("ME").agg(s=("f", "sum"), m=("v", "median")),
+    "resample, filled": Q.resample("1h", by="k", empty="ffill").agg(
+        s=("f", "sum"), low=("v", "min")
+    ),
     "resample, whole": Q.resample("1h", closed="right", label="right").agg(m=("v", "median")),
 }
 

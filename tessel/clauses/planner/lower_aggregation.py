@@ -11,6 +11,7 @@ from tessel.clauses.aggregation import (
     PartialAggregation,
 )
 from tessel.clauses.base import Clause
+from tessel.clauses.fill_buckets import FillBuckets
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.partition import Partition
 from tessel.clauses.planner.draft import Draft
@@ -76,12 +77,16 @@ def _groupby(
 
 
 def _resample(clause: Resample, schema: TableSchema) -> list[Clause]:
-    if not _merges(clause.aggregates) or schema.index is None:
+    if schema.index is None:
         return [clause]
+    filled: list[Clause] = [] if clause.empty == "omit" else [FillBuckets(clause, schema)]
+    if not _merges(clause.aggregates):
+        return [dataclasses.replace(clause, empty="omit"), *filled]
     fields = {field.name: getattr(clause, field.name) for field in dataclasses.fields(clause)}
-    return [
-        PartialResample(**fields),
-        MergeAggregation(
-            (schema.index,), clause.aggregates, schema, sort=False, index=schema.index
-        ),
-    ]
+    del fields["empty"]
+    keys = (schema.index, *clause.by)
+    # Without keys the partials of one bucket follow one another: the order is there already.
+    merged = MergeAggregation(
+        keys, clause.aggregates, schema, sort=bool(clause.by), index=schema.index
+    )
+    return [PartialResample(**fields), merged, *filled]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
-from tessel.clauses.base import Clause, Structure
+from tessel.clauses.base import Asks, Clause, Structure
 from tessel.clauses.combining import CombinedInput, Combining, PlanLimits, SubQuery
 from tessel.clauses.plan import Catalog, Change, Plan, SourcePlan, continued, cut_stages
 from tessel.clauses.planner.answer_from_statistics import answer_from_statistics
@@ -19,6 +20,7 @@ from tessel.clauses.planner.prune_columns import prune_columns, write_drop_as_se
 from tessel.clauses.planner.push_into_inputs import push_into_inputs
 from tessel.clauses.planner.push_left import push_left
 from tessel.clauses.planner.push_to_source import push_to_source
+from tessel.clauses.planner.questions import plan_question
 from tessel.clauses.planner.resample_range import range_before_resample
 from tessel.clauses.planner.stop_early import stop_early
 from tessel.clauses.positional import Positional
@@ -120,7 +122,11 @@ class _Planner:
         """Plan a query, which may be the input of another."""
         view = self.view(query.symbol, query.as_of)
         combining = [at for at, clause in enumerate(query.clauses) if _combines(clause)]
+        asking = [at for at, each in enumerate(query.clauses) if _asks(each)]
         try:
+            if asking:
+                before = dataclasses.replace(query, clauses=query.clauses[: asking[0]])
+                return plan_question(query, asking[0], query_schema(self, before), self.plan)
             if combining:
                 return self._combined(query, combining[-1])
             return self._one_symbol(view, query.clauses)
@@ -191,6 +197,10 @@ class _Planner:
                 changes.append(Change(run_pass.__name__, before, after))
             before = after
         return draft, tuple(changes)
+
+
+def _asks(clause: Clause) -> bool:
+    return isinstance(clause, Asks) and clause.asks
 
 
 def _combines(clause: Clause) -> bool:

@@ -20,7 +20,6 @@ from tessel.expression.types import UNIT_NANOSECONDS
 
 __all__ = ["range_before_resample"]
 
-_DATA_ORIGINS = ("start", "start_day", "end", "end_day")
 _MARGIN = 2
 """Buckets read beyond each end: the range itself, which stays, decides which of them come out."""
 
@@ -41,10 +40,10 @@ def range_before_resample(draft: Draft) -> Draft:
 
 def _rows_of(resample: Resample, labels: DateRange, schema: TableSchema) -> DateRange | None:
     """Return a range that holds all rows of the buckets with such labels; None without one."""
-    if resample.origin in _DATA_ORIGINS or getattr(resample, "empty", "omit") != "omit":
-        return None
     assert schema.index is not None  # a resample has one
     kind = schema.type_of(schema.index)
+    if not pa.types.is_timestamp(kind) or not resample.whole_by_itself:
+        return None
     low, high = labels.bounds(resample.output_schema(schema))
     bucketer = resample.bucketer(schema)
     limits = np.iinfo(np.int64)

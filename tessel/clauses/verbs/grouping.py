@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal
 from tessel.clauses.aggregation import Aggregation
 from tessel.clauses.named_aggregate import AggregateLike, named_aggregates
 from tessel.clauses.partition import Partition
-from tessel.clauses.resample import Resample
+from tessel.clauses.resample import Empty, Resample
 from tessel.clauses.verbs.arguments import as_names
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
@@ -47,17 +47,52 @@ class GroupingVerbs(Query):
         self: QueryType,
         rule: str,
         *,
-        closed: Literal["left", "right"] = "left",
-        label: Literal["left", "right"] = "left",
+        by: str | Sequence[str] = (),
+        closed: Literal["left", "right"] | None = None,
+        label: Literal["left", "right"] | None = None,
         origin: Any = "epoch",
         offset: str | None = None,
+        empty: Empty = "omit",
+        drop_missing: bool = True,
     ) -> ResampledQuery[QueryType]:
         """Group rows into time buckets; go on with ``.agg(...)``.
 
-        ``rule`` is a length such as ``"15s"``, ``"1h30min"`` or ``"1D"``.
+        ``rule`` is elapsed time (``"15s"``, ``"1h30min"``) or of the calendar in the zone of the
+        index: ``"1D"``, ``"W"``, ``"W-SUN"``, ``"MS"``, ``"ME"``, ``"QS"``, ``"YS"``, ``"B"``, with
+        a count before (``"3MS"``).
+
+        Parameters
+        ----------
+        rule
+            Length of a bucket.
+        by
+            Key columns; each key has buckets of its own, and rows come out by (time, key).
+        closed, label
+            Which edge of a bucket belongs to it, and which one it is labelled with. By default
+            left; right for the origins ``end`` and ``end_day``.
+        origin
+            Where a bucket starts: ``"epoch"``, an instant (ISO text or a datetime), ``"start"``,
+            ``"start_day"``, ``"end"`` or ``"end_day"`` of the rows that arrive here.
+        offset
+            A span by which all edges are moved, such as ``"6h"`` or ``"-1D"``.
+        empty
+            What is done about buckets without rows between the first and the last that has some:
+            ``"omit"``, ``"null"``, ``"zero"`` (what the aggregate answers of no rows) or
+            ``"ffill"`` (the values of the bucket before).
+        drop_missing
+            Whether rows with a missing key are left out.
         """
-        start = instant_text(origin)
-        return ResampledQuery(self, rule, closed, label, start or "epoch", offset)
+        return ResampledQuery(
+            self,
+            rule,
+            closed,
+            label,
+            instant_text(origin) or "epoch",
+            offset,
+            as_names((by,)),
+            empty,
+            drop_missing,
+        )
 
 
 @dataclass(frozen=True)
@@ -91,10 +126,13 @@ class ResampledQuery(Generic[QueryType]):
 
     query: QueryType
     rule: str
-    closed: Literal["left", "right"]
-    label: Literal["left", "right"]
+    closed: Literal["left", "right"] | None
+    label: Literal["left", "right"] | None
     origin: str
     offset: str | None
+    by: tuple[str, ...]
+    empty: Empty
+    drop_missing: bool
 
     def agg(
         self,
@@ -103,7 +141,16 @@ class ResampledQuery(Generic[QueryType]):
         **outputs: tuple[str, AggregateLike],
     ) -> QueryType:
         """Compute aggregates of each bucket; the forms are those of ``groupby(...).agg``."""
-        found = named_aggregates(by_column, outputs)
         return self.query.then(
-            Resample(self.rule, found, self.closed, self.label, self.origin, self.offset)
+            Resample(
+                self.rule,
+                named_aggregates(by_column, outputs),
+                self.closed,
+                self.label,
+                self.origin,
+                self.offset,
+                self.by,
+                self.drop_missing,
+                empty=self.empty,
+            )
         )

@@ -1,0 +1,123 @@
+"""Buckets of a calendar: each begins at the first instant of a local date.
+
+A day of 23 or 25 hours is one bucket, and a month is a month. Where a zone skips midnight, a date
+begins at the first instant after the gap; where midnight comes twice, at the first of the two.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from tessel.clauses.buckets.base import Closed, Integers
+from tessel.clauses.buckets.elapsed import past_the_index
+from tessel.clauses.buckets.units import CalendarUnit
+from tessel.errors import PlanError
+from tessel.expression.periods import first_instant_ns
+
+__all__ = ["DAY_NS", "CalendarBucketer"]
+
+DAY_NS = 24 * 3600 * 1_000_000_000
+_MARGIN_DAYS = 3
+"""A local date is at most a day from that of UTC, and the hours of an offset are one day more."""
+_LIMITS = np.iinfo(np.int64)
+
+
+@dataclass(frozen=True)
+class CalendarBucketer:
+    """Buckets of ``count`` units of a calendar.
+
+    Attributes
+    ----------
+    unit, count
+        What a bucket is made of.
+    anchor
+        Number of the unit at which bucket 0 begins.
+    unit_ns
+        Nanoseconds of the unit of the index; one day or a divisor of it.
+    closed
+        Which edge of a bucket belongs to it.
+    zone
+        Whose dates; None where the index has no zone, and for UTC.
+    offset_days, offset_ns
+        By how much each edge is moved on the calendar and then on the clock, ``[0, DAY_NS)``.
+    ends
+        Whether the right label of a bucket is its last day instead of the first day after it.
+    """
+
+    unit: CalendarUnit
+    count: int
+    unit_ns: int
+    closed: Closed
+    zone: dt.tzinfo | None = None
+    anchor: int = 0
+    offset_days: int = 0
+    offset_ns: int = 0
+    ends: bool = False
+
+    def numbers(self, values: Integers) -> Integers:
+        """Return the bucket of each value."""
+        if len(values) == 0:
+            return np.empty(0, np.int64)
+        days = values // (DAY_NS // self.unit_ns)
+        changes = np.concatenate([[True], days[1:] != days[:-1]])
+        near = days[changes][:, None] + np.arange(-_MARGIN_DAYS, _MARGIN_DAYS + 1)
+        units = self.unit.number_of(near.ravel() - self.offset_days)
+        candidates = np.unique((units - self.anchor) // self.count)
+        # Edges past 64 bits are below or above every value.
+        below, edges = self._held_edges(self._days(candidates))
+        side: Closed = "right" if self.closed == "left" else "left"
+        return candidates[np.searchsorted(edges, values, side=side) + (below - 1)]
+
+    def edges(self, numbers: Integers) -> Integers:
+        """Return the left edge of each bucket."""
+        return self._all_edges(self._days(numbers))
+
+    def labels(self, numbers: Integers, side: Literal["left", "right"]) -> Integers:
+        """Return the edge of each bucket on one side, or the beginning of its last day."""
+        if side == "left":
+            return self.edges(numbers)
+        return self._all_edges(self._days(numbers + 1) - self.ends)
+
+    def _days(self, numbers: Integers) -> Integers:
+        """Return the date at which each bucket begins."""
+        return self.unit.first_day(numbers * self.count + self.anchor) + self.offset_days
+
+    def _all_edges(self, days: Integers) -> Integers:
+        below, edges = self._held_edges(days)
+        if below or len(edges) < len(days):
+            raise past_the_index()
+        return edges
+
+    def _held_edges(self, days: Integers) -> tuple[int, Integers]:
+        """Return how many dates begin below 64 bits, and where those inside begin."""
+        if self.zone is None:
+            width, shift = DAY_NS // self.unit_ns, self.offset_ns // self.unit_ns
+            low = -((int(_LIMITS.min) - shift) // -width)
+            high = (int(_LIMITS.max) - shift) // width
+            below = int(np.count_nonzero(days < low))
+            inside = days[(days >= low) & (days <= high)]
+            return below, inside * width + shift  # wraps at most on the way
+        found = [
+            -(-_day_start(day, self.zone, self.offset_ns) // self.unit_ns) for day in days.tolist()
+        ]
+        inside_64 = [edge for edge in found if _LIMITS.min <= edge <= _LIMITS.max]
+        return sum(edge < _LIMITS.min for edge in found), np.array(inside_64, dtype=np.int64)
+
+
+@functools.lru_cache(maxsize=65_536)
+def _day_start(epoch_day: int, zone: dt.tzinfo, offset_ns: int) -> int:
+    """Return when clocks first show a time of a local date, in nanoseconds since 1970 UTC."""
+    seconds, fraction = divmod(offset_ns, 1_000_000_000)
+    try:
+        wall = dt.datetime(1970, 1, 1) + dt.timedelta(days=epoch_day, seconds=seconds)
+        return first_instant_ns(wall, zone) + fraction
+    except OverflowError:
+        raise PlanError(
+            "resample by local dates reaches past the years 1 to 9999",
+            hint="convert the index to UTC, or filter the instants away",
+        ) from None

@@ -1,0 +1,220 @@
+"""Rules as people write them: ``15min``, ``1h30min``, ``1D``, ``2W-TUE``, ``3MS``, ``QE``, ``B``.
+
+A rule in hours or less is *elapsed* time; its parts add up. A rule in days or longer is a
+*calendar* rule: one unit, how many of it, and for weeks, quarters and years where they begin. The
+names are those of pandas and, in small letters, of Polars; a name that means two things in the
+field (``M``: a month's start, its end, or a minute) is refused with the names that mean one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tessel.clauses.buckets.calendar import DAY_NS
+from tessel.clauses.buckets.units import BusinessDays, CalendarUnit, Days, Months, Weeks
+from tessel.errors import PlanError, nearest
+
+__all__ = ["CalendarRule", "ElapsedRule", "parse_offset", "parse_rule", "parse_span"]
+
+_UNITS_NS = {
+    "ns": 1,
+    "us": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "min": 60 * 1_000_000_000,
+    "h": 3_600 * 1_000_000_000,
+}
+_OLD_UNITS = {"T": "min", "H": "h", "S": "s"}
+_PART = re.compile(r"(\d+)\s*([A-Za-z]+)")
+_CALENDAR = re.compile(r"(\d*)\s*([A-Za-z]+)(?:-([A-Z]{3}))?")
+_WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
+_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_SPELLINGS = {
+    "D": ("D", "d"),
+    "W": ("W", "w"),
+    "MS": ("MS", "mo"),
+    "ME": ("ME",),
+    "QS": ("QS", "q"),
+    "QE": ("QE",),
+    "YS": ("YS", "y"),
+    "YE": ("YE",),
+    "B": ("B",),
+}
+_CALENDAR_UNITS = {spelling: unit for unit, all_ in _SPELLINGS.items() for spelling in all_}
+_TWO_MEANINGS = {
+    "M": "MS (named by its first day) or ME (by its last); min is a minute",
+    "m": "min for minutes, MS or ME for months",
+    "Q": "QS (named by its first day) or QE (by its last)",
+    "Y": "YS (named by its first day) or YE (by its last)",
+    "A": "YS (named by its first day) or YE (by its last)",
+}
+_MOST = 2**31 - 1
+_HINT = (
+    "elapsed: ns us ms s min h, also together (1h30min); of the calendar, one alone: D, W, W-SUN, "
+    "MS, ME, QS, QE, YS, YE, B, with a count before (2W, 3MS)"
+)
+_SPAN_HINT = "units: ns us ms s min h, also together (1h30min), or whole days (2D)"
+
+
+@dataclass(frozen=True)
+class ElapsedRule:
+    """A length in nanoseconds."""
+
+    length_ns: int
+
+
+@dataclass(frozen=True)
+class CalendarRule:
+    """Some units of a calendar.
+
+    Attributes
+    ----------
+    unit, count
+        What a bucket is made of.
+    ends
+        Whether a bucket is named by its last day.
+    """
+
+    unit: CalendarUnit
+    count: int
+    ends: bool = False
+
+
+def parse_rule(text: str) -> ElapsedRule | CalendarRule:
+    """Read a rule.
+
+    Raises
+    ------
+    PlanError
+        For text that is no rule, with what would be one.
+    """
+    spelled = text.strip()
+    match = _CALENDAR.fullmatch(spelled)
+    if match is None:
+        return ElapsedRule(_elapsed_ns(text, "rule"))
+    count, unit, anchor = match.groups()
+    if unit in _TWO_MEANINGS:
+        raise PlanError(
+            f"{text!r} is not a rule: {unit} has more than one meaning",
+            hint=f"write {_TWO_MEANINGS[unit]}",
+            rule=text,
+        )
+    if unit not in _CALENDAR_UNITS:
+        if anchor is not None:
+            raise _no_rule(text, "rule")
+        return ElapsedRule(_elapsed_ns(text, "rule"))
+    return _calendar_rule(text, int(count or 1), _CALENDAR_UNITS[unit], anchor)
+
+
+def _calendar_rule(text: str, count: int, unit: str, anchor: str | None) -> CalendarRule:
+    if not 0 < count <= _MOST:
+        raise _no_length(text, "rule") if count == 0 else _too_long(text)
+    anchors = {"W": _WEEKDAYS, "Q": _MONTHS, "Y": _MONTHS}.get(unit[0], ())
+    if anchor is not None and anchor not in anchors:
+        raise PlanError(
+            f"{text!r} is not a rule: {unit} begins nowhere named {anchor}",
+            hint=f"after {unit} may stand one of {', '.join(anchors)}"
+            if anchors
+            else f"{unit} stands without a dash",
+            rule=text,
+        )
+    ends = unit.endswith("E")
+    if unit == "D":
+        return CalendarRule(Days(), count)
+    if unit == "B":
+        return CalendarRule(BusinessDays(), count)
+    if unit == "W":
+        return CalendarRule(Weeks(_WEEKDAYS.index(anchor or "MON")), count)
+    months = {"M": 1, "Q": 3, "Y": 12}[unit[0]]
+    # QS-FEB begins in February; QE-JAN ends with January, and is the same quarter.
+    month = _MONTHS.index(anchor) if anchor else (-1 if ends else 0)
+    return CalendarRule(Months(months, (month + ends) % 12 + 1), count, ends)
+
+
+def parse_offset(text: str | None) -> tuple[int, int]:
+    """Read by how much edges are moved: days of the calendar, and nanoseconds.
+
+    One of the two is 0: an offset is in days (``1D``) or in hours and less; a minus moves back.
+    """
+    if text is None:
+        return 0, 0
+    spelled = text.strip()
+    length, calendar = parse_span(spelled.lstrip("+-"), "offset", shown=text)
+    length = -length if spelled.startswith("-") else length
+    return (length, 0) if calendar else (0, length)
+
+
+def parse_span(rule: str, what: str = "rule", *, shown: str | None = None) -> tuple[int, bool]:
+    """Return the length of a span of time in days or less, and whether it counts calendar days.
+
+    Parameters
+    ----------
+    rule
+        ``"15s"``, ``"1h30min"``, ``"7D"``; not weeks and longer.
+    what, shown
+        What it is to be, and how it was written, for the error.
+
+    Returns
+    -------
+    length
+        Nanoseconds of elapsed time; number of days where calendar days are counted.
+    calendar
+        True for days (``D``).
+
+    Raises
+    ------
+    PlanError
+        For text that is no such span, with what would be one.
+    """
+    match = _CALENDAR.fullmatch(rule.strip())
+    if match is not None and _CALENDAR_UNITS.get(match[2]) == "D" and match[3] is None:
+        if int(match[1] or 1) == 0:
+            raise _no_length(rule, what)
+        return int(match[1] or 1), True
+    return _elapsed_ns(rule, what, shown=shown), False
+
+
+def _elapsed_ns(rule: str, what: str, *, shown: str | None = None) -> int:
+    shown = rule if shown is None else shown
+    text = rule.strip()
+    text = f"1{text}" if text[:1].isalpha() else text
+    parts = _PART.findall(text)
+    spelled = "".join(number + unit for number, unit in parts)
+    if not parts or spelled != re.sub(r"\s+", "", text):
+        raise _no_rule(shown, what)
+    total = 0
+    for number, unit in parts:
+        name = _OLD_UNITS.get(unit, unit)
+        if name not in _UNITS_NS:
+            raise _no_rule(shown, what, unit)
+        total += int(number) * _UNITS_NS[name]
+    if total == 0:
+        raise _no_length(shown, what)
+    if total > _MOST * DAY_NS:
+        raise _too_long(shown)
+    return total
+
+
+def _no_rule(text: str, what: str, unit: str | None = None) -> PlanError:
+    hint = _HINT if what == "rule" else _SPAN_HINT
+    if unit in _TWO_MEANINGS:
+        hint = f"{unit} has more than one meaning: write {_TWO_MEANINGS[unit]}"
+    elif unit is not None and (match := nearest(unit, [*_UNITS_NS, *_CALENDAR_UNITS])):
+        hint = f"did you mean {match}?   {hint}"
+    article = "an" if what == "offset" else "a"
+    return PlanError(f"{text!r} is not {article} {what}", hint=hint, rule=text)
+
+
+def _no_length(text: str, what: str) -> PlanError:
+    return PlanError(
+        f"the {what} {text!r} is of no length", hint="write for instance 15min", rule=text
+    )
+
+
+def _too_long(text: str) -> PlanError:
+    return PlanError(
+        f"the rule {text!r} is longer than an index can count",
+        hint="use a shorter one",
+        rule=text,
+    )
