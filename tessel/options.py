@@ -62,6 +62,8 @@ class Options:
         Master of the Spark sessions that Tessel starts itself.
     progress
         Whether a progress bar may be shown on a terminal.
+    jit
+        Whether kernels compiled by numba are used where it is installed (extra ``jit``).
     """
 
     workers: int = dataclasses.field(default_factory=_default_workers)
@@ -76,6 +78,7 @@ class Options:
     fsync: bool = True
     spark_master: str = "local[2]"
     progress: bool = True
+    jit: bool = True
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

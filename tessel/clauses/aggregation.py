@@ -26,9 +26,11 @@ from tessel.clauses.grouping import check_key_type, group_codes, order_of_keys
 from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.named_aggregate import NamedAggregate, check_outputs
 from tessel.clauses.registry import register
+from tessel.clauses.scanned_groups import all_from_sums, scanned_groups
 from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
+from tessel.store import BlockScan
 
 __all__ = ["Aggregation", "MergeAggregation", "OrderGroups", "PartialAggregation"]
 
@@ -152,19 +154,25 @@ class PartialAggregation(Clause):
     @property
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out."""
+        columns = frozenset(self.keys).union(*(each.columns for each in self.aggregates))
         return ClauseInfo(
             Structure.ROW_SLICE,
             Structure.ROW_SLICE,
-            columns=frozenset(self.keys).union(*(each.columns for each in self.aggregates)),
+            columns=columns,
             adds=frozenset(each.output for each in self.aggregates),
             keeps_order=False,
             index=IndexEffect.DROP,
+            stored=columns if all_from_sums(self.aggregates) else frozenset(),
         )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return keys and states."""
         _grouped_schema(self.keys, self.aggregates, input_schema)
         return TableSchema(partial_schema(self.keys, self.aggregates, input_schema))
+
+    def reduce(self, rows: BlockScan) -> pa.Table | None:
+        """Reduce rows as they are stored."""
+        return scanned_groups(rows, self.keys, self.aggregates)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Reduce the unit."""

@@ -54,7 +54,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression import Expression
 from tessel.expression.schema import TableSchema
-from tessel.store import CandidateRows, SegmentIndex
+from tessel.store import BlockScan, CandidateRows, SegmentIndex
 
 __all__ = [
     "Asks",
@@ -70,6 +70,8 @@ __all__ = [
     "Limits",
     "Proves",
     "Prunes",
+    "Reduces",
+    "Scans",
     "Selects",
     "Structure",
 ]
@@ -135,6 +137,9 @@ class ClauseInfo:
     carries
         From which side rows of other units matter; the clause then has the power
         :class:`Carries`, and begins a stage of its own. None where each unit is enough for itself.
+    stored
+        The columns that it takes as they are stored (codes, scaled integers) where it stands first,
+        or behind clauses that can do so too; it has :class:`Reduces` then.
     """
 
     input: Structure
@@ -148,6 +153,7 @@ class ClauseInfo:
     positional: bool = False
     reduced: bool = False
     carries: Carry | None = None
+    stored: frozenset[str] = frozenset()
 
 
 class Clause(ABC):
@@ -350,6 +356,30 @@ class Selects(Protocol):
 
     def select(self, rows: CandidateRows) -> bool:
         """Narrow the rows; False, with the rows as they were, leaves the unit to ``process``."""
+
+
+@runtime_checkable
+class Scans(Protocol):
+    """A clause whose rows can be dropped, or columns computed, block by block on what is stored.
+
+    Without it, the clauses behind it get values. It is asked of the first clauses of a query, as
+    long as each of them scans, where one that reduces stands behind them.
+    """
+
+    def scan(self, rows: BlockScan) -> bool:
+        """Add what the clause does to the scan; False leaves the unit to be read."""
+
+
+@runtime_checkable
+class Reduces(Protocol):
+    """A clause that can make its result of rows as they are stored.
+
+    Without it, or where it answers None, columns are decoded and ``process`` gets them; it gives
+    the same answer.
+    """
+
+    def reduce(self, rows: BlockScan) -> pa.Table | None:
+        """Return the table that ``process`` would leave of these rows, or None."""
 
 
 @runtime_checkable

@@ -15,7 +15,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.periods import parse_period, units_from_ns, zone_of
 from tessel.expression.schema import TableSchema
-from tessel.store import CandidateRows, SegmentIndex
+from tessel.store import BlockScan, CandidateRows, SegmentIndex
 
 __all__ = ["DateRange"]
 
@@ -105,6 +105,11 @@ class DateRange(Clause):
 
     def select(self, rows: CandidateRows) -> bool:
         """Find the bounds by binary search in one page each; no other page is read for it."""
+        rows.cut_index(*self.bounds(rows.schema))
+        return True
+
+    def scan(self, rows: BlockScan) -> bool:
+        """Cut the rows by their bounds."""
         rows.cut_index(*self.bounds(rows.schema))
         return True
 

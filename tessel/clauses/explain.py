@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tessel import display
-from tessel.clauses.base import Clause, Interleaves, Limits, Structure
+from tessel.clauses.base import Clause, Interleaves, Limits, Scans, Structure
 from tessel.clauses.plan import Plan, SourcePlan, Stage
 from tessel.errors import NameNotFoundError
 
@@ -133,8 +134,30 @@ def _stages(plan: Plan, prefix: str) -> display.Table:
         f"{prefix}stages",
         ("stage", "clause", "structure", "units"),
         tuple(lines),
-        (f"result: {result}", f"index: {plan.schema.index or 'none'}"),
+        (f"result: {result}", f"index: {plan.schema.index or 'none'}", *_stored(plan)),
     )
+
+
+def _stored(plan: Plan) -> Iterator[str]:
+    """Tell which columns a clause takes as they are stored, where their pages allow it."""
+    first = plan.stages[0].clauses
+    if not first or not isinstance(plan.inputs[0], SourcePlan):
+        return
+    clause = next(iter(itertools.dropwhile(lambda each: isinstance(each, Scans), first)), None)
+    if clause is not None and clause.structure.stored:
+        read = plan.inputs[0].schema.names
+        names = ", ".join(name for name in read if name in _read_by(first, clause))
+        yield f"{clause.name} takes as stored: {names}"
+
+
+def _read_by(clauses: Sequence[Clause], last: Clause) -> set[str]:
+    """Return the columns that the clauses up to one read."""
+    found: set[str] = set()
+    for clause in clauses:
+        found |= clause.structure.columns or frozenset()
+        if clause is last:
+            break
+    return found
 
 
 def _units(plan: Plan, stage: Stage, number: int) -> str:

@@ -15,7 +15,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import ExpressionTypeError, PlanError
 from tessel.expression import TRUE, Expression, evaluate_statistics
 from tessel.expression.schema import TableSchema
-from tessel.store import CandidateRows, SegmentIndex
+from tessel.store import BlockScan, CandidateRows, SegmentIndex
 
 __all__ = ["Filter"]
 
@@ -91,6 +91,11 @@ class Filter(Clause):
         """Evaluate the predicate on its own columns; the others are read for what is left."""
         if self.optimise != "speed" or not self.predicate.columns():
             return False
+        rows.filter(self.predicate)
+        return True
+
+    def scan(self, rows: BlockScan) -> bool:
+        """Leave the predicate to what reduces the rows."""
         rows.filter(self.predicate)
         return True
 

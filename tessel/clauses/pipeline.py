@@ -219,13 +219,11 @@ class _Run:
     def _load_units(
         self, loader: _Loader, source: SourcePlan, stage: Stage
     ) -> Iterator[ProcessingUnit]:
-        schema = stage.schemas[0]
-
         def task(ordinal: int, positions: Sequence[int]) -> Task[ProcessingUnit]:
             def run() -> ProcessingUnit:
                 try:
                     pieces, done = loader.gather(positions, stage.clauses, ordinal)
-                    unit = ProcessingUnit(ordinal, schema, pieces)
+                    unit = ProcessingUnit(ordinal, stage.schemas[done], pieces)
                     return run_clauses(stage.clauses[done:], stage.schemas[done:], unit)
                 except TesselError as error:
                     view = source.view

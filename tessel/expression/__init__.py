@@ -19,9 +19,10 @@ from tessel.expression.build import (
     where,
 )
 from tessel.expression.context import ContextNode, ExpressionContext
+from tessel.expression.encoded import BlockProgram, Number
 from tessel.expression.evaluate import evaluate
 from tessel.expression.node import Expression
-from tessel.expression.protocols import ColumnFacts, EncodedColumn, StatisticsView
+from tessel.expression.protocols import ArithmeticColumn, ColumnFacts, EncodedColumn, StatisticsView
 from tessel.expression.registry import OPERATORS
 from tessel.expression.schema import TableSchema
 from tessel.expression.statistics import FALSE, TRUE, UNKNOWN, evaluate_statistics
@@ -32,11 +33,14 @@ __all__ = [
     "OPERATORS",
     "TRUE",
     "UNKNOWN",
+    "ArithmeticColumn",
+    "BlockProgram",
     "ColumnFacts",
     "ContextNode",
     "EncodedColumn",
     "Expression",
     "ExpressionContext",
+    "Number",
     "StatisticsView",
     "TableSchema",
     "WhenBranches",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["ColumnFacts", "EncodedColumn", "StatisticsView"]
+__all__ = ["ArithmeticColumn", "ColumnFacts", "EncodedColumn", "StatisticsView"]
 
 
 class ColumnFacts(Protocol):
@@ -51,6 +51,26 @@ class StatisticsView(Protocol):
 
     def facts(self, name: str) -> ColumnFacts:
         """Return what is known of a column that the schema has."""
+
+
+class ArithmeticColumn(Protocol):
+    """A column at rest without missing values, every page of which is base, step and integers."""
+
+    @property
+    def dictionary(self) -> pa.Array | None:
+        """The values that the integers are places of; None where they are the values."""
+
+    @property
+    def exponents(self) -> npt.NDArray[np.int64] | None:
+        """By page, of float64, the power of ten that integers are divided by.
+
+        Negative for a page that holds the bits of floats. None for a column of integers, which are
+        the values themselves.
+        """
+
+    @property
+    def bounds(self) -> tuple[Any, Any] | None:
+        """Numbers that no value is below or above; None where they are not known."""
 
 
 class EncodedColumn(Protocol):

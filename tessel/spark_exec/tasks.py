@@ -167,7 +167,8 @@ def _read(track: Mapping[str, Any], described: Mapping[str, Any], plugins: bytes
             symbol=symbol,
             unit=ordinal,
         )
-        return chain.after(done).run(ProcessingUnit(ordinal, schema, pieces))
+        rest = chain.after(done)
+        return rest.run(ProcessingUnit(ordinal, rest.schemas[0], pieces))
     except TesselError as error:
         error.with_context(symbol=track["shown"])
         raise

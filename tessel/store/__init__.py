@@ -14,8 +14,10 @@ from tessel.store.index_column import (
     sorted_by,
 )
 from tessel.store.manifest import (
+    BlockScan,
     CandidateRows,
     Drop,
+    OpenedScan,
     PieceSource,
     SegmentIndex,
     SegmentSource,
@@ -43,6 +45,7 @@ __all__ = [
     "MAIN",
     "AsOf",
     "AzureCredentials",
+    "BlockScan",
     "CandidateRows",
     "CloudOptions",
     "CredentialsSource",
@@ -50,6 +53,7 @@ __all__ = [
     "Drop",
     "GoogleCredentials",
     "ObjectStore",
+    "OpenedScan",
     "PieceSource",
     "Repository",
     "Run",

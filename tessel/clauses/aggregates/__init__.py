@@ -15,6 +15,7 @@ from tessel.clauses.aggregates.all import AllTrue
 from tessel.clauses.aggregates.any import AnyTrue
 from tessel.clauses.aggregates.base import (
     Aggregate,
+    FromSums,
     MergeableAggregate,
     aggregate_from_json,
     aggregate_names,
@@ -42,6 +43,7 @@ __all__ = [
     "AnyTrue",
     "Count",
     "First",
+    "FromSums",
     "Last",
     "Max",
     "Mean",

@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,7 @@ from tessel.errors import AggregateError, NameNotFoundError, PlanFormatError
 __all__ = [
     "Aggregate",
     "Codes",
+    "FromSums",
     "MergeableAggregate",
     "aggregate_from_json",
     "aggregate_names",
@@ -182,6 +183,30 @@ class MergeableAggregate(Aggregate):
     ) -> pa.Array:
         """Return one value a group: the result of a single partial."""
         return self.finish(self.partial(values, codes, groups), values.type, column)
+
+
+@runtime_checkable
+class FromSums(Protocol):
+    """A mergeable aggregate whose state follows from the count and the exact sum of each group.
+
+    Without it, the values of a column are decoded. Counts and sums come from one pass over what is
+    stored, whatever the number of aggregates; it is asked only where no value is missing.
+    """
+
+    @property
+    def needs_sum(self) -> bool:
+        """Whether the sum is wanted, or the count alone."""
+
+    def partial_of_sums(self, counts: NDArray[np.int64], sums: Any) -> list[pa.Array]:
+        """Return what ``partial`` would.
+
+        Parameters
+        ----------
+        counts
+            Rows of each group, int64.
+        sums
+            ``FloatSums`` or ``IntegerSums`` of the column; None where it is not summed.
+        """
 
 
 _registry: dict[str, type[Aggregate]] = {}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tessel.clauses.aggregates.base import (
     Codes,
@@ -39,6 +41,13 @@ class Size(MergeableAggregate):
         self, values: Values | None, codes: Codes, groups: int
     ) -> list[pa.Array]:
         return [pa.array(counts_of(codes, groups))]
+
+    @property
+    def needs_sum(self) -> bool:  # noqa: D102
+        return False
+
+    def partial_of_sums(self, counts: NDArray[np.int64], sums: Any) -> list[pa.Array]:  # noqa: D102
+        return [pa.array(counts)]
 
     def merge(  # noqa: D102
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType | None

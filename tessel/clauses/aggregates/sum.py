@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values, present, register
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
@@ -57,6 +58,13 @@ class Sum(MergeableAggregate):
     def partial(self, values: Values, codes: Codes, groups: int) -> list[pa.Array]:  # noqa: D102
         array, codes, _ = present(values, codes)
         return sums_of(array, codes, groups).to_arrays()
+
+    @property
+    def needs_sum(self) -> bool:  # noqa: D102
+        return True
+
+    def partial_of_sums(self, counts: NDArray[np.int64], sums: Any) -> list[pa.Array]:  # noqa: D102
+        return [*sums.to_arrays()]
 
     def merge(  # noqa: D102
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType

@@ -4,6 +4,7 @@ The repository writes manifests and makes a :class:`SegmentIndex` of them; claus
 :class:`SegmentSource` loads what is left.
 """
 
+from tessel.store.manifest.block_scan import BlockScan, OpenedScan
 from tessel.store.manifest.builder import (
     ManifestBuilder,
     Move,
@@ -19,6 +20,7 @@ from tessel.store.manifest.slice_statistics import SliceStatistics
 from tessel.store.manifest.table import Extent, SegmentTable, SliceFacts
 
 __all__ = [
+    "BlockScan",
     "CandidateRows",
     "Drop",
     "Extent",
@@ -26,6 +28,7 @@ __all__ = [
     "ManifestBuilder",
     "ManifestReference",
     "Move",
+    "OpenedScan",
     "PieceSource",
     "SegmentIndex",
     "SegmentSource",

@@ -9,7 +9,7 @@ the rows that are left.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,16 +19,27 @@ import pyarrow as pa
 from tessel.expression import (
     FALSE,
     TRUE,
+    BlockProgram,
     Expression,
     ExpressionContext,
     evaluate,
     evaluate_statistics,
 )
 from tessel.expression.schema import TableSchema
+from tessel.kernels import StoredBlocks, select_rows
 from tessel.store.manifest.piece import PieceSource, SegmentSource
-from tessel.store.segment import ColumnZones, LateRows, PageStatistics
+from tessel.store.segment import (
+    ColumnZones,
+    LateRows,
+    PageStatistics,
+    StoredColumn,
+    StoredColumns,
+)
 
 __all__ = ["CandidateRows"]
+
+_FEW = 8
+"""Where at most one row in so many is left, rows are gathered instead of decoding pages."""
 
 
 @dataclass(slots=True, eq=False)
@@ -81,6 +92,20 @@ class _Stretch:
             keep = self.keep.copy()
             keep[self.keep] = plain
         held = {name: values.filter(mask) for name, values in self.held.items()}
+        return _Stretch(self.low, self.high, keep, held)
+
+    def where(self, mask: npt.NDArray[np.bool_]) -> _Stretch | None:
+        """Return the stretch with those of its rows that a mask of all its rows keeps."""
+        keep = mask if self.keep is None else self.keep & mask
+        left = int(np.count_nonzero(keep))
+        if left == self.rows:
+            return self
+        if left == 0:
+            return None
+        held = {}
+        if self.held:
+            among = pa.array(mask if self.keep is None else mask[self.keep])
+            held = {name: values.filter(among) for name, values in self.held.items()}
         return _Stretch(self.low, self.high, keep, held)
 
 
@@ -149,6 +174,12 @@ class CandidateRows:
             if verdict == TRUE:
                 left.append(stretch)
                 continue
+            truths = self._encoded_truths(stretch, predicate, names)
+            if truths is not None:
+                narrowed = stretch.where(truths)
+                if narrowed is not None:
+                    left.append(narrowed)
+                continue
             table = self._table(stretch, names)
             mask = evaluate(context, table)
             if pa.types.is_null(mask.type):
@@ -158,13 +189,43 @@ class CandidateRows:
                 left.append(kept)
         self._stretches = left
 
+    def rule_out(self, predicate: Expression) -> None:
+        """Drop the pages in which, by their page tables, a predicate is nowhere true."""
+        context = ExpressionContext.of(predicate)
+        settled = self._settled(context, sorted(predicate.columns()))
+        self._stretches = [stretch for stretch, _ in settled]
+
+    def stored(
+        self, names: Sequence[str]
+    ) -> tuple[dict[str, StoredColumn], tuple[StoredBlocks, ...]] | None:
+        """Return columns of the rows that are left as the integers that are stored.
+
+        None where a column is kept otherwise, where columns are of several pieces, where single
+        rows were dropped, and where no row is left.
+        """
+        if any(stretch.keep is not None for stretch in self._stretches):
+            return None
+        spans: list[tuple[int, int]] = []
+        for stretch in self._stretches:
+            if spans and spans[-1][1] == stretch.low:
+                spans[-1] = spans[-1][0], stretch.high
+            else:
+                spans.append((stretch.low, stretch.high))
+        found = [self._stored(names, low, high) for low, high in spans]
+        if not found or any(each is None for each in found):
+            return None
+        columns = found[0].columns  # type: ignore[union-attr]
+        blocks = tuple(each.blocks for each in found)  # type: ignore[union-attr]
+        return dict(zip(names, columns, strict=True)), blocks
+
     def read(self, piece: PieceSource) -> pa.Table:
         """Return what is left of one of the pieces, as ``SegmentSource.load`` gives the whole."""
 
         def stored() -> pa.Table:
             names = [str(column_id) for column_id in piece.column_ids]
+            gathered = self._gathered(piece)
             columns = [
-                self._column(piece, name, column_id)
+                self._column(piece, name, column_id, gathered)
                 for name, column_id in zip(piece.columns, piece.column_ids, strict=True)
             ]
             return pa.table(columns, names=names)
@@ -172,6 +233,49 @@ class CandidateRows:
         return self._source.table_of(piece, len(self), stored)
 
     # --- inside -----------------------------------------------------------------------------------
+
+    def _stored(self, names: Sequence[str], low: int, high: int) -> StoredColumns | None:
+        """Return rows ``[low, high)`` of columns of one piece as stored, or None."""
+        holders = [self._holders.get(name) for name in names]
+        if not holders or None in holders or len({id(h[0]) for h in holders if h}) != 1:
+            return None
+        piece = next(holder[0] for holder in holders if holder)
+        found = self._late_rows(piece).stored([h[1] for h in holders if h], low, high)
+        if found is None or any(
+            column.type != self.schema.type_of(name)
+            for name, column in zip(names, found.columns, strict=True)
+        ):
+            return None
+        return found
+
+    def _encoded_truths(
+        self, stretch: _Stretch, predicate: Expression, names: Sequence[str]
+    ) -> npt.NDArray[np.bool_] | None:
+        """Compute a predicate for all rows of a stretch on what is stored; None where it cannot be.
+
+        Where few rows are left, their values are fewer than the integers of all.
+        """
+        if stretch.keep is not None and stretch.rows * _FEW < stretch.high - stretch.low:
+            return None
+        found = self._stored(names, stretch.low, stretch.high)
+        if found is None:
+            return None
+        columns = dict(zip(names, found.columns, strict=True))
+        program = BlockProgram(columns, self.schema, found.blocks.facts.shape[2])
+        truth = program.truth(predicate)
+        if truth is None:
+            return None
+        return select_rows(found.blocks, program.program(), truth)
+
+    def _gathered(self, piece: PieceSource) -> dict[int, list[pa.Array | None]]:
+        """Return, by stretch, the columns of the few rows left in it that one pass finds."""
+        found: dict[int, list[pa.Array | None]] = {}
+        for place, stretch in enumerate(self._stretches):
+            if stretch.keep is None or stretch.rows * _FEW > stretch.high - stretch.low:
+                continue
+            rows = np.flatnonzero(stretch.keep) + stretch.low
+            found[place] = self._late_rows(piece).gather(piece.column_ids, rows)
+        return found
 
     def _cut(self, first: int, last: int) -> None:
         cut = [stretch.cut(first, last) for stretch in self._stretches]
@@ -244,11 +348,21 @@ class CandidateRows:
             return values
         return self._source.declared(values, name, piece)
 
-    def _column(self, piece: PieceSource, name: str, column_id: int) -> pa.ChunkedArray:
+    def _column(
+        self,
+        piece: PieceSource,
+        name: str,
+        column_id: int,
+        gathered: Mapping[int, list[pa.Array | None]],
+    ) -> pa.ChunkedArray:
         late = self._late_rows(piece)
         type_ = late.type(column_id)
+        number = piece.column_ids.index(column_id)
         chunks: list[pa.Array] = []
-        for stretch in self._stretches:
+        for place, stretch in enumerate(self._stretches):
+            if place in gathered and gathered[place][number] is not None:
+                chunks.append(gathered[place][number])
+                continue
             held = stretch.held.get(name)
             if held is not None:
                 coded = isinstance(held, pa.DictionaryArray) and not pa.types.is_dictionary(type_)

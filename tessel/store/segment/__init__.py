@@ -11,6 +11,7 @@ from tessel.store.segment.packs import PackWriter
 from tessel.store.segment.page_statistics import ColumnZones, PageStatistics
 from tessel.store.segment.reader import SegmentReader
 from tessel.store.segment.statistics import ColumnStatistics, bounds_type, summarise
+from tessel.store.segment.stored_columns import StoredColumn, StoredColumns
 from tessel.store.segment.types import is_index_type, normalise, normalise_schema, stored_type
 from tessel.store.segment.writer import SegmentWriter, WrittenSegment, WrittenSlice, time_values
 
@@ -22,6 +23,8 @@ __all__ = [
     "PageStatistics",
     "SegmentReader",
     "SegmentWriter",
+    "StoredColumn",
+    "StoredColumns",
     "WrittenSegment",
     "WrittenSlice",
     "assign_column_ids",

@@ -6,7 +6,7 @@ bytes of other pages are never touched, also where they come from afar.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +17,12 @@ from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import Role
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.segment.encoded_column import SegmentColumn
+from tessel.store.segment.gather import SegmentRows, gather_columns
 from tessel.store.segment.opened import SegmentOpener
 from tessel.store.segment.page_statistics import ColumnZones
 from tessel.store.segment.pages import SegmentPages
 from tessel.store.segment.row_selection import RowIndices, RowRanges
+from tessel.store.segment.stored_columns import StoredColumns, stored_columns
 from tessel.store.segment.zone_maps import ZoneMaps
 
 __all__ = ["LateRows"]
@@ -86,6 +88,35 @@ class LateRows:
                 rows = RowIndices(np.flatnonzero(keep) + first)
             self._opener.need(self._key, self._segment, [node], rows)
         return SegmentColumn(self._segment, node, first, last)
+
+    def stored(self, column_ids: Sequence[int], low: int, high: int) -> StoredColumns | None:
+        """Return rows ``[low, high)`` of columns as the integers that are stored.
+
+        None where a column is not arithmetic throughout: then it is asked for its values.
+        """
+        nodes = [self._nodes[column_id] for column_id in column_ids]
+        if not nodes or any(self._segment.gather_table(node.number) is None for node in nodes):
+            return None
+        first, last = self._start + low, self._start + high
+        if not self._opener.views:
+            self._opener.need(self._key, self._segment, nodes, RowRanges.of((first, last)))
+        return stored_columns(self._segment, nodes, first, last)
+
+    def gather(self, column_ids: Sequence[int], rows: Integers) -> list[pa.Array | None]:
+        """Return single rows of columns, each found in one pass; None for a column not so found.
+
+        Parameters
+        ----------
+        rows
+            Places, int64, at least one.
+        """
+        nodes = tuple(self._nodes[column_id] for column_id in column_ids)
+        if not nodes or not len(rows):
+            return [None] * len(nodes)
+        wanted = rows + self._start
+        if not self._opener.views:
+            self._opener.need(self._key, self._segment, nodes, RowIndices(wanted))
+        return gather_columns([SegmentRows(self._segment, nodes, len(wanted))], wanted, None)
 
     def first_at_or_after(self, column_id: int, bound: int) -> int:
         """Return the place of the first value not below ``bound`` in a column that never goes back.

@@ -164,6 +164,18 @@ class FloatSums:
             np.concatenate([part.negative_infinity for part in parts]),
         )
 
+    @classmethod
+    def of_parts(cls, parts: _PartSums, groups: int) -> Self:
+        """Return the sums of whole numbers times powers of two; no value was infinite.
+
+        Parameters
+        ----------
+        parts
+            By bit position above the lowest bit of doubles, int64 sums, shape ``(groups,)``.
+        """
+        none = np.zeros(groups, np.bool_)
+        return cls(*_canonical(parts, groups), none, none)
+
     def merged(self, codes: Codes, groups: int) -> FloatSums:
         """Add partial sums into final groups; row ``i`` goes to group ``codes[i]``."""
         flags = np.zeros((2, groups), np.bool_)

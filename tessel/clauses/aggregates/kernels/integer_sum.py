@@ -7,7 +7,7 @@ alone: partial sums may leave 64 bits and come back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -82,6 +82,21 @@ class IntegerSums:
                 _add_limbs(
                     limbs, [wide & wide.dtype.type(LIMB_MASK), wide >> LIMB_BITS], codes, groups
                 )
+        carry(limbs)
+        return cls(limbs)
+
+    @classmethod
+    def of_parts(cls, parts: Mapping[int, NDArray[np.int64]], groups: int) -> Self:
+        """Return the sums of 64-bit integers of which parts have been added.
+
+        Parameters
+        ----------
+        parts
+            By bit position (0, 32 or 64), int64 sums, shape ``(groups,)``, below 2**62 in size.
+        """
+        limbs = np.zeros((INTEGER_WIDTH, groups), np.int64)
+        for position, numbers in parts.items():
+            limbs[position // LIMB_BITS] += numbers
         carry(limbs)
         return cls(limbs)
 

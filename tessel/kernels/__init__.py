@@ -1,0 +1,29 @@
+"""Kernels on columns as they are stored: in numpy, and compiled by numba where that is installed.
+
+The clauses and the store enter here with the bytes of a segment and tables of plain integers that
+say where its values lie (:class:`StoredBlocks`), and with a :class:`Program`: what is computed of a
+block of rows while it is in the cache. Every kernel is one file here, in numpy, and one of the same
+name in :mod:`tessel.kernels.compiled`. The two give the same bytes: the numpy twin is the oracle of
+the compiled one, and what runs where numba is absent, switched off (option ``jit``) or not worth
+its start. This package knows numbers and nothing else: no types, no missing values, no files.
+"""
+
+from __future__ import annotations
+
+from tessel.kernels.blocks import StoredBlocks
+from tessel.kernels.group_sums import FieldKind, GroupSums, SumField, group_sums
+from tessel.kernels.jit import compiled_kernels
+from tessel.kernels.program import Op, Program
+from tessel.kernels.select_rows import select_rows
+
+__all__ = [
+    "FieldKind",
+    "GroupSums",
+    "Op",
+    "Program",
+    "StoredBlocks",
+    "SumField",
+    "compiled_kernels",
+    "group_sums",
+    "select_rows",
+]

@@ -1,0 +1,176 @@
+"""Blocks of rows of stored columns, and the numpy twin of what runs a program on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessel.kernels.program import Op, Program
+
+__all__ = ["Registers", "StoredBlocks", "run_blocks"]
+
+_BLOCK_ROWS = 1 << 16
+"""Rows that numpy handles at once: a page, whose registers stay in the cache of the core."""
+
+_START, _WIDTH, _MASK, _BASE, _STEP, _EXPONENT = range(6)
+_POWERS = np.array([float(10**exponent) for exponent in range(23)])
+
+_FLOAT_OPS = {Op.ADD: np.add, Op.SUBTRACT: np.subtract, Op.MULTIPLY: np.multiply}
+_INTEGER_OPS = {
+    Op.INTEGER_ADD: np.add,
+    Op.INTEGER_SUBTRACT: np.subtract,
+    Op.INTEGER_MULTIPLY: np.multiply,
+}
+_COMPARISONS = {Op.LESS: np.less, Op.LESS_EQUAL: np.less_equal, Op.EQUAL: np.equal}
+_TRUTH_OPS = {Op.AND: np.logical_and, Op.OR: np.logical_or, Op.XOR: np.logical_xor}
+
+
+@dataclass(frozen=True, eq=False)
+class StoredBlocks:
+    """Rows ``[start, stop)`` of columns of one segment that are all arithmetic and cut alike.
+
+    The integer in row ``i`` of a page is ``base + step * i + (bits & mask)`` modulo 2**64.
+
+    Attributes
+    ----------
+    data
+        All bytes of the segment, uint8, read-only.
+    facts
+        int64, shape ``(6, columns, pages)``: by page where the first integer lies in ``data``, bits
+        of an integer, mask, base, step, and the decimal exponent (negative: none, the bits are
+        those of the value).
+    shift
+        Row ``r`` is in page ``r >> shift``.
+    start, stop
+        Counted from the first row of the segment.
+    """
+
+    data: NDArray[np.uint8]
+    facts: NDArray[np.int64]
+    shift: int
+    start: int
+    stop: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def cut(self, start: int, stop: int) -> StoredBlocks:
+        """Return other rows of the same columns, counted from the first of the segment."""
+        return StoredBlocks(self.data, self.facts, self.shift, start, stop)
+
+    @property
+    def words(self) -> NDArray[np.uint64]:
+        """The eight bytes from each place of the segment on; they overlap."""
+        return np.ndarray((len(self.data) - 7,), "<u8", self.data, 0, (1,))
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """What compiled kernels take."""
+        return self.data, self.words, self.facts, self.shift, self.start, self.stop
+
+    def integers(self, column: int, page: int, first: int, rows: int) -> NDArray[np.int64]:
+        """Return integers ``[first, first + rows)`` of a page of a column, as a fresh array."""
+        start, width, mask, base, step, _ = self.facts[:, column, page].tolist()
+        found = np.empty(rows, np.int64)
+        if width == 0:
+            found[:] = base
+        elif width in (8, 16, 32, 64):
+            item = width // 8
+            begin = start + first * item
+            found[:] = self.data[begin : begin + rows * item].view(f"<u{item}").view(_int(width))
+        elif width % 8 == 0:
+            item = width // 8
+            words: NDArray[np.uint64] = np.ndarray(
+                (rows,), "<u8", self.data, start + first * item, (item,)
+            )
+            np.bitwise_and(words, np.uint64(mask), out=found.view(np.uint64))
+        else:
+            bits = np.arange(first, first + rows, dtype=np.int64) * width
+            loaded = self.words[start + (bits >> 3)] >> (bits & 7).view(np.uint64)
+            np.bitwise_and(loaded, np.uint64(mask), out=found.view(np.uint64))
+        if base and width:
+            found += base
+        if step:
+            found += np.arange(first, first + rows, dtype=np.int64) * step
+        return found
+
+
+def _int(width: int) -> str:
+    return "<i8" if width == 64 else f"<u{width // 8}"
+
+
+class Registers:
+    """The registers of one block."""
+
+    def __init__(self, program: Program) -> None:
+        self.integers: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * program.integers
+        self.floats: list[NDArray[np.float64]] = [np.empty(0, np.float64)] * program.floats
+        self.truths: list[NDArray[np.bool_]] = [np.empty(0, np.bool_)] * program.truths
+
+
+def run_blocks(blocks: StoredBlocks, program: Program) -> Iterator[tuple[int, int, Registers]]:
+    """Run a program on one block of rows after the other; none lies in two pages.
+
+    Yields
+    ------
+    int, int, Registers
+        The first row of the block and the row after its last, counted in the segment, and the
+        registers, which the next block uses again.
+    """
+    registers = Registers(program)
+    page_rows = 1 << blocks.shift
+    row = blocks.start
+    while row < blocks.stop:
+        page, first = row >> blocks.shift, row & (page_rows - 1)
+        rows = min(_BLOCK_ROWS, page_rows - first, blocks.stop - row)
+        for step in program.steps.tolist():
+            _run(step, blocks, program, registers, page, first, rows)
+        yield row, row + rows, registers
+        row += rows
+
+
+def _run(
+    step: list[int],
+    blocks: StoredBlocks,
+    program: Program,
+    registers: Registers,
+    page: int,
+    first: int,
+    rows: int,
+) -> None:
+    """Run one step on rows ``[first, first + rows)`` of a page."""
+    op, target, a, b, c = step
+    integers, floats, truths = registers.integers, registers.floats, registers.truths
+    if op == Op.LOAD:
+        integers[target] = blocks.integers(a, page, first, rows)
+    elif op == Op.DECIMAL:
+        exponent = int(blocks.facts[_EXPONENT, b, page])
+        bits = integers[a]
+        floats[target] = bits / _POWERS[exponent] if exponent >= 0 else bits.view(np.float64)
+    elif op == Op.FLOAT:
+        floats[target] = integers[a].astype(np.float64)
+    elif op == Op.CONSTANT:
+        floats[target] = np.full(rows, program.constants[a])
+    elif op == Op.INTEGER:
+        integers[target] = np.full(rows, c, np.int64)
+    elif op in _FLOAT_OPS:
+        floats[target] = _FLOAT_OPS[op](floats[a], floats[b])
+    elif op in _INTEGER_OPS:
+        integers[target] = _INTEGER_OPS[op](integers[a], integers[b])
+    elif op == Op.RANGE:
+        low, high = program.ranges[c, page].tolist()
+        truths[target] = (integers[a] >= low) & (integers[a] <= high)
+    elif op in _COMPARISONS:
+        truths[target] = _COMPARISONS[op](floats[a], floats[b])
+    elif op == Op.TABLE:
+        truths[target] = program.tables[c:].view(np.bool_)[integers[a]]
+    elif op in _TRUTH_OPS:
+        truths[target] = _TRUTH_OPS[op](truths[a], truths[b])
+    elif op == Op.NOT:
+        truths[target] = ~truths[a]
+    else:
+        integers[target] = integers[a] * c + integers[b]

@@ -1,0 +1,12 @@
+"""The compiled twins; imported where numba is there and wanted, see :mod:`tessel.kernels.jit`.
+
+Each takes arrays of fixed types, so that there is one machine code of each and no more: whatever
+the widths, encodings and numbers of columns, they are data here.
+"""
+
+from __future__ import annotations
+
+from tessel.kernels.compiled.group_sums import add_groups
+from tessel.kernels.compiled.select_rows import select_rows
+
+__all__ = ["add_groups", "select_rows"]

@@ -1,0 +1,194 @@
+"""Runs a program on one block of rows; the twin is :mod:`tessel.kernels.blocks`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tessel.kernels.jit import kernel
+
+__all__ = ["BLOCK_ROWS", "run_steps"]
+
+BLOCK_ROWS = 1024
+"""Rows whose registers, a handful of 8 KiB each, stay in the first cache of the core."""
+
+# Compiled code knows constants of its own module only; these are those of ``Op``.
+_LOAD, _DECIMAL, _FLOAT, _CONSTANT, _INTEGER = 0, 1, 2, 3, 4
+_ADD, _SUBTRACT, _MULTIPLY = 5, 6, 7
+_INTEGER_ADD, _INTEGER_SUBTRACT, _INTEGER_MULTIPLY = 8, 9, 10
+_RANGE, _LESS, _LESS_EQUAL, _EQUAL, _TABLE = 11, 12, 13, 14, 15
+_AND, _OR, _XOR, _NOT = 16, 17, 18, 19
+
+_POWERS = np.array([float(10**exponent) for exponent in range(23)])
+_START, _WIDTH, _MASK, _BASE, _STEP, _EXPONENT = 0, 1, 2, 3, 4, 5
+
+
+@kernel
+def _load(
+    data: Any, words: Any, facts: Any, column: int, page: int, first: int, rows: int, out: Any
+) -> None:
+    start, width = facts[_START, column, page], facts[_WIDTH, column, page]
+    base, step = facts[_BASE, column, page], facts[_STEP, column, page]
+    if width == 0:
+        for row in range(rows):
+            out[row] = base
+    elif width == 8:
+        for row in range(rows):
+            out[row] = base + np.int64(data[start + first + row])
+    elif width == 16:
+        begin = start + 2 * first
+        halves = data[begin : begin + 2 * rows].view(np.uint16)
+        for row in range(rows):
+            out[row] = base + np.int64(halves[row])
+    elif width == 32:
+        begin = start + 4 * first
+        wholes = data[begin : begin + 4 * rows].view(np.uint32)
+        for row in range(rows):
+            out[row] = base + np.int64(wholes[row])
+    elif width == 64:
+        begin = start + 8 * first
+        longs = data[begin : begin + 8 * rows].view(np.int64)
+        for row in range(rows):
+            out[row] = base + longs[row]
+    elif width % 8 == 0:
+        item = width >> 3
+        mask = np.uint64(facts[_MASK, column, page])
+        begin = start + first * item
+        for row in range(rows):
+            out[row] = base + np.int64(words[begin + row * item] & mask)
+    else:
+        mask = np.uint64(facts[_MASK, column, page])
+        for row in range(rows):
+            bits = (first + row) * width
+            word = words[start + (bits >> 3)] >> np.uint64(bits & 7)
+            out[row] = base + np.int64(word & mask)
+    if step != 0:
+        for row in range(rows):
+            out[row] += step * (first + row)
+
+
+@kernel
+def _float_step(op: int, left: Any, right: Any, out: Any, rows: int) -> None:
+    if op == _ADD:
+        for row in range(rows):
+            out[row] = left[row] + right[row]
+    elif op == _SUBTRACT:
+        for row in range(rows):
+            out[row] = left[row] - right[row]
+    else:
+        for row in range(rows):
+            out[row] = left[row] * right[row]
+
+
+@kernel
+def _integer_step(op: int, left: Any, right: Any, factor: int, out: Any, rows: int) -> None:
+    if op == _INTEGER_ADD:
+        for row in range(rows):
+            out[row] = left[row] + right[row]
+    elif op == _INTEGER_SUBTRACT:
+        for row in range(rows):
+            out[row] = left[row] - right[row]
+    elif op == _INTEGER_MULTIPLY:
+        for row in range(rows):
+            out[row] = left[row] * right[row]
+    else:
+        for row in range(rows):
+            out[row] = left[row] * factor + right[row]
+
+
+@kernel
+def _comparison_step(op: int, left: Any, right: Any, out: Any, rows: int) -> None:
+    if op == _LESS:
+        for row in range(rows):
+            out[row] = left[row] < right[row]
+    elif op == _LESS_EQUAL:
+        for row in range(rows):
+            out[row] = left[row] <= right[row]
+    else:
+        for row in range(rows):
+            out[row] = left[row] == right[row]
+
+
+@kernel
+def _truth_step(op: int, left: Any, right: Any, out: Any, rows: int) -> None:
+    if op == _AND:
+        for row in range(rows):
+            out[row] = left[row] & right[row]
+    elif op == _OR:
+        for row in range(rows):
+            out[row] = left[row] | right[row]
+    else:
+        for row in range(rows):
+            out[row] = left[row] ^ right[row]
+
+
+@kernel
+def _unary_float(op: int, source: Any, exponent: int, out: Any, rows: int) -> None:
+    """Make floats of integers: decimals, bits, or the integers themselves."""
+    if op == _FLOAT:
+        for row in range(rows):
+            out[row] = np.float64(source[row])
+    elif exponent >= 0:
+        power = _POWERS[exponent]
+        for row in range(rows):
+            out[row] = np.float64(source[row]) / power
+    else:
+        bits = source.view(np.float64)
+        for row in range(rows):
+            out[row] = bits[row]
+
+
+@kernel
+def run_steps(
+    data: Any,
+    words: Any,
+    facts: Any,
+    steps: Any,
+    ranges: Any,
+    constants: Any,
+    tables: Any,
+    page: int,
+    first: int,
+    rows: int,
+    integers: Any,
+    floats: Any,
+    truths: Any,
+) -> None:
+    """Run all steps on rows ``[first, first + rows)`` of a page; at most ``BLOCK_ROWS``."""
+    for place in range(len(steps)):
+        op, target = steps[place, 0], steps[place, 1]
+        a, b, c = steps[place, 2], steps[place, 3], steps[place, 4]
+        if op == _LOAD:
+            _load(data, words, facts, a, page, first, rows, integers[target])
+        elif op == _DECIMAL:
+            _unary_float(op, integers[a], facts[_EXPONENT, b, page], floats[target], rows)
+        elif op == _FLOAT:
+            _unary_float(op, integers[a], 0, floats[target], rows)
+        elif op == _CONSTANT:
+            for row in range(rows):
+                floats[target, row] = constants[a]
+        elif op == _INTEGER:
+            for row in range(rows):
+                integers[target, row] = c
+        elif op <= _MULTIPLY:
+            _float_step(op, floats[a], floats[b], floats[target], rows)
+        elif op <= _INTEGER_MULTIPLY:
+            _integer_step(op, integers[a], integers[b], 0, integers[target], rows)
+        elif op == _RANGE:
+            low, high = ranges[c, page, 0], ranges[c, page, 1]
+            for row in range(rows):
+                value = integers[a, row]
+                truths[target, row] = (value >= low) & (value <= high)
+        elif op <= _EQUAL:
+            _comparison_step(op, floats[a], floats[b], truths[target], rows)
+        elif op == _TABLE:
+            for row in range(rows):
+                truths[target, row] = tables[c + integers[a, row]]
+        elif op <= _XOR:
+            _truth_step(op, truths[a], truths[b], truths[target], rows)
+        elif op == _NOT:
+            for row in range(rows):
+                truths[target, row] = 1 - truths[a, row]
+        else:
+            _integer_step(op, integers[a], integers[b], c, integers[target], rows)

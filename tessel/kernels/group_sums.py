@@ -1,0 +1,273 @@
+"""Exact sums by group of what a program computes, in one pass.
+
+A sum of floats is kept as whole numbers of two powers of two, a high and a low limb. Adding and
+subtracting ``1.5 * 2**52`` rounds a float below ``2**51`` to an integer without error in what is
+left (Dekker 1971), which is scaled up and rounded once more; what then is still left would be lost,
+so it is looked for, and the caller is told to add up otherwise. The limbs are so narrow that a
+chunk of rows cannot pass 64 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessel.kernels.blocks import Registers, StoredBlocks, run_blocks
+from tessel.kernels.jit import compiled_kernels
+from tessel.kernels.program import Program
+
+__all__ = ["LARGEST_EXPONENT", "FieldKind", "GroupSums", "SumField", "group_sums"]
+
+Integers = NDArray[np.int64]
+
+_HALF = 32
+_HALF_MASK = (1 << _HALF) - 1
+_CHUNK_BITS = 17
+_MOST_CHUNK_BITS = 20
+_ROUNDER = 1.5 * 2.0**52
+_LEAST_EXPONENT = -1074
+LARGEST_EXPONENT = 40
+"""Floats of fields are below two to this; larger ones would be scaled down, and lose bits."""
+
+_INTEGER_BITS = 62 - _MOST_CHUNK_BITS
+# numpy's bincount adds floats: sums of a block of 2**16 rows stay below 2**53.
+_BINCOUNT_BITS = 36
+_SLOTS_AT_ONCE = 4
+
+
+class FieldKind(IntEnum):
+    """What is summed."""
+
+    INTEGER = 0
+    """Integers of at most 42 bits."""
+    WIDE = 1
+    """Any integers: their halves are summed."""
+    FLOAT = 2
+    """Finite floats."""
+
+
+@dataclass(frozen=True)
+class SumField:
+    """One thing to sum.
+
+    Attributes
+    ----------
+    kind, register
+        What it is, and the register that holds it: of floats for floats, else of integers.
+    exponent
+        All floats are below ``2**exponent`` in size; at most :data:`LARGEST_EXPONENT`.
+    """
+
+    kind: FieldKind
+    register: int
+    exponent: int = 0
+
+    @classmethod
+    def of_integers(cls, register: int, largest: int) -> SumField:
+        """Return the field of integers of which none is larger in size."""
+        narrow = largest.bit_length() <= _INTEGER_BITS
+        return cls(FieldKind.INTEGER if narrow else FieldKind.WIDE, register)
+
+    @classmethod
+    def of_floats(cls, register: int, largest: float) -> SumField:
+        """Return the field of floats of which none is larger in size."""
+        return cls(FieldKind.FLOAT, register, max(0, int(np.frexp(largest)[1])))
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSums:
+    """Counts and sums by group.
+
+    Attributes
+    ----------
+    counts
+        Rows of each group, int64.
+    first_row
+        The first row of each group, counted in the segment; -1 for a group without rows.
+    sums
+        For each field, by bit position, sums to be multiplied by ``2**position``; int64, shape
+        ``(groups,)``. Positions of floats count from the lowest bit that a float can have.
+    """
+
+    counts: Integers
+    first_row: Integers
+    sums: list[dict[int, Integers]]
+
+
+def group_sums(
+    spans: Sequence[StoredBlocks],
+    program: Program,
+    *,
+    select: int | None,
+    group: int | None,
+    groups: int,
+    fields: Sequence[SumField],
+) -> GroupSums | None:
+    """Add up fields by group.
+
+    Parameters
+    ----------
+    spans, program
+        The rows, stretches of one segment in order, and what is computed of them.
+    select
+        The truth register of the rows that count; None for all.
+    group
+        The integer register of the group numbers, in ``[0, groups)``; None for one group.
+    groups
+        How many groups there are.
+    fields
+        What is summed.
+
+    Returns
+    -------
+    GroupSums or None
+        None where floats reach over more bits than two limbs hold, or are not finite.
+    """
+    if any(each.exponent > LARGEST_EXPONENT for each in fields):
+        return None
+    kernels = compiled_kernels(sum(map(len, spans)))
+    if kernels is None:
+        return _group_sums_numpy(spans, program, select, group, groups, fields)
+    return _group_sums_compiled(kernels, spans, program, select, group, groups, fields)
+
+
+# --- compiled -------------------------------------------------------------------------------------
+
+
+def _group_sums_compiled(
+    kernels: Any,
+    spans: Sequence[StoredBlocks],
+    program: Program,
+    select: int | None,
+    group: int | None,
+    groups: int,
+    fields: Sequence[SumField],
+) -> GroupSums | None:
+    # With many groups, bringing the sums of a chunk together costs more than a short chunk.
+    chunk_bits = min(max(_CHUNK_BITS, groups.bit_length() + 4), _MOST_CHUNK_BITS)
+    limb_bits = 62 - chunk_bits
+    kinds = np.array([field.kind for field in fields], np.int64)
+    sources = np.array([field.register for field in fields], np.int64)
+    scales = np.array(
+        [[2.0 ** (limb_bits - 1 - f.exponent), 2.0**limb_bits] for f in fields], np.float64
+    ).reshape(-1, 2)
+    slots = 1 + sum(1 if kind == FieldKind.INTEGER else 2 for kind in kinds)
+    width = -(-slots // _SLOTS_AT_ONCE) * _SLOTS_AT_ONCE
+    first_row = np.full(groups, -1, np.int64)
+    low, high = np.zeros((2, groups, width), np.int64)
+    for part in _chunks(spans, 1 << chunk_bits):
+        sums = np.zeros((groups, width), np.int64)
+        lost = kernels.add_groups(
+            *part.arguments,
+            *program.arguments,
+            -1 if select is None else select,
+            -1 if group is None else group,
+            kinds,
+            sources,
+            scales,
+            first_row,
+            sums,
+        )
+        if lost:
+            return None
+        low += sums & _HALF_MASK
+        high += sums >> _HALF
+    counts = (high[:, 0] << _HALF) + low[:, 0]
+    found: list[dict[int, Integers]] = []
+    slot = 1
+    for field in fields:
+        places = [0]
+        if field.kind == FieldKind.WIDE:
+            places = [0, _HALF]
+        elif field.kind == FieldKind.FLOAT:
+            first = field.exponent + 1 - limb_bits - _LEAST_EXPONENT
+            places = [first, first - limb_bits]
+        sums_of: dict[int, Integers] = {}
+        for place in places:
+            _put(sums_of, place, low[:, slot])
+            _put(sums_of, place + _HALF, high[:, slot])
+            slot += 1
+        found.append(sums_of)
+    return GroupSums(counts, first_row, found)
+
+
+def _chunks(spans: Sequence[StoredBlocks], rows: int) -> Iterator[StoredBlocks]:
+    for span in spans:
+        for start in range(span.start, span.stop, rows):
+            yield span.cut(start, min(start + rows, span.stop))
+
+
+def _put(sums: dict[int, Integers], place: int, more: Integers) -> None:
+    sums[place] = sums[place] + more if place in sums else more
+
+
+# --- numpy ----------------------------------------------------------------------------------------
+
+
+def _group_sums_numpy(
+    spans: Sequence[StoredBlocks],
+    program: Program,
+    select: int | None,
+    group: int | None,
+    groups: int,
+    fields: Sequence[SumField],
+) -> GroupSums | None:
+    counts = np.zeros(groups, np.int64)
+    first_row = np.full(groups, -1, np.int64)
+    sums: list[dict[int, Integers]] = [{} for _ in fields]
+    for first, last, registers in chain.from_iterable(run_blocks(s, program) for s in spans):
+        rows = None if select is None else np.flatnonzero(registers.truths[select])
+        numbers = np.zeros(last - first, np.int64) if group is None else registers.integers[group]
+        numbers = numbers if rows is None else numbers[rows]
+        _note_first(first_row, numbers, rows, first)
+        counts += np.bincount(numbers, minlength=groups)
+        for field, held in zip(fields, sums, strict=True):
+            for place, weights in _weights(field, registers, rows):
+                if weights is None:
+                    return None
+                added = np.bincount(numbers, weights, groups).astype(np.int64)
+                _put(held, place, added & _HALF_MASK)
+                _put(held, place + _HALF, added >> _HALF)
+    return GroupSums(counts, first_row, sums)
+
+
+def _note_first(first_row: Integers, numbers: Integers, rows: Integers | None, start: int) -> None:
+    new = np.flatnonzero(first_row[numbers] < 0)[::-1]
+    # Of an index that occurs twice numpy keeps the last value: here the first row.
+    first_row[numbers[new]] = start + (new if rows is None else rows[new])
+
+
+def _weights(
+    field: SumField, registers: Registers, rows: Integers | None
+) -> Iterator[tuple[int, NDArray[Any] | None]]:
+    """Give what is summed as numbers whose sums over a block floats hold, each with its place.
+
+    None where something is left over at the end.
+    """
+    if field.kind != FieldKind.FLOAT:
+        integers = registers.integers[field.register]
+        integers = integers if rows is None else integers[rows]
+        yield 0, integers & _HALF_MASK
+        if len(integers) and (integers.min() < 0 or integers.max() > _HALF_MASK):
+            yield _HALF, integers >> _HALF
+        return
+    floats = registers.floats[field.register]
+    rest = floats.copy() if rows is None else floats[rows]
+    place = field.exponent + 1 - _BINCOUNT_BITS
+    rest *= 2.0 ** (-place)
+    for _ in range(3):
+        whole = rest + _ROUNDER
+        whole -= _ROUNDER
+        yield place - _LEAST_EXPONENT, whole
+        rest -= whole
+        if not rest.any():
+            return
+        rest *= 2.0**_BINCOUNT_BITS
+        place -= _BINCOUNT_BITS
+    yield 0, None

@@ -1,0 +1,93 @@
+"""What is computed of each block of rows: a list of steps on registers.
+
+A register holds one number for every row of a block: int64, float64, or a truth value. Steps read
+registers that earlier steps wrote. There are no missing values, and nothing overflows: whoever
+makes a program has proved both from the bounds of the columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Op", "Program"]
+
+
+class Op:
+    """What a step does; its fields are (operation, target, a, b, c).
+
+    I, F and M are integer, float and truth registers.
+    """
+
+    LOAD = 0
+    """I[target] = the integers of column a: codes, or what decimals are scaled to."""
+    DECIMAL = 1
+    """F[target] = I[a] / 10**exponent, by the exponents of column b; its bits where there is none.
+    """
+    FLOAT = 2
+    """F[target] = I[a], which is below 2**53."""
+    CONSTANT = 3
+    """F[target] = constants[a]."""
+    INTEGER = 4
+    """I[target] = c."""
+    ADD = 5
+    """F[target] = F[a] + F[b]."""
+    SUBTRACT = 6
+    MULTIPLY = 7
+    INTEGER_ADD = 8
+    """I[target] = I[a] + I[b]."""
+    INTEGER_SUBTRACT = 9
+    INTEGER_MULTIPLY = 10
+    RANGE = 11
+    """M[target] = whether I[a] lies in the closed range c of the page."""
+    LESS = 12
+    """M[target] = F[a] < F[b]."""
+    LESS_EQUAL = 13
+    EQUAL = 14
+    """M[target] = F[a] == F[b]."""
+    TABLE = 15
+    """M[target] = tables[c + I[a]]."""
+    AND = 16
+    OR = 17
+    XOR = 18
+    NOT = 19
+    """M[target] = not M[a]."""
+    COMBINE = 20
+    """I[target] = I[a] * c + I[b]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Steps, and the numbers that they need.
+
+    Attributes
+    ----------
+    steps
+        int64, shape ``(steps, 5)``; see :class:`Op`.
+    ranges
+        int64, shape ``(ranges, pages, 2)``: the least and the greatest integer of each range, by
+        page. A range with nothing in it has a least above its greatest.
+    constants
+        float64.
+    tables
+        uint8, truth tables one behind the other.
+    integers, floats, truths
+        How many registers of each kind there are.
+    """
+
+    steps: NDArray[np.int64]
+    ranges: NDArray[np.int64]
+    constants: NDArray[np.float64]
+    tables: NDArray[np.uint8]
+    integers: int
+    floats: int
+    truths: int
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """What compiled kernels take."""
+        registers = np.array([self.integers, self.floats, self.truths], np.int64)
+        return self.steps, self.ranges, self.constants, self.tables, registers

@@ -1,0 +1,112 @@
+"""Rows that clauses compute on block by block, as they are stored, without making values of them.
+
+The first clauses of a query enter here with a unit that is not read yet: those that drop rows or
+compute columns say so, and one that reduces rows runs them all in one pass. Nothing is read before
+that; where anything cannot be done on what is stored, the answer is None, and the unit is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tessel.expression import BlockProgram, Expression
+from tessel.expression.schema import TableSchema
+from tessel.kernels import StoredBlocks
+from tessel.store.manifest.candidate_rows import CandidateRows
+
+__all__ = ["BlockScan", "OpenedScan"]
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedScan:
+    """A scan whose columns are at hand.
+
+    Attributes
+    ----------
+    program
+        Filters and computed columns are in it already; what reduces the rows adds its own.
+    select
+        The truth register of the rows that are left; None for all.
+    spans
+        Stretches of rows in order, all of one segment.
+    """
+
+    program: BlockProgram
+    select: int | None
+    spans: tuple[StoredBlocks, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows are looked at."""
+        return sum(len(span) for span in self.spans)
+
+
+class BlockScan:
+    """What the clauses before a reduction do to the rows of one row range.
+
+    Parameters
+    ----------
+    rows
+        Those rows, not narrowed yet.
+    """
+
+    def __init__(self, rows: CandidateRows) -> None:
+        self._rows = rows
+        self._steps: list[tuple[str | None, Expression]] = []
+        self._schema = rows.schema
+
+    @property
+    def schema(self) -> TableSchema:
+        """The columns that the next clause sees; a projection does not take any away."""
+        return self._schema
+
+    def cut_index(self, low: int | None, high: int | None) -> None:
+        """Keep the rows whose index lies in ``[low, high)``; see `CandidateRows.cut_index`."""
+        self._rows.cut_index(low, high)
+
+    def filter(self, predicate: Expression) -> None:
+        """Keep the rows where a predicate is true."""
+        defined = {name for name, _ in self._steps if name is not None}
+        if defined.isdisjoint(predicate.columns()):
+            self._rows.rule_out(predicate)
+        self._steps.append((None, predicate))
+
+    def define(self, name: str, expression: Expression) -> None:
+        """Add a column, or replace one."""
+        self._schema = self._schema.with_column(name, expression.result_type(self._schema))
+        self._steps.append((name, expression))
+
+    def open(self, names: Iterable[str]) -> OpenedScan | None:
+        """Return the scan with these columns at hand; None where it needs values.
+
+        Raises
+        ------
+        CorruptSegmentError
+            When a page that is looked at is damaged.
+        """
+        needed = set(names)
+        used: list[tuple[str | None, Expression]] = []
+        for name, expression in reversed(self._steps):
+            if name is not None and name not in needed:
+                continue
+            needed.discard(name or "")
+            needed |= expression.columns()
+            used.append((name, expression))
+        found = self._rows.stored(sorted(needed))
+        if found is None:
+            return None
+        columns, spans = found
+        pages = spans[0].facts.shape[2]
+        program = BlockProgram(columns, self._rows.schema, pages)
+        select: int | None = None
+        for name, expression in reversed(used):
+            if name is not None:
+                if not program.define(name, expression):
+                    return None
+                continue
+            truth = program.truth(expression)
+            if truth is None:
+                return None
+            select = program.both(select, truth)
+        return OpenedScan(program, select, spans)

@@ -1,0 +1,215 @@
+"""Clauses on rows as they are stored give the bytes that they give on values."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+from tessel.clauses import QueryBuilder, late_reading
+from tessel.expression import Expression, col, evaluate, parse
+from tessel.expression.encoded import scaled_range
+from tessel.expression.operators.comparison import (
+    Comparison,
+    Equal,
+    Greater,
+    GreaterEqual,
+    Less,
+    LessEqual,
+)
+from tessel.options import options
+from tessel.store import CandidateRows
+from tessel.testing.tables import bits
+from tests.clauses.helpers import SETTINGS, answer, events, stored
+
+_ROWS = st.integers(20, 60)
+_DECIMALS = st.one_of(
+    st.integers(-3000, 3000).map(lambda number: number / 100),
+    st.integers(-3000, 3000).map(lambda number: number / 1000),
+)
+_ODD = st.sampled_from([math.nan, -0.0, math.inf, -math.inf, 1e300, 5e-324, None])
+
+
+@contextlib.contextmanager
+def _by_values() -> Iterator[None]:
+    """Leave everything to values."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(late_reading, "_reduced", lambda *given, **named: None)
+        patch.setattr(CandidateRows, "_encoded_truths", lambda *given: None)
+        patch.setattr(CandidateRows, "_gathered", lambda *given: {})
+        yield
+
+
+@st.composite
+def _tables(draw: Any, odd: bool = False) -> pa.Table:
+    rows = draw(_ROWS)
+    random = np.random.default_rng(draw(st.integers(0, 1 << 32)))
+    price = draw(st.lists(_DECIMALS, min_size=4, max_size=8))
+    if odd:
+        price += draw(st.lists(_ODD, min_size=1, max_size=2))
+    words = ["", "a", "b", "é", "zebra"]
+    return pa.table(
+        {
+            "t": pa.array(np.sort(random.integers(0, 50, rows)), pa.timestamp("s")),
+            "s": pa.array(random.choice(words, rows).tolist()),
+            "p": pa.array([price[k] for k in random.integers(0, len(price), rows)], pa.float64()),
+            "v": pa.array(random.integers(-4, 300, rows)),
+            "k": pa.array(random.integers(-3, 4, rows), pa.int16()),
+            "u": pa.array(random.integers(0, 5, rows), pa.uint64()),
+            "w": pa.array(random.integers(-(1 << 62), 1 << 62, rows)),
+            "f": pa.array(random.normal(size=rows)),
+        }
+    )
+
+
+_NUMBERS = st.sampled_from(["p", "v", "k", "u", "f"])
+_BOUNDS = st.one_of(
+    st.integers(-5, 300), _DECIMALS, st.sampled_from([0.0, -0.0, 1e300, math.inf, -math.inf])
+)
+
+
+@st.composite
+def _comparisons(draw: Any) -> Expression:
+    left: Any = col(draw(_NUMBERS))
+    if draw(st.booleans()):
+        other: Any = draw(st.one_of(_NUMBERS.map(col), _BOUNDS.filter(math.isfinite)))
+        left = {0: left + other, 1: left - other, 2: left * other}[draw(st.integers(0, 2))]
+    right = draw(st.one_of(_BOUNDS, _NUMBERS.map(col)))
+    kind = draw(st.integers(0, 5))
+    pairs = [left < right, left <= right, left > right, left >= right, left == right, left != right]
+    found: Expression = pairs[kind]
+    return found
+
+
+_TEXTS = st.sampled_from(
+    ["s == 'a'", "s != 'zebra'", "s in ('a', 'b')", "s > 'a'", "not (s == '')", "s like '%e%'"]
+).map(parse)
+_LEAVES = st.one_of(_comparisons(), _TEXTS)
+_PREDICATES = st.recursive(
+    _LEAVES,
+    lambda inner: st.one_of(
+        st.tuples(inner, inner).map(lambda pair: pair[0] & pair[1]),
+        st.tuples(inner, inner).map(lambda pair: pair[0] | pair[1]),
+        st.tuples(inner, inner).map(lambda pair: pair[0] ^ pair[1]),
+        inner.map(lambda one: ~one),
+    ),
+    max_leaves=4,
+)
+
+
+def _same(table: pa.Table, query: QueryBuilder, rows: int) -> bool:
+    """Compare both ways; return whether the rows were reduced as they are stored."""
+    store = stored(table, index="t", rows=rows, columns=20)
+    with events("clause.process") as seen:
+        found = answer(store, query, [SETTINGS[0], SETTINGS[2]])
+    with _by_values():
+        wanted = answer(store, query, [SETTINGS[0]])
+    assert found.schema.equals(wanted.schema)
+    for name in wanted.column_names:
+        assert bits(found.column(name)) == bits(wanted.column(name)), name
+    return any(event.attributes.get("stored") for event in seen)
+
+
+@given(table=st.one_of(_tables(), _tables(odd=True)), predicate=_PREDICATES, rows=_ROWS)
+def test_filters(table: pa.Table, predicate: Expression, rows: int) -> None:
+    note(str(predicate))
+    store = stored(table, index="t", rows=rows, columns=20)
+    found = answer(store, QueryBuilder().filter(predicate), [SETTINGS[0]])
+    wanted = table.filter(evaluate(predicate, table))
+    for name in wanted.column_names:
+        assert bits(found.column(name)) == bits(wanted.column(name)), name
+
+
+@given(table=st.one_of(_tables(), _tables(odd=True)), data=st.data())
+def test_groups(table: pa.Table, data: st.DataObject) -> None:
+    query = QueryBuilder()
+    for _ in range(data.draw(st.integers(0, 2))):
+        query = query.filter(data.draw(_PREDICATES))
+    if data.draw(st.booleans()):
+        query = query.apply(
+            "n", data.draw(st.sampled_from(["p * v", "v + k", "p - f * 2", "u * v"]))
+        )
+    else:
+        query = query.apply("n", "v")
+    keys = data.draw(st.lists(st.sampled_from(["s", "k", "u"]), unique=True, max_size=2))
+    column = st.sampled_from(["n", "p", "v", "w", "t", "f"])
+    aggregates = {
+        "a": (data.draw(column), "mean"),
+        "b": (data.draw(column), "count"),
+        "c": (data.draw(column.filter(lambda name: name not in ("t", "w"))), "sum"),
+        "d": "size",
+    }
+    grouped = query.groupby(*keys, sort=data.draw(st.booleans())) if keys else query
+    note(repr(query))
+    _same(table, grouped.agg(**aggregates), data.draw(_ROWS))
+
+
+@pytest.mark.parametrize(
+    "text", ["v > 2", "p >= 10.1 and s != 'a'", "s in ('a', 'b') or not (k == 0)", "p * v > 30"]
+)
+def test_what_can_be_is_done_on_what_is_stored(text: str) -> None:
+    """Otherwise the tests above would compare values with values."""
+    random = np.random.default_rng(3)
+    table = pa.table(
+        {
+            "t": pa.array(np.arange(4000), pa.timestamp("s")),
+            "s": pa.array(random.choice(["a", "b", "c"], 4000).tolist()),
+            "p": np.round(random.normal(10, 2, 4000), 2),
+            "v": random.integers(0, 300, 4000),
+            "k": random.integers(0, 3, 4000),
+        }
+    )
+    query = QueryBuilder().filter(text).apply("n", "p * v").groupby("s", "k")
+    assert _same(table, query.agg(n=("n", "sum"), m=("p", "mean"), c=("v", "count")), 1000)
+
+
+def test_an_error_of_a_row_is_that_of_its_values() -> None:
+    table = pa.table({"s": ["a", "b"] * 20, "v": [1 << 62] * 40})
+    query = QueryBuilder().apply("n", "v * 8").groupby("s").agg(n=("n", "sum"))
+    for workers in (1, 2):
+        with options(workers=workers), pytest.raises(Exception, match="passes the range"):
+            answer(stored(table, rows=40), query, [SETTINGS[0]])
+
+
+def test_explain_says_what_is_taken_as_stored() -> None:
+    table = pa.table({"s": ["a", "b"] * 20, "v": list(range(40))})
+    store = stored(table, rows=40)
+    query = QueryBuilder().filter("v > 3").groupby("s").agg(n=("v", "sum"))
+    shown = str(store.explain("x", query=query))
+    assert "partial_aggregation takes as stored: s, v" in shown
+
+
+_ASKED: tuple[type[Comparison], ...] = (Less, LessEqual, Greater, GreaterEqual, Equal)
+
+
+@given(
+    exponent=st.integers(0, 22),
+    near=st.integers(-(1 << 53), 1 << 53),
+    away=st.sampled_from([-1, 0, 1]),
+    bound=st.one_of(st.none(), st.floats(allow_nan=False), st.integers(-(1 << 63), 1 << 63)),
+)
+def test_thresholds_on_decimals(exponent: int, near: int, away: int, bound: Any) -> None:
+    """Around a translated bound, every integer is told as the double that it stands for."""
+    power = float(10**exponent)
+    if bound is None:
+        bound = near / power
+        bound = bound if away == 0 else math.nextafter(bound, away * math.inf)
+    middle = near
+    if math.isfinite(bound):
+        middle = math.floor(Fraction(bound) * 10**exponent)
+    middle = max(-(1 << 53), min(1 << 53, middle))
+    tried = [*range(middle - 6, middle + 7), -(1 << 53), 1 << 53, 0]
+    for number in (k for k in tried if abs(k) <= 1 << 53):
+        value = number / power
+        truths = (value < bound, value <= bound, value > bound, value >= bound, value == bound)
+        for asked, truth in zip(_ASKED, truths, strict=True):
+            low, high = scaled_range(asked, bound, exponent)
+            assert (low <= number <= high) == truth, (asked.__name__, number, value)

@@ -1,0 +1,307 @@
+"""The compiled kernels and their numpy twins: the same bytes, and those of exact arithmetic.
+
+Without numba the sources of the compiled kernels run as they are, in Python.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
+from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
+from tessel.kernels import (
+    GroupSums,
+    Op,
+    Program,
+    StoredBlocks,
+    SumField,
+    compiled,
+    group_sums,
+    jit,
+    select_rows,
+)
+from tessel.options import options
+
+_SHIFT = 5
+_EXPONENTS = (0, 2, 5)
+_WIDTHS = st.sampled_from([0, 1, 3, 8, 13, 16, 24, 32, 40, 57, 64])
+
+
+@contextlib.contextmanager
+def _compiled(wanted: bool) -> Iterator[None]:
+    """Run the compiled kernels, whatever the rows, or their twins."""
+    with pytest.MonkeyPatch.context() as patch, np.errstate(over="ignore"):
+        patch.setattr(jit, "LEAST_ROWS", 0)
+        patch.setattr(jit, "_LEAST_ROWS_ONCE_THERE", 0)
+        patch.setattr(jit, "_found", [compiled] if wanted else [None])
+        yield
+
+
+@st.composite
+def _blocks(draw: Any, widths: st.SearchStrategy[int] | None = None) -> tuple[StoredBlocks, Any]:
+    """Draw columns of pages of 32 rows, and their integers, shape (columns, rows)."""
+    columns, pages = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    seed = draw(st.integers(0, 1 << 32))
+    random = np.random.default_rng(seed)
+    facts = np.zeros((6, columns, pages), np.int64)
+    pieces: list[np.ndarray[Any, Any]] = []
+    place = 0
+    integers = np.zeros((columns, pages << _SHIFT), np.int64)
+    for column in range(columns):
+        for page in range(pages):
+            width = draw(_WIDTHS if widths is None else widths)
+            bits = random.integers(0, 1 << min(width, 62), 1 << _SHIFT).astype(np.uint64)
+            base = int(random.integers(-(1 << 40), 1 << 40))
+            step = draw(st.sampled_from([0, 0, 7, -3]))
+            stream = np.zeros((width << _SHIFT) // 8 + 8, np.uint8)
+            for row in range(1 << _SHIFT):
+                held = int(bits[row]) << (row * width % 8)
+                at = row * width // 8
+                word = int.from_bytes(stream[at : at + 9].tobytes(), "little") | held
+                stream[at : at + 9] = np.frombuffer(
+                    word.to_bytes(9, "little")[: len(stream) - at], np.uint8
+                )
+            mask = (1 << width) - 1
+            exponent = draw(st.sampled_from(_EXPONENTS))
+            signed_mask = mask - (1 << 64) if mask >> 63 else mask
+            facts[:, column, page] = place, width, signed_mask, base, step, exponent
+            pieces.append(stream)
+            place += len(stream)
+            rows = np.arange(1 << _SHIFT)
+            with np.errstate(over="ignore"):
+                values = bits.view(np.int64) + base + step * rows
+            integers[column, page << _SHIFT : (page + 1) << _SHIFT] = values
+    data = np.concatenate([*pieces, np.zeros(16, np.uint8)])
+    data.flags.writeable = False
+    start = draw(st.integers(0, (pages << _SHIFT) - 1))
+    stop = draw(st.integers(start + 1, pages << _SHIFT))
+    return StoredBlocks(data, facts, _SHIFT, start, stop), integers
+
+
+def _program(steps: list[tuple[int, ...]], pages: int, ranges: Any = (), **more: Any) -> Program:
+    held = np.zeros((len(ranges), pages, 2), np.int64)
+    for place, pair in enumerate(ranges):
+        held[place] = pair
+    return Program(
+        np.array(steps, np.int64).reshape(-1, 5),
+        held,
+        np.array(more.get("constants", []), np.float64),
+        np.array(more.get("tables", []), np.uint8),
+        integers=8,
+        floats=8,
+        truths=8,
+    )
+
+
+@given(drawn=_blocks(), low=st.integers(-(1 << 41), 1 << 41), span=st.integers(0, 1 << 41))
+def test_rows_in_a_range(drawn: Any, low: int, span: int) -> None:
+    blocks, integers = drawn
+    pages = blocks.facts.shape[2]
+    program = _program([(Op.LOAD, 0, 0, 0, 0), (Op.RANGE, 0, 0, 0, 0)], pages, [(low, low + span)])
+    wanted = integers[0, blocks.start : blocks.stop]
+    wanted = (wanted >= low) & (wanted <= low + span)
+    for is_compiled in (True, False):
+        with _compiled(is_compiled):
+            assert select_rows(blocks, program, 0).tolist() == wanted.tolist()
+
+
+@given(drawn=_blocks(st.sampled_from([0, 3, 8, 16])), data=st.data())
+def test_every_step_has_a_twin(drawn: Any, data: st.DataObject) -> None:
+    """Programs of all steps, on registers that are there: the same truths from both."""
+    blocks, _ = drawn
+    columns, pages = blocks.facts.shape[1:]
+    steps: list[tuple[int, ...]] = [
+        (Op.LOAD, 0, data.draw(st.integers(0, columns - 1)), 0, 0),
+        (Op.LOAD, 1, data.draw(st.integers(0, columns - 1)), 0, 0),
+        (Op.DECIMAL, 0, 0, 0, 0),
+        (Op.FLOAT, 1, 1, 0, 0),
+        (Op.CONSTANT, 2, 0, 0, 0),
+        (Op.INTEGER, 2, 0, 0, data.draw(st.integers(-5, 5))),
+        (data.draw(st.sampled_from([Op.ADD, Op.SUBTRACT, Op.MULTIPLY])), 3, 0, 1, 0),
+        (
+            data.draw(st.sampled_from([Op.INTEGER_ADD, Op.INTEGER_SUBTRACT])),
+            3,
+            0,
+            1,
+            0,
+        ),
+        (Op.INTEGER_MULTIPLY, 4, 1, 2, 0),
+        (Op.COMBINE, 5, 0, 1, 3),
+        (Op.RANGE, 0, data.draw(st.integers(0, 5)), 0, 0),
+        (data.draw(st.sampled_from([Op.LESS, Op.LESS_EQUAL, Op.EQUAL])), 1, 3, 2, 0),
+        (data.draw(st.sampled_from([Op.AND, Op.OR, Op.XOR])), 2, 0, 1, 0),
+        (Op.NOT, 3, 2, 0, 0),
+    ]
+    low = data.draw(st.integers(-(1 << 41), 1 << 41))
+    constants = [data.draw(st.floats(-1e6, 1e6))]
+    program = _program(steps, pages, [(low, low + (1 << 40))], constants=constants)
+    for truth in range(4):
+        found = []
+        for is_compiled in (True, False):
+            with _compiled(is_compiled):
+                found.append(select_rows(blocks, program, truth).tolist())
+        assert found[0] == found[1]
+
+
+@given(
+    codes=st.lists(st.integers(0, 4), min_size=1, max_size=70),
+    table=st.lists(st.booleans(), min_size=5),
+)
+def test_truths_by_code(codes: list[int], table: list[bool]) -> None:
+    blocks = _of_integers([codes])
+    steps = [(Op.LOAD, 0, 0, 0, 0), (Op.TABLE, 0, 0, 0, 2)]
+    program = _program(steps, blocks.facts.shape[2], tables=[0, 0, *table])
+    for is_compiled in (True, False):
+        with _compiled(is_compiled):
+            assert select_rows(blocks, program, 0).tolist() == [table[code] for code in codes]
+
+
+def _of_integers(columns: list[list[int]]) -> StoredBlocks:
+    """Return columns of 64-bit words."""
+    rows = len(columns[0])
+    pages = -(-rows >> _SHIFT) if rows & 31 == 0 else (rows >> _SHIFT) + 1
+    facts = np.zeros((6, len(columns), pages), np.int64)
+    words = np.zeros((len(columns), (pages << _SHIFT) + 1), np.int64)
+    for column, values in enumerate(columns):
+        words[column, :rows] = values
+        for page in range(pages):
+            place = (column * words.shape[1] + (page << _SHIFT)) * 8
+            facts[:, column, page] = place, 64, -1, 0, 0, -1
+    data = words.reshape(-1).view(np.uint8)
+    data.flags.writeable = False
+    return StoredBlocks(data, facts, _SHIFT, 0, rows)
+
+
+def _sums(
+    blocks: StoredBlocks, program: Program, fields: list[SumField], **more: Any
+) -> GroupSums | None:
+    found = []
+    for is_compiled in (True, False):
+        with _compiled(is_compiled):
+            cut = blocks.start + len(blocks) // 3
+            spans = [blocks.cut(blocks.start, cut), blocks.cut(cut, blocks.stop)]
+            found.append(group_sums(spans, program, fields=fields, **more))
+    one, two = found
+    if one is None or two is None:
+        return None
+    assert one.counts.tolist() == two.counts.tolist()
+    assert one.first_row.tolist() == two.first_row.tolist()
+    return one
+
+
+_doubles = st.one_of(
+    st.floats(-1e9, 1e9),
+    st.integers(-(10**9), 10**9).map(lambda number: number / 100),
+    st.sampled_from([0.0, -0.0, 0.1, 1 / 3, 2.0**-40, 1e9]),
+)
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 3), _doubles, st.booleans()), min_size=1, max_size=90)
+)
+def test_sums_of_floats_are_exact(rows: list[tuple[int, float, bool]]) -> None:
+    codes, values, kept = ([row[place] for row in rows] for place in range(3))
+    held = np.array(values).view(np.int64).tolist()
+    blocks = _of_integers([codes, held, [int(each) for each in kept]])  # type: ignore[arg-type]
+    steps = [
+        (Op.LOAD, 0, 0, 0, 0),
+        (Op.LOAD, 1, 1, 0, 0),
+        (Op.DECIMAL, 0, 1, 1, 0),
+        (Op.LOAD, 2, 2, 0, 0),
+        (Op.RANGE, 0, 2, 0, 0),
+    ]
+    program = _program(steps, blocks.facts.shape[2], [(1, 1)])
+    field = SumField.of_floats(0, max(abs(value) for value in values))
+    found = _sums(blocks, program, [field], select=0, group=0, groups=4)
+    chosen = [(code, value) for code, value, keep in rows if keep]
+    exact = [sum((Fraction(v) for c, v in chosen if c == group), Fraction(0)) for group in range(4)]
+    if found is None:  # tiny beside large: more bits than two limbs
+        assert min(abs(value) for _, value in chosen if value) < 2.0**-20
+        return
+    assert found.counts.tolist() == [sum(c == group for c, _ in chosen) for group in range(4)]
+    firsts = [[i for i, row in enumerate(rows) if row[2] and row[0] == g] for g in range(4)]
+    assert found.first_row.tolist() == [where[0] if where else -1 for where in firsts]
+    sums = FloatSums.of_parts(found.sums[0], 4)
+    assert sums.rounded().tolist() == [float(each) for each in exact]
+    wanted = FloatSums.of_values(
+        np.array([value for _, value in chosen], np.float64),
+        np.array([code for code, _ in chosen], np.int64),
+        4,
+    )
+    assert [a.to_pylist() for a in sums.to_arrays()] == [a.to_pylist() for a in wanted.to_arrays()]
+
+
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(0, 3), st.integers(-(1 << 63), (1 << 63) - 1)),
+        min_size=1,
+        max_size=90,
+    ),
+    shift=st.integers(0, 40),
+)
+def test_sums_of_integers_are_exact(rows: list[tuple[int, int]], shift: int) -> None:
+    rows = [(code, value >> shift) for code, value in rows]
+    blocks = _of_integers([[code for code, _ in rows], [value for _, value in rows]])
+    steps = [(Op.LOAD, 0, 0, 0, 0), (Op.LOAD, 1, 1, 0, 0)]
+    program = _program(steps, blocks.facts.shape[2])
+    field = SumField.of_integers(1, max(abs(value) for _, value in rows))
+    found = _sums(blocks, program, [field, field], select=None, group=0, groups=4)
+    assert found is not None
+    for parts in found.sums:
+        sums = IntegerSums.of_parts(parts, 4)
+        exact = [sum(v for c, v in rows if c == group) for group in range(4)]
+        assert [sums.number(group) for group in range(4)] == exact
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_refused(value: float) -> None:
+    blocks = _of_integers([[0, 0], np.array([1.0, value]).view(np.int64).tolist()])
+    steps = [(Op.LOAD, 0, 1, 0, 0), (Op.DECIMAL, 0, 0, 1, 0)]
+    program = _program(steps, 1)
+    field = SumField.of_floats(0, 1.0)
+    for is_compiled in (True, False):
+        with _compiled(is_compiled), np.errstate(invalid="ignore"):
+            assert (
+                group_sums([blocks], program, select=None, group=None, groups=1, fields=[field])
+                is None
+            )
+
+
+def test_numba_is_imported_by_large_queries_only() -> None:
+    code = (
+        "import sys, tessel as ts\n"
+        "store = ts.open('memory://few')\n"
+        "store.write('x', {'a': [1, 2, 3]})\n"
+        "query = ts.QueryBuilder().filter('a > 1').agg(n=('a', 'sum'))\n"
+        "assert store.read('x', query=query).to_arrow()['n'].to_pylist() == [5]\n"
+        "assert 'numba' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_option_switches_compiled_kernels_off() -> None:
+    with _compiled(True):
+        assert jit.compiled_kernels(10) is compiled
+        with options(jit=False):
+            assert jit.compiled_kernels(10) is None
+
+
+def test_machine_code_is_kept_by_user_and_source(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    jit.cache_directory.cache_clear()
+    found = jit.cache_directory()
+    jit.cache_directory.cache_clear()
+    assert found.parent == tmp_path / "tessel"
+    assert found.name.startswith("kernels-")
