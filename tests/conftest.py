@@ -1,9 +1,10 @@
-"""Settings shared by all tests: the hypothesis profiles."""
+"""Settings shared by all tests: the hypothesis profiles, and how long a test may hang."""
 
 from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.spark_fixtures import spark  # noqa: F401  (a fixture)
@@ -12,3 +13,10 @@ _quiet = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function
 settings.register_profile("normal", deadline=None, suppress_health_check=_quiet)
 settings.register_profile("slow", settings.get_profile("normal"), max_examples=2_000)
 settings.load_profile(os.environ.get("TESSEL_TEST_PROFILE", "normal"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let slow tests run as long as they need: the limit of the others is there against hangs."""
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(0))

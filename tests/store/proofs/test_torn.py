@@ -146,7 +146,6 @@ def test_an_object_cut_short(kind: str, path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(0)
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_object_cut_at_64_offsets(kind: str, path: Path) -> None:
     _tear(path, kind, 64)
