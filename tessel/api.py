@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
+    from tessel.clauses.joining.asof_shape import Direction
     from tessel.clauses.joining.shape import How
     from tessel.clauses.verbs.combining import KeysLike
     from tessel.store.maintenance.fsck import CheckReport
@@ -250,6 +251,29 @@ class LazyTable(Verbs):
         """Put rows of another symbol, or of a lazy table of this store, beside those of this."""
         (query,) = self._beside("join", [other])
         return super().join(query, on, how, left_on=left_on, right_on=right_on, suffix=suffix)
+
+    def join_asof(
+        self,
+        other: str | SubQuery | LazyTable,
+        on: str | tuple[str, str] | None = None,
+        *,
+        by: KeysLike | None = None,
+        tolerance: str | int | None = None,
+        direction: Direction = "backward",
+        allow_exact_matches: bool = True,
+        suffix: str = "_right",
+    ) -> LazyTable:
+        """Put the row of another symbol, or lazy table, nearest in time beside each row."""
+        (query,) = self._beside("join_asof", [other])
+        return super().join_asof(
+            query,
+            on,
+            by=by,
+            tolerance=tolerance,
+            direction=direction,
+            allow_exact_matches=allow_exact_matches,
+            suffix=suffix,
+        )
 
     def merge(
         self,

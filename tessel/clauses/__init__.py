@@ -44,6 +44,8 @@ from tessel.clauses.fill_buckets import FillBuckets
 from tessel.clauses.filter import Filter
 from tessel.clauses.head import Head
 from tessel.clauses.join import Join
+from tessel.clauses.join_asof import JoinAsof
+from tessel.clauses.joining.asof_steps import AsofInputs, BroadcastAsof, HashAsof, InOrder
 from tessel.clauses.joining.broadcast import AppendUnmatched, BroadcastJoin
 from tessel.clauses.joining.hashed import HashJoin, JoinPartition, OrderJoined
 from tessel.clauses.known_rows import KnownRows
@@ -96,7 +98,9 @@ __all__ = [
     "AppendUnmatched",
     "Apply",
     "Asks",
+    "AsofInputs",
     "Between",
+    "BroadcastAsof",
     "BroadcastJoin",
     "Broadcasts",
     "Carries",
@@ -120,11 +124,14 @@ __all__ = [
     "FillBuckets",
     "Filter",
     "GroupedQuery",
+    "HashAsof",
     "HashJoin",
     "Head",
+    "InOrder",
     "IndexEffect",
     "Interleaves",
     "Join",
+    "JoinAsof",
     "JoinPartition",
     "KnownRows",
     "Limits",

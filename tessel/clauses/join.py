@@ -10,17 +10,13 @@ from tessel.clauses.base import ClauseInfo, IndexEffect, Structure
 from tessel.clauses.combining import CombinedInput, Combining, Lowered, PlanLimits, SubQuery
 from tessel.clauses.joining.broadcast import AppendUnmatched, BroadcastJoin
 from tessel.clauses.joining.hashed import HashJoin, JoinPartition, OrderJoined
-from tessel.clauses.joining.shape import HOW, How, JoinShape
+from tessel.clauses.joining.shape import HOW, How, JoinShape, columns_beside
+from tessel.clauses.joining.strategy import bucket_count, is_held_whole
 from tessel.clauses.registry import register
 from tessel.errors import DuplicateColumnError, PlanError
 from tessel.expression.schema import TableSchema
 
 __all__ = ["Join"]
-
-_BROADCAST_SHARE = 8
-"""A right of at most this share of the bytes alive is held whole: stored bytes are fewer than those
-in memory, and its keys are held once more in the table that finds them."""
-_MOST_BUCKETS = 1024
 
 
 @register
@@ -92,22 +88,28 @@ class Join(Combining):
         """Return the columns of both; keys that cannot be compared are refused."""
         return self._shape(schemas).schema
 
+    def reads(
+        self, columns: frozenset[str], schemas: Sequence[TableSchema]
+    ) -> list[frozenset[str]]:
+        """Return the columns of those names, the keys, and what gives a right column its suffix."""
+        shape = self._shape(schemas)
+        left, right = columns_beside(shape.left, shape.right_names, columns)
+        return [left | {one for one, _ in self.on}, right | {two for _, two in self.on}]
+
     def lowered(
         self, inputs: Sequence[CombinedInput], combined: TableSchema, limits: PlanLimits
     ) -> Lowered:
         """Return a probe of the right, held whole, or where it is large a join by buckets."""
         shape = self._shape([each.schema for each in inputs])
-        left, right = (each.bytes for each in inputs)
-        if right <= limits.live_bytes // _BROADCAST_SHARE:
+        if is_held_whole(inputs[1], limits):
             steps = (BroadcastJoin(shape), AppendUnmatched(shape))
             return Lowered(steps if shape.keeps_right else steps[:1])
-        by_bytes = -(-(left + right) // limits.bucket_bytes)
-        buckets = min(_MOST_BUCKETS, max(limits.workers, by_bytes))
-        split = (
-            (JoinPartition(shape, "left", buckets),),
-            (JoinPartition(shape, "right", buckets),),
+        buckets = bucket_count(inputs, limits)
+        left, right = (
+            JoinPartition(shape, "left", buckets),
+            JoinPartition(shape, "right", buckets),
         )
-        return Lowered((HashJoin(shape, buckets), OrderJoined(shape)), split)
+        return Lowered((HashJoin(shape, buckets), OrderJoined(combined)), ((left,), (right,)))
 
     def _shape(self, schemas: Sequence[TableSchema]) -> JoinShape:
         left, right = schemas

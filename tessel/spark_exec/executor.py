@@ -29,6 +29,7 @@ from tessel.clauses import (
     Between,
     Broadcasts,
     Clause,
+    HashAsof,
     HashJoin,
     Interleaves,
     Limits,
@@ -302,7 +303,9 @@ class _Run:
     ) -> FrameFlow:
         last = before.clauses[-1] if before is not None and before.clauses else stage.clauses[0]
         # The planner made as many buckets as keep each in its bytes: each gets a task.
-        partitions = last.buckets if isinstance(last, Partition | HashJoin) else self._slots
+        partitions = (
+            last.buckets if isinstance(last, Partition | HashJoin | HashAsof) else self._slots
+        )
         frame = self._jobs.grouped(self._frame(flow), partitions)
         return FrameFlow(frame, barriers=_barriers(flow) + 1).then(stage)
 

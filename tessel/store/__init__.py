@@ -10,6 +10,7 @@ from tessel.store.encodings import decode_batch, encode_batch
 from tessel.store.history import MAIN
 from tessel.store.index_column import (
     check_index_type,
+    checked_order,
     index_integers,
     sorted_by,
 )
@@ -69,6 +70,7 @@ __all__ = [
     "Version",
     "aligned",
     "check_index_type",
+    "checked_order",
     "decode_batch",
     "encode_batch",
     "index_integers",

@@ -12,6 +12,8 @@ from tessel.clauses import (
     AlignColumns,
     AppendUnmatched,
     Apply,
+    AsofInputs,
+    BroadcastAsof,
     BroadcastJoin,
     Clause,
     Concat,
@@ -24,9 +26,12 @@ from tessel.clauses import (
     Drop,
     FillBuckets,
     Filter,
+    HashAsof,
     HashJoin,
     Head,
+    InOrder,
     Join,
+    JoinAsof,
     JoinPartition,
     KnownRows,
     Merge,
@@ -57,6 +62,7 @@ from tessel.clauses import (
     find_clause,
 )
 from tessel.clauses.aggregates import find_aggregate
+from tessel.clauses.joining.asof_shape import AsofShape
 from tessel.clauses.joining.shape import JoinShape
 from tessel.expression import col
 from tessel.expression.schema import TableSchema
@@ -67,6 +73,7 @@ SCHEMA = TableSchema(
 )
 SUM = (NamedAggregate("s", "v", find_aggregate("sum")),)
 SHAPE = JoinShape(SCHEMA, SCHEMA, (("k", "k"),), "inner", "_right")
+ASOF = AsofShape(SCHEMA, SCHEMA, (("k", "k"),), "backward", None, True, "_right")
 MEDIAN = (NamedAggregate("m", "v", find_aggregate("median")),)
 SAMPLES: tuple[Clause, ...] = (
     Filter(col("v") > 1),
@@ -85,6 +92,7 @@ SAMPLES: tuple[Clause, ...] = (
     TopK(2, ("v",), (True,)),
     Concat((SubQuery("y"),)),
     Join(SubQuery("y"), (("k", "k"),)),
+    JoinAsof(SubQuery("y")),
     Merge(),
     Shift((("w", "v"),)),
     Diff((("w", "v"),)),
@@ -107,7 +115,11 @@ SAMPLES: tuple[Clause, ...] = (
     AppendUnmatched(SHAPE),
     JoinPartition(SHAPE, "left", 1),
     HashJoin(SHAPE, 1),
-    OrderJoined(SHAPE),
+    OrderJoined(SCHEMA),
+    InOrder("t", "x"),
+    BroadcastAsof(ASOF, "y"),
+    HashAsof(ASOF, 1),
+    AsofInputs(ASOF, ("x", "y")),
     NoRows(SCHEMA),
     KnownRows.of(SCHEMA.empty()),
 )

@@ -32,6 +32,8 @@ def _right(symbol: str, query: QueryBuilder = Q) -> SubQuery:
 
 
 CASES = {
+    "asof": Q.join_asof("b", tolerance="2h", direction="nearest").filter("u_right is not missing"),
+    "asof by": Q.join_asof(_right("b", Q.filter("v > 0")), by=["s", "k"]).head(40),
     "inner": Q.join("b", ["k", "s"]),
     "left": Q.join("b", {"c": "s"}, "left").head(70),
     "right": Q.filter("i < 9").join("b", {"e": "e", "s": "s"}, "right"),
@@ -56,6 +58,8 @@ CASES = {
 
 
 FEW = {
+    ("asof", "broadcast"),
+    ("asof by", "hash"),
     ("left", "broadcast"),
     ("right", "broadcast"),
     ("outer", "hash"),

@@ -30,7 +30,7 @@ from tessel.ecs import Piece, ProcessingUnit
 from tessel.errors import ExecutionError
 from tessel.expression.schema import TableSchema
 
-__all__ = ["HashJoin", "JoinPartition", "OrderJoined"]
+__all__ = ["HashJoin", "JoinPartition", "OrderJoined", "placed", "rows_of_side"]
 
 _RIGHT_UNITS = 1 << 30
 """Buckets from here on are units of the right; those below are units of the left."""
@@ -141,46 +141,51 @@ class HashJoin(_Step):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Join the pieces of the left with those of the right."""
-        left, right = (_of_side(unit, side, of) for side, of in enumerate(self._sides()))
         shape = self.shape
+        left = rows_of_side(unit, 0, shape.left)
+        right = rows_of_side(unit, 1, shape.right)
         table = KeyTable(shape.right_keys(right))
         codes = table.find(shape.left_keys(left))
         places = left.column(POSITION).to_numpy()
         if not shape.adds_columns:
             rows = np.flatnonzero(codes < 0 if shape.how == "anti" else codes >= 0)
             kept = left.select(shape.left.names).take(pa.array(rows))
-            pieces = list(_placed(unit, kept, places[rows], 0))
+            pieces = list(placed(unit, kept, places[rows], 0))
         else:
             matches = Matches.of(table, codes, keep_unmatched=shape.keeps_left)
             rows, others = matches.rows(0, len(matches))
             joined = shape.joined(left, rows, right, others)
-            pieces = list(_placed(unit, joined, places[rows], 0))
+            pieces = list(placed(unit, joined, places[rows], 0))
             if shape.keeps_right:
                 used = np.zeros(right.num_rows, np.bool_)
                 used[others[others >= 0]] = True
                 alone = np.flatnonzero(~used)
                 at = right.column(POSITION).to_numpy()[alone]
-                pieces += _placed(unit, shape.unmatched(right, alone), at, _RIGHT_UNITS)
+                pieces += placed(unit, shape.unmatched(right, alone), at, _RIGHT_UNITS)
         return unit.with_pieces(pieces, self.output_schema(unit.schema))
 
-    def _sides(self) -> tuple[TableSchema, TableSchema]:
-        left, right = (
-            TableSchema(side.arrow).with_column(POSITION, pa.int64())
-            for side in (self.shape.left, self.shape.right)
-        )
-        return left, right
 
-
-def _of_side(unit: ProcessingUnit, side: int, schema: TableSchema) -> pa.Table:
-    """Return the rows of one of two inputs, in plan order, columns in one chunk each."""
+def rows_of_side(unit: ProcessingUnit, side: int, schema: TableSchema) -> pa.Table:
+    """Return the rows of one of two inputs with their positions, in plan order, unchunked."""
+    schema = TableSchema(schema.arrow).with_column(POSITION, pa.int64())
     pieces = [piece for piece in unit.pieces if piece.symbol == side]
     return unit.with_pieces(pieces, schema).table.combine_chunks()
 
 
-def _placed(
+def placed(
     unit: ProcessingUnit, table: pa.Table, places: np.ndarray, first_unit: int
 ) -> Iterator[Piece]:
-    """Cut a table, whose rows are in plan order, where the units that they came from change."""
+    """Cut a table, whose rows are in plan order, where the units that they came from change.
+
+    Parameters
+    ----------
+    unit
+        Whose facts the pieces get.
+    table, places
+        The rows, and the position of each.
+    first_unit
+        Added to the number of the unit that the rows of a piece came from: the piece's bucket.
+    """
     units = places >> 32
     if len(units) and int(units[-1]) >= _RIGHT_UNITS:
         raise ExecutionError(f"a join of more than {_RIGHT_UNITS:,} units of one symbol")
@@ -193,17 +198,23 @@ def _placed(
 
 @register
 @dataclass(frozen=True)
-class OrderJoined(_Step):
-    """Bring the rows of one unit, which several buckets gave, back into their order."""
+class OrderJoined(Clause):
+    """Bring the rows of one unit, which several buckets gave, back into their order.
+
+    Attributes
+    ----------
+    schema
+        The columns of the result.
+    """
 
     name: ClassVar[str] = "order_joined"
     internal: ClassVar[bool] = True
-    shape: JoinShape
+    schema: TableSchema
 
     @property
     def structure(self) -> ClauseInfo:
         """The parts of one unit in, a row slice out."""
-        replaced = self.shape.schema.index is not None
+        replaced = self.schema.index is not None
         return ClauseInfo(
             Structure.HASH_BUCKETED,
             Structure.ROW_SLICE,
@@ -214,13 +225,17 @@ class OrderJoined(_Step):
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the columns of the join, with the left's index where it stays."""
-        return self.shape.schema
+        return self.schema
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Order by position; the rows of one position are of one bucket, in order already."""
-        table, schema = unit.table, self.shape.schema
+        table, schema = unit.table, self.schema
         order = np.argsort(table.column(POSITION).to_numpy(), kind="stable")
         ordered = unit.replace(table.select(schema.names).take(pa.array(order)))
         if schema.index is None:
             return ordered
         return with_times_of_index(ordered.with_pieces(ordered.pieces, schema))
+
+    def describe(self) -> str:
+        """Return one line for people."""
+        return self.name

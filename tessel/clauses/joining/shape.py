@@ -17,12 +17,66 @@ from tessel.clauses.promotion import promote
 from tessel.errors import DuplicateColumnError
 from tessel.expression.schema import TableSchema
 
-__all__ = ["HOW", "How", "JoinShape"]
+__all__ = [
+    "HOW",
+    "How",
+    "JoinShape",
+    "columns_beside",
+    "fields_beside",
+    "names_beside",
+    "rows_or_missing",
+]
 
 How = Literal["inner", "left", "right", "outer", "semi", "anti"]
 HOW: tuple[str, ...] = get_args(How)
 
 Rows = NDArray[np.int64]
+
+
+def names_beside(left: TableSchema, names: Sequence[str], suffix: str) -> dict[str, str]:
+    """Return columns of the right with the names that they get beside those of the left."""
+    taken = set(left.names)
+    return {name: f"{name}{suffix}" if name in taken else name for name in names}
+
+
+def columns_beside(
+    left: TableSchema, names: Mapping[str, str], wanted: frozenset[str]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Return which columns of the left and of the right some columns of the result come from.
+
+    A right column has its suffix only where the left has its name, so that is read as well.
+    """
+    right = {name for name, shown in names.items() if shown in wanted}
+    ours = {name for name in left.names if name in wanted or name in right}
+    return frozenset(ours), frozenset(right)
+
+
+def fields_beside(
+    clause: str, left: TableSchema, right: TableSchema, names: Mapping[str, str]
+) -> list[pa.Field]:
+    """Return the fields of :func:`names_beside`.
+
+    Raises
+    ------
+    DuplicateColumnError
+        Where two columns would have one name.
+    """
+    taken = set(left.names)
+    for shown in names.values():
+        if shown in taken:
+            raise DuplicateColumnError(
+                f"{clause}: two columns would be named {shown!r}",
+                hint=f'give another suffix, {clause}(…, suffix="_other"), or rename one first',
+                column=shown,
+            )
+        taken.add(shown)
+    return [pa.field(shown, right.type_of(name)) for name, shown in names.items()]
+
+
+def rows_or_missing(table: pa.Table, rows: Rows) -> pa.Table:
+    """Return rows of a table, and one of missing values for −1."""
+    absent = rows < 0
+    return table.take(pa.array(rows, mask=absent if absent.any() else None))
 
 
 @dataclass(frozen=True)
@@ -96,12 +150,8 @@ class JoinShape:
         if not self.adds_columns:
             return {}
         keys = {two for _, two in self.on}
-        taken = set(self.left.names)
-        return {
-            name: f"{name}{self.suffix}" if name in taken else name
-            for name in self.right.names
-            if name not in keys
-        }
+        names = [name for name in self.right.names if name not in keys]
+        return names_beside(self.left, names, self.suffix)
 
     @functools.cached_property
     def schema(self) -> TableSchema:
@@ -120,16 +170,7 @@ class JoinShape:
                 at = self.left.names.index(one)
                 kinds = (fields[at].type, self.right.type_of(two))
                 fields[at] = pa.field(one, promote(one, kinds, clause="join"))
-        names = self.left.names
-        for name, shown in self.right_names.items():
-            if shown in names:
-                raise DuplicateColumnError(
-                    f"join: two columns would be named {shown!r}",
-                    hint='give another suffix, as in join(…, suffix="_other"), or rename one first',
-                    column=shown,
-                )
-            names.append(shown)
-            fields.append(pa.field(shown, self.right.type_of(name)))
+        fields += fields_beside("join", self.left, self.right, self.right_names)
         return TableSchema(pa.schema(fields), None if self.keeps_right else self.left.index)
 
     def left_keys(self, table: pa.Table) -> list[pa.Array]:
@@ -154,15 +195,11 @@ class JoinShape:
         right_rows
             Which row of the right beside each, −1 for none.
         """
-        names = list(self.right_names)
         ours = left.select(self.left.names)
         if left_rows is not None:
             ours = ours.take(pa.array(left_rows))
-        absent = right_rows < 0
-        theirs = right.select(names).take(
-            pa.array(right_rows, mask=absent if absent.any() else None)
-        )
-        return self._whole([*ours.columns, *theirs.columns], len(right_rows))
+        theirs = rows_or_missing(right.select(list(self.right_names)), right_rows)
+        return self._whole([*ours.columns, *theirs.columns])
 
     def unmatched(self, right: pa.Table, rows: Rows) -> pa.Table:
         """Return rows of the right that no row of the left goes with."""
@@ -172,9 +209,9 @@ class JoinShape:
             theirs.column(of_key[name]) if name in of_key else pa.nulls(len(rows), kind)
             for name, kind in zip(self.left.names, self.left.arrow.types, strict=True)
         ]
-        return self._whole([*ours, *(theirs.column(name) for name in self.right_names)], len(rows))
+        return self._whole([*ours, *(theirs.column(name) for name in self.right_names)])
 
-    def _whole(self, columns: Sequence[Any], rows: int) -> pa.Table:
+    def _whole(self, columns: Sequence[Any]) -> pa.Table:
         schema = self.schema.arrow
         made = [
             column if column.type == field.type else column.cast(field.type)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from tessel.clauses.combining import SubQuery
 from tessel.clauses.concat import Concat
 from tessel.clauses.join import Join
+from tessel.clauses.join_asof import JoinAsof
+from tessel.clauses.joining.asof_shape import Direction
 from tessel.clauses.joining.shape import How
 from tessel.clauses.merge import Merge
 from tessel.clauses.verbs.arguments import as_pairs, as_queries
@@ -60,6 +62,42 @@ class CombiningVerbs(Query):
         (query,) = as_queries("join", (other,))
         return self.then(Join(query, as_pairs("join", on, left_on, right_on), how, suffix))
 
+    def join_asof(
+        self: QueryType,
+        other: str | SubQuery,
+        on: str | tuple[str, str] | None = None,
+        *,
+        by: KeysLike | None = None,
+        tolerance: str | int | None = None,
+        direction: Direction = "backward",
+        allow_exact_matches: bool = True,
+        suffix: str = "_right",
+    ) -> QueryType:
+        """Put the row of another symbol that is nearest in time beside each row of this query.
+
+        Parameters
+        ----------
+        other
+            The other symbol, by name or with clauses of its own first.
+        on
+            The column of time, or a pair of a left and a right one; by default the time indexes.
+        by
+            Columns that must be equal too: a name, several, or pairs.
+        tolerance
+            How far apart they may be: ``"5s"``, or a number in the unit of the index.
+        direction
+            ``"backward"``, ``"forward"`` or ``"nearest"``.
+        allow_exact_matches
+            Whether rows of the very same time go together.
+        suffix
+            Added to the name of a right column that the left has as well.
+        """
+        (query,) = as_queries("join_asof", (other,))
+        times = None if on is None else as_pairs("join_asof", _one_pair(on), None, None)[0]
+        keys = as_pairs("join_asof", by, None, None)
+        clause = JoinAsof(query, times, keys, tolerance, direction, allow_exact_matches, suffix)
+        return self.then(clause)
+
     def merge(
         self: QueryType,
         *others: str | SubQuery,
@@ -71,3 +109,8 @@ class CombiningVerbs(Query):
         ``on`` names the column to order by, which becomes the time index; by default the index.
         """
         return self.then(Merge(as_queries("merge", others), on, join))
+
+
+def _one_pair(on: Any) -> list[Any]:
+    """Return the columns of time as a list of one: a name, or a pair."""
+    return [tuple(on) if isinstance(on, list) else on]

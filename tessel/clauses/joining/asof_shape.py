@@ -1,0 +1,197 @@
+"""What an as-of join makes of two schemas, and how it counts their times."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tessel.clauses.buckets import parse_span
+from tessel.clauses.joining.keys import as_keys, key_type
+from tessel.clauses.joining.shape import (
+    JoinShape,
+    fields_beside,
+    names_beside,
+    rows_or_missing,
+)
+from tessel.clauses.plain import fields_from_json
+from tessel.errors import IntegerOverflowError, PlanError
+from tessel.expression.schema import TableSchema
+from tessel.store import index_integers
+
+__all__ = ["DIRECTIONS", "AsofShape", "Direction", "check_tolerance"]
+
+Direction = Literal["backward", "forward", "nearest"]
+DIRECTIONS: tuple[str, ...] = get_args(Direction)
+
+Times = NDArray[np.int64]
+Rows = NDArray[np.int64]
+
+_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_DAY_NS = 86_400 * 10**9
+
+
+def check_tolerance(tolerance: object) -> None:
+    """Raise ``PlanError`` for what is neither a span of text nor a whole number from 0 on."""
+    if isinstance(tolerance, str):
+        parse_span(tolerance, "tolerance")
+    elif tolerance is not None:
+        whole = isinstance(tolerance, int) and not isinstance(tolerance, bool)
+        if not whole or tolerance < 0:  # type: ignore[operator]
+            raise PlanError(
+                f"join_asof: tolerance is {tolerance!r}",
+                hint='it is a span such as "5s", or a whole number in the unit of the time index',
+            )
+
+
+@dataclass(frozen=True)
+class AsofShape:
+    """Two schemas, each with a time index, and which row of the right goes beside one of the left.
+
+    Attributes
+    ----------
+    left, right
+        The columns of both sides.
+    by
+        Pairs of columns that must be equal, left and right.
+    direction, tolerance, allow_exact_matches, suffix
+        As in :class:`tessel.clauses.join_asof.JoinAsof`.
+    """
+
+    left: TableSchema
+    right: TableSchema
+    by: tuple[tuple[str, str], ...]
+    direction: Direction
+    tolerance: str | int | None
+    allow_exact_matches: bool
+    suffix: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape as plain data."""
+        return {
+            "left": self.left.to_json(),
+            "right": self.right.to_json(),
+            "by": [list(pair) for pair in self.by],
+            "direction": self.direction,
+            "tolerance": self.tolerance,
+            "allow_exact_matches": self.allow_exact_matches,
+            "suffix": self.suffix,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> AsofShape:
+        """Rebuild from plain data; raises ``PlanFormatError`` on anything else."""
+        return cls(**fields_from_json(cls, data, "join_asof.shape"))
+
+    def describe(self) -> str:
+        """Return one line for people: the times, the keys and the direction."""
+        one, two = self.index
+        shown = one if one == two else f"{one}={two}"
+        by = ", ".join(a if a == b else f"{a}={b}" for a, b in self.by)
+        within = "" if self.tolerance is None else f", tolerance={self.tolerance}"
+        return f"on={shown}{f', by={by}' if by else ''}, {self.direction}{within}"
+
+    @property
+    def index(self) -> tuple[str, str]:
+        """The time indexes of both sides."""
+        assert self.left.index is not None
+        assert self.right.index is not None
+        return self.left.index, self.right.index
+
+    @functools.cached_property
+    def by_types(self) -> tuple[pa.DataType, ...]:
+        """The type in which each pair of keys is compared."""
+        return tuple(
+            key_type("join_asof", (one, two), (self.left.type_of(one), self.right.type_of(two)))
+            for one, two in self.by
+        )
+
+    @functools.cached_property
+    def time_type(self) -> pa.DataType:
+        """The type in which times are compared: that of the finer unit."""
+        one, two = self.index
+        return key_type("join_asof", (one, two), (self.left.type_of(one), self.right.type_of(two)))
+
+    @functools.cached_property
+    def right_names(self) -> dict[str, str]:
+        """The right's columns that come out, each with its name there."""
+        one, two = self.index
+        dropped = {name for _, name in self.by} | ({two} if one == two else set())
+        names = [name for name in self.right.names if name not in dropped]
+        return names_beside(self.left, names, self.suffix)
+
+    @functools.cached_property
+    def schema(self) -> TableSchema:
+        """The columns that come out; two of one name raise ``DuplicateColumnError``."""
+        beside = fields_beside("join_asof", self.left, self.right, self.right_names)
+        return TableSchema(pa.schema([*self.left.arrow, *beside]), self.left.index)
+
+    @functools.cached_property
+    def by_shape(self) -> JoinShape:
+        """The join on the keys alone, of which every left row comes out."""
+        return JoinShape(self.left, self.right, self.by, "left", self.suffix)
+
+    @functools.cached_property
+    def most_apart(self) -> int | None:
+        """The tolerance in the unit in which times are compared.
+
+        Raises
+        ------
+        PlanError
+            For a span of time where times are whole numbers.
+        """
+        if self.tolerance is None:
+            return None
+        kind = self.time_type
+        if isinstance(self.tolerance, int):
+            own = self.left.type_of(self.index[0])
+            if pa.types.is_timestamp(own):
+                return self.tolerance * (_NANOSECONDS[own.unit] // _NANOSECONDS[kind.unit])
+            return self.tolerance
+        if pa.types.is_integer(kind):
+            raise PlanError(
+                f"join_asof: the tolerance is {self.tolerance!r}, and the index counts in {kind}",
+                hint="give a whole number",
+            )
+        length, days = parse_span(self.tolerance, "tolerance")
+        unit = _DAY_NS if pa.types.is_date(kind) else _NANOSECONDS[kind.unit]
+        return length * (_DAY_NS if days else 1) // unit
+
+    def times(self, table: pa.Table, side: Literal[0, 1]) -> Times:
+        """Return the times of the left (0) or the right (1) as they are compared, int64.
+
+        Raises
+        ------
+        IndexColumnError
+            Where one is missing.
+        IntegerOverflowError
+            For one that the finer unit cannot count.
+        """
+        name = self.index[side]
+        column = table.column(name)
+        index_integers(column, name)  # says where one is missing
+        (found,) = as_keys([column], [self.time_type])
+        if found.null_count:
+            raise IntegerOverflowError(
+                f"join_asof compares times in {self.time_type}, which cannot hold all of {name!r}",
+                hint=f'cast the other side, for instance apply("{name}", '
+                f'col("{name}").cast("{column.type}")), or filter such times away',
+                column=name,
+            )
+        counts: Times = found.cast(pa.int64()).to_numpy()
+        return counts
+
+    def by_keys(self, table: pa.Table, side: Literal[0, 1]) -> list[pa.Array]:
+        """Return the keys of the left (0) or the right (1) as they are compared."""
+        return as_keys([table.column(pair[side]) for pair in self.by], self.by_types)
+
+    def joined(self, left: pa.Table, right: pa.Table, rows: Rows) -> pa.Table:
+        """Return the left's rows, each beside a row of the right, or nothing where that is −1."""
+        theirs = rows_or_missing(right.select(list(self.right_names)), rows)
+        columns = [*left.select(self.left.names).columns, *theirs.columns]
+        return pa.Table.from_arrays(columns, schema=self.schema.arrow)

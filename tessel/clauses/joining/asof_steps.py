@@ -1,0 +1,300 @@
+"""As-of joins as the planner makes them: with a side held whole, by buckets, or as two streams.
+
+A small right is read once and asked by units of the left in parallel. A large one with keys is
+joined by hash buckets of the keys, as :mod:`tessel.clauses.joining.hashed` does: the rows of a key
+come together in their order, however far apart in time they are. A large one without keys is
+streamed beside the left: of the right no more is held than the rows that the next row of the left
+may still want.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.group_tables import POSITION
+from tessel.clauses.joining.asof_lookup import AsofTable
+from tessel.clauses.joining.asof_shape import AsofShape
+from tessel.clauses.joining.hashed import placed, rows_of_side
+from tessel.clauses.registry import register
+from tessel.clauses.streams import units_of_tables
+from tessel.ecs import ProcessingUnit
+from tessel.errors import PlanError, TesselError
+from tessel.expression.schema import TableSchema
+from tessel.store import checked_order
+
+__all__ = ["AsofInputs", "BroadcastAsof", "HashAsof", "InOrder"]
+
+_NOT_ORDERED = 'order it first, for instance with merge(on="{}"), which makes it the time index'
+
+
+class _Asof(Clause):
+    shape: AsofShape
+
+    def describe(self) -> str:
+        """Return one line for people."""
+        return f"{self.name}({self.shape.describe()})"
+
+
+@register
+@dataclass(frozen=True)
+class InOrder(Clause):
+    """Make a column the time index, as rows pass that are ordered by it already.
+
+    Attributes
+    ----------
+    column
+        Its name.
+    symbol
+        What errors call the rows.
+    """
+
+    name: ClassVar[str] = "in_order"
+    internal: ClassVar[bool] = True
+    column: str
+    symbol: str
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Everything in, row slices out: that a column never goes back is seen over all rows."""
+        return ClauseInfo(
+            Structure.ALL,
+            Structure.ROW_SLICE,
+            columns=frozenset([self.column]),
+            keeps_count=True,
+            index=IndexEffect.REPLACE,
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the columns with the new index."""
+        return TableSchema(input_schema.arrow, self.column)
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Check everything at once."""
+        tables = [each.table for each in self.consume([unit], unit.schema)]
+        return unit.replace(pa.concat_tables([unit.table.slice(0, 0), *tables]), index=self.column)
+
+    def consume(
+        self, units: Iterable[ProcessingUnit], schema: TableSchema
+    ) -> Iterator[ProcessingUnit]:
+        """Hand rows on; a time that is missing or goes back ends them."""
+        tables = (unit.table for unit in units if unit.num_rows)
+        yield from units_of_tables(_ordered(tables, self.column, self.symbol), self.column)
+
+
+def _ordered(tables: Iterable[pa.Table], column: str, symbol: str) -> Iterator[pa.Table]:
+    """Hand on tables of rows in order; errors name the symbol."""
+    try:
+        yield from checked_order(tables, column, hint=_NOT_ORDERED.format(column))
+    except TesselError as error:
+        error.with_context(input=f"symbol {symbol!r}")
+        raise
+
+
+@register
+@dataclass(frozen=True)
+class BroadcastAsof(_Asof):
+    """Put rows of the right, which are all here, beside those of units of the left."""
+
+    name: ClassVar[str] = "broadcast_asof"
+    internal: ClassVar[bool] = True
+    shape: AsofShape
+    symbol: str
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Units of two symbols in, row slices out: the rows of the left."""
+        return ClauseInfo(
+            Structure.MULTI_SYMBOL,
+            Structure.ROW_SLICE,
+            adds=frozenset(self.shape.schema.names),
+            keeps_count=True,
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the columns of the join."""
+        return self.shape.schema
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Refuse: an executor binds the step first."""
+        raise PlanError(
+            f"{self.name} runs once it is bound to the rows of the right",
+            hint="write join_asof(...), of which the planner makes it",
+        )
+
+    def bound(self, others: Sequence[pa.Table]) -> Clause:
+        """Return what takes units of the left; a right that is not in order is refused."""
+        (right,) = others
+        for _ in _ordered([right], self.shape.index[1], self.symbol):
+            pass
+        return _BoundAsof(self, right)
+
+
+class _BoundAsof(Clause):
+    """A :class:`BroadcastAsof` with the right: nothing is changed after it is made."""
+
+    name = BroadcastAsof.name
+
+    def __init__(self, step: BroadcastAsof, right: pa.Table) -> None:
+        self._step = step
+        self._table = AsofTable(step.shape, right)
+        self._right = right.combine_chunks()
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Row slices in, row slices out."""
+        info = self._step.structure
+        return ClauseInfo(Structure.ROW_SLICE, Structure.ROW_SLICE, adds=info.adds)
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return what the step returns."""
+        return self._step.output_schema(input_schema)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plain form of the step; the rows of the right are no part of it."""
+        return self._step.to_json()
+
+    def describe(self) -> str:
+        """Return one line for people."""
+        return self._step.describe()
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Join one unit."""
+        table = unit.table
+        return unit.replace(self._step.shape.joined(table, self._right, self._table.find(table)))
+
+
+@register
+@dataclass(frozen=True)
+class HashAsof(_Asof):
+    """Join one bucket of both sides; the rows that come out say where they belong."""
+
+    name: ClassVar[str] = "hash_asof"
+    internal: ClassVar[bool] = True
+    shape: AsofShape
+    buckets: int
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Hash buckets in; out come parts of units in plan order, to be grouped by unit."""
+        return ClauseInfo(
+            Structure.HASH_BUCKETED,
+            Structure.ROW_SLICE,
+            adds=frozenset([*self.shape.schema.names, POSITION]),
+            keeps_order=False,
+            index=IndexEffect.DROP,
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the columns of the join, and the position."""
+        return TableSchema(self.shape.schema.arrow).with_column(POSITION, pa.int64())
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Join the pieces of the left with those of the right."""
+        left = rows_of_side(unit, 0, self.shape.left)
+        right = rows_of_side(unit, 1, self.shape.right)
+        rows = AsofTable(self.shape, right).find(left)
+        places = left.column(POSITION).to_numpy()
+        pieces = placed(unit, self.shape.joined(left, right, rows), places, 0)
+        return unit.with_pieces(pieces, self.output_schema(unit.schema))
+
+
+@register
+@dataclass(frozen=True)
+class AsofInputs(_Asof):
+    """Put rows of one ordered stream beside those of another, without keys.
+
+    Attributes
+    ----------
+    inputs
+        What errors call the left and the right.
+    """
+
+    name: ClassVar[str] = "asof_inputs"
+    internal: ClassVar[bool] = True
+    shape: AsofShape
+    inputs: tuple[str, str]
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Units of two symbols in, row slices out: the rows of the left."""
+        return ClauseInfo(
+            Structure.MULTI_SYMBOL,
+            Structure.ROW_SLICE,
+            adds=frozenset(self.shape.schema.names),
+            keeps_count=True,
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the columns of the join."""
+        return self.shape.schema
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Refuse: the step takes two streams."""
+        raise PlanError(
+            f"{self.name} takes two streams",
+            hint="write join_asof(...), of which the planner makes it",
+        )
+
+    def interleave(self, inputs: Sequence[Iterator[ProcessingUnit]]) -> Iterator[ProcessingUnit]:
+        """Join the streams as they come."""
+        left, right = (
+            _ordered((unit.table for unit in units if unit.num_rows), index, name)
+            for units, index, name in zip(inputs, self.shape.index, self.inputs, strict=True)
+        )
+        joined = _streamed(self.shape, left, right)
+        yield from units_of_tables(joined, self.shape.index[0])
+
+
+def _streamed(
+    shape: AsofShape, left: Iterator[pa.Table], right: Iterator[pa.Table]
+) -> Iterator[pa.Table]:
+    """Give the rows of the left, each as soon as the rows of the right that it needs are here."""
+    held = shape.right.empty()
+    held_times: NDArray[np.int64] = np.zeros(0, np.int64)
+    more = True
+    for table in left:
+        times = shape.times(table, 0)
+        at = 0
+        while at < len(times):
+            # What lies before the last row before the next time is wanted by no row to come.
+            start = max(0, int(np.searchsorted(held_times, times[at], "left")) - 1)
+            held, held_times = held.slice(start), held_times[start:]
+            stop = at + _decided(shape, times[at:], held_times) if more else len(times)
+            if stop > at:
+                part = table.slice(at, stop - at)
+                held = held.combine_chunks()
+                yield shape.joined(part, held, AsofTable(shape, held).find(part))
+                at = stop
+                continue
+            following = next(right, None)
+            if following is None:
+                more = False
+                continue
+            held = pa.concat_tables([held, following])
+            held_times = np.concatenate([held_times, shape.times(following, 1)])
+    for _ in right:  # whether its order breaks must not depend on the way that was chosen
+        pass
+
+
+def _decided(shape: AsofShape, times: NDArray[np.int64], held: NDArray[np.int64]) -> int:
+    """Return how many rows of the left no row of the right that is still to come can change.
+
+    More rows of the last time that is held may follow. So a row that looks back is decided before
+    that time, and one that looks ahead before the time before it.
+    """
+    if not len(held):
+        return 0
+    bound = held[-1]
+    if shape.direction != "backward":
+        earlier = int(np.searchsorted(held, bound, "left"))
+        if not earlier:
+            return 0
+        bound = held[earlier - 1]
+    return int(np.searchsorted(times, bound, "left"))
