@@ -374,3 +374,15 @@ def test_tables_of_nothing_but_keys() -> None:
             maintain_order="left_right",
         )
         assert found.column("k").to_pylist() == theirs["k"].to_list()
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_only_the_columns_that_are_wanted_are_read(how: Any) -> None:
+    store, _, _ = _two(rows=40)
+    query = Q.join("y", "k", how)
+    whole = answer(store, query)
+    for name in whole.column_names:
+        assert answer(store, query.select(name)).equals(whole.select([name])), name
+    text = str(store.explain("x", query.select("l")))
+    assert "columns: 2 of 4: k, l" in text
+    assert "columns: 1 of 4: k" in text

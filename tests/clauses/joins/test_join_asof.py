@@ -395,3 +395,12 @@ def test_times_at_both_ends_of_64_bits() -> None:
     assert found.column("v").to_pylist() == [1, 1, 2]
     near = answer(store, Q.join_asof("y", direction="nearest", tolerance=2**62))
     assert near.column("v").to_pylist() == [1, None, 2]
+
+
+def test_only_the_columns_that_are_wanted_are_read() -> None:
+    store, _, _ = _trades(30)
+    for query in (Q.join_asof("y"), Q.join_asof("y", by="s")):
+        whole = answer(store, query)
+        for name in whole.column_names:
+            assert answer(store, query.select(name)).equals(whole.select([name])), name
+    assert "columns: 2 of 3: t, bid" in str(store.explain("x", Q.join_asof("y").select("t", "bid")))
