@@ -68,6 +68,7 @@ from tessel.clauses.positional import Positional
 from tessel.clauses.registry import clause_names, find_clause, register
 from tessel.clauses.rename import Rename
 from tessel.clauses.resample import PartialResample, Resample
+from tessel.clauses.rolling import Rolling
 from tessel.clauses.row_range import RowRange
 from tessel.clauses.select import Select
 from tessel.clauses.shift import Shift
@@ -90,7 +91,7 @@ from tessel.clauses.structures import (
 )
 from tessel.clauses.tail import Tail
 from tessel.clauses.top_k import PartialTopK, TopK
-from tessel.clauses.verbs import GroupedQuery, ResampledQuery, Verbs
+from tessel.clauses.verbs import GroupedQuery, ResampledQuery, RollingQuery, Verbs
 
 __all__ = [
     "Aggregation",
@@ -158,6 +159,8 @@ __all__ = [
     "Rename",
     "Resample",
     "ResampledQuery",
+    "Rolling",
+    "RollingQuery",
     "RowRange",
     "Select",
     "Selects",

@@ -24,7 +24,7 @@ from tessel.clauses.key_order import (
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
 
-__all__ = ["Around", "Reach"]
+__all__ = ["Around", "Reach", "carried_keys", "values_around"]
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Reach:
         """Say whether of each key of a unit enough rows were seen after it."""
         if not summary.num_rows:
             return True
-        parts = [_keys(summary, self.by), _keys(after, self.by)]
+        parts = [carried_keys(summary, self.by), carried_keys(after, self.by)]
         (own, others), groups = codes_of_parts(parts, [summary.num_rows, after.num_rows])
         seen = np.bincount(others, minlength=groups)
         return bool((seen[own] >= self.ahead).all())
@@ -119,32 +119,37 @@ class Reach:
             after = self._edges(after, self.ahead, 0)
         rows = unit.num_rows
         parts = [
-            _keys(before, self.by),
+            carried_keys(before, self.by),
             [unit.column(name) for name in self.by],
-            _keys(after, self.by),
+            carried_keys(after, self.by),
         ]
         codes, groups = codes_of_parts(parts, [before.num_rows, rows, after.num_rows])
-        values = [
-            pa.chunked_array(
-                [
-                    *before.column(f"value_{at}").chunks,
-                    *unit.column(name).chunks,
-                    *after.column(f"value_{at}").chunks,
-                ],
-                type=unit.schema.type_of(name),
-            )
-            for at, name in enumerate(self.columns)
-        ]
-        table = pa.table(values, names=[f"value_{at}" for at in range(len(values))])
+        table = values_around(unit, before, after, self.columns)
         keys = KeyOrder.of_codes(np.concatenate(codes), groups)
         return Around(table, keys, before.num_rows, before.num_rows + rows)
 
     def _edges(self, carried: pa.Table, first: int, last: int) -> pa.Table:
-        keys = _keys(carried, self.by)
+        keys = carried_keys(carried, self.by)
         ((codes,), groups) = codes_of_parts([keys], [carried.num_rows])
         rows = edge_rows(codes, groups, first, last)
         return carried if len(rows) == carried.num_rows else carried.take(pa.array(rows))
 
 
-def _keys(carried: pa.Table, by: Sequence[str]) -> list[pa.ChunkedArray]:
+def values_around(
+    unit: ProcessingUnit, before: pa.Table, after: pa.Table, columns: Sequence[str]
+) -> pa.Table:
+    """Return columns of a unit as ``value_0``, ``value_1``, …, between those that were carried."""
+    names = [f"value_{at}" for at in range(len(columns))]
+    values = [
+        pa.chunked_array(
+            [*before.column(name).chunks, *unit.column(column).chunks, *after.column(name).chunks],
+            type=unit.schema.type_of(column),
+        )
+        for name, column in zip(names, columns, strict=True)
+    ]
+    return pa.table(values, names=names)
+
+
+def carried_keys(carried: pa.Table, by: Sequence[str]) -> list[pa.ChunkedArray]:
+    """Return the key columns of a carry."""
     return [carried.column(f"key_{at}") for at in range(len(by))]

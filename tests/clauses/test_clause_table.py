@@ -49,6 +49,7 @@ from tessel.clauses import (
     PctChange,
     Rename,
     Resample,
+    Rolling,
     RowRange,
     Select,
     Shift,
@@ -101,6 +102,7 @@ SAMPLES: tuple[Clause, ...] = (
     CumMin((("w", "v"),)),
     CumMax((("w", "v"),)),
     CumCount((("w", "v"),)),
+    Rolling(3, SUM),
     PartialAggregation(("k",), SUM),
     MergeAggregation(("k",), SUM, SCHEMA),
     OrderGroups(("k",)),
@@ -157,6 +159,9 @@ CARRYING: tuple[tuple[Clause, str], ...] = (
     (CumMin((("w", "v"),)), "the least value of each key"),
     (CumMax((("w", "v"),)), "the greatest value of each key"),
     (CumCount((("w", "v"),)), "the count of each key"),
+    (Rolling(3, SUM), "the last rows of each key, fewer than a window"),
+    (Rolling(3, SUM, center=True), "the first and the last rows of each key, half a window"),
+    (Rolling("1h", SUM), "the rows of the first instant and of the last window"),
 )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic
 
 from tessel.clauses.constants import constant_text
 from tessel.clauses.cum_count import CumCount
@@ -11,13 +12,15 @@ from tessel.clauses.cum_max import CumMax
 from tessel.clauses.cum_min import CumMin
 from tessel.clauses.cum_sum import CumSum
 from tessel.clauses.diff import Diff
+from tessel.clauses.named_aggregate import AggregateLike, named_aggregates
 from tessel.clauses.pct_change import PctChange
+from tessel.clauses.rolling import Closed, Rolling
 from tessel.clauses.shift import Shift
 from tessel.clauses.verbs.arguments import as_names, as_row_count
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
 
-__all__ = ["OrderedVerbs"]
+__all__ = ["OrderedVerbs", "RollingQuery"]
 
 ColumnsLike = str | Sequence[str] | Mapping[str, str]
 """Columns that are replaced by their results, or a mapping from new names to columns."""
@@ -132,6 +135,58 @@ class OrderedVerbs(Query):
             Keys: each has results of its own.
         """
         return self.then(CumCount(_pairs("cum_count", columns), _keys(by)))
+
+    def rolling(
+        self: QueryType,
+        window: int | str,
+        *,
+        by: KeysLike = (),
+        min_periods: int | None = None,
+        closed: Closed = "right",
+        center: bool = False,
+    ) -> RollingQuery[QueryType]:
+        """Look at the rows around each row; go on with ``.agg(...)``, which adds columns.
+
+        Parameters
+        ----------
+        window
+            A number of rows, or a length of time such as ``"5min"`` on a time index.
+        by
+            Keys: a window holds rows of one key.
+        min_periods
+            Values that a window must have, or its result is missing. By default those of a whole
+            window of rows, 1 for a window of time; ``count`` and ``size`` need none.
+        closed
+            Which ends belong to the window: ``"right"``, ``"left"``, ``"both"`` or ``"neither"``.
+        center
+            Whether the row is in the middle of its window instead of at its end.
+        """
+        count = window if isinstance(window, str) else as_row_count("rolling", window)
+        return RollingQuery(self, count, _keys(by), min_periods, closed, center)
+
+
+@dataclass(frozen=True)
+class RollingQuery(Generic[QueryType]):
+    """A query that looks at windows of rows, waiting for ``agg``."""
+
+    query: QueryType
+    window: int | str
+    by: tuple[str, ...]
+    min_periods: int | None
+    closed: Closed
+    center: bool
+
+    def agg(
+        self,
+        by_column: Mapping[str, AggregateLike | list[AggregateLike] | tuple[str, AggregateLike]]
+        | None = None,
+        **outputs: tuple[str, AggregateLike],
+    ) -> QueryType:
+        """Add aggregates of each row's window; the forms are those of ``groupby(...).agg``."""
+        found = named_aggregates(by_column, outputs)
+        return self.query.then(
+            Rolling(self.window, found, self.by, self.min_periods, self.closed, self.center)
+        )
 
 
 def _pairs(verb: str, columns: ColumnsLike) -> tuple[tuple[str, str], ...]:

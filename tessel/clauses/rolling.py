@@ -1,0 +1,285 @@
+"""rolling: aggregates of a window of rows, or of time, that moves with each row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from tessel.clauses.base import Clause, ClauseInfo, Structure
+from tessel.clauses.buckets import parse_span
+from tessel.clauses.key_order import in_rows
+from tessel.clauses.named_aggregate import NamedAggregate, check_outputs
+from tessel.clauses.neighbours import Around, Reach
+from tessel.clauses.ordered import check_keys, check_names
+from tessel.clauses.registry import register
+from tessel.clauses.time_neighbours import TimeReach
+from tessel.clauses.window_aggregates import Windows, window_aggregate
+from tessel.ecs import ProcessingUnit
+from tessel.errors import AggregateError, IndexColumnError, PlanError
+from tessel.expression.periods import NANOSECONDS
+from tessel.expression.schema import TableSchema
+
+__all__ = ["Closed", "Rolling"]
+
+Closed = Literal["right", "left", "both", "neither"]
+
+_DAY_NS = 86_400 * NANOSECONDS["s"]
+
+
+@register
+@dataclass(frozen=True)
+class Rolling(Clause):
+    """Aggregates of the rows around each row, of the same key, as columns beside it.
+
+    Attributes
+    ----------
+    window
+        A number of rows, or a length of time such as ``"5min"``, which needs a time index.
+    aggregates
+        What to compute; every aggregate of ``groupby`` is one of a window, and means the same.
+    by
+        Keys: only rows of equal keys are in a window. A missing key is a key like others.
+    min_periods
+        Values that are not missing which a window must have, or its result is missing. By default
+        as many as a whole window of rows has rows, 1 for a window of time, and none for ``count``
+        and ``size``, which then are never missing.
+    closed
+        Which ends belong to the window: of rows, those ``n`` before the row and the row itself; of
+        time, the instants ``window`` before the row's time and that time itself.
+    center
+        Whether the row lies in the middle of its window: of ``n`` rows, ``n // 2`` lie before it.
+
+    Notes
+    -----
+    A window of time holds *all* rows of the row's own instant where that end is closed, those that
+    come later among them; a row's position decides nothing. Windows at the ends of the table are
+    cut, not moved.
+    """
+
+    name: ClassVar[str] = "rolling"
+    window: int | str
+    aggregates: tuple[NamedAggregate, ...]
+    by: tuple[str, ...] = ()
+    min_periods: int | None = None
+    closed: Closed = "right"
+    center: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.window, bool) or not isinstance(self.window, int | str):
+            raise PlanError(
+                f"rolling: a window is a number of rows or a length of time, not {self.window!r}",
+                hint='rolling(20) or rolling("5min")',
+            )
+        if isinstance(self.window, str):
+            parse_span(self.window, "window")
+        elif self.window < 1:
+            raise PlanError(f"rolling: a window has at least 1 row, not {self.window}")
+        if self.closed not in ("right", "left", "both", "neither"):
+            raise PlanError(
+                f"rolling: closed is {self.closed!r}", hint="it is right, left, both or neither"
+            )
+        least = self.min_periods
+        if least is not None and (isinstance(least, bool) or least < 0):
+            raise PlanError(f"rolling: min_periods is a number of values, not {least!r}")
+        if not self.aggregates:
+            raise AggregateError("rolling needs an aggregate", hint='agg(total=("column", "sum"))')
+        check_names(self.name, self.by)
+        check_outputs([], self.aggregates, self.name)
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Row slices in, row slices out, order and count kept."""
+        reach: Reach | TimeReach = (
+            self._row_reach if isinstance(self.window, int) else self._time_reach(1)
+        )
+        return ClauseInfo(
+            Structure.ROW_SLICE,
+            Structure.ROW_SLICE,
+            columns=frozenset([*self._columns, *self.by]),
+            adds=frozenset(each.output for each in self.aggregates),
+            uses_index=isinstance(self.window, str),
+            keeps_count=True,
+            carries=reach.carries,
+        )
+
+    @cached_property
+    def _columns(self) -> tuple[str, ...]:
+        read = (each.column for each in self.aggregates)
+        return tuple(dict.fromkeys(column for column in read if column is not None))
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the schema with the results added or replaced."""
+        input_schema.require(self.by, where=self.name)
+        check_keys(self.by, input_schema)
+        if isinstance(self.window, str):
+            self._length(input_schema)
+        schema = input_schema
+        for each in self.aggregates:
+            schema = schema.with_column(each.output, each.result_type(input_schema))
+        return schema
+
+    # --- what is carried --------------------------------------------------------------------------
+
+    def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
+        """Return keys, times where windows are of time, and the columns that are read."""
+        return self._reach(input_schema).schema(input_schema)
+
+    def summary(self, unit: ProcessingUnit) -> pa.Table:
+        """Return the rows at the edges of a unit that windows outside of it reach."""
+        return self._reach(unit.schema).summary(unit)
+
+    def combine(self, earlier: pa.Table, later: pa.Table, schema: TableSchema) -> pa.Table:
+        """Return the rows at the edges of both."""
+        return self._reach(schema).combined(earlier, later)
+
+    def suffices(self, summary: pa.Table, after: pa.Table) -> bool:
+        """Say whether the windows of a unit end before the last row that was seen after it."""
+        if isinstance(self.window, int):
+            return self._row_reach.suffices(summary, after)
+        kind = summary.schema.field("time").type
+        return self._time_reach(self._length_in(kind)).suffices(summary, after)
+
+    def _reach(self, schema: TableSchema) -> Reach | TimeReach:
+        if isinstance(self.window, int):
+            return self._row_reach
+        return self._time_reach(self._length(schema))
+
+    @property
+    def _row_reach(self) -> Reach:
+        first, last = self._row_offsets
+        return Reach(self._columns, self.by, max(-first, 0), max(last - 1, 0))
+
+    def _time_reach(self, length: int) -> TimeReach:
+        if self.center:
+            return TimeReach(self._columns, self.by, length // 2, length // 2)
+        ahead = 0 if self.closed in ("right", "both") else None
+        return TimeReach(self._columns, self.by, length, ahead)
+
+    # --- computing --------------------------------------------------------------------------------
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Compute the windows of a unit that is everything."""
+        nothing = self.carry_schema(unit.schema).empty_table()
+        return self.process_between(unit, nothing, nothing)
+
+    def process_between(
+        self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
+    ) -> ProcessingUnit:
+        """Compute the windows of the rows of a unit, which reach into what lies around it."""
+        reach = self._reach(unit.schema)
+        if isinstance(reach, Reach):
+            around = reach.around(unit, before, after)
+            windows = self._row_windows(around)
+        else:
+            around, times = reach.around(unit, before, after)
+            windows = self._time_windows(around, times, self._length(unit.schema))
+        places, rows = around.keys.places_of(around.start, around.stop)
+        windows = Windows(windows.starts[places], windows.stops[places])
+        made = unit
+        for each in self.aggregates:
+            values = None
+            if each.column is not None:
+                values = around.keys.arranged(around.table.column(self._columns.index(each.column)))
+            least = self._least(each)
+            found = window_aggregate(each.aggregate, values, windows, least, each.column)
+            made = made.with_column(each.output, in_rows(found, rows))
+        return made
+
+    def _least(self, each: NamedAggregate) -> int | None:
+        if self.min_periods is not None:
+            return self.min_periods
+        if each.aggregate.name in ("count", "size"):
+            return None
+        if isinstance(self.window, str):
+            return 1
+        first, last = self._row_offsets
+        return last - first
+
+    @property
+    def _row_offsets(self) -> tuple[int, int]:
+        """The rows ``[first, last)`` of a window, counted from its own row."""
+        assert isinstance(self.window, int)
+        last = 1 + ((self.window - 1) // 2 if self.center else 0)
+        first = last - self.window - (self.closed in ("left", "both"))
+        return first, last - (self.closed in ("left", "neither"))
+
+    def _row_windows(self, around: Around) -> Windows:
+        keys = around.keys
+        first, last = self._row_offsets
+        starts = np.clip(keys.places + first, keys.start, keys.stop)
+        return Windows(starts, np.clip(keys.places + last, starts, keys.stop))
+
+    def _time_windows(self, around: Around, times: np.ndarray, length: int) -> Windows:
+        """Find the ends of windows by their times, then the places of the key between them."""
+        back, ahead = (length, 0) if not self.center else (length, length)
+        parts = 2 if self.center else 1
+        starts = _rows_until(times, -back, parts, included=self.closed in ("right", "neither"))
+        stops = _rows_until(times, ahead, parts, included=self.closed in ("right", "both"))
+        keys = around.keys
+        if keys.order is None:
+            return Windows(starts, np.maximum(starts, stops))
+        rows = len(keys)
+        # Rows ascend within a key, so key and row make one ascending number.
+        numbers = np.cumsum(np.diff(keys.start, prepend=keys.start[:1]) != 0) * (rows + 1)
+        own = numbers + keys.order
+        found = [np.searchsorted(own, numbers + ends[keys.order]) for ends in (starts, stops)]
+        return Windows(found[0], np.maximum(*found))
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def _length(self, schema: TableSchema) -> int:
+        """Return the length of the window in units of the index."""
+        if schema.index is None:
+            raise IndexColumnError.required(f"rolling({self.window!r})")
+        return self._length_in(schema.type_of(schema.index))
+
+    def _length_in(self, kind: pa.DataType) -> int:
+        assert isinstance(self.window, str)
+        length, days = parse_span(self.window, "window")
+        unit = _unit_ns(kind)
+        if unit is None:
+            raise IndexColumnError(
+                f"rolling: a window of {self.window!r} needs an index of dates or timestamps, "
+                f"and this one is {kind}",
+                hint="give a window of rows: rolling(20)",
+                type=str(kind),
+            )
+        if days and getattr(kind, "tz", None) not in (None, "UTC"):
+            raise PlanError(
+                f"rolling: days of {kind.tz} are not all of one length",
+                hint=f'write "{24 * length}h" for elapsed time',
+                window=self.window,
+            )
+        nanoseconds = length * (_DAY_NS if days else 1)
+        if nanoseconds % unit or nanoseconds // unit > 2**61:
+            raise PlanError(
+                f"rolling: a window of {self.window!r} is no number of units of the index, {kind}",
+                hint="use a window of whole units of the index",
+                window=self.window,
+            )
+        return nanoseconds // unit
+
+
+def _unit_ns(kind: pa.DataType) -> int | None:
+    if pa.types.is_timestamp(kind):
+        return NANOSECONDS[kind.unit]
+    if pa.types.is_date32(kind):
+        return _DAY_NS
+    return NANOSECONDS["ms"] if pa.types.is_date64(kind) else None
+
+
+def _rows_until(times: Any, offset: int, parts: int, *, included: bool) -> np.ndarray:
+    """Return for each row how many rows have a time below its own plus ``offset / parts``.
+
+    ``included`` counts those at that very time, too.
+    """
+    # Times are whole: below half a unit is below the next whole one, at or below is below it, too.
+    whole, half = divmod(offset, parts)
+    limits = np.iinfo(np.int64)
+    bounds = np.clip(times, limits.min + max(-whole, 0), limits.max - max(whole, 0) - 1) + whole
+    found: np.ndarray = np.searchsorted(times, bounds, side="right" if included or half else "left")
+    return found

@@ -1,0 +1,189 @@
+"""Aggregates of windows of rows: any aggregate, and fast ways for those that have one.
+
+Rows are in key order, a window is a run of them. Sums and what follows from sums are differences
+of exact running sums; extremes come from a sparse table; the others are computed like groups, of
+which each is a window, so every aggregate there is works here and means the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tessel.clauses.aggregates import (
+    Aggregate,
+    Count,
+    First,
+    Last,
+    Max,
+    Mean,
+    Min,
+    Sum,
+)
+from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
+from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
+from tessel.clauses.aggregates.kernels.windows import ExactRows, window_extremes
+from tessel.clauses.aggregates.spread import Spread
+from tessel.clauses.values import missing_rows, plain
+
+__all__ = ["Windows", "window_aggregate"]
+
+Places = NDArray[np.int64]
+
+_GATHERED_ROWS = 1 << 20
+"""Rows that windows computed one by one are gathered into at a time."""
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Runs of rows ``[starts[i], stops[i])``; int64, shape ``(windows,)``."""
+
+    starts: Places
+    stops: Places
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def lengths(self) -> Places:
+        """How many rows each has."""
+        return self.stops - self.starts
+
+    def only(self, chosen: NDArray[np.bool_]) -> Windows:
+        """Return the windows with those emptied that are not chosen."""
+        return Windows(np.where(chosen, self.starts, 0), np.where(chosen, self.stops, 0))
+
+
+_Kernel = Callable[[Any, pa.Array, Windows, str | None], pa.Array]
+
+
+def window_aggregate(
+    aggregate: Aggregate,
+    values: pa.ChunkedArray | None,
+    windows: Windows,
+    least: int | None,
+    column: str | None,
+) -> pa.Array:
+    """Return an aggregate of each window.
+
+    Parameters
+    ----------
+    aggregate
+        What is computed.
+    values
+        The column; None for an aggregate that counts rows.
+    windows
+        Runs of its rows.
+    least
+        Values that are not missing (rows, where those are counted) of which a window has at least
+        so many, or its result is missing; nothing is computed of it then.
+    column
+        Name of the column, for errors.
+    """
+    if values is None:
+        lengths = windows.lengths
+        return pa.array(lengths, mask=None if least is None else lengths < least)
+    array = plain(values)
+    absent = missing_rows(array)
+    present = windows
+    if absent is not None:
+        ends = np.concatenate([[0], np.cumsum(~absent)])
+        present = Windows(ends[windows.starts], ends[windows.stops])
+    enough = present.lengths >= (least or 0)
+    if not enough.all():
+        windows, present = windows.only(enough), present.only(enough)
+    kernel: _Kernel | None = (
+        _spread if isinstance(aggregate, Spread) else _KERNELS.get(type(aggregate))
+    )
+    if kernel is None:
+        found = _one_by_one(aggregate, array, windows, column)
+    else:
+        there = array if absent is None else array.filter(pa.array(~absent))
+        found = kernel(aggregate, there, present, column)
+    if enough.all():
+        return found
+    return found.take(pa.array(np.arange(len(found)), mask=~enough))
+
+
+def _count(_: Count, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
+    return pa.array(windows.lengths)
+
+
+def _first(_: First, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
+    empty = windows.lengths == 0
+    return values.take(pa.array(np.where(empty, 0, windows.starts), mask=empty))
+
+
+def _last(_: Last, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
+    empty = windows.lengths == 0
+    return values.take(pa.array(np.where(empty, 0, windows.stops - 1), mask=empty))
+
+
+def _extreme(
+    aggregate: Min | Max, values: pa.Array, windows: Windows, column: str | None
+) -> pa.Array:
+    better = np.minimum if isinstance(aggregate, Min) else np.maximum
+    found = OrderedNumbers.of_values(values)
+    best = window_extremes(found.numbers, windows.starts, windows.stops, better)
+    return found.values(best, windows.lengths == 0)
+
+
+def _sum(aggregate: Sum, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
+    sums = ExactRows.of_values(values).window_sums(windows.starts, windows.stops)
+    return aggregate.finish(sums.to_arrays(), values.type, column)
+
+
+def _mean(aggregate: Mean, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
+    sums = ExactRows.of_values(values).window_sums(windows.starts, windows.stops)
+    states = [*sums.to_arrays(), pa.array(windows.lengths)]
+    return aggregate.finish(states, values.type, column)
+
+
+def _spread(aggregate: Spread, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
+    # The sums that the aggregate keeps of each row alone, which add up as any others do.
+    rows = len(values)
+    *states, _ = aggregate.partial(values, np.arange(rows), rows)
+    half = len(states) // 2
+    sums: list[pa.Array] = []
+    for part in (states[:half], states[half:]):
+        exact = ExactRows.of_sums(FloatSums.from_arrays(part))
+        sums += exact.window_sums(windows.starts, windows.stops).to_arrays()
+    return aggregate.finish([*sums, pa.array(windows.lengths)], values.type, column)
+
+
+_KERNELS: dict[type[Aggregate], _Kernel] = {
+    Count: _count,
+    First: _first,
+    Last: _last,
+    Max: _extreme,
+    Mean: _mean,
+    Min: _extreme,
+    Sum: _sum,
+}
+
+
+def _one_by_one(
+    aggregate: Aggregate, values: pa.Array, windows: Windows, column: str | None
+) -> pa.Array:
+    """Compute windows as groups: each row is gathered as often as windows hold it."""
+    lengths = windows.lengths
+    ends = np.cumsum(lengths)
+    parts: list[pa.Array] = []
+    first = 0
+    while first < len(windows) or not parts:
+        taken = ends[first - 1] if first else 0
+        last = int(np.searchsorted(ends, taken + _GATHERED_ROWS, side="right"))
+        last = max(last, min(first + 1, len(windows)))
+        own = lengths[first:last]
+        codes = np.repeat(np.arange(last - first), own)
+        within = np.arange(int(own.sum())) - np.repeat(np.cumsum(own) - own, own)
+        rows = np.repeat(windows.starts[first:last], own) + within
+        gathered = values.take(pa.array(rows))
+        parts.append(aggregate.compute(gathered, codes, last - first, column))
+        first = last
+    return pa.concat_arrays(parts)
