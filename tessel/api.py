@@ -193,10 +193,19 @@ class Store(Repository):
         }
 
     def explain(
-        self, symbol: str, query: QueryBuilder | None = None, *, as_of: AsOf = None
+        self,
+        symbol: str,
+        query: QueryBuilder | None = None,
+        *,
+        as_of: AsOf = None,
+        pages: bool = False,
     ) -> Explanation:
-        """Say how a query would be run: stages, barriers, segments kept and dropped, and why."""
-        return self.scan(symbol, as_of=as_of).then(*_clauses(query)).explain()
+        """Say how a query would be run: stages, barriers, segments kept and dropped, and why.
+
+        With ``pages`` the page tables of the segments that are left are read, to tell the same of
+        their pages; otherwise nothing is read but manifests.
+        """
+        return self.scan(symbol, as_of=as_of).then(*_clauses(query)).explain(pages=pages)
 
 
 class _Pinned:
@@ -311,9 +320,9 @@ class LazyTable(Verbs):
         catalog, query = self._bound()
         return plan_query(catalog, query, slots=slots)
 
-    def explain(self) -> Explanation:
-        """Say how the query would be run; nothing is read but metadata."""
-        return explain_plan(self.plan(), self.clauses)
+    def explain(self, *, pages: bool = False) -> Explanation:
+        """Say how the query would be run; nothing is read but metadata, of pages if asked for."""
+        return explain_plan(self.plan(), self.clauses, pages=pages)
 
     def collect(self, *, executor: ExecutorLike = "local") -> Result:
         """Run the query and return all of its answer."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tessel import display
 from tessel.clauses.base import Clause, Interleaves, Limits, Scans, Structure
-from tessel.clauses.plan import Plan, SourcePlan, Stage
+from tessel.clauses.explain_pages import pages_table
+from tessel.clauses.plan import Change, Plan, SourcePlan, Stage
 from tessel.errors import NameNotFoundError
 
 __all__ = ["Explanation", "explain_plan"]
 
 _SHOWN_UNITS = 6
 _SHOWN_COLUMNS = 8
+_SHOWN_CHARACTERS = 120
 _FORMATS = {
     "text": display.render_text,
     "html": display.render_html,
@@ -52,7 +55,7 @@ class Explanation:
         return _FORMATS[format](self.document)
 
 
-def explain_plan(plan: Plan, clauses: Sequence[Clause] = ()) -> Explanation:
+def explain_plan(plan: Plan, clauses: Sequence[Clause] = (), *, pages: bool = False) -> Explanation:
     """Explain a plan.
 
     Parameters
@@ -61,24 +64,50 @@ def explain_plan(plan: Plan, clauses: Sequence[Clause] = ()) -> Explanation:
         What an executor would get.
     clauses
         The query as written, shown above what became of it.
+    pages
+        Whether the page tables of the segments that are left are read, to tell which of their
+        pages the first filters and date ranges drop.
     """
     written = display.Table(
         "as written", ("clause",), tuple((clause.describe(),) for clause in clauses)
     )
     parts = [written] if clauses else []
-    parts += _tables(plan, "")
+    parts += _tables(plan, "", pages)
     return Explanation(plan, display.Document("query", tuple(parts)))
 
 
-def _tables(plan: Plan, prefix: str) -> Iterator[display.Table]:
+def _tables(plan: Plan, prefix: str, pages: bool) -> Iterator[display.Table]:
     if plan.question is not None:
-        yield from _tables(plan.question.plan, f"{prefix}asked first: ")
+        yield from _tables(plan.question.plan, f"{prefix}asked first: ", pages)
+    changed = _passes(plan.changes, prefix)
+    if changed.rows:
+        yield changed
     for number, part in enumerate(plan.inputs, start=1):
         if isinstance(part, SourcePlan):
             yield _source(part, prefix)
+            found = pages_table(part, plan.stages[0].clauses, prefix) if pages else None
+            if found is not None:
+                yield found
         else:
-            yield from _tables(part, f"{prefix}input {number}: ")
+            yield from _tables(part, f"{prefix}input {number}: ", pages)
     yield _stages(plan, prefix)
+
+
+def _passes(changes: Sequence[Change], prefix: str) -> display.Table:
+    """Tell, pass by pass, what the planner took out of the query and what it put there."""
+    rows = []
+    for change in changes:
+        name = change.name
+        for line in difflib.ndiff(change.before.lines(), change.after.lines()):
+            sign = {"- ": "−", "+ ": "+"}.get(line[:2])
+            if sign is not None:
+                rows.append((name, sign, _shortened(line[2:])))
+                name = ""
+    return display.Table(f"{prefix}planner", ("pass", "", "step"), tuple(rows))
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= _SHOWN_CHARACTERS else line[: _SHOWN_CHARACTERS - 1] + "…"
 
 
 def _source(source: SourcePlan, prefix: str) -> display.Table:

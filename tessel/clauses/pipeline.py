@@ -388,7 +388,8 @@ class _Loader:
             symbol=self._symbol,
             unit=unit,
         )
-        self._manager.attach(entities, {Columns: [Columns(piece.table) for piece in pieces]})
+        if len(pieces) == len(entities):  # what was reduced is no longer the data of its segments
+            self._manager.attach(entities, {Columns: [Columns(piece.table) for piece in pieces]})
         self._manager.gather(entities)
         return pieces, done
 

@@ -91,21 +91,28 @@ class Stage:
         return self.clauses[-1].structure.output if self.clauses else Structure.ROW_SLICE
 
 
-@dataclass(frozen=True)
+class Written(Protocol):
+    """A query between two passes of the planner."""
+
+    def lines(self) -> tuple[str, ...]:
+        """Return it as text, one line a step."""
+
+
+@dataclass(frozen=True, eq=False)
 class Change:
-    """What one pass of the planner did.
+    """One pass of the planner.
 
     Attributes
     ----------
     name
         Of the pass.
     before, after
-        The query in lines, before the pass and after it.
+        The query before the pass and after it; written out when people ask.
     """
 
     name: str
-    before: tuple[str, ...]
-    after: tuple[str, ...]
+    before: Written
+    after: Written
 
 
 @dataclass(frozen=True)

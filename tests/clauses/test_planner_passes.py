@@ -243,7 +243,14 @@ CONCAT, MERGE = Q.then(Concat((SubQuery("y"),))), Q.then(Merge((SubQuery("y"),))
 INPUTS = [
     Golden(
         CONCAT.filter("a > 1"),
-        ["input 1: 'x' → filter(a > 1)", "input 2: 'y' → filter(cast(a, 'int64') > 1)"],
+        ["input 1: 'x' → filter(a > 1)", "input 2: 'y' → filter(a > 1)"],
+    ),
+    Golden(
+        CONCAT.filter("a * a > 1"),
+        [
+            "input 1: 'x' → filter(a * a > 1)",
+            "input 2: 'y' → filter(cast(a, 'int64') * cast(a, 'int64') > 1)",
+        ],
     ),
     Golden(
         CONCAT.filter("b > 1").filter("d is missing"),
@@ -256,7 +263,7 @@ INPUTS = [
         MERGE.date_range("2021").filter("a > 1").head(3),
         [
             "input 1: 'x' → date_range(start='2021') → filter(a > 1) → head(n=3)",
-            "input 2: 'y' → date_range(start='2021') → filter(cast(a, 'int64') > 1) → head(n=3)",
+            "input 2: 'y' → date_range(start='2021') → filter(a > 1) → head(n=3)",
             "head(n=3)",
         ],
     ),

@@ -82,13 +82,17 @@ def answer_from_statistics(draft: Draft) -> Draft:
 
 
 def _reduced(draft: Draft, index: SegmentIndex) -> _Reduced | None:
+    partial = next((c for c in draft.clauses if type(c) is PartialAggregation), None)
+    if partial is None or partial.keys:
+        return None
+    if not all(type(each.aggregate) in _ANSWERED for each in partial.aggregates):
+        return None
     names = {name: name for name in draft.schema.names}
     told = np.ones(index.slices, dtype=bool)
     renamed = False
     for at, clause in enumerate(draft.clauses):
-        if type(clause) is PartialAggregation:
-            supported = all(type(each.aggregate) in _ANSWERED for each in clause.aggregates)
-            return None if clause.keys or not supported else _Reduced(at, names, told)
+        if clause is partial:
+            return _Reduced(at, names, told)
         if type(clause) is Rename:
             renamed = True
             new = dict(clause.columns)

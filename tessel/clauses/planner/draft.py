@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import operator
 from dataclasses import dataclass
 from typing import Self
 
@@ -84,7 +86,11 @@ class Draft:
 
     def replace(self, **changes: object) -> Self:
         """Return the draft with some fields changed."""
-        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+        made = dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+        known = self.__dict__.get("_schemas")
+        if known is not None and made.schema is self.schema and _same(made.clauses, self.clauses):
+            made.__dict__["_schemas"] = known
+        return made
 
     @property
     def hash_buckets(self) -> int:
@@ -94,10 +100,14 @@ class Draft:
 
     def schemas(self) -> list[TableSchema]:
         """Return the schema before the first clause and after each."""
+        return list(self._schemas)
+
+    @functools.cached_property
+    def _schemas(self) -> tuple[TableSchema, ...]:
         schemas = [self.schema]
         for clause in self.clauses:
             schemas.append(clause.output_schema(schemas[-1]))
-        return schemas
+        return tuple(schemas)
 
     def lines(self) -> tuple[str, ...]:
         """Return the draft as text, one line a step: what explain compares from pass to pass."""
@@ -108,3 +118,7 @@ class Draft:
         lines += [f"index: {clause.describe()}" for clause in self.pruning]
         lines += [] if self.columns is None else [f"read: {', '.join(self.columns)}"]
         return (*lines, *(clause.describe() for clause in self.clauses))
+
+
+def _same(some: tuple[Clause, ...], others: tuple[Clause, ...]) -> bool:
+    return len(some) == len(others) and all(map(operator.is_, some, others))

@@ -34,7 +34,9 @@ def fold_constants(draft: Draft) -> Draft:
     clauses: list[Clause] = []
     for clause, schema in zip(draft.clauses, draft.schemas(), strict=False):
         if type(clause) is Apply:
-            clauses.append(Apply(clause.column, _folded(clause.expression, schema)))
+            value = _folded(clause.expression, schema)
+            same = value is clause.expression
+            clauses.append(clause if same else Apply(clause.column, value))
         elif type(clause) is Filter:
             clauses += _filter(clause, schema)
         else:
@@ -47,7 +49,9 @@ def _filter(clause: Filter, schema: TableSchema) -> list[Clause]:
     verdict = _verdict(predicate, schema)
     if verdict == TRUE:
         return []
-    return [Filter(lit(False) if verdict == FALSE else predicate, clause.optimise)]
+    if verdict == FALSE:
+        return [Filter(lit(False), clause.optimise)]
+    return [clause if predicate is clause.predicate else Filter(predicate, clause.optimise)]
 
 
 def _folded(expression: Expression, schema: TableSchema) -> Expression:

@@ -187,15 +187,11 @@ class _Planner:
         return Plan(tuple(plans), stages, schema, changes)
 
     def _rewritten(self, draft: Draft) -> tuple[Draft, tuple[Change, ...]]:
-        """Run the passes, and note what each changed."""
+        """Run the passes, and note what each was given and gave."""
         changes: list[Change] = []
-        before = draft.lines()
         for run_pass in self._passes:
-            draft = run_pass(draft)
-            after = draft.lines()
-            if after != before:
-                changes.append(Change(run_pass.__name__, before, after))
-            before = after
+            before, draft = draft, run_pass(draft)
+            changes.append(Change(run_pass.__name__, before, draft))
         return draft, tuple(changes)
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pyarrow as pa
+
 from tessel.clauses.base import Clause
 from tessel.clauses.date_range import DateRange
 from tessel.clauses.filter import Filter
 from tessel.clauses.head import Head
 from tessel.clauses.planner.commutation import KEEPS_ROWS, PASSED_BY_FILTERS, is_one_of
 from tessel.clauses.planner.draft import Draft, Input
+from tessel.clauses.planner.raising import cannot_raise
 from tessel.clauses.positional import Positional
 from tessel.clauses.tail import Tail
 from tessel.errors import TesselError
@@ -21,7 +24,7 @@ from tessel.expression import Expression, lit
 from tessel.expression.leaves import Column
 from tessel.expression.rewriting import rewrite
 from tessel.expression.schema import TableSchema
-from tessel.expression.types import type_name
+from tessel.expression.types import Family, family, type_name
 
 __all__ = ["push_into_inputs"]
 
@@ -67,8 +70,9 @@ def _for_input(predicate: Expression, own: TableSchema, common: TableSchema) -> 
     """Return a predicate on the common columns as one on an input's own.
 
     A column that the input does not have is missing there; one of another type is cast to the
-    common one, which holds all its values.
+    common one, which holds all its values, unless it is compared the same without.
     """
+    compares = cannot_raise(predicate)
 
     def column(node: Expression) -> Expression:
         if not isinstance(node, Column) or node.column not in common:
@@ -76,12 +80,27 @@ def _for_input(predicate: Expression, own: TableSchema, common: TableSchema) -> 
         kind = common.type_of(node.column)
         if node.column not in own:
             return lit(None).cast(type_name(kind))
-        return node if own.type_of(node.column) == kind else node.cast(type_name(kind))
+        has = own.type_of(node.column)
+        same = has == kind or (compares and _compared_alike(has, kind))
+        return node if same else node.cast(type_name(kind))
 
     try:
         return rewrite(predicate, column)
     except TesselError:
         return None  # of a type that has no name, as a list has none
+
+
+def _compared_alike(own: pa.DataType, common: pa.DataType) -> bool:
+    """Say whether a column that is only compared, never computed with, may stay in its own type.
+
+    Statistics then know it. Integers compare exactly whatever their width, instants whatever their
+    unit as long as text means the same instant beside both; a float literal takes the column's
+    type.
+    """
+    families = {family(own), family(common)}
+    if families == {Family.TIMESTAMP}:
+        return bool(own.tz == common.tz)
+    return families in ({Family.INTEGER}, {Family.TEXT})
 
 
 def _same_calendar(own: TableSchema, common: TableSchema) -> bool:

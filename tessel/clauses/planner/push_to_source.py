@@ -43,8 +43,8 @@ def push_to_source(draft: Draft) -> Draft:
         if isinstance(clause, Prunes) and _reads(clause, schemas[position].index) <= original:
             pruning.append(clause)
             if index is not None:
-                index = clause.prune(index)
-                if _all_pass(clause, index):
+                before, index = index, clause.prune(index)
+                if _all_pass(clause, before, index):
                     continue
         info = clause.structure
         original -= info.adds
@@ -56,8 +56,9 @@ def push_to_source(draft: Draft) -> Draft:
     return draft.replace(clauses=tuple(kept), pruning=tuple(pruning), index=index)
 
 
-def _all_pass(clause: Clause, index: SegmentIndex) -> bool:
-    return isinstance(clause, Proves) and bool(clause.proves(index).all())
+def _all_pass(clause: Clause, before: SegmentIndex, left: SegmentIndex) -> bool:
+    """Say whether a clause keeps every row of what it left of an index."""
+    return isinstance(clause, Proves) and int(clause.proves(before).sum()) == left.slices
 
 
 def _reads(clause: Clause, index: str | None) -> set[str]:

@@ -218,6 +218,28 @@ class CandidateRows:
         blocks = tuple(each.blocks for each in found)  # type: ignore[union-attr]
         return dict(zip(names, columns, strict=True)), blocks
 
+    def pages_left(self, predicate: Expression) -> tuple[int, int]:
+        """Keep the rows that page tables do not rule out; no page is read.
+
+        Returns
+        -------
+        before, after
+            In how many pages wanted rows lay, and lie now, where pages of all columns of the
+            predicate are cut by one another.
+        """
+        statistics, verdicts = self._verdicts(
+            ExpressionContext.of(predicate), sorted(predicate.columns())
+        )
+        pages = list(itertools.pairwise(statistics.edges.tolist()))
+        parts = [
+            [part for stretch in self._stretches if (part := stretch.cut(low, high)) is not None]
+            for low, high in pages
+        ]
+        left = [own for own, verdict in zip(parts, verdicts, strict=True) if verdict != FALSE]
+        before = sum(bool(own) for own in parts)
+        self._stretches = [part for own in left for part in own]
+        return before, sum(bool(own) for own in left)
+
     def read(self, piece: PieceSource) -> pa.Table:
         """Return what is left of one of the pieces, as ``SegmentSource.load`` gives the whole."""
 
@@ -288,17 +310,7 @@ class CandidateRows:
 
         Pages in a row with the same verdict stay one stretch.
         """
-        zones: dict[str, ColumnZones] = {}
-        for name in names:
-            found = self._holders.get(name)
-            if found is None:
-                continue
-            zone = self._late_rows(found[0]).zones(found[1])
-            if zone is not None and zone.type == self.schema.type_of(name):
-                zones[name] = zone
-        types = {name: self.schema.type_of(name) for name in names}
-        statistics = PageStatistics(self._rows, zones, types)
-        verdicts = evaluate_statistics(context, statistics, self.schema)
+        statistics, verdicts = self._verdicts(context, names)
         change = np.flatnonzero(np.diff(verdicts)) + 1
         begins = [0, *change.tolist(), len(verdicts)]
         for stretch in self._stretches:
@@ -310,6 +322,22 @@ class CandidateRows:
                 part = stretch.cut(int(edges[first]), int(edges[last]))
                 if part is not None:
                     yield part, verdict
+
+    def _verdicts(
+        self, context: ExpressionContext, names: Sequence[str]
+    ) -> tuple[PageStatistics, npt.NDArray[np.int8]]:
+        """Return the pages of some columns, and what their tables say of a predicate in each."""
+        zones: dict[str, ColumnZones] = {}
+        for name in names:
+            found = self._holders.get(name)
+            if found is None:
+                continue
+            zone = self._late_rows(found[0]).zones(found[1])
+            if zone is not None and zone.type == self.schema.type_of(name):
+                zones[name] = zone
+        types = {name: self.schema.type_of(name) for name in names}
+        statistics = PageStatistics(self._rows, zones, types)
+        return statistics, evaluate_statistics(context, statistics, self.schema)
 
     def _late_rows(self, piece: PieceSource) -> LateRows:
         late = self._late.get(id(piece))
