@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -64,6 +65,7 @@ from tessel.spark_exec.tasks import (
     source_task,
 )
 from tessel.spark_exec.wire import MAX_BLOB_BYTES, WireRow, sequence
+from tessel.store import address_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -119,14 +121,17 @@ class SparkExecutor:
         ------
         StoreNotVisibleError
             For a store that workers cannot open; for one in memory before any job starts.
+        StoreAccessError
+            Before any job starts, for a store that was opened with ``credentials=``: they are not
+            sent to workers, which use what their own environment offers.
         TesselError
             What the local pool would raise; SparkError for failures of Spark itself.
         """
         plan = answered(plan, self.run)
-        uri = _visible_uri(plan)
+        address = _visible_address(plan)
         plugins = packed_plugins(plugins_of(plan))
         with Jobs(self._session) as jobs:
-            run = _Run(jobs, uri, self.slots, plugins, self._blob_bytes)
+            run = _Run(jobs, address, self.slots, plugins, self._blob_bytes)
             try:
                 for unit in run.units(run.flow(plan)):
                     if unit.num_rows:
@@ -139,9 +144,11 @@ class SparkExecutor:
 class _Run:
     """One execution of a plan."""
 
-    def __init__(self, jobs: Jobs, uri: str, slots: int, plugins: bytes, blob_bytes: int) -> None:
+    def __init__(
+        self, jobs: Jobs, address: str, slots: int, plugins: bytes, blob_bytes: int
+    ) -> None:
         self._jobs = jobs
-        self._uri = uri
+        self._address = address
         self._slots = slots
         self._plugins = plugins
         self._blob_bytes = blob_bytes
@@ -159,7 +166,7 @@ class _Run:
             if first.input is Structure.ALL or first.carries is not None:
                 flow = self._after(self._unprocessed(source, first), first, None)
             else:
-                flow = NarrowFlow.from_source(source, first, self._uri)
+                flow = NarrowFlow.from_source(source, first, self._address)
         elif isinstance(first.clauses[0], Interleaves):
             flows = [self._deferred(part) for part in plan.inputs if isinstance(part, Plan)]
             inputs = [self._few_at_a_time(flow) for flow in flows]
@@ -202,7 +209,7 @@ class _Run:
                 for position in unit:
                     units.setdefault((number, int(slices[position])), []).append(position)
             source = dataclasses.replace(source, units=list(units.values()))
-        return NarrowFlow.from_source(source, None, self._uri)
+        return NarrowFlow.from_source(source, None, self._address)
 
     def _side_by_side(self, plan: Plan) -> Flow:
         """Return the units of several inputs, one input after another."""
@@ -452,16 +459,16 @@ def _raising(error: TesselError) -> Iterator[ProcessingUnit]:
     return map(fail, [None])
 
 
-def _visible_uri(plan: Plan) -> str:
-    """Return where the store is, if processes of their own can open it."""
+def _visible_address(plan: Plan) -> str:
+    """Return where the store is, as JSON, if processes of their own can open it."""
     first = plan.inputs[0]
     if isinstance(first, Plan):
-        return _visible_uri(first)
-    uri = str(first.view.source().objects.uri)
-    if uri.startswith("memory:"):
+        return _visible_address(first)
+    objects = first.view.source().objects
+    if objects.uri.startswith("memory:"):
         raise StoreNotVisibleError(
-            f"Spark's workers cannot open {uri!r}, which lives in this process alone",
+            f"Spark's workers cannot open {objects.uri!r}, which lives in this process alone",
             hint="open a store in a directory that the workers see, or run the query locally",
-            uri=uri,
+            uri=objects.uri,
         )
-    return uri
+    return json.dumps(address_of(objects))

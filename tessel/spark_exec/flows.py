@@ -105,11 +105,11 @@ class Track:
     chain: str | None
     steps: tuple[Step, ...] = ()
 
-    def to_json(self, uri: str) -> dict[str, Any]:
+    def to_json(self, address: str) -> dict[str, Any]:
         """Return what workers need to know of it."""
         view = self.source.view
         return {
-            "uri": uri,
+            "address": address,
             "name": view.name,
             "shown": f"{view.name!r} (version {view.version})",
             "schema": json.dumps(view.schema.to_json()),
@@ -132,8 +132,8 @@ class NarrowFlow:
         One a symbol; units refer to them by number.
     chains
         JSON of the chains that the tracks' steps number.
-    uri
-        Where the store is.
+    address
+        Where the store is: JSON of ``address_of``.
     given
         Tables that clauses of the chains are given.
     """
@@ -141,11 +141,11 @@ class NarrowFlow:
     units: tuple[UnitTask, ...]
     tracks: tuple[Track, ...]
     chains: tuple[str, ...]
-    uri: str
+    address: str
     given: Given = NOTHING_GIVEN
 
     @classmethod
-    def from_source(cls, source: SourcePlan, first: Stage | None, uri: str) -> NarrowFlow:
+    def from_source(cls, source: SourcePlan, first: Stage | None, address: str) -> NarrowFlow:
         """Return the units of a symbol as planned, with its first stage unless that is None."""
         counts: dict[int, int] = {}
         for unit in source.units:
@@ -158,7 +158,7 @@ class NarrowFlow:
             for ordinal, unit in enumerate(source.units)
         )
         chain = chain_text(first) if first is not None and first.clauses else None
-        return cls(units, (Track(source, planned, chain),), (), uri)
+        return cls(units, (Track(source, planned, chain),), (), address)
 
     @property
     def total_bytes(self) -> int:
@@ -215,7 +215,7 @@ class NarrowFlow:
                 tracks.append(dataclasses.replace(each, steps=(*moved, RENUMBER)))
             chains += flow.chains
         given = functools.reduce(Given.__or__, (flow.given for flow in flows))
-        return NarrowFlow(tuple(units), tuple(tracks), tuple(chains), flows[0].uri, given)
+        return NarrowFlow(tuple(units), tuple(tracks), tuple(chains), flows[0].address, given)
 
     def packed(self, tasks: int) -> list[list[UnitTask]]:
         """Return the units spread over at most ``tasks`` partitions by bytes, largest first."""
@@ -234,7 +234,7 @@ class NarrowFlow:
 
     def head(self) -> str:
         """Return what is told to every worker, as JSON."""
-        tracks = [track.to_json(self.uri) for track in self.tracks]
+        tracks = [track.to_json(self.address) for track in self.tracks]
         return json.dumps({"tracks": tracks, "chains": self.chains}, separators=(",", ":"))
 
     def described(self, units: Sequence[UnitTask]) -> bytes:

@@ -43,7 +43,7 @@ from tessel.spark_exec.chains import (
 from tessel.spark_exec.errors_wire import ERROR_ROWS, WorkerError, error_row
 from tessel.spark_exec.parts import known_of, piece_of_part, unit_rows
 from tessel.spark_exec.wire import WireRow, read_parts, received, sequence, wire_batch
-from tessel.store import PieceSource, SegmentSource, open_objects
+from tessel.store import PieceSource, SegmentSource, open_address
 
 __all__ = [
     "MARKER_ROWS",
@@ -67,15 +67,15 @@ _BATCH_ROWS = 64
 
 
 @functools.lru_cache(maxsize=64)
-def _segments(uri: str, schema: str, column_ids: str) -> SegmentSource:
+def _segments(address: str, schema: str, column_ids: str) -> SegmentSource:
     """Return the reader of a symbol; it survives tasks, and with it what was verified."""
-    objects = open_objects(uri)
+    objects = open_address(json.loads(address))
     if next(iter(objects.list(limit=1)), None) is None:
         raise StoreNotVisibleError(
-            f"a Spark worker on {socket.gethostname()!r} finds no store at {uri!r}",
+            f"a Spark worker on {socket.gethostname()!r} finds no store at {objects.uri!r}",
             hint="put the store where every worker sees it under this path, or run the query "
             'locally: executor="local"',
-            uri=uri,
+            uri=objects.uri,
         )
     return SegmentSource(objects, _schema(schema), json.loads(column_ids))
 
@@ -113,7 +113,7 @@ def source_task(
     Parameters
     ----------
     head
-        JSON: ``tracks`` (uri, schemas, column ids, name, ``chain``, ``steps``) and ``chains``.
+        JSON: ``tracks`` (address, schemas, column ids, name, ``chain``, ``steps``) and ``chains``.
     partitions
         For each partition its units, as compressed JSON: each with ``track``, ``pieces``,
         ``planned``, ``places``, ``cuts`` and ``carries``.
@@ -150,7 +150,7 @@ def _read(track: Mapping[str, Any], described: Mapping[str, Any], plugins: bytes
     """Read a unit and run the first stage of its symbol, which its errors name."""
     symbol, ordinal = described["places"][0]
     try:
-        segments = _segments(track["uri"], track["schema"], track["column_ids"])
+        segments = _segments(track["address"], track["schema"], track["column_ids"])
         schema = _schema(track["read_schema"])
         chain = (
             Chain((), (schema,))

@@ -33,6 +33,8 @@ from tessel.store.objects import (
     GoogleCredentials,
     ObjectStore,
     S3Credentials,
+    address_of,
+    open_address,
     open_objects,
 )
 from tessel.store.operations.gathering import aligned
@@ -68,6 +70,7 @@ __all__ = [
     "SymbolView",
     "Transaction",
     "Version",
+    "address_of",
     "aligned",
     "check_index_type",
     "checked_order",
@@ -75,6 +78,7 @@ __all__ = [
     "encode_batch",
     "index_integers",
     "merge_ordered",
+    "open_address",
     "open_objects",
     "sorted_by",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from tessel.errors import (
     CorruptStoreError,
     IntegerOverflowError,
     SchemaPromiseError,
+    StoreAccessError,
     StoreNotVisibleError,
     TesselError,
 )
@@ -30,6 +32,7 @@ from tessel.spark_exec.tasks import facts_task, marker_task, reduce_task, route_
 from tessel.spark_exec.wire import WireRow, received, sequence, wire_batch
 from tessel.testing.parity import Failure, assert_same, outcome
 from tests.spark_exec.queries import BreakPromise, RaiseAt
+from tests.store.objects.servers import CREDENTIALS, moto_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -185,6 +188,29 @@ def test_a_store_in_memory_is_refused_before_a_job_starts(executor: SparkExecuto
         store.read("a", query=Q.concat("a").head(1), executor=executor)
     assert caught.value.attributes["uri"] == store.uri
     assert "spark.job" not in events
+
+
+def test_options_of_a_cloud_reach_workers_and_credentials_do_not(executor: SparkExecutor) -> None:
+    with moto_server() as moto:
+        bucket = moto.new_bucket()
+        uri = f"s3://{bucket}/store"
+        ours = open_store(uri, credentials=CREDENTIALS, options=moto.options)
+        with options(segment_rows=5):
+            ours.write("a", {"x": range(40)})
+        events: list[str] = []
+        with (
+            telemetry.subscribe(lambda event: events.append(event.name)),
+            pytest.raises(StoreAccessError, match="no plan holds a secret") as caught,
+        ):
+            ours.read("a", query=Q.filter("x > 30"), executor=executor)
+        assert "spark.job" not in events
+        assert "environment" in str(caught.value.hint)
+        # The endpoint is an option; whoever needs no credentials, or has them, gets there.
+        moto.publish(bucket)
+        anyone = dataclasses.replace(moto.options, anonymous=True)
+        theirs = open_store(uri, options=anyone)
+        found = theirs.read("a", query=Q.filter("x > 30"), executor=executor).to_arrow()
+        assert found.column("x").to_pylist() == list(range(31, 40))
 
 
 @pytest.mark.parametrize("query", [Q, Q.filter("x > 0").tail(1), Q.concat("a")], ids=str)

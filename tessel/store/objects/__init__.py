@@ -3,6 +3,7 @@
 Only the store enters here; everything above it deals in segments and symbols.
 """
 
+from tessel.store.objects.address import address_of, open_address
 from tessel.store.objects.base import (
     ObjectFacts,
     ObjectStore,
@@ -41,8 +42,10 @@ __all__ = [
     "SupportsDurableNames",
     "SupportsInventory",
     "SupportsLeftovers",
+    "address_of",
     "check_name",
     "checksum",
+    "open_address",
     "open_objects",
     "put_all",
 ]

@@ -106,6 +106,16 @@ class CloudObjects:
         return self._place.uri
 
     @property
+    def options(self) -> CloudOptions:
+        """How it is reached; everything in them may be shown."""
+        return self._options
+
+    @property
+    def has_credentials(self) -> bool:
+        """Whether it was given credentials, rather than taking what the environment offers."""
+        return self._provider is not None
+
+    @property
     def puts_in_flight(self) -> int:
         """How many objects are worth uploading at a time."""
         return self._options.in_flight

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from moto.s3.models import s3_backends
+from moto.s3.models import get_canned_acl, s3_backends
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from tessel.store.objects import CloudOptions, ObjectStore, S3Credentials, open_objects
@@ -69,15 +69,15 @@ class MotoServer:
             assert answer.status == 200
         return bucket
 
+    def publish(self, bucket: str) -> None:
+        """Let anybody read what a bucket holds now."""
+        found = _bucket(bucket)
+        for each in (found, *found.keys.values()):
+            each.set_acl(get_canned_acl("public-read"))
+
     def age(self, bucket: str, by: timedelta, prefix: str = "") -> None:
         """Make the objects of a bucket older; the prefix is that of their keys."""
-        (found,) = [
-            backend.buckets[bucket]
-            for account in s3_backends.values()
-            for backend in account.values()
-            if bucket in backend.buckets
-        ]
-        for key in found.keys.values():
+        for key in _bucket(bucket).keys.values():
             if key.name.startswith(prefix):
                 key.last_modified -= by
 
@@ -87,6 +87,16 @@ class MotoServer:
 
     def open(self, uri: str) -> ObjectStore:
         return open_objects(uri, credentials=CREDENTIALS, options=self.options)
+
+
+def _bucket(name: str) -> Any:
+    (found,) = [
+        backend.buckets[name]
+        for account in s3_backends.values()
+        for backend in account.values()
+        if name in backend.buckets
+    ]
+    return found
 
 
 @contextmanager
