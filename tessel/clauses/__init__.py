@@ -40,6 +40,7 @@ from tessel.clauses.date_range import DateRange
 from tessel.clauses.diff import Diff
 from tessel.clauses.drop import Drop
 from tessel.clauses.explain import Explanation, explain_plan
+from tessel.clauses.fill import Fill
 from tessel.clauses.fill_buckets import FillBuckets
 from tessel.clauses.filter import Filter
 from tessel.clauses.head import Head
@@ -122,6 +123,7 @@ __all__ = [
     "Executor",
     "Expands",
     "Explanation",
+    "Fill",
     "FillBuckets",
     "Filter",
     "GroupedQuery",

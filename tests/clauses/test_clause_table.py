@@ -24,6 +24,7 @@ from tessel.clauses import (
     DateRange,
     Diff,
     Drop,
+    Fill,
     FillBuckets,
     Filter,
     HashAsof,
@@ -103,6 +104,7 @@ SAMPLES: tuple[Clause, ...] = (
     CumMax((("w", "v"),)),
     CumCount((("w", "v"),)),
     Rolling(3, SUM),
+    Fill((("w", "v"),)),
     PartialAggregation(("k",), SUM),
     MergeAggregation(("k",), SUM, SCHEMA),
     OrderGroups(("k",)),
@@ -162,6 +164,9 @@ CARRYING: tuple[tuple[Clause, str], ...] = (
     (Rolling(3, SUM), "the last rows of each key, fewer than a window"),
     (Rolling(3, SUM, center=True), "the first and the last rows of each key, half a window"),
     (Rolling("1h", SUM), "the rows of the first instant and of the last window"),
+    (Fill((("w", "v"),)), "the first and the last value of each key, and rows beyond them"),
+    (Fill((("w", "v"),), (), "backward"), "the same"),
+    (Fill((("w", "v"),), (), "linear"), "the same"),
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import Any, Generic, Literal
 
 from tessel.clauses.constants import constant_text
 from tessel.clauses.cum_count import CumCount
@@ -12,6 +12,7 @@ from tessel.clauses.cum_max import CumMax
 from tessel.clauses.cum_min import CumMin
 from tessel.clauses.cum_sum import CumSum
 from tessel.clauses.diff import Diff
+from tessel.clauses.fill import Fill, Method
 from tessel.clauses.named_aggregate import AggregateLike, named_aggregates
 from tessel.clauses.pct_change import PctChange
 from tessel.clauses.rolling import Closed, Rolling
@@ -135,6 +136,40 @@ class OrderedVerbs(Query):
             Keys: each has results of its own.
         """
         return self.then(CumCount(_pairs("cum_count", columns), _keys(by)))
+
+    def fill(
+        self: QueryType,
+        columns: ColumnsLike,
+        method: Method = "forward",
+        *,
+        value: Any = None,
+        by: KeysLike = (),
+        limit: int | None = None,
+        along: Literal["rows", "time"] = "rows",
+    ) -> QueryType:
+        """Put something in place of missing values.
+
+        Parameters
+        ----------
+        columns
+            Columns of any type: names, or ``{"new": "column"}``.
+        method
+            ``"forward"`` takes the last value before, ``"backward"`` the next one after,
+            ``"linear"`` goes straight between both (numbers; integers and decimals give float64),
+            ``"value"`` puts ``value``.
+        value
+            A value that the type of the column holds; alone it means the method ``"value"``.
+        by
+            Keys: values are those of the same key.
+        limit
+            Rows that are filled in a row at most. By default all.
+        along
+            What ``"linear"`` goes along: ``"rows"``, or the ``"time"`` of the index.
+        """
+        if value is not None and method == "forward":
+            method = "value"
+        pairs = _pairs("fill", columns)
+        return self.then(Fill(pairs, _keys(by), method, constant_text(value), limit, along))
 
     def rolling(
         self: QueryType,

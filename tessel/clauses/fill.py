@@ -1,0 +1,223 @@
+"""fill: something in place of missing values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from tessel.clauses.base import Carry, ClauseInfo
+from tessel.clauses.constants import Constant, check_constant, constant_of
+from tessel.clauses.gaps import Gaps, Side, Sides
+from tessel.clauses.key_order import KeyOrder
+from tessel.clauses.ordered import OrderedColumns
+from tessel.clauses.registry import register
+from tessel.clauses.values import BoolArray, plain_type
+from tessel.ecs import ProcessingUnit
+from tessel.errors import ExpressionTypeError, IndexColumnError, PlanError
+from tessel.expression.schema import TableSchema
+
+__all__ = ["Fill", "Method"]
+
+Method = Literal["forward", "backward", "linear", "value"]
+
+_CARRIES: dict[str, Carry | None] = {
+    "forward": Carry.BEFORE,
+    "backward": Carry.AFTER,
+    "linear": Carry.BOTH,
+    "value": None,
+}
+
+
+@register
+@dataclass(frozen=True)
+class Fill(OrderedColumns):
+    """Put something in place of missing values, null or NaN.
+
+    Attributes
+    ----------
+    columns, by
+        As for every ordered clause: pairs of result and column, and keys.
+    method
+        ``"forward"`` takes the last value before, ``"backward"`` the next one after, of the same
+        key and of any type. ``"linear"`` goes straight from the one to the other: numbers, as
+        floats. ``"value"`` puts ``value``.
+    value
+        What is put by ``"value"``; a value that the type of the column holds.
+    limit
+        Rows that are filled in a row at most: those next to the value they are filled from, for
+        ``"linear"`` the value before. By default all.
+    along
+        What ``"linear"`` goes along: ``"rows"`` of the key, or the ``"time"`` of the index.
+
+    Notes
+    -----
+    Linear: with the value ``a`` before and ``b`` after, ``a + (b - a) * (passed / whole)`` in
+    float64; between two values of one instant it is ``a``. Nothing is filled that has a value on
+    one side alone.
+    """
+
+    name: ClassVar[str] = "fill"
+    method: Method = "forward"
+    value: Constant = None
+    limit: int | None = None
+    along: Literal["rows", "time"] = "rows"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_constant(self.name, self.value)
+        if self.method not in _CARRIES:
+            raise PlanError(
+                f"fill: the method is {self.method!r}", hint=f"it is one of {list(_CARRIES)}"
+            )
+        if (self.method == "value") == (self.value is None):
+            raise PlanError(
+                f"fill: the method is {self.method!r} and the value {self.value!r}",
+                hint='a value goes with method="value", and with no other',
+            )
+        limit = self.limit
+        if limit is not None and (isinstance(limit, bool) or limit < 1 or self.method == "value"):
+            raise PlanError(
+                f"fill: limit is {limit!r}",
+                hint="it is a number of rows from 1 on; a constant value has no limit",
+            )
+        if self.along not in ("rows", "time") or (self.along == "time" and self.method != "linear"):
+            raise PlanError(
+                f"fill: along is {self.along!r} for the method {self.method!r}",
+                hint='"linear" goes along "rows" or "time"; the others know only rows',
+            )
+
+    @property
+    def carries(self) -> Carry | None:
+        """Return the side, or sides, that values are taken from."""
+        return _CARRIES[self.method]
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Row slices in, row slices out, order and count kept."""
+        info = super().structure
+        return ClauseInfo(
+            info.input,
+            info.output,
+            columns=info.columns,
+            adds=info.adds,
+            uses_index=self.along == "time",
+            keeps_count=True,
+            carries=self.carries,
+        )
+
+    @property
+    def _gaps(self) -> Gaps:
+        return Gaps(tuple(self.inputs), self.by, self.along == "time")
+
+    def result_type(self, column: str, kind: pa.DataType) -> pa.DataType:
+        """Return the type of the column; a float for linear, which is refused of other types."""
+        constant_of(self.value, kind, clause=self.name, column=column)
+        if self.method != "linear":
+            return kind
+        plain = plain_type(kind)
+        if pa.types.is_floating(plain):
+            return plain
+        if pa.types.is_integer(plain) or pa.types.is_decimal(plain) or pa.types.is_null(plain):
+            return pa.float64()
+        raise ExpressionTypeError(
+            f"fill: there is no line between values of column {column!r} of type {kind}",
+            hint="fill it forward or backward, or cast it to a number first",
+            column=column,
+            type=str(kind),
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the schema with the columns added or replaced."""
+        if self.along == "time" and input_schema.index is None:
+            raise IndexColumnError.required('fill(method="linear", along="time")')
+        return super().output_schema(input_schema)
+
+    def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
+        """Return keys, and of each column its first and last value and the rows beyond them."""
+        types = [input_schema.type_of(name) for name in self.inputs]
+        return self._gaps.schema(types, [input_schema.type_of(name) for name in self.by])
+
+    def summary(self, unit: ProcessingUnit) -> pa.Table:
+        """Return the first and the last value of each key."""
+        return self._gaps.summary(unit, self.carry_schema(unit.schema))
+
+    def combine(self, earlier: pa.Table, later: pa.Table, schema: TableSchema) -> pa.Table:
+        """Return the first and the last value of each key of both."""
+        return self._gaps.combined(earlier, later)
+
+    def suffices(self, summary: pa.Table, after: pa.Table) -> bool:
+        """Say whether what is missing at the end of a unit has a value after it."""
+        limit = self.limit if self.method == "backward" else None
+        return self._gaps.suffices(summary, after, limit)
+
+    def process_between(
+        self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
+    ) -> ProcessingUnit:
+        """Fill the missing values of a unit from its own values and those around it."""
+        order, sides = self._gaps.sides(unit, before, after)
+        results = {
+            name: self._filled(unit.column(name), order, side, name)
+            for name, side in zip(self.inputs, sides, strict=True)
+        }
+        made = unit
+        for output, column in self.columns:
+            made = made.with_column(output, results[column])
+        return made
+
+    def _filled(self, column: Any, order: KeyOrder, sides: Sides, name: str) -> Any:
+        if self.method == "linear":
+            return _linear(order, sides, self.result_type(name, column.type), self.limit)
+        if self.method == "value":
+            constant = constant_of(self.value, column.type, clause=self.name, column=name)
+            values = pa.chunked_array([*column.chunks, constant], type=column.type)
+            absent = order.restored(sides.before.distance != 0) | ~_own(order, sides.before)
+            return values.take(pa.array(np.where(absent, len(column), np.arange(len(column)))))
+        side = sides.before if self.method == "forward" else sides.after
+        near = side.found
+        if self.limit is not None:
+            near &= side.distance <= self.limit
+        own = len(side.values) - len(column)
+        rows = order.places if order.order is None else order.order
+        # A row that is not filled keeps what it has: null, or NaN bit for bit.
+        source = order.restored(np.where(near, side.source, rows + own))
+        return side.values.take(pa.array(source))
+
+
+def _own(order: KeyOrder, side: Side) -> BoolArray:
+    own: BoolArray = order.restored(side.found)
+    return own
+
+
+def _linear(order: KeyOrder, sides: Sides, kind: pa.DataType, limit: int | None) -> pa.Array:
+    before, after = sides.before, sides.after
+    own = before.found & (before.distance == 0)
+    reached = before.found & after.found
+    if limit is not None:
+        reached &= before.distance <= limit
+    passed, left = before.distance, after.distance
+    if before.times is not None and after.times is not None:
+        start, stop = before.times[before.rows], after.times[after.rows]
+        own_time = _times_of_rows(order, before)
+        passed, left = own_time - start, stop - own_time
+    whole = np.where(reached, passed + left, 1)
+    first, last = (_floats(side)[side.rows] for side in (before, after))
+    with np.errstate(all="ignore"):
+        share = np.where(whole > 0, passed / np.maximum(whole, 1), 0.0)
+        values = np.where(own, first, first + (last - first) * share)
+    found = pa.array(values, mask=~(own | reached))
+    return order.restored(found.cast(kind) if found.type != kind else found)
+
+
+def _times_of_rows(order: KeyOrder, side: Side) -> np.ndarray:
+    assert side.times is not None
+    own = side.times[len(side.times) - len(order) :]
+    arranged: np.ndarray = order.arranged(own)
+    return arranged
+
+
+def _floats(side: Side) -> np.ndarray:
+    values = side.values.cast(pa.float64()).fill_null(0.0).to_numpy()
+    return values if len(values) else np.zeros(1)
