@@ -66,6 +66,7 @@ from tessel.clauses.pipeline import (
 from tessel.clauses.plan import Catalog, Plan, Question, SourcePlan, Stage, answered
 from tessel.clauses.planner import plan_query, query_schema
 from tessel.clauses.positional import Positional
+from tessel.clauses.rank import Rank
 from tessel.clauses.registry import clause_names, find_clause, register
 from tessel.clauses.rename import Rename
 from tessel.clauses.resample import PartialResample, Resample
@@ -158,6 +159,7 @@ __all__ = [
     "Prunes",
     "QueryBuilder",
     "Question",
+    "Rank",
     "Rename",
     "Resample",
     "ResampledQuery",

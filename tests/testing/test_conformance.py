@@ -64,6 +64,7 @@ OURS: dict[str, QueryBuilder] = {
     "fill backward": Q.fill({"a": "f", "b": "t"}, "backward", by="k"),
     "fill linear": Q.fill(["f", "v"], "linear", along="time"),
     "fill with a value": Q.fill("f", value=0),
+    "rank": Q.rank({"r": "f"}, by="k").rank("v", "dense", descending=True),
     "groupby, merged": Q.groupby("k").agg(s=("v", "sum"), m=("f", "mean"), n="size"),
     "groupby, bucketed": Q.groupby("k", drop_missing=False).agg(m=("f", "median")),
     "groupby, unsorted": Q.groupby("k", "v", sort=False).agg(d=("f", "nunique")),

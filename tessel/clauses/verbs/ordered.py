@@ -15,6 +15,7 @@ from tessel.clauses.diff import Diff
 from tessel.clauses.fill import Fill, Method
 from tessel.clauses.named_aggregate import AggregateLike, named_aggregates
 from tessel.clauses.pct_change import PctChange
+from tessel.clauses.rank import Rank, RankMethod
 from tessel.clauses.rolling import Closed, Rolling
 from tessel.clauses.shift import Shift
 from tessel.clauses.verbs.arguments import as_names, as_row_count
@@ -170,6 +171,30 @@ class OrderedVerbs(Query):
             method = "value"
         pairs = _pairs("fill", columns)
         return self.then(Fill(pairs, _keys(by), method, constant_text(value), limit, along))
+
+    def rank(
+        self: QueryType,
+        columns: ColumnsLike,
+        method: RankMethod = "average",
+        *,
+        by: KeysLike = (),
+        descending: bool = False,
+    ) -> QueryType:
+        """Rank each value among all of its column, from 1 on; missing values have no rank.
+
+        Parameters
+        ----------
+        columns
+            Columns of types that have an order: names, or ``{"new": "column"}``.
+        method
+            What equal values get: the ``"average"`` of their places (float64), the ``"min"``, the
+            ``"max"``, ``"dense"`` (distinct values are counted) or ``"ordinal"`` (in row order).
+        by
+            Keys: values are ranked within each.
+        descending
+            Whether the greatest value is the first.
+        """
+        return self.then(Rank(_pairs("rank", columns), _keys(by), method, descending))
 
     def rolling(
         self: QueryType,
