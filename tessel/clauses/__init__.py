@@ -30,6 +30,7 @@ from tessel.clauses.base import (
 )
 from tessel.clauses.builder import QueryBuilder
 from tessel.clauses.carrying import Between, carries_between
+from tessel.clauses.cast import Cast
 from tessel.clauses.combining import AlignColumns, Combining, SubQuery, clauses_from_json
 from tessel.clauses.concat import Concat
 from tessel.clauses.cum_count import CumCount
@@ -37,9 +38,12 @@ from tessel.clauses.cum_max import CumMax
 from tessel.clauses.cum_min import CumMin
 from tessel.clauses.cum_sum import CumSum
 from tessel.clauses.date_range import DateRange
+from tessel.clauses.describe import Describe, TurnFigures
 from tessel.clauses.diff import Diff
+from tessel.clauses.distinct import Distinct, DistinctBucket, PartialDistinct
 from tessel.clauses.drop import Drop
 from tessel.clauses.explain import Explanation, explain_plan
+from tessel.clauses.explode import Explode
 from tessel.clauses.fill import Fill
 from tessel.clauses.fill_buckets import FillBuckets
 from tessel.clauses.filter import Filter
@@ -72,6 +76,7 @@ from tessel.clauses.rename import Rename
 from tessel.clauses.resample import PartialResample, Resample
 from tessel.clauses.rolling import Rolling
 from tessel.clauses.row_range import RowRange
+from tessel.clauses.sample import Sample
 from tessel.clauses.select import Select
 from tessel.clauses.shift import Shift
 from tessel.clauses.sort import MergeSorted, Sort, SortUnits
@@ -93,6 +98,7 @@ from tessel.clauses.structures import (
 )
 from tessel.clauses.tail import Tail
 from tessel.clauses.top_k import PartialTopK, TopK
+from tessel.clauses.value_counts import Shares, ValueCounts
 from tessel.clauses.verbs import GroupedQuery, ResampledQuery, RollingQuery, Verbs
 
 __all__ = [
@@ -108,6 +114,7 @@ __all__ = [
     "Broadcasts",
     "Carries",
     "Carry",
+    "Cast",
     "Catalog",
     "Clause",
     "ClauseInfo",
@@ -119,11 +126,15 @@ __all__ = [
     "CumMin",
     "CumSum",
     "DateRange",
+    "Describe",
     "Diff",
+    "Distinct",
+    "DistinctBucket",
     "Drop",
     "Executor",
     "Expands",
     "Explanation",
+    "Explode",
     "Fill",
     "FillBuckets",
     "Filter",
@@ -149,6 +160,7 @@ __all__ = [
     "OrderGroups",
     "OrderJoined",
     "PartialAggregation",
+    "PartialDistinct",
     "PartialResample",
     "PartialTopK",
     "Partition",
@@ -166,8 +178,10 @@ __all__ = [
     "Rolling",
     "RollingQuery",
     "RowRange",
+    "Sample",
     "Select",
     "Selects",
+    "Shares",
     "Shift",
     "Sort",
     "SortUnits",
@@ -178,7 +192,9 @@ __all__ = [
     "SubQuery",
     "Tail",
     "TopK",
+    "TurnFigures",
     "UnitFacts",
+    "ValueCounts",
     "Verbs",
     "answered",
     "bound_stage",

@@ -117,7 +117,7 @@ class Barrier:
 
     def _put(self, piece: Piece) -> Columns | SpillBlock:
         size = piece.table.nbytes
-        fits = self._held + size <= self._account.held_limit
+        fits = self._account.fits(size)
         # A table without columns takes nothing, and Arrow's files would lose its rows.
         if not fits and piece.table.num_columns:
             return self._file.write(piece.table)
@@ -132,7 +132,7 @@ class Barrier:
 
     def _count(self, size: int) -> None:
         self._held += size
-        self._account.add(size)
+        self._account.hold(size)
 
 
 def _facts(unit: ProcessingUnit, piece: Piece) -> UnitFacts:

@@ -97,7 +97,8 @@ class Step:
     ----------
     verb
         ``filter``, ``apply``, ``select``, ``drop``, ``rename``, ``date_range``, ``head``, ``tail``,
-        ``row_range``, ``sort``, ``top_k``, ``groupby``, ``agg``, ``resample`` or ``concat``.
+        ``row_range``, ``sort``, ``top_k``, ``distinct``, ``groupby``, ``agg``, ``resample`` or
+        ``concat``.
     arguments
         As the verb takes them; trees for expressions, a list of steps for what concat runs first.
     """
@@ -132,6 +133,7 @@ _BUILDERS: dict[str, Callable[..., QueryBuilder]] = {
     "filter": lambda q, condition: q.filter(expression_of(condition)),
     "apply": lambda q, name, value: q.apply(name, expression_of(value)),
     "select": lambda q, columns: q.select(columns),
+    "distinct": lambda q, columns, keep: q.distinct(columns, keep=keep),
     "drop": lambda q, columns: q.drop(columns),
     "rename": lambda q, columns: q.rename(columns),
     "agg": lambda q, aggregates: q.agg(**_outputs(aggregates)),
@@ -325,6 +327,11 @@ def _steps(schema: TableSchema) -> list[st.SearchStrategy[Step]]:
         step("row_range", start=st.none() | position, stop=st.none() | position),
         step("agg", aggregates=_aggregates(schema)),
         *_orders(keys),
+        step(
+            "distinct",
+            columns=st.lists(st.sampled_from(keys), min_size=1, max_size=2, unique=True),
+            keep=st.sampled_from(["first", "last", "none"]),
+        ),
         step(
             "groupby",
             keys=st.lists(st.sampled_from(keys), min_size=1, max_size=2, unique=True),

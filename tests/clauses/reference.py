@@ -456,6 +456,16 @@ def _sort(frame: Frame, by: list[str], descending: list[bool], missing: str) -> 
     return found if by[0] == frame.index and not descending[0] else replace(found, index=None)
 
 
+def _distinct(frame: Frame, columns: list[str], keep: str) -> Frame:
+    rows: dict[tuple[Any, ...], list[int]] = {}
+    for row in range(frame.rows):
+        key = tuple(_key(frame.columns[name].values[row]) for name in columns)
+        rows.setdefault(key, []).append(row)
+    if keep == "none":
+        return frame.keep(sorted(same[0] for same in rows.values() if len(same) == 1))
+    return frame.keep(sorted(same[0 if keep == "first" else -1] for same in rows.values()))
+
+
 def _top_k(frame: Frame, k: int, **keys: Any) -> Frame:
     found = _sort(frame, **keys)
     return found.keep(range(found.rows)[:k])
@@ -471,6 +481,7 @@ _VERBS: dict[str, Callable[..., Frame]] = {
     "tail": _tail,
     "sort": _sort,
     "top_k": _top_k,
+    "distinct": _distinct,
     "row_range": _row_range,
     "date_range": _date_range,
     "agg": _agg,

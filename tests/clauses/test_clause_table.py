@@ -15,6 +15,7 @@ from tessel.clauses import (
     AsofInputs,
     BroadcastAsof,
     BroadcastJoin,
+    Cast,
     Clause,
     Concat,
     CumCount,
@@ -22,8 +23,12 @@ from tessel.clauses import (
     CumMin,
     CumSum,
     DateRange,
+    Describe,
     Diff,
+    Distinct,
+    DistinctBucket,
     Drop,
+    Explode,
     Fill,
     FillBuckets,
     Filter,
@@ -44,6 +49,7 @@ from tessel.clauses import (
     OrderGroups,
     OrderJoined,
     PartialAggregation,
+    PartialDistinct,
     PartialResample,
     PartialTopK,
     Partition,
@@ -53,7 +59,9 @@ from tessel.clauses import (
     Resample,
     Rolling,
     RowRange,
+    Sample,
     Select,
+    Shares,
     Shift,
     Sort,
     SortUnits,
@@ -61,6 +69,8 @@ from tessel.clauses import (
     SubQuery,
     Tail,
     TopK,
+    TurnFigures,
+    ValueCounts,
     clause_names,
     find_clause,
 )
@@ -72,7 +82,15 @@ from tessel.expression.schema import TableSchema
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "clauses.md"
 SCHEMA = TableSchema(
-    pa.schema([("t", pa.timestamp("us")), ("k", pa.string()), ("v", pa.int64())]), "t"
+    pa.schema(
+        [
+            ("t", pa.timestamp("us")),
+            ("k", pa.string()),
+            ("v", pa.int64()),
+            ("l", pa.list_(pa.int64())),
+        ]
+    ),
+    "t",
 )
 SUM = (NamedAggregate("s", "v", find_aggregate("sum")),)
 SHAPE = JoinShape(SCHEMA, SCHEMA, (("k", "k"),), "inner", "_right")
@@ -93,6 +111,12 @@ SAMPLES: tuple[Clause, ...] = (
     Resample("1h", MEDIAN),
     Sort(("v",), (False,)),
     TopK(2, ("v",), (True,)),
+    Distinct(("k",)),
+    Sample(3),
+    Explode(("l",)),
+    Cast((("v", "float64"),)),
+    ValueCounts(("k",)),
+    Describe(),
     Concat((SubQuery("y"),)),
     Join(SubQuery("y"), (("k", "k"),)),
     JoinAsof(SubQuery("y")),
@@ -115,6 +139,10 @@ SAMPLES: tuple[Clause, ...] = (
     MergeSorted(("v",), (False,)),
     PartialTopK(2, ("v",), (True,)),
     FillBuckets(Resample("1h", SUM, empty="null"), SCHEMA),
+    PartialDistinct(("k",)),
+    DistinctBucket(("k",)),
+    Shares("v"),
+    TurnFigures(SCHEMA),
     AlignColumns(SCHEMA),
     MergeInputs(SCHEMA, ("x", "y")),
     BroadcastJoin(SHAPE),

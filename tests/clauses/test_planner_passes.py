@@ -396,6 +396,7 @@ def test_columns_are_pruned_below_concat_and_merge(query: QueryBuilder, after: l
 def test_the_passes_and_their_order() -> None:
     assert [each.__name__ for each in PASSES] == [
         "fold_constants",
+        "write_shorthands",
         "write_drop_as_select",
         "index_predicates",
         "range_before_resample",
@@ -407,6 +408,7 @@ def test_the_passes_and_their_order() -> None:
         "push_to_source",
         "prune_columns",
         "lower_aggregation",
+        "lower_distinct",
         "lower_order",
         "answer_from_statistics",
         "pick_tasks",

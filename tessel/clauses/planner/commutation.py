@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 
 from tessel.clauses.apply import Apply
 from tessel.clauses.base import Clause
+from tessel.clauses.cast import Cast
 from tessel.clauses.concat import Concat
 from tessel.clauses.date_range import DateRange
 from tessel.clauses.drop import Drop
@@ -33,7 +34,7 @@ from tessel.expression.rewriting import rewrite
 
 __all__ = ["KEEPS_ROWS", "PASSED_BY_FILTERS", "ROW_WISE", "SWAPS", "is_one_of", "swapped"]
 
-KEEPS_ROWS: tuple[type[Clause], ...] = (Apply, Select, Drop, Rename)
+KEEPS_ROWS: tuple[type[Clause], ...] = (Apply, Cast, Select, Drop, Rename)
 """One row out for each row in, at the same position: positional clauses may pass to the left."""
 
 ROW_WISE: tuple[type[Clause], ...] = (*KEEPS_ROWS, Filter, DateRange)

@@ -13,6 +13,7 @@ from tessel.clauses.planner.draft import Draft, Input
 from tessel.clauses.planner.fold_constants import fold_constants
 from tessel.clauses.planner.index_predicates import index_predicates
 from tessel.clauses.planner.lower_aggregation import lower_aggregation
+from tessel.clauses.planner.lower_distinct import lower_distinct
 from tessel.clauses.planner.lower_order import lower_order, simplify_sorts
 from tessel.clauses.planner.merge_filters import merge_filters
 from tessel.clauses.planner.pick_tasks import pick_tasks
@@ -22,6 +23,7 @@ from tessel.clauses.planner.push_left import push_left
 from tessel.clauses.planner.push_to_source import push_to_source
 from tessel.clauses.planner.questions import plan_question
 from tessel.clauses.planner.resample_range import range_before_resample
+from tessel.clauses.planner.shorthands import write_shorthands
 from tessel.clauses.planner.stop_early import stop_early
 from tessel.clauses.positional import Positional
 from tessel.clauses.structures import structure_by_row_slice
@@ -36,6 +38,7 @@ Pass = Callable[[Draft], Draft]
 
 PASSES: tuple[Pass, ...] = (
     fold_constants,
+    write_shorthands,
     write_drop_as_select,
     index_predicates,
     range_before_resample,
@@ -47,6 +50,7 @@ PASSES: tuple[Pass, ...] = (
     push_to_source,
     prune_columns,
     lower_aggregation,
+    lower_distinct,
     lower_order,
     answer_from_statistics,
     pick_tasks,

@@ -13,8 +13,10 @@ class Account:
     """Bytes that one query keeps alive, of all its stages together.
 
     Units under way or waiting for their turn are in it, and what clauses and barriers hold; the
-    result of ``collect`` is not. It only counts: who adds asks :attr:`alive` first. Each change is
-    told as an event ``memory.alive``, so that a test can find the most there ever was.
+    result of ``collect`` is not. Half of the budget may be held, by all who hold together: the rest
+    is for units under way. It only counts: who adds asks :attr:`alive`, who holds asks
+    :meth:`fits` first. Each change is told as an event ``memory.alive``, so that a test can find
+    the most there ever was.
 
     Parameters
     ----------
@@ -25,6 +27,7 @@ class Account:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._alive = 0
+        self._held = 0
         self._lock = threading.Lock()
 
     @property
@@ -34,8 +37,18 @@ class Account:
 
     @property
     def held_limit(self) -> int:
-        """Bytes that clauses and barriers may hold: half, the rest is for units under way."""
+        """Bytes that clauses and barriers may hold together."""
         return self.limit // 2
+
+    def fits(self, size: int) -> bool:
+        """Return whether ``size`` bytes more may be held."""
+        return self._held + size <= self.held_limit
+
+    def hold(self, size: int) -> None:
+        """Count ``size`` bytes more as held, and alive; fewer where it is negative."""
+        with self._lock:
+            self._held += size
+        self.add(size)
 
     def add(self, size: int) -> None:
         """Count ``size`` bytes more; fewer where it is negative."""

@@ -85,11 +85,12 @@ class ExternalSort:
         """Put rows in."""
         if not table.num_rows:
             return
-        if self._held and self._size + table.nbytes > self._most:
+        fits = self._account.fits(table.nbytes) and self._size + table.nbytes <= self._most
+        if self._held and not fits:
             self._write_run()
         self._held.append(table)
         self._size += table.nbytes
-        self._account.add(table.nbytes)
+        self._account.hold(table.nbytes)
 
     def sorted(self) -> Iterator[pa.Table]:
         """Give all rows in order, as tables; once."""
@@ -127,7 +128,7 @@ class ExternalSort:
         self._runs.append([file.write(table) for table in self._in_order(rows)])
 
     def _let_go(self) -> None:
-        self._account.add(-self._size)
+        self._account.hold(-self._size)
         self._held, self._size = [], 0
 
     def _merge_some(self) -> None:
@@ -208,7 +209,7 @@ class _Head:
 
     def close(self) -> None:
         """Hold nothing more."""
-        self._account.add(-self._size)
+        self._account.hold(-self._size)
         self._size = 0
         self.last = None
 
@@ -221,5 +222,5 @@ class _Head:
         self._keys = self._ordering.keys(self._table)
         self._at = 0
         self._size = block.nbytes
-        self._account.add(self._size)
+        self._account.hold(self._size)
         self.last = self._keys[len(self._keys) - 1]

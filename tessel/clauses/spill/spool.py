@@ -80,7 +80,7 @@ class Spool:
 
     def put(self, table: pa.Table, *, to_file: bool = False) -> Parked:
         """Put a table aside; ``to_file`` leaves it no choice."""
-        fits = self._held + table.nbytes <= self._account.held_limit
+        fits = self._account.fits(table.nbytes)
         # A table without columns takes nothing, and Arrow's files would lose its rows.
         if table.num_columns and (to_file or not fits):
             return Parked(table, self._file.write(table))
@@ -114,4 +114,4 @@ class Spool:
     def _count(self, size: int) -> None:
         with self._lock:
             self._held += size
-        self._account.add(size)
+        self._account.hold(size)

@@ -48,6 +48,10 @@ _NEAR_MISSES = {
     "nlargest": "top_k",
     "nsmallest": "top_k",
     "union": "concat",
+    "unique": "distinct",
+    "drop_duplicates": "distinct",
+    "unnest": "explode",
+    "astype": "cast",
     "append": "concat",
 }
 

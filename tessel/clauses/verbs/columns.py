@@ -1,22 +1,28 @@
-"""Verbs that make, choose and name columns."""
+"""Verbs that make, choose, name and sum up columns."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import pyarrow as pa
+
 from tessel.clauses.apply import Apply
+from tessel.clauses.cast import Cast
+from tessel.clauses.describe import Describe
 from tessel.clauses.drop import Drop
 from tessel.clauses.rename import Rename
 from tessel.clauses.select import Select
+from tessel.clauses.value_counts import ValueCounts
 from tessel.clauses.verbs.arguments import ExpressionLike, as_expression, as_names
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
+from tessel.expression.types import type_name
 
 __all__ = ["ColumnVerbs"]
 
 
 class ColumnVerbs(Query):
-    """Make, choose and name columns."""
+    """Make, choose, name and sum up columns."""
 
     def apply(
         self: QueryType, name: str, expression: ExpressionLike | int | float | bool
@@ -44,3 +50,41 @@ class ColumnVerbs(Query):
                 hint='rename({"old": "new"})',
             )
         return self.then(Rename(tuple(columns.items())))
+
+    def cast(
+        self: QueryType, columns: Mapping[str, str | pa.DataType], *, strict: bool = True
+    ) -> QueryType:
+        """Give columns other types: a mapping from column to type.
+
+        A type is an Arrow type or a name of one, such as ``"float64"``. A value that does not fit
+        is an error that names it; with ``strict=False`` it becomes missing.
+        """
+        if not isinstance(columns, Mapping):
+            raise PlanError(
+                f"cast takes a mapping from columns to types, not {columns!r}",
+                hint='cast({"price": "float64"})',
+            )
+        targets = tuple(
+            (name, type_name(kind) if isinstance(kind, pa.DataType) else kind)
+            for name, kind in columns.items()
+        )
+        return self.then(Cast(targets, strict))
+
+    def value_counts(
+        self: QueryType,
+        *columns: str | Sequence[str],
+        sort: bool = True,
+        normalise: bool = False,
+        drop_missing: bool = True,
+        output: str | None = None,
+    ) -> QueryType:
+        """Count how often each value of a column occurs, or of several together.
+
+        The most frequent come first (``sort=False``: in order of first appearance). With
+        ``normalise`` counts are parts of all rows counted.
+        """
+        return self.then(ValueCounts(as_names(columns), sort, normalise, drop_missing, output))
+
+    def describe(self: QueryType, *, quantiles: bool = True) -> QueryType:
+        """Give one row of figures for each column: how many values, mean, median and others."""
+        return self.then(Describe(quantiles))

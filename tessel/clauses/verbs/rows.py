@@ -6,14 +6,23 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from tessel.clauses.date_range import DateRange
+from tessel.clauses.distinct import Distinct
+from tessel.clauses.explode import Explode
 from tessel.clauses.filter import Filter
 from tessel.clauses.head import Head
 from tessel.clauses.ordering import Missing
 from tessel.clauses.row_range import RowRange
+from tessel.clauses.sample import Sample
 from tessel.clauses.sort import Sort
 from tessel.clauses.tail import Tail
 from tessel.clauses.top_k import TopK
-from tessel.clauses.verbs.arguments import ExpressionLike, as_expression, as_row_count, sort_keys
+from tessel.clauses.verbs.arguments import (
+    ExpressionLike,
+    as_expression,
+    as_names,
+    as_row_count,
+    sort_keys,
+)
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
 from tessel.expression import Expression
@@ -92,3 +101,41 @@ class RowVerbs(Query):
         keys = sort_keys("top_k", (by, *more), descending)
         top = TopK(as_row_count("top_k", k), keys.names, keys.descending, missing)
         return self.then(*keys.before, top, *keys.after)
+
+    def distinct(
+        self: QueryType,
+        *columns: str | Sequence[str],
+        keep: Literal["first", "last", "none"] = "first",
+    ) -> QueryType:
+        """Keep one row of those with equal values in these columns; in all, where none is named.
+
+        The first or the last of them, or none: only rows that have no equal. Missing equals
+        missing. The rows that are kept stay in their order.
+        """
+        return self.then(Distinct(as_names(columns) if columns else None, keep))
+
+    def sample(
+        self: QueryType,
+        n: int | None = None,
+        *,
+        fraction: float | None = None,
+        seed: int = 0,
+        replacement: bool = False,
+    ) -> QueryType:
+        """Choose ``n`` rows at random, or each with the chance ``fraction``.
+
+        The same seed chooses the same rows, whatever runs the query; they stay in their order. With
+        ``replacement`` a row may be chosen more than once.
+        """
+        rows = None if n is None else as_row_count("sample", n)
+        return self.then(Sample(rows, fraction, seed, replacement))
+
+    def explode(
+        self: QueryType, *columns: str | Sequence[str], keep_empty: bool = True
+    ) -> QueryType:
+        """Give one row for each item of a list column; of several, items go side by side.
+
+        A row with an empty or missing list stays, with a missing item, unless
+        ``keep_empty=False``.
+        """
+        return self.then(Explode(as_names(columns), keep_empty))

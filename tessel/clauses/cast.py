@@ -1,0 +1,111 @@
+"""cast: columns as other types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.registry import register
+from tessel.ecs import ProcessingUnit
+from tessel.errors import DuplicateColumnError, PlanError, TesselError
+from tessel.expression import Expression, col, evaluate
+from tessel.expression.schema import TableSchema
+
+__all__ = ["Cast"]
+
+
+@register
+@dataclass(frozen=True)
+class Cast(Clause):
+    """Columns as other types, in their places.
+
+    Attributes
+    ----------
+    columns
+        Pairs of column and type, named as in ``cast(price, 'float64')``.
+    strict
+        Whether a value that does not fit its new type is an error, which names the column, the
+        value and both types. Otherwise it becomes missing.
+
+    Notes
+    -----
+    What may become what, and how, is said of the operator ``cast``: fractions are not cut, texts
+    not guessed. Types that do not go together are refused when the query is planned. The index
+    column loses its role with its type; as the type that it has it keeps it.
+    """
+
+    name: ClassVar[str] = "cast"
+    columns: tuple[tuple[str, str], ...]
+    strict: bool = True
+
+    def __post_init__(self) -> None:
+        names = [name for name, _ in self.columns]
+        if not names:
+            raise PlanError("cast needs a column", hint='cast({"price": "float64"})')
+        for name in names:
+            if names.count(name) > 1:
+                raise DuplicateColumnError(f"cast gives {name!r} two types", column=name)
+        for name, target in self.columns:
+            _expression(name, target)  # an unknown type is refused here
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Row slices in, row slices out, order and count kept."""
+        names = frozenset(name for name, _ in self.columns)
+        return ClauseInfo(
+            Structure.ROW_SLICE,
+            Structure.ROW_SLICE,
+            columns=names,
+            adds=names,
+            keeps_count=True,
+            index=IndexEffect.KEEP,
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the schema with the new types; what cannot be cast is refused."""
+        schema = input_schema
+        for name, target in self.columns:
+            input_schema.require([name])
+            kind = _expression(name, target).result_type(input_schema)
+            if kind != input_schema.type_of(name):
+                schema = schema.with_column(name, kind)
+        return schema
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Cast the columns."""
+        result = unit
+        for name, target in self.columns:
+            expression = _expression(name, target)
+            kind = expression.result_type(unit.schema)
+            if kind == unit.schema.type_of(name):
+                continue
+            if self.strict:
+                values = unit.evaluate(expression)
+            else:
+                values = pa.chunked_array(_cast_or_missing(unit, expression, name), kind)
+            result = result.with_column(name, values)
+        return result
+
+
+def _expression(name: str, target: str) -> Expression:
+    return col(name).cast(target)
+
+
+def _cast_or_missing(unit: ProcessingUnit, expression: Expression, name: str) -> list[pa.Array]:
+    """Cast by halves: the fewer values do not fit, the fewer steps."""
+    kind = expression.result_type(unit.schema)
+
+    def parts(table: pa.Table) -> list[pa.Array]:
+        try:
+            values = evaluate(expression, table)
+        except TesselError:
+            if table.num_rows == 1:
+                return [pa.nulls(1, kind)]
+            half = table.num_rows // 2
+            return parts(table.slice(0, half)) + parts(table.slice(half))
+        return values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+
+    return parts(unit.table.select([name])) if unit.num_rows else []

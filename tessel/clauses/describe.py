@@ -1,0 +1,171 @@
+"""describe: one row of figures for each column.
+
+A short word for an aggregation of everything, whose one row is turned: the planner writes it so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from tessel.clauses.aggregates import find_aggregate
+from tessel.clauses.aggregation import Aggregation
+from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.clauses.partition import Partition
+from tessel.clauses.registry import register
+from tessel.clauses.values import is_hashable, is_text_or_binary, plain_type
+from tessel.ecs import ProcessingUnit
+from tessel.errors import PlanError
+from tessel.expression.schema import TableSchema
+
+__all__ = ["Describe", "TurnFigures"]
+
+_FIGURES: tuple[tuple[str, pa.DataType], ...] = (
+    ("column", pa.string()),
+    ("type", pa.string()),
+    ("count", pa.int64()),
+    ("missing", pa.int64()),
+    ("mean", pa.float64()),
+    ("std", pa.float64()),
+    ("min", pa.string()),
+    ("p25", pa.float64()),
+    ("median", pa.float64()),
+    ("p75", pa.float64()),
+    ("max", pa.string()),
+)
+_QUANTILES = {"p25": 0.25, "median": 0.5, "p75": 0.75}
+_ROWS = "rows"
+
+
+@register
+@dataclass(frozen=True)
+class Describe(Clause):
+    """One row for each column: its type, how many values it has, and figures about them.
+
+    Attributes
+    ----------
+    quantiles
+        Whether quartiles and the median are among the figures: they need all values, the others
+        only sums.
+
+    Notes
+    -----
+    The columns of the answer are ``column``, ``type``, ``count`` (values), ``missing`` (null or
+    NaN), ``mean``, ``std`` (of a sample), ``min``, ``p25``, ``median``, ``p75`` and ``max``. Means,
+    deviations and quantiles are float64, and missing for what is no number; ``min`` and ``max`` are
+    text, so that one column holds those of all types and none loses digits.
+    """
+
+    name: ClassVar[str] = "describe"
+    quantiles: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.quantiles, bool):
+            raise PlanError(f"describe: quantiles is true or false, not {self.quantiles!r}")
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Everything in, row slices out."""
+        return ClauseInfo(
+            Structure.ALL, Structure.ROW_SLICE, keeps_order=False, index=IndexEffect.DROP
+        )
+
+    def written(self, schema: TableSchema) -> tuple[Clause, ...]:
+        """Return the clauses that the word is short for, on a table of a schema."""
+        figures = [NamedAggregate(_ROWS, None, find_aggregate("size"))]
+        for at, field in enumerate(schema.arrow):
+            for figure, how in self._wanted(plain_type(field.type)).items():
+                figures.append(NamedAggregate(_output(at, figure), field.name, how))
+        turn = TurnFigures(schema)
+        return (Partition(()), Aggregation((), tuple(figures)), turn)
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the columns of figures."""
+        for clause in self.written(input_schema):
+            input_schema = clause.output_schema(input_schema)
+        return input_schema
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Describe everything."""
+        for clause in self.written(unit.schema):
+            unit = clause.process(unit)
+        return unit
+
+    def _wanted(self, kind: pa.DataType) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if not is_hashable(kind):
+            return found
+        found["count"] = find_aggregate("count")
+        if not pa.types.is_null(kind) and not (
+            is_text_or_binary(kind) and not pa.types.is_string(kind)
+        ):
+            found |= {"min": find_aggregate("min"), "max": find_aggregate("max")}
+        if _is_number(kind):
+            found |= {"mean": find_aggregate("mean"), "std": find_aggregate("std")}
+            if self.quantiles:
+                found |= {name: find_aggregate("quantile", q=q) for name, q in _QUANTILES.items()}
+        return found
+
+
+@register
+@dataclass(frozen=True)
+class TurnFigures(Clause):
+    """Turn one row of figures about all columns into one row for each column.
+
+    Attributes
+    ----------
+    source
+        The columns that were described.
+    """
+
+    name: ClassVar[str] = "turn_figures"
+    internal: ClassVar[bool] = True
+    source: TableSchema
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Everything in, row slices out."""
+        return ClauseInfo(
+            Structure.ALL,
+            Structure.ROW_SLICE,
+            keeps_order=False,
+            index=IndexEffect.DROP,
+            reduced=True,
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the columns of figures."""
+        return TableSchema(pa.schema(list(_FIGURES)))
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Put the figures in their rows."""
+        held = unit.table
+        (rows,) = held.column(_ROWS).to_pylist()
+        columns: dict[str, list[Any]] = {name: [] for name, _ in _FIGURES}
+        for at, field in enumerate(self.source.arrow):
+            figures: dict[str, Any] = {"column": field.name, "type": str(field.type)}
+            for name, kind in _FIGURES[2:]:
+                output = _output(at, name)
+                if output in held.column_names:
+                    figures[name] = held.column(output).cast(kind)[0].as_py()
+            if "count" in figures:
+                figures["missing"] = rows - figures["count"]
+            for name, values in columns.items():
+                values.append(figures.get(name))
+        return unit.replace(pa.table(columns, self.output_schema(unit.schema).arrow))
+
+
+def _output(at: int, figure: str) -> str:
+    return f"{at}\0{figure}"
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_boolean(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal128(kind)
+    )

@@ -1,0 +1,218 @@
+"""sample: rows chosen at random, the same ones whatever runs the query.
+
+Whether a row is chosen follows from the seed and from the row's number in the input, counted from
+0, and from nothing else: not from how the input is cut into units, nor from the threads. The random
+numbers are those of a counter-based generator::
+
+    random(seed, i) = hash of the key columns (seed, i), both int64
+
+with the hash of rows that is written down in :mod:`tessel.clauses.hashing`; 64 bits, unsigned.
+
+=========================== =======================================================================
+``fraction``                rows with ``random(seed, row) < floor(fraction * 2**64)``
+``n``                       the ``n`` rows with the least ``random(seed, row)``, then least ``row``
+``n``, with replacement     ``floor(random(seed, j) * rows / 2**64)`` for ``j`` from 0 to ``n - 1``
+``fraction``, replacement   the same with ``n = floor(fraction * rows)``
+=========================== =======================================================================
+
+Rows come out in their order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tessel.clauses.base import Clause, ClauseInfo, Structure
+from tessel.clauses.hashing import hash_rows
+from tessel.clauses.positional import check_count
+from tessel.clauses.registry import register
+from tessel.clauses.spill import workspace_of
+from tessel.clauses.streams import unit_of_table
+from tessel.ecs import ProcessingUnit
+from tessel.errors import PlanError
+from tessel.expression.schema import TableSchema
+
+__all__ = ["Sample"]
+
+Numbers = NDArray[np.uint64]
+
+
+@register
+@dataclass(frozen=True)
+class Sample(Clause):
+    """Choose rows at random.
+
+    Attributes
+    ----------
+    n
+        How many rows; without replacement no more than there are. None where ``fraction`` says it.
+    fraction
+        Without replacement the chance of each row, on its own, so that how many are chosen varies;
+        from 0 to 1. With replacement how many, as a part of the rows; not negative.
+    seed
+        Another seed gives another sample; the same seed the same one, always.
+    replacement
+        Whether a row may be chosen more than once.
+    """
+
+    name: ClassVar[str] = "sample"
+    n: int | None = None
+    fraction: float | None = None
+    seed: int = 0
+    replacement: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.n is None) == (self.fraction is None):
+            raise PlanError(
+                "sample takes a number of rows, or a fraction of them",
+                hint="sample(100) or sample(fraction=0.01)",
+                clause=self.name,
+            )
+        if self.n is not None:
+            check_count(self.name, self.n)
+            if self.n < 0:
+                raise PlanError(f"sample of {self.n} rows", hint="take 0 rows or more")
+        if self.fraction is not None:
+            _check_fraction(self.fraction, self.replacement)
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
+            raise PlanError(f"sample: the seed is a whole number, not {self.seed!r}")
+        if not -(2**63) <= self.seed < 2**63:
+            raise PlanError("sample: the seed has more than 64 bits", seed=self.seed)
+        if not isinstance(self.replacement, bool):
+            raise PlanError(f"sample: replacement is true or false, not {self.replacement!r}")
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Everything in order in, row slices out, order kept."""
+        return ClauseInfo(Structure.ALL, Structure.ROW_SLICE, columns=frozenset(), positional=True)
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the input's schema."""
+        return input_schema
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Choose among the rows of everything."""
+        total = unit.num_rows
+        if self.replacement:
+            return unit.take(self._draws(total))
+        if self.fraction is not None:
+            return unit.take(self._by_chance(0, total))
+        return unit.take(np.sort(_least(_random(self.seed, 0, total), self.n or 0)))
+
+    def consume(
+        self, units: Iterable[ProcessingUnit], schema: TableSchema
+    ) -> Iterator[ProcessingUnit]:
+        """Choose as units come; what has to know how many rows there are puts units aside."""
+        if self.replacement:
+            yield from self._with_replacement(units, schema)
+        elif self.fraction is not None:
+            row = 0
+            for unit in units:
+                yield unit.take(self._by_chance(row, unit.num_rows))
+                row += unit.num_rows
+        else:
+            yield from self._least_of(units)
+
+    def _by_chance(self, row: int, count: int) -> NDArray[np.int64]:
+        assert self.fraction is not None
+        chance = int(math.ldexp(self.fraction, 64))
+        if chance >= 2**64:
+            return np.arange(count, dtype=np.int64)
+        return np.flatnonzero(_random(self.seed, row, count) < np.uint64(chance))
+
+    def _least_of(self, units: Iterable[ProcessingUnit]) -> Iterator[ProcessingUnit]:
+        """Hold the rows with the least numbers so far, unit by unit."""
+        wanted = self.n or 0
+        held: list[ProcessingUnit] = []
+        numbers = np.zeros(0, np.uint64)
+        row = 0
+        for unit in units:
+            fresh = _random(self.seed, row, unit.num_rows)
+            row += unit.num_rows
+            if len(numbers) >= wanted and (not wanted or fresh.min(initial=_MOST) >= numbers.max()):
+                continue  # in a tie the row before stays
+            both = np.concatenate([numbers, fresh])
+            chosen = np.sort(_least(both, wanted))
+            held = list(_rows_of([*held, unit], chosen))
+            numbers = both[chosen]
+        yield from held
+
+    def _with_replacement(
+        self, units: Iterable[ProcessingUnit], schema: TableSchema
+    ) -> Iterator[ProcessingUnit]:
+        with workspace_of(units) as workspace, workspace.spool() as spool:
+            parked = [spool.put(unit.table) for unit in units]
+            draws = self._draws(sum(each.rows for each in parked))
+            start = given = 0
+            for ordinal, each in enumerate(parked):
+                low, high = np.searchsorted(draws, [start, start + each.rows]).tolist()
+                if low < high:
+                    table = spool.read(each).take(pa.array(draws[low:high] - start))
+                    yield unit_of_table(ordinal, given, table, schema.index)
+                spool.drop(each)
+                start, given = start + each.rows, given + high - low
+
+    def _draws(self, total: int) -> NDArray[np.int64]:
+        """Return the rows that are drawn, ascending, each as often as it was drawn."""
+        count = self.n if self.n is not None else int((self.fraction or 0) * total)
+        if not total:
+            return np.zeros(0, np.int64)
+        return np.sort(_scaled(_random(self.seed, 0, count), total))
+
+
+_MOST = np.uint64(2**64 - 1)
+
+
+def _check_fraction(fraction: Any, replacement: bool) -> None:
+    if isinstance(fraction, bool) or not isinstance(fraction, int | float):
+        raise PlanError(f"sample: the fraction is a number, not {fraction!r}")
+    if not 0 <= fraction < math.inf or (fraction > 1 and not replacement):
+        raise PlanError(
+            f"sample: the fraction is {fraction}",
+            hint="it is from 0 to 1; with replacement it may be more",
+        )
+
+
+def _random(seed: int, start: int, count: int) -> Numbers:
+    """Return the random numbers of rows ``start`` to ``start + count``."""
+    rows = np.arange(start, start + count, dtype=np.int64)
+    return hash_rows([pa.array(np.full(count, seed, np.int64)), pa.array(rows)])
+
+
+def _least(numbers: Numbers, count: int) -> NDArray[np.int64]:
+    """Return the positions of the least numbers, of equal ones the first."""
+    if count < len(numbers) and count:
+        last = np.partition(numbers, count - 1)[count - 1]
+        candidates = np.flatnonzero(numbers <= last)
+        chosen: NDArray[np.int64] = candidates[np.argsort(numbers[candidates], kind="stable")]
+        return chosen[:count]
+    return np.arange(min(count, len(numbers)), dtype=np.int64)
+
+
+def _scaled(numbers: Numbers, total: int) -> NDArray[np.int64]:
+    """Return ``numbers * total >> 64``, exactly."""
+    low_bits = np.uint64(0xFFFFFFFF)
+    shift = np.uint64(32)
+    high, low = numbers >> shift, numbers & low_bits
+    much, little = np.uint64(total >> 32), np.uint64(total & 0xFFFFFFFF)
+    carried = (low * little >> shift) + (high * little & low_bits) + (low * much & low_bits)
+    whole = high * much + (high * little >> shift) + (low * much >> shift) + (carried >> shift)
+    scaled: NDArray[np.int64] = whole.astype(np.int64)
+    return scaled
+
+
+def _rows_of(units: list[ProcessingUnit], rows: NDArray[np.int64]) -> Iterator[ProcessingUnit]:
+    """Give some rows, ascending, of units that follow one another."""
+    start = 0
+    for unit in units:
+        low, high = np.searchsorted(rows, [start, start + unit.num_rows])
+        if low < high:
+            yield unit.take(rows[low:high] - start)
+        start += unit.num_rows

@@ -1,0 +1,132 @@
+"""value_counts: how often each value occurs.
+
+A short word for a groupby, a sort and a division: the planner writes it as these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from tessel.clauses.aggregates import find_aggregate
+from tessel.clauses.aggregation import Aggregation
+from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.clauses.partition import Partition
+from tessel.clauses.registry import register
+from tessel.clauses.sort import Sort
+from tessel.ecs import ProcessingUnit
+from tessel.errors import PlanError
+from tessel.expression.schema import TableSchema
+
+__all__ = ["Shares", "ValueCounts"]
+
+
+@register
+@dataclass(frozen=True)
+class ValueCounts(Clause):
+    """One row for each value of a column, or of several together, and how often it occurs.
+
+    Attributes
+    ----------
+    columns
+        What is counted.
+    sort
+        Whether the most frequent come first, values of one frequency in their order; otherwise in
+        order of first appearance.
+    normalise
+        Whether the count is given as a part of all rows counted, float64.
+    drop_missing
+        Whether rows that miss a value are left out; otherwise missing is a value like others.
+    output
+        Name of the column of counts; None is ``count``, and ``proportion`` of parts.
+    """
+
+    name: ClassVar[str] = "value_counts"
+    columns: tuple[str, ...]
+    sort: bool = True
+    normalise: bool = False
+    drop_missing: bool = True
+    output: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise PlanError("value_counts needs a column", hint='value_counts("venue")')
+        self.written()  # what the clauses refuse is refused here
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Everything in, row slices out."""
+        return ClauseInfo(
+            Structure.ALL,
+            Structure.ROW_SLICE,
+            columns=frozenset(self.columns),
+            adds=frozenset([self._output]),
+            keeps_order=False,
+            index=IndexEffect.DROP,
+        )
+
+    @property
+    def _output(self) -> str:
+        return self.output or ("proportion" if self.normalise else "count")
+
+    def written(self) -> tuple[Clause, ...]:
+        """Return the clauses that the word is short for."""
+        counted = NamedAggregate(self._output, None, find_aggregate("size"))
+        clauses: list[Clause] = [
+            Partition(self.columns, self.drop_missing),
+            Aggregation(self.columns, (counted,), self.sort),
+        ]
+        if self.sort:
+            clauses.append(Sort((self._output,), (True,)))
+        if self.normalise:
+            clauses.append(Shares(self._output))
+        return tuple(clauses)
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the columns and their counts."""
+        for clause in self.written():
+            input_schema = clause.output_schema(input_schema)
+        return input_schema
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Count everything."""
+        for clause in self.written():
+            unit = clause.process(unit)
+        return unit
+
+
+@register
+@dataclass(frozen=True)
+class Shares(Clause):
+    """A column of counts as parts of their sum."""
+
+    name: ClassVar[str] = "shares"
+    internal: ClassVar[bool] = True
+    column: str
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Everything in, row slices out, every row once."""
+        return ClauseInfo(
+            Structure.ALL,
+            Structure.ROW_SLICE,
+            columns=frozenset([self.column]),
+            adds=frozenset([self.column]),
+            keeps_count=True,
+            reduced=True,
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the schema with float64 for the counts."""
+        input_schema.require([self.column])
+        return input_schema.with_column(self.column, pa.float64())
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Divide by the sum of all."""
+        counts = unit.column(self.column).to_numpy()
+        # Both are whole numbers below 2**53, so that the quotient is rounded once.
+        return unit.with_column(self.column, pa.array(counts / np.float64(max(1, counts.sum()))))
