@@ -324,8 +324,10 @@ class LazyTable(Verbs):
         """Say how the query would be run; nothing is read but metadata, of pages if asked for."""
         return explain_plan(self.plan(), self.clauses, pages=pages)
 
-    def collect(self, *, executor: ExecutorLike = "local") -> Result:
-        """Run the query and return all of its answer."""
+    def collect(self, *, limit: int | None = None, executor: ExecutorLike = "local") -> Result:
+        """Run the query and return all of its answer, or its first ``limit`` rows."""
+        if limit is not None:
+            return self._limited(limit).collect(executor=executor)
         chosen = _executor(executor)
         started = time.perf_counter_ns()
         with self._planned(chosen) as plan:
@@ -333,12 +335,42 @@ class LazyTable(Verbs):
         elapsed_ns = time.perf_counter_ns() - started
         return Result(table, plan.schema.index, self._lineage(plan, chosen.name, elapsed_ns))
 
-    def iter_batches(self, *, executor: ExecutorLike = "local") -> Iterator[pa.RecordBatch]:
-        """Run the query and give its answer in batches, in order, in bounded memory."""
+    def iter_batches(
+        self, *, limit: int | None = None, executor: ExecutorLike = "local"
+    ) -> Iterator[pa.RecordBatch]:
+        """Run the query and give its answer in batches, in order, in bounded memory.
+
+        Units that are ready before they are asked for count into the byte budget, so a slow
+        consumer holds the query up. Closing the iterator stops the query.
+
+        Parameters
+        ----------
+        limit
+            The most rows that are given; reading stops with the last of them.
+        executor
+            As for :meth:`Store.read`.
+        """
+        if limit is not None:
+            yield from self._limited(limit).iter_batches(executor=executor)
+            return
         chosen = _executor(executor)
         with self._planned(chosen) as plan:
-            for part in chosen.run(plan):
-                yield from part.to_batches()
+            parts = chosen.run(plan)
+            try:
+                for part in parts:
+                    yield from part.to_batches()
+            finally:
+                close = getattr(parts, "close", None)
+                if close is not None:
+                    close()
+
+    def _limited(self, limit: int) -> LazyTable:
+        if isinstance(limit, bool) or not hasattr(limit, "__index__") or limit < 0:
+            raise InvalidInputError(
+                f"a limit is a number of rows from 0 on, not {limit!r}",
+                hint="head(-n) leaves out the last n rows",
+            )
+        return self.head(limit)
 
     @contextlib.contextmanager
     def _planned(self, executor: Executor) -> Iterator[Plan]:

@@ -689,7 +689,7 @@ class MissingDependencyError(TesselError, ImportError):
 
 
 class ForkUnsafeError(TesselError, RuntimeError):
-    """A cloud store in a process that was forked after its parent had used one."""
+    """What a forked process has of its parent, and cannot use: a query under way, a cloud store."""
 
     kind = "fork-unsafe"
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import contextvars
 import itertools
+import os
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,11 +20,14 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from tessel.clauses.spill import Account
+from tessel.errors import ForkUnsafeError
 from tessel.options import Options
 
 __all__ = ["LocalPool", "Task"]
 
 Result = TypeVar("Result")
+_all: weakref.WeakSet[LocalPool] = weakref.WeakSet()
+"""Pools of queries that may be under way; a forked child has them without their threads."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,8 @@ class LocalPool:
         self._options = options
         self._account = account or Account(options.live_bytes)
         self._threads: ThreadPoolExecutor | None = None
+        self._forked = False
+        _all.add(self)
 
     def __enter__(self) -> Self:
         return self
@@ -60,7 +67,7 @@ class LocalPool:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._threads is not None:
+        if self._threads is not None and not self._forked:
             self._threads.shutdown(wait=True, cancel_futures=True)
 
     def map(self, tasks: Iterable[Task[Result]]) -> Iterator[Result]:
@@ -98,6 +105,7 @@ class LocalPool:
                     account.add(held.bytes)
                     held = next(source, None)
                 future, size = pending.popleft()
+                self._check_threads()
                 result = future.result()
                 account.add(-size)
                 yield result
@@ -106,7 +114,19 @@ class LocalPool:
                 future.cancel()
                 account.add(-size)
 
+    def _check_threads(self) -> None:
+        """Refuse to wait for threads that stayed behind in the parent process."""
+        if self._forked:
+            raise ForkUnsafeError(
+                "this query was begun by the parent process, whose threads are not in a forked one",
+                hint="run the query anew in the child, or fork before it begins",
+            )
+
+    def _orphan(self) -> None:
+        self._forked = True
+
     def _submit(self, task: Task[Result]) -> Future[Result]:
+        self._check_threads()
         if self._threads is None:
             self._threads = ThreadPoolExecutor(
                 self._options.workers, thread_name_prefix="tessel-pool"
@@ -129,3 +149,11 @@ def _failing_last(tasks: Iterable[Task[Result]]) -> Iterator[Task[Result]]:
             raise failure
 
         yield Task(fail, 0)
+
+
+def _after_fork() -> None:
+    for pool in list(_all):
+        pool._orphan()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -11,6 +11,7 @@ They are imported when a name is looked up that is not known yet, and never befo
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import threading
 from typing import TypeVar
 
@@ -91,3 +92,12 @@ def _load_plugin(name: str) -> None:
 
 def _place(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _renew_lock() -> None:
+    """Give a forked child a lock that nobody holds."""
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
