@@ -291,3 +291,72 @@ class ExpressionMethods:
         (``d``) are calendar days of the column's zone and begin at their first instant.
         """
         return make("floor", self, rule)
+
+    # --- aggregates, for agg(...) -----------------------------------------------------------------
+
+    def aggregate(self, how: str, *arguments: object) -> Expression:
+        """Return an aggregate of the values by its name, with further columns and parameters.
+
+        Aggregates stand in ``agg``: ``agg(notional=(col("price") * col("qty")).sum())``.
+        """
+        return make("aggregate", how, self, *arguments)
+
+    def sum(self) -> Expression:
+        """Return the exact sum of the values of a group."""
+        return self.aggregate("sum")
+
+    def mean(self) -> Expression:
+        """Return the mean of the values of a group."""
+        return self.aggregate("mean")
+
+    def median(self) -> Expression:
+        """Return the median of the values of a group."""
+        return self.aggregate("median")
+
+    def min(self) -> Expression:
+        """Return the least value of a group."""
+        return self.aggregate("min")
+
+    def max(self) -> Expression:
+        """Return the greatest value of a group."""
+        return self.aggregate("max")
+
+    def first(self) -> Expression:
+        """Return the first value of a group, in row order, that is not missing."""
+        return self.aggregate("first")
+
+    def last(self) -> Expression:
+        """Return the last value of a group, in row order, that is not missing."""
+        return self.aggregate("last")
+
+    def count(self) -> Expression:
+        """Return how many values of a group are not missing."""
+        return self.aggregate("count")
+
+    def nunique(self) -> Expression:
+        """Return how many different values a group has."""
+        return self.aggregate("nunique")
+
+    def any(self) -> Expression:
+        """Return whether a condition is true in one row of a group."""
+        return self.aggregate("any")
+
+    def all(self) -> Expression:
+        """Return whether a condition is false in no row of a group."""
+        return self.aggregate("all")
+
+    def var(self, ddof: int = 1) -> Expression:
+        """Return the variance of the values of a group; ``ddof=0`` of a whole population."""
+        return self.aggregate("var", ddof)
+
+    def std(self, ddof: int = 1) -> Expression:
+        """Return the standard deviation of the values of a group."""
+        return self.aggregate("std", ddof)
+
+    def quantile(self, q: float, interpolation: str = "linear") -> Expression:
+        """Return a quantile of the values of a group, ``q`` from 0 to 1."""
+        return self.aggregate("quantile", q, interpolation)
+
+    def weighted_mean(self, weight: object) -> Expression:
+        """Return the mean of the values of a group, each with the weight in its row."""
+        return self.aggregate("weighted_mean", weight)

@@ -15,6 +15,7 @@ from tessel.errors import ExpressionSyntaxError, InvalidInputError, TesselError,
 from tessel.expression import build, literal_codec, temporal
 from tessel.expression.leaves import KEYWORDS, Column, Literal, Regex, ValueSet
 from tessel.expression.node import Expression
+from tessel.expression.operators.aggregate import Aggregated, aggregate_call_names
 from tessel.expression.operators.boolean import And, Not, Or
 from tessel.expression.operators.conditional import Case
 from tessel.expression.operators.membership import IsIn, IsMissing
@@ -38,7 +39,7 @@ _COMPARISONS = {
     ">": "greater",
     ">=": "greater_equal",
 }
-_NOT_CALLED = ("column", "literal", "is_in")
+_NOT_CALLED = ("aggregate", "column", "literal", "is_in")
 _SHORTHANDS: dict[str, Callable[..., Expression]] = {
     "where": build.where,
     "fill_missing": build.coalesce,
@@ -204,8 +205,10 @@ def _compared(*parts: Any) -> Expression:
 
 def _call(name: Token, *arguments: Expression) -> Expression:
     function = FUNCTIONS.get(name.lower())
+    if function is None and name.lower() in aggregate_call_names():
+        return Aggregated(name.lower(), arguments)
     if function is None:
-        match = nearest(str(name), FUNCTIONS)
+        match = nearest(str(name), [*FUNCTIONS, *sorted(aggregate_call_names())])
         error = ExpressionSyntaxError(
             f"no function {str(name)!r}",
             hint=(f"did you mean {match!r}?   " if match else "")

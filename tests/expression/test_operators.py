@@ -174,7 +174,8 @@ def test_row(row: Row) -> None:
 
 def test_every_operator_has_a_row() -> None:
     shown = {node.name for row in ROWS for node in post_order(row.expression)}
-    assert shown == set(OPERATORS)
+    # Aggregates have no value in a row: they are tested where they stand, in agg.
+    assert shown | {"aggregate"} == set(OPERATORS)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row.text for row in ROWS])

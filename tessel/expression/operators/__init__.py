@@ -5,6 +5,7 @@ one row in the tests. Text call, JSON form, digest, plan label and traversal fol
 """
 
 from tessel.expression.operators import (
+    aggregate,
     arithmetic,
     boolean,
     casting,
@@ -17,6 +18,7 @@ from tessel.expression.operators import (
 )
 
 __all__ = [
+    "aggregate",
     "arithmetic",
     "boolean",
     "casting",
