@@ -15,6 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.computed import (
+    ComputedColumn,
+    columns_of_keys,
+    key_names,
+    stored_names,
+    types_of_keys,
+)
 from tessel.clauses.group_tables import (
     POSITION,
     complete_table,
@@ -36,13 +43,14 @@ __all__ = ["Aggregation", "MergeAggregation", "OrderGroups", "PartialAggregation
 
 
 def _grouped_schema(
-    keys: tuple[str, ...], aggregates: tuple[NamedAggregate, ...], schema: TableSchema
+    keys: tuple[str | ComputedColumn, ...],
+    aggregates: tuple[NamedAggregate, ...],
+    schema: TableSchema,
 ) -> TableSchema:
-    schema.require(keys)
     fields = []
-    for key in keys:
-        check_key_type(key, schema.type_of(key))
-        fields.append(pa.field(key, plain_type(schema.type_of(key))))
+    for name, kind in types_of_keys(keys, schema):
+        check_key_type(name, kind)
+        fields.append(pa.field(name, plain_type(kind)))
     fields += [pa.field(each.output, each.result_type(schema)) for each in aggregates]
     return TableSchema(pa.schema(fields))
 
@@ -55,7 +63,7 @@ class Aggregation(Clause):
     Attributes
     ----------
     keys
-        The key columns, the same as those of the partition before; none makes one group.
+        The keys, the same as those of the partition before; none makes one group.
     aggregates
         What to compute. Missing values are skipped (see the table of result types).
     sort
@@ -63,12 +71,12 @@ class Aggregation(Clause):
     """
 
     name: ClassVar[str] = "aggregation"
-    keys: tuple[str, ...]
+    keys: tuple[str | ComputedColumn, ...]
     aggregates: tuple[NamedAggregate, ...]
     sort: bool = True
 
     def __post_init__(self) -> None:
-        check_outputs(self.keys, self.aggregates, "groupby")
+        check_outputs(key_names(self.keys), self.aggregates, "groupby")
 
     @property
     def structure(self) -> ClauseInfo:
@@ -76,7 +84,7 @@ class Aggregation(Clause):
         return ClauseInfo(
             Structure.HASH_BUCKETED if self.keys else Structure.ALL,
             Structure.HASH_BUCKETED if self.keys else Structure.ROW_SLICE,
-            columns=frozenset(self.keys).union(*(each.columns for each in self.aggregates)),
+            columns=columns_of_keys(self.keys).union(*(each.columns for each in self.aggregates)),
             adds=frozenset(each.output for each in self.aggregates),
             keeps_order=False,
             index=IndexEffect.DROP,
@@ -89,14 +97,14 @@ class Aggregation(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Aggregate one bucket, in which every group is whole."""
-        table = unit.table
-        result, first_row = complete_table(table, self.keys, self.aggregates)
+        table, keys = unit.table, stored_names(self.keys)
+        result, first_row = complete_table(table, keys, self.aggregates)
         if POSITION in unit.schema:
             result = result.append_column(
                 POSITION, table.column(POSITION).take(pa.array(first_row))
             )
-        elif self.sort and self.keys:
-            columns = [result.column(key) for key in self.keys]
+        elif self.sort and keys:
+            columns = [result.column(key) for key in keys]
             result = result.take(pa.array(order_of_keys(columns)))
         bucket = unit.pieces[0].bucket if unit.pieces else None
         return unit.replace(result, bucket=bucket)

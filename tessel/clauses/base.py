@@ -43,6 +43,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.clauses.plain import expression_form, fields_from_json
 from tessel.clauses.structures import (
     StructuredUnits,
     UnitFacts,
@@ -258,8 +259,6 @@ class Clause(ABC):
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Rebuild a clause from its plain data; raises ``PlanFormatError`` on anything else."""
-        from tessel.clauses.plain import fields_from_json
-
         return cls(**fields_from_json(cls, data))
 
     def describe(self) -> str:
@@ -274,17 +273,11 @@ class Clause(ABC):
         return f"{self.name}({', '.join(shown)})"
 
 
-_MOST_EXPRESSION_TEXT = 10_000
-"""Characters up to which a plan holds an expression as text; one that shares much is written as
-its context, which names each part once."""
-
-
 def _plain(value: Any, place: str) -> Any:
     if value is None or isinstance(value, str | int | float):
         return value.value if isinstance(value, enum.Enum) else value
     if isinstance(value, Expression):
-        text = str(value)
-        return {"expression": text if len(text) <= _MOST_EXPRESSION_TEXT else value.to_json()}
+        return {"expression": expression_form(value)}
     if isinstance(value, np.generic | enum.Enum):
         return value.item() if isinstance(value, np.generic) else value.value
     if dataclasses.is_dataclass(value) and hasattr(value, "to_json"):

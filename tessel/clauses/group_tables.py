@@ -122,8 +122,8 @@ def _codes(
     return found.codes, len(found.first_row), list(found.keys), found.first_row
 
 
-def _values(table: pa.Table, each: NamedAggregate) -> pa.ChunkedArray | None:
-    return None if each.column is None else table.column(each.column)
+def _values(table: pa.Table, each: NamedAggregate) -> pa.ChunkedArray | pa.Array | None:
+    return each.values(table)
 
 
 def _mergeable(each: NamedAggregate) -> MergeableAggregate:

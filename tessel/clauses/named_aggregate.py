@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from tessel.clauses.aggregates import Aggregate, aggregate_from_json, find_aggregate
+from tessel.clauses.aggregates import (
+    Aggregate,
+    aggregate_from_json,
+    bind_aggregate,
+    find_aggregate,
+    find_bundle,
+)
+from tessel.clauses.computed import (
+    ComputedColumn,
+    free_name,
+    shown_expression,
+    type_of_column,
+)
+from tessel.clauses.plain import expression_form, expression_from_form
 from tessel.errors import AggregateError, DuplicateColumnError, PlanFormatError
+from tessel.expression import Expression, parse
+from tessel.expression.leaves import Column, Literal
+from tessel.expression.node import post_order
+from tessel.expression.operators.aggregate import Aggregated
 from tessel.expression.schema import TableSchema
 
-__all__ = ["AggregateLike", "NamedAggregate", "check_outputs", "named_aggregates"]
+__all__ = ["AggregateForm", "AggregateLike", "NamedAggregate", "check_outputs", "named_aggregates"]
 
 AggregateLike = str | Aggregate
+AggregateForm = str | Aggregate | Expression | tuple[Any, ...]
+
+_FORMS = 'x=("column", "sum"), x=col("column").sum() or x="sum(column)"'
 
 
 @dataclass(frozen=True)
@@ -29,41 +50,104 @@ class NamedAggregate:
         What is aggregated; None for an aggregate that counts rows (``size``).
     aggregate
         How.
+    further
+        The other columns of an aggregate of several, such as a weight.
+    computed
+        Those of the columns that are expressions: the planner computes them first.
     """
 
     output: str
     column: str | None
     aggregate: Aggregate
+    further: tuple[str, ...] = ()
+    computed: tuple[ComputedColumn, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of what is aggregated, in order: one, none, or several."""
+        return () if self.column is None else (self.column, *self.further)
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns that are read: one, or none."""
-        return frozenset() if self.column is None else frozenset([self.column])
+        """The columns of the table that are read."""
+        expressions = {each.name: each.expression for each in self.computed}
+        stored = frozenset(name for name in self.inputs if name not in expressions)
+        return stored.union(*(each.columns() for each in expressions.values()))
 
     def input_type(self, schema: TableSchema) -> pa.DataType | None:
-        """Return the type of the aggregated column; None for an aggregate that reads none."""
-        return None if self.column is None else schema.type_of(self.column)
+        """Return the type of the values; None for an aggregate that reads none."""
+        if self.column is None:
+            return None
+        kinds = [type_of_column(name, self.computed, schema) for name in self.inputs]
+        if not self.further:
+            return kinds[0]
+        return pa.struct(list(zip(("value", *self.aggregate.further), kinds, strict=True)))
+
+    def values(self, table: pa.Table) -> Any:
+        """Return the values of a table's rows; structs for an aggregate of several columns."""
+        if self.column is None:
+            return None
+        if not self.further:
+            return table.column(self.column)
+        columns = [table.column(name) for name in self.inputs]
+        names = ["value", *self.aggregate.further]
+        return pa.Table.from_arrays(columns, names=names).to_struct_array()
 
     def result_type(self, schema: TableSchema) -> pa.DataType:
         """Return the type of the result; unknown columns and impossible aggregates are refused."""
         return self.aggregate.result_type(self.input_type(schema), self.column)
 
+    def with_inputs(self, names: Mapping[str, str]) -> NamedAggregate:
+        """Return the aggregate reading columns of the table under other names, none computed."""
+        inputs = [names.get(name, name) for name in self.inputs]
+        column = inputs[0] if inputs else None
+        return dataclasses.replace(self, column=column, further=tuple(inputs[1:]), computed=())
+
     def to_json(self) -> dict[str, Any]:
         """Return the plain form."""
-        aggregate = self.aggregate.to_json()
-        return {"output": self.output, "column": self.column, "aggregate": aggregate}
+        forms: dict[str, Any] = {
+            each.name: {"expression": expression_form(each.expression)} for each in self.computed
+        }
+        inputs = [forms.get(name, name) for name in self.inputs]
+        data = {
+            "output": self.output,
+            "column": inputs[0] if inputs else None,
+            "aggregate": self.aggregate.to_json(),
+        }
+        return data | {"further": inputs[1:]} if self.further else data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> NamedAggregate:
         """Rebuild from the plain form; raises ``PlanFormatError`` on anything else."""
-        output, column = data.get("output"), data.get("column")
-        is_text = isinstance(output, str) and (column is None or isinstance(column, str))
-        if not is_text or "aggregate" not in data:
+        output, column, further = data.get("output"), data.get("column"), data.get("further", [])
+        known = {"output", "column", "aggregate", "further"}
+        if (
+            not isinstance(output, str)
+            or not isinstance(further, list)
+            or not {"aggregate"} <= set(data) <= known
+        ):
             raise PlanFormatError(f"not the plain form of an aggregate: {dict(data)!r}")
-        return _named(str(output), column, aggregate_from_json(data["aggregate"]))
+        columns = [] if column is None else [_input_from_json(column)]
+        columns += [_input_from_json(each) for each in further]
+        return _named(output, aggregate_from_json(data["aggregate"]), columns)
 
     def __repr__(self) -> str:
-        return f"{self.output}={self.aggregate.describe(self.column or '')}"
+        shown = {each.name: shown_expression(each.expression) for each in self.computed}
+        inputs = [shown.get(name, name) for name in self.inputs]
+        return f"{self.output}={self.aggregate.describe(*inputs)}"
+
+
+def _input_from_json(form: Any) -> str | Expression:
+    if isinstance(form, str):
+        return form
+    if isinstance(form, Mapping) and set(form) == {"expression"}:
+        return expression_from_form(form["expression"])
+    raise PlanFormatError(
+        f"not the plain form of a column: {form!r}", hint='its name, or {"expression": "a * b"}'
+    )
+
+
+# --- what people write ----------------------------------------------------------------------------
 
 
 def named_aggregates(
@@ -75,19 +159,25 @@ def named_aggregates(
     ----------
     by_column
         ``{"qty": "sum"}`` makes a column ``qty``; ``{"qty": ["sum", "max"]}`` makes ``qty_sum`` and
-        ``qty_max``; ``{"total": ("qty", "sum")}`` makes ``total``.
+        ``qty_max``. Names of outputs may stand here as well, with the forms below.
     by_output
-        ``total=("qty", "sum")``; an aggregate of rows alone: ``rows="size"``.
+        ``total=("qty", "sum")``, with further columns and parameters behind:
+        ``price=("price", "weighted_mean", "qty")``, ``high=("price", "quantile", 0.9)``; an
+        expression, ``total=(col("price") * col("qty")).sum()``, or its text,
+        ``total="sum(price * qty)"``; an aggregate of rows alone: ``rows="size"``. A bundle such as
+        ``ohlc`` makes several outputs, each with the name and what it is: ``bar_open``.
     """
     found: list[NamedAggregate] = []
     for name, value in (by_column or {}).items():
-        if isinstance(value, tuple):
-            found.append(_from_pair(name, value))
-        elif isinstance(value, list):
-            found += [_named(f"{name}_{each.name}", name, each) for each in map(_aggregate, value)]
+        if isinstance(value, list):
+            for each in value:
+                found += _of_column(name, each, several=True)
+        elif isinstance(value, tuple | Expression) or _is_call(value):
+            found += _of_output(name, value)
         else:
-            found.append(_named(name, name, _aggregate(value)))
-    found += [_from_pair(name, value) for name, value in by_output.items()]
+            found += _of_column(name, value, several=False)
+    for name, value in by_output.items():
+        found += _of_output(name, value)
     if not found:
         raise AggregateError(
             "agg needs at least one aggregate", hint='write agg(total=("column", "sum"))'
@@ -95,45 +185,138 @@ def named_aggregates(
     return tuple(found)
 
 
-def _named(output: str, column: str | None, aggregate: Aggregate) -> NamedAggregate:
-    if not aggregate.reads_values:
-        column = None
-    elif column is None:
-        raise AggregateError(
-            f"{output}: {aggregate.name} needs a column",
-            hint=f'write {output}=("column", "{aggregate.name}")',
-            output=output,
-        )
-    return NamedAggregate(output, column, aggregate)
+def _is_call(value: Any) -> bool:
+    return isinstance(value, str) and "(" in value
 
 
-def _from_pair(output: str, value: Any) -> NamedAggregate:
-    if isinstance(value, str | Aggregate):
-        return _named(output, None, _aggregate(value))
-    if not (isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2):
+def _of_column(column: str, aggregate: Any, *, several: bool) -> Iterator[NamedAggregate]:
+    if isinstance(aggregate, str):
+        bundle = find_bundle(aggregate)
+        if bundle is not None:
+            for part, each in bundle.parts().items():
+                yield _named(f"{column}_{part}", each, [column])
+            return
+        aggregate, _ = bind_aggregate(aggregate, [column])
+    found = _checked(aggregate)
+    yield _named(f"{column}_{found.suffix}" if several else column, found, [column])
+
+
+def _of_output(output: str, value: Any) -> Iterator[NamedAggregate]:
+    if isinstance(value, str) and not _is_call(value):
+        yield _named(output, find_aggregate(value), [])
+    elif isinstance(value, Aggregate):
+        yield _named(output, value, [])
+    elif isinstance(value, str | Expression):
+        expression = parse(value) if isinstance(value, str) else value
+        if not isinstance(expression, Aggregated):
+            raise _not_an_aggregate(output, expression)
+        yield from _called(output, expression.how, expression.operands)
+    elif isinstance(value, Sequence) and len(value) >= 2:
+        column, how, *rest = value
+        if isinstance(how, str):
+            yield from _called(output, how, (column, *rest))
+        else:
+            yield _named(output, _checked(how), [column, *rest])
+    else:
         raise AggregateError(
             f"{output}={value!r} is not a column and an aggregate",
-            hint=f'write {output}=("column", "sum")',
+            hint=f"write {_FORMS.replace('x=', output + '=')}",
             output=output,
         )
-    column, aggregate = value
-    if not isinstance(column, str):
-        raise AggregateError(
-            f"{output}: the column is named by text, not by {column!r}",
-            hint="make the column with apply first",
+
+
+def _not_an_aggregate(output: str, expression: Expression) -> AggregateError:
+    inside = [node for node in post_order(expression) if isinstance(node, Aggregated)]
+    if inside:
+        return AggregateError(
+            f"{output}={expression} computes with the results of aggregates",
+            hint=f"give each its own output, such as a={inside[0]}, and compute {output} by apply "
+            "after agg",
             output=output,
         )
-    return _named(output, column, _aggregate(aggregate))
+    return AggregateError(
+        f"{output}={expression} is not an aggregate",
+        hint=f"say which: {output}=({expression}).sum()",
+        output=output,
+    )
 
 
-def _aggregate(value: Any) -> Aggregate:
+def _called(output: str, how: str, arguments: Sequence[Any]) -> Iterator[NamedAggregate]:
+    """Read ``how(*arguments)``: columns first, then parameters."""
+    bundle = find_bundle(how)
+    if bundle is not None:
+        if len(arguments) != 1:
+            raise AggregateError(
+                f"{how} takes one column, not {len(arguments)} arguments",
+                hint=f'write {output}=("column", "{how}")',
+                output=output,
+            )
+        for part, each in bundle.parts().items():
+            yield _named(f"{output}_{part}", each, list(arguments))
+        return
+    plain = [each.value if isinstance(each, Literal) else each for each in arguments]
+    aggregate, columns = bind_aggregate(how, plain)
+    yield _named(output, aggregate, arguments[: len(columns)])
+
+
+def _checked(value: Any) -> Aggregate:
     if isinstance(value, Aggregate):
         return value
-    if isinstance(value, str):
-        return find_aggregate(value)
+    if isinstance(value, Mapping):
+        return aggregate_from_json(value)
     raise AggregateError(
         f"{value!r} is not an aggregate", hint='name it by text, such as "sum"', value=repr(value)
     )
+
+
+def _named(
+    output: str, aggregate: Aggregate, columns: Sequence[str | Expression]
+) -> NamedAggregate:
+    """Bind an aggregate to columns by name and to expressions."""
+    if not aggregate.reads_values:
+        return NamedAggregate(output, None, aggregate)
+    wanted = 1 + len(aggregate.further)
+    if len(columns) != wanted:
+        what = " and ".join(["column", *aggregate.further])
+        needs = f"needs a {what}" if len(columns) < wanted else f"takes a {what} and no more"
+        raise AggregateError(
+            f"{output}: {aggregate.name} {needs}",
+            hint=f"write {output}="
+            + repr(("column", aggregate.name, *aggregate.further)).replace("'", '"'),
+            output=output,
+        )
+    names: list[str] = []
+    computed: list[ComputedColumn] = []
+    taken = {each for each in columns if isinstance(each, str)}
+    taken |= {each.column for each in columns if isinstance(each, Column)}
+    for each in columns:
+        if isinstance(each, Column):
+            names.append(each.column)
+        elif isinstance(each, Expression):
+            _check_rows(output, each)
+            name = free_name(f"({shown_expression(each)})", taken)
+            taken.add(name)
+            computed.append(ComputedColumn(name, each))
+            names.append(name)
+        elif isinstance(each, str):
+            names.append(each)
+        else:
+            raise AggregateError(
+                f"{output}: a column is named by text or is an expression, not {each!r}",
+                hint=f"write {_FORMS.replace('x=', output + '=')}",
+                output=output,
+            )
+    return NamedAggregate(output, names[0], aggregate, tuple(names[1:]), tuple(computed))
+
+
+def _check_rows(output: str, expression: Expression) -> None:
+    for node in post_order(expression):
+        if isinstance(node, Aggregated):
+            raise AggregateError(
+                f"{output}: {node} is an aggregate inside an aggregate",
+                hint="aggregate in two steps: groupby(...).agg(...).groupby(...).agg(...)",
+                output=output,
+            )
 
 
 def check_outputs(keys: Sequence[str], aggregates: Sequence[NamedAggregate], clause: str) -> None:

@@ -10,6 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.computed import (
+    ComputedColumn,
+    columns_of_keys,
+    key_names,
+    stored_names,
+    types_of_keys,
+)
 from tessel.clauses.group_tables import POSITION
 from tessel.clauses.grouping import check_key_type, missing_rows
 from tessel.clauses.hashing import bucket_of
@@ -29,7 +36,7 @@ class Partition(Clause):
     Attributes
     ----------
     keys
-        The key columns; none puts all rows in one bucket.
+        The key columns, or expressions with names for them; none puts all rows in one bucket.
     drop_missing
         Whether rows with a missing key are dropped; otherwise missing is a key like others.
     buckets
@@ -39,15 +46,20 @@ class Partition(Clause):
     """
 
     name: ClassVar[str] = "partition"
-    keys: tuple[str, ...]
+    keys: tuple[str | ComputedColumn, ...]
     drop_missing: bool = True
     buckets: int = 1
     positions: bool = False
 
     def __post_init__(self) -> None:
-        for key in self.keys:
-            if self.keys.count(key) > 1:
-                raise DuplicateColumnError(f"groupby names {key!r} twice", column=key)
+        names = key_names(self.keys)
+        for key in names:
+            if names.count(key) > 1:
+                raise DuplicateColumnError(
+                    f"groupby names {key!r} twice",
+                    hint="give one of the keys another name: groupby(other=...)",
+                    column=key,
+                )
         if self.buckets < 1:
             raise PlanError(f"partition needs at least one bucket, not {self.buckets}")
 
@@ -57,7 +69,7 @@ class Partition(Clause):
         return ClauseInfo(
             Structure.ROW_SLICE,
             Structure.HASH_BUCKETED,
-            columns=frozenset(self.keys),
+            columns=columns_of_keys(self.keys),
             adds=frozenset([POSITION] if self.positions else []),
             keeps_order=False,
             keeps_count=not self.drop_missing,
@@ -66,9 +78,8 @@ class Partition(Clause):
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the input's columns without a time index; unusable keys are refused."""
-        input_schema.require(self.keys)
-        for key in self.keys:
-            check_key_type(key, input_schema.type_of(key))
+        for name, kind in types_of_keys(self.keys, input_schema):
+            check_key_type(name, kind)
         unordered = TableSchema(input_schema.arrow)
         return unordered.with_column(POSITION, pa.int64()) if self.positions else unordered
 
@@ -79,7 +90,7 @@ class Partition(Clause):
         if self.positions:
             place = np.arange(table.num_rows, dtype=np.int64) + (unit.ordinal << 32)
             table = table.append_column(POSITION, pa.array(place))
-        keys = [table.column(key) for key in self.keys]
+        keys = [table.column(key) for key in stored_names(self.keys)]
         rows = np.arange(table.num_rows)
         bucket = bucket_of(keys, self.buckets) if keys else np.zeros(len(rows), np.int32)
         if self.drop_missing and keys:

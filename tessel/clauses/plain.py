@@ -16,7 +16,22 @@ from typing import Any
 from tessel.errors import PlanFormatError, nearest
 from tessel.expression import Expression, parse
 
-__all__ = ["fields_from_json"]
+__all__ = ["expression_form", "expression_from_form", "fields_from_json"]
+
+_MOST_EXPRESSION_TEXT = 10_000
+"""Characters up to which a plan holds an expression as text; one that shares much is written as
+its context, which names each part once."""
+
+
+def expression_form(expression: Expression) -> str | dict[str, Any]:
+    """Return an expression as plain data: its text, or its context where that is too long."""
+    text = str(expression)
+    return text if len(text) <= _MOST_EXPRESSION_TEXT else expression.to_json()
+
+
+def expression_from_form(form: Any) -> Expression:
+    """Rebuild an expression from :func:`expression_form`; anything else raises."""
+    return parse(form) if isinstance(form, str) else Expression.from_json(form)
 
 
 def fields_from_json(cls: type, data: Mapping[str, Any], path: str | None = None) -> dict[str, Any]:
@@ -77,8 +92,7 @@ def _read(annotation: Any, value: Any, path: str) -> Any:
     if annotation is Expression:
         if not isinstance(value, Mapping) or set(value) != {"expression"}:
             raise _wrong(path, 'an expression, {"expression": "text"}', value)
-        form = value["expression"]
-        return parse(form) if isinstance(form, str) else Expression.from_json(form)
+        return expression_from_form(value["expression"])
     if hasattr(annotation, "from_json"):
         if not isinstance(value, Mapping):
             raise _wrong(path, "an object", value)

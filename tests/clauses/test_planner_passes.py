@@ -395,6 +395,7 @@ def test_columns_are_pruned_below_concat_and_merge(query: QueryBuilder, after: l
 
 def test_the_passes_and_their_order() -> None:
     assert [each.__name__ for each in PASSES] == [
+        "compute_columns",
         "fold_constants",
         "write_shorthands",
         "write_drop_as_select",

@@ -21,6 +21,7 @@ from tessel.clauses import (
 )
 from tessel.clauses.aggregates import Quantile, aggregate_names
 from tessel.clauses.partition import Partition
+from tessel.expression import col
 from tessel.spark_exec import SparkExecutor
 from tessel.testing.parity import assert_parity, assert_same, outcome
 from tests.spark_exec.queries import CountRows, Facts, Overlapping, Pairs, Reversed, many_symbols
@@ -34,6 +35,7 @@ Q = QueryBuilder()
 OUTPUTS = {f"{how}_u": ("u", how) for how in ("min", "max", "count", "first", "last", "nunique")}
 OUTPUTS |= {f"{how}_v": ("v", how) for how in ("sum", "mean", "median", "var", "std", "sem")}
 OUTPUTS |= {"quantile_v": ("v", Quantile(0.3)), "any_b": ("b", "any"), "all_b": ("b", "all")}
+OUTPUTS |= {"vwap_v": ("v", "vwap", "k"), "bar": ("u", "ohlc")}
 BUCKETED = ("median_v", "nunique_u", "quantile_v")
 MERGED = {name: how for name, how in OUTPUTS.items() if name not in BUCKETED}
 PER_KEY = SubQuery("b", None, Q.groupby("k").agg(u=("u", "max"), s=("s", "first")).clauses)
@@ -87,6 +89,9 @@ CASES = [
     case("merged", Q.groupby("k").agg(**MERGED), ROW, ALL),
     case("merged, unsorted, missing", Q.groupby("s", "k", sort=False, drop_missing=False)
          .agg(n="size", **MERGED), ROW, ALL),
+    case("keys and values that are computed", Q.groupby(col("t").floor("2h"), odd="k % 2").agg(
+        most="max(v - k)", vk=(col("v") * col("k")).mean()), ROW, ALL),
+    case("times of what is computed", Q.resample("3h").agg(m="median(v - k)"), ROW, TIME),
     case("buckets", Q.groupby("k").agg(**OUTPUTS), ROW, HASH, ALL),
     case("buckets, unsorted, missing", Q.groupby("c", "k", sort=False, drop_missing=False)
          .agg(n="size", **OUTPUTS), ROW, HASH, ALL),

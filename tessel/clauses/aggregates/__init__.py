@@ -15,11 +15,14 @@ from tessel.clauses.aggregates.all import AllTrue
 from tessel.clauses.aggregates.any import AnyTrue
 from tessel.clauses.aggregates.base import (
     Aggregate,
+    AggregateBundle,
     FromSums,
     MergeableAggregate,
     aggregate_from_json,
     aggregate_names,
+    bind_aggregate,
     find_aggregate,
+    find_bundle,
     register,
 )
 from tessel.clauses.aggregates.count import Count
@@ -30,15 +33,18 @@ from tessel.clauses.aggregates.mean import Mean
 from tessel.clauses.aggregates.median import Median
 from tessel.clauses.aggregates.min import Min
 from tessel.clauses.aggregates.nunique import NUnique
+from tessel.clauses.aggregates.ohlc import Ohlc
 from tessel.clauses.aggregates.quantile import Quantile
 from tessel.clauses.aggregates.sem import Sem
 from tessel.clauses.aggregates.size import Size
 from tessel.clauses.aggregates.std import Std
 from tessel.clauses.aggregates.sum import Sum
 from tessel.clauses.aggregates.var import Var
+from tessel.clauses.aggregates.weighted_mean import WeightedMean
 
 __all__ = [
     "Aggregate",
+    "AggregateBundle",
     "AllTrue",
     "AnyTrue",
     "Count",
@@ -51,14 +57,18 @@ __all__ = [
     "MergeableAggregate",
     "Min",
     "NUnique",
+    "Ohlc",
     "Quantile",
     "Sem",
     "Size",
     "Std",
     "Sum",
     "Var",
+    "WeightedMean",
     "aggregate_from_json",
     "aggregate_names",
+    "bind_aggregate",
     "find_aggregate",
+    "find_bundle",
     "register",
 ]

@@ -7,6 +7,10 @@ it knows nothing of keys, units or threads. Two powers exist:
 * every :class:`Aggregate` can ``compute`` its result where all rows of its groups are present;
 * a :class:`MergeableAggregate` also makes *partials*: its state as plain Arrow columns, which may
   cross process boundaries as an Arrow table, and which merge in any tree to the same bits.
+
+An aggregate of several columns names those after the first in ``further``; its values are then
+structs of one field a column. An :class:`AggregateBundle` is a name for several aggregates of one
+column, and never reaches a clause.
 """
 
 from __future__ import annotations
@@ -22,24 +26,29 @@ from numpy.typing import NDArray
 
 from tessel.clauses.values import BoolArray, missing_rows, plain
 from tessel.errors import AggregateError, NameNotFoundError, PlanFormatError
+from tessel.expression.operators.aggregate import declare_aggregate
 
 __all__ = [
     "Aggregate",
+    "AggregateBundle",
     "Codes",
     "FromSums",
     "MergeableAggregate",
     "aggregate_from_json",
     "aggregate_names",
+    "bind_aggregate",
     "counts_of",
     "find_aggregate",
+    "find_bundle",
     "merged_counts",
     "present",
+    "present_together",
     "register",
 ]
 
 Codes = NDArray[np.int64]
 Values = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
-_AggregateClass = TypeVar("_AggregateClass", bound="type[Aggregate]")
+_AggregateClass = TypeVar("_AggregateClass", bound="type[Aggregate] | type[AggregateBundle]")
 
 
 @dataclass(frozen=True)
@@ -55,11 +64,18 @@ class Aggregate(ABC):
     reads_values
         False for aggregates that count rows and never look at the column (``size``); they take
         None for ``values`` and ``value_type``.
+    further
+        What the columns after the first are, for an aggregate of several. Values are then structs
+        with the fields ``value`` and these; see :func:`present_together`.
+    aliases
+        Other names that people may write; plans hold ``name``.
     """
 
     name: ClassVar[str]
     mergeable: ClassVar[bool] = False
     reads_values: ClassVar[bool] = True
+    further: ClassVar[tuple[str, ...]] = ()
+    aliases: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:
@@ -101,11 +117,21 @@ class Aggregate(ABC):
             ``groups`` long, of :meth:`result_type`.
         """
 
-    def describe(self, column: str) -> str:
-        """Return the aggregate of a column as people write it: ``sum(qty)``, ``size()``."""
-        shown = [column] if self.reads_values else []
-        shown += [f"{name}={value!r}" for name, value in asdict(self).items()]
+    @property
+    def suffix(self) -> str:
+        """What is put behind a column's name for its aggregate: ``sum``, ``quantile_0.9``."""
+        return "_".join([self.name, *(str(value) for value in self._given().values())])
+
+    def describe(self, *columns: str) -> str:
+        """Return the aggregate of columns as people write it: ``sum(qty)``, ``size()``."""
+        shown = list(columns) if self.reads_values else []
+        shown += [f"{name}={value!r}" for name, value in self._given().items()]
         return f"{self.name}({', '.join(shown)})"
+
+    def _given(self) -> dict[str, Any]:
+        """Return the parameters that are not their defaults."""
+        values = asdict(self)
+        return {f.name: values[f.name] for f in fields(self) if values[f.name] != f.default}
 
     def to_json(self) -> str | dict[str, Any]:
         """Return the plain form: the name, or ``{"name": ..., parameters}`` where it has some."""
@@ -209,25 +235,77 @@ class FromSums(Protocol):
         """
 
 
-_registry: dict[str, type[Aggregate]] = {}
+class AggregateBundle(ABC):
+    """A name for several aggregates of one column, each an output of its own."""
+
+    name: ClassVar[str]
+    aliases: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def parts(self) -> Mapping[str, Aggregate]:
+        """Return the aggregates by what is put behind the name of the output."""
+
+
+_registry: dict[str, type[Aggregate] | type[AggregateBundle]] = {}
 
 
 def register(cls: _AggregateClass) -> _AggregateClass:
-    """Make an aggregate known under its ``name``; a class decorator.
+    """Make an aggregate, or a bundle, known under its ``name`` and aliases; a class decorator.
+
+    Expressions may call it from then on: ``sum(price * qty)``.
 
     Raises
     ------
     AggregateError
         When another aggregate has the name.
     """
-    if cls.name in _registry:
-        raise AggregateError(
-            f"there is an aggregate {cls.name!r} already",
-            hint="give the new one another name",
-            name=cls.name,
-        )
-    _registry[cls.name] = cls
+    for name in (cls.name, *cls.aliases):
+        if name in _registry:
+            raise AggregateError(
+                f"there is an aggregate {name!r} already",
+                hint="give the new one another name",
+                name=name,
+            )
+    for name in (cls.name, *cls.aliases):
+        _registry[name] = cls
+        declare_aggregate(name)
     return cls
+
+
+def find_bundle(name: str) -> AggregateBundle | None:
+    """Return the bundle of a name; None where it names no bundle."""
+    cls = _registry.get(name)
+    return cls() if cls is not None and issubclass(cls, AggregateBundle) else None
+
+
+def bind_aggregate(name: str, arguments: Sequence[Any]) -> tuple[Aggregate, tuple[Any, ...]]:
+    """Return the aggregate of a call ``name(*arguments)``, and those of them that are columns.
+
+    Columns come first, one and those of :attr:`Aggregate.further`; parameters follow in the order
+    of the aggregate's fields.
+
+    Raises
+    ------
+    NameNotFoundError
+        When there is none of that name, with the nearest.
+    AggregateError
+        When there are too few or too many arguments.
+    """
+    cls = _class_of(name)
+    given = len(arguments)
+    if not cls.reads_values:
+        arguments = arguments[1:]  # rows may be counted "of" a column, which is not read
+    wanted = ["column", *cls.further] if cls.reads_values else []
+    names = [field.name for field in fields(cls)]
+    required = [field.name for field in fields(cls) if field.default is MISSING]
+    columns, values = tuple(arguments[: len(wanted)]), arguments[len(wanted) :]
+    if len(columns) < len(wanted) or not len(required) <= len(values) <= len(names):
+        raise AggregateError(
+            f"{name} cannot take {given} argument{'' if given == 1 else 's'}",
+            hint=f"{name}({', '.join([*wanted, *names])})",
+            aggregate=name,
+        )
+    return cls(**dict(zip(names, values, strict=False))), columns
 
 
 def find_aggregate(name: str, **parameters: Any) -> Aggregate:
@@ -240,9 +318,7 @@ def find_aggregate(name: str, **parameters: Any) -> Aggregate:
     AggregateError
         When it does not take these parameters.
     """
-    if name not in _registry:
-        raise NameNotFoundError.for_name("aggregate", name, aggregate_names())
-    cls = _registry[name]
+    cls = _class_of(name)
     taken = {field.name for field in fields(cls)}
     required = {field.name for field in fields(cls) if field.default is MISSING}
     if not required <= set(parameters) <= taken:
@@ -252,6 +328,20 @@ def find_aggregate(name: str, **parameters: Any) -> Aggregate:
             aggregate=name,
         )
     return cls(**parameters)
+
+
+def _class_of(name: str) -> type[Aggregate]:
+    if name not in _registry:
+        raise NameNotFoundError.for_name("aggregate", name, sorted(_registry))
+    cls = _registry[name]
+    if not issubclass(cls, AggregateBundle):
+        return cls
+    parts = ", ".join(part.describe("column") for part in cls().parts().values())
+    raise AggregateError(
+        f"{name!r} is not one aggregate but several: {parts}",
+        hint=f'write it as one in agg: agg(x=("column", "{name}"))',
+        aggregate=name,
+    )
 
 
 def _spelled(parameters: Iterable[str]) -> str:
@@ -280,8 +370,8 @@ def aggregate_from_json(data: Any) -> Aggregate:
 
 
 def aggregate_names() -> list[str]:
-    """Return the names of all aggregates, sorted."""
-    return sorted(_registry)
+    """Return the names of all aggregates, without aliases and bundles, sorted."""
+    return sorted({cls.name for cls in _registry.values() if issubclass(cls, Aggregate)})
 
 
 def present(values: Values, codes: Codes) -> tuple[pa.Array, Codes, BoolArray | None]:
@@ -302,6 +392,25 @@ def present(values: Values, codes: Codes) -> tuple[pa.Array, Codes, BoolArray | 
         return array, codes, None
     kept = ~missing
     return array.filter(pa.array(kept)), codes[kept], kept
+
+
+def present_together(values: Values, codes: Codes) -> tuple[list[pa.Array], Codes]:
+    """Take structs apart and return the rows in which no field is missing.
+
+    Returns
+    -------
+    columns : list of pyarrow.Array
+        One plain array a field, without nulls and NaN.
+    codes : numpy.ndarray
+        Of those rows.
+    """
+    columns = [plain(column) for column in values.flatten()]
+    missing = [rows for rows in map(missing_rows, columns) if rows is not None]
+    if not missing:
+        return columns, codes
+    kept = ~np.logical_or.reduce(missing)
+    mask = pa.array(kept)
+    return [column.filter(mask) for column in columns], codes[kept]
 
 
 def counts_of(codes: Codes, groups: int) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ from tessel.clauses.aggregation import (
     PartialAggregation,
 )
 from tessel.clauses.base import Clause
+from tessel.clauses.computed import ComputedColumn, key_names, stored_names
 from tessel.clauses.fill_buckets import FillBuckets
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.partition import Partition
@@ -44,11 +45,12 @@ def lower_aggregation(draft: Draft) -> Draft:
     return draft.replace(clauses=tuple(clauses))
 
 
-def _check_same_keys(aggregation: Aggregation, keys: tuple[str, ...]) -> None:
+def _check_same_keys(aggregation: Aggregation, keys: tuple[str | ComputedColumn, ...]) -> None:
     """Refuse an aggregation whose groups the clause before did not bring together."""
     if aggregation.keys != keys:
+        names = list(key_names(aggregation.keys))
         raise PlanError(
-            f"aggregation by {list(aggregation.keys)} follows no partition by the same keys",
+            f"aggregation by {names} follows no partition by the same keys",
             hint="write groupby(...).agg(...), which makes both",
             clause=aggregation.name,
         )
@@ -61,7 +63,7 @@ def _merges(aggregates: tuple[NamedAggregate, ...]) -> bool:
 def _groupby(
     partition: Partition, aggregation: Aggregation, schema: TableSchema, draft: Draft
 ) -> list[Clause]:
-    keys, aggregates = aggregation.keys, aggregation.aggregates
+    keys, aggregates = stored_names(aggregation.keys), aggregation.aggregates
     if _merges(aggregates):
         return [
             PartialAggregation(keys, aggregates, partition.drop_missing),

@@ -9,6 +9,7 @@ from tessel.clauses.base import Asks, Clause, Structure
 from tessel.clauses.combining import CombinedInput, Combining, PlanLimits, SubQuery
 from tessel.clauses.plan import Catalog, Change, Plan, SourcePlan, continued, cut_stages
 from tessel.clauses.planner.answer_from_statistics import answer_from_statistics
+from tessel.clauses.planner.compute_columns import compute_columns
 from tessel.clauses.planner.draft import Draft, Input
 from tessel.clauses.planner.fold_constants import fold_constants
 from tessel.clauses.planner.index_predicates import index_predicates
@@ -37,6 +38,7 @@ __all__ = ["PASSES", "REQUIRED", "Pass", "plan_query", "query_schema"]
 Pass = Callable[[Draft], Draft]
 
 PASSES: tuple[Pass, ...] = (
+    compute_columns,
     fold_constants,
     write_shorthands,
     write_drop_as_select,
@@ -57,7 +59,7 @@ PASSES: tuple[Pass, ...] = (
 )
 """The passes, in the order in which they run."""
 
-REQUIRED: frozenset[Pass] = frozenset((lower_aggregation,))
+REQUIRED: frozenset[Pass] = frozenset((compute_columns, lower_aggregation))
 """Those without which a query does not run; all others only make it cheaper."""
 
 

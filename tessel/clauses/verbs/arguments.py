@@ -8,6 +8,7 @@ from typing import Any
 
 from tessel.clauses.apply import Apply
 from tessel.clauses.combining import SubQuery
+from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.drop import Drop
 from tessel.errors import PlanError
 from tessel.expression import Expression, lit, parse
@@ -15,8 +16,10 @@ from tessel.expression.leaves import Column
 
 __all__ = [
     "ExpressionLike",
+    "KeyLike",
     "SortKeys",
     "as_expression",
+    "as_keys",
     "as_names",
     "as_pairs",
     "as_queries",
@@ -25,6 +28,7 @@ __all__ = [
 ]
 
 ExpressionLike = Expression | str
+KeyLike = str | Expression
 
 
 def as_expression(value: Any) -> Expression:
@@ -41,7 +45,7 @@ def as_names(names: tuple[str | Sequence[str], ...]) -> tuple[str, ...]:
         flat += list(name) if isinstance(name, Iterable) and not isinstance(name, str) else [name]
     for name in flat:
         if not isinstance(name, str):
-            raise PlanError(f"a column is named by text, not by {name!r}")
+            raise PlanError(f"a column is named by text, not by {name!r}", hint='such as "price"')
     return tuple(flat)
 
 
@@ -80,6 +84,38 @@ def _pairs(verb: str, names: Any) -> tuple[tuple[str, str], ...]:
             )
         pairs.append((pair[0], pair[1]))
     return tuple(pairs)
+
+
+def as_keys(keys: Sequence[Any], named: Mapping[str, Any]) -> tuple[str | ComputedColumn, ...]:
+    """Return keys of a group, by name, as expressions or in mappings from name to expression."""
+    found: list[str | ComputedColumn] = []
+    for key in keys:
+        if isinstance(key, Mapping):
+            found += [_named_key(name, value) for name, value in key.items()]
+        elif isinstance(key, Expression):
+            found.append(_unnamed_key(key))
+        elif isinstance(key, str) or not isinstance(key, Iterable):
+            found += as_names((key,))
+        else:
+            found += as_keys(list(key), {})
+    return (*found, *(_named_key(name, value) for name, value in named.items()))
+
+
+def _named_key(name: str, value: Any) -> str | ComputedColumn:
+    expression = as_expression(value)
+    is_itself = isinstance(expression, Column) and expression.column == name
+    return name if is_itself else ComputedColumn(name, expression)
+
+
+def _unnamed_key(expression: Expression) -> str | ComputedColumn:
+    columns = sorted(expression.columns())
+    if len(columns) != 1:
+        what = f"reads {', '.join(columns)}" if columns else "reads no column"
+        raise PlanError(
+            f"the key {expression} {what}, so it needs a name",
+            hint=f"groupby(name={expression})",
+        )
+    return _named_key(columns[0], expression)
 
 
 def as_queries(verb: str, others: Sequence[Any]) -> tuple[SubQuery, ...]:

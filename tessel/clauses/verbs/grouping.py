@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal
 
 from tessel.clauses.aggregation import Aggregation
-from tessel.clauses.named_aggregate import AggregateLike, named_aggregates
+from tessel.clauses.computed import ComputedColumn
+from tessel.clauses.named_aggregate import AggregateForm, AggregateLike, named_aggregates
 from tessel.clauses.partition import Partition
 from tessel.clauses.resample import Empty, Resample
-from tessel.clauses.verbs.arguments import as_names
+from tessel.clauses.verbs.arguments import ExpressionLike, KeyLike, as_keys, as_names
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
 from tessel.expression.periods import instant_text
@@ -22,17 +23,25 @@ class GroupingVerbs(Query):
     """Group rows and reduce them."""
 
     def groupby(
-        self: QueryType, *keys: str | Sequence[str], sort: bool = True, drop_missing: bool = True
+        self: QueryType,
+        *keys: KeyLike | Sequence[KeyLike] | Mapping[str, ExpressionLike],
+        sort: bool = True,
+        drop_missing: bool = True,
+        **named: ExpressionLike,
     ) -> GroupedQuery[QueryType]:
         """Group rows by keys; go on with ``.agg(...)``.
+
+        A key is a column by its name, or an expression with a name for the result:
+        ``groupby("symbol", day=col("time").floor("1d"))``, or in a mapping where the name is odd.
+        An expression without a name takes that of the one column it reads.
 
         Groups come out by key (``sort=False``: in order of first appearance). Rows with a missing
         key are dropped unless ``drop_missing=False``.
         """
-        names = as_names(keys)
-        if not names:
+        found = as_keys(keys, named)
+        if not found:
             raise PlanError("groupby needs a key", hint="for one group of everything use agg alone")
-        return GroupedQuery(self, names, sort, drop_missing)
+        return GroupedQuery(self, found, sort, drop_missing)
 
     group_by = groupby
 
@@ -100,20 +109,23 @@ class GroupedQuery(Generic[QueryType]):
     """A query whose rows are grouped, waiting for ``agg``."""
 
     query: QueryType
-    keys: tuple[str, ...]
+    keys: tuple[str | ComputedColumn, ...]
     sort: bool
     drop_missing: bool
 
     def agg(
         self,
-        by_column: Mapping[str, AggregateLike | list[AggregateLike] | tuple[str, AggregateLike]]
-        | None = None,
-        **outputs: tuple[str, AggregateLike],
+        by_column: Mapping[str, AggregateForm | list[AggregateLike]] | None = None,
+        **outputs: AggregateForm,
     ) -> QueryType:
         """Compute aggregates of each group.
 
         ``agg(total=("qty", "sum"))``, ``agg({"qty": "sum"})`` (named ``qty``) or
-        ``agg({"qty": ["sum", "max"]})`` (named ``qty_sum`` and ``qty_max``).
+        ``agg({"qty": ["sum", "max"]})`` (named ``qty_sum`` and ``qty_max``); with parameters or
+        further columns ``agg(high=("price", "quantile", 0.9), mean=("price", "vwap", "qty"))``; of
+        an expression ``agg(notional=(col("price") * col("qty")).sum())`` or, as text,
+        ``agg(notional="sum(price * qty)")``; of rows ``agg(rows="size")``. ``bar=("price",
+        "ohlc")`` makes ``bar_open``, ``bar_high``, ``bar_low`` and ``bar_close``.
         """
         found = named_aggregates(by_column, outputs)
         partition = Partition(self.keys, self.drop_missing)
@@ -136,9 +148,8 @@ class ResampledQuery(Generic[QueryType]):
 
     def agg(
         self,
-        by_column: Mapping[str, AggregateLike | list[AggregateLike] | tuple[str, AggregateLike]]
-        | None = None,
-        **outputs: tuple[str, AggregateLike],
+        by_column: Mapping[str, AggregateForm | list[AggregateLike]] | None = None,
+        **outputs: AggregateForm,
     ) -> QueryType:
         """Compute aggregates of each bucket; the forms are those of ``groupby(...).agg``."""
         return self.query.then(

@@ -26,6 +26,7 @@ from tessel.clauses.values import decimal_words, integers, raw_values
 
 __all__ = [
     "ExactNumbers",
+    "added_sums",
     "number_parts",
     "rounded_integer",
     "rounded_integer_root",
@@ -101,7 +102,7 @@ def _weighted(limbs: Sequence[NDArray[Any]]) -> Parts:
 
 def sums_of_numbers(parts: Parts, codes: Codes, groups: int) -> FloatSums:
     """Add numbers, in the form of :func:`number_parts`, by group."""
-    return _added([FloatSums.of_values(part, codes, groups) for part in parts], groups)
+    return added_sums([FloatSums.of_values(part, codes, groups) for part in parts], groups)
 
 
 def sums_of_products(left: Parts, right: Parts, codes: Codes, groups: int) -> FloatSums:
@@ -125,7 +126,7 @@ def sums_of_products(left: Parts, right: Parts, codes: Codes, groups: int) -> Fl
     for one in left:
         for other in right:
             found += _sums_of_products(one, other, codes, groups)
-    return _added(found, groups)
+    return added_sums(found, groups)
 
 
 def _sums_of_products(
@@ -175,7 +176,7 @@ def _moved(sums: FloatSums, limbs: int) -> FloatSums:
     return FloatSums(first, sums.ends, sums.limbs, sums.positive_infinity, sums.negative_infinity)
 
 
-def _added(found: list[FloatSums], groups: int) -> FloatSums:
+def added_sums(found: list[FloatSums], groups: int) -> FloatSums:
     """Add sums of the same groups."""
     if not found:
         return FloatSums.of_values(np.zeros(0), np.zeros(0, np.int64), groups)
