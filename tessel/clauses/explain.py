@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tessel import display
-from tessel.clauses.base import Clause, Interleaves, Limits, Scans, Structure
+from tessel.clauses.base import Broadcasts, Clause, Interleaves, Limits, Scans, Structure
 from tessel.clauses.explain_pages import pages_table
 from tessel.clauses.plan import Change, Plan, SourcePlan, Stage
 from tessel.errors import NameNotFoundError
@@ -196,6 +196,8 @@ def _units(plan: Plan, stage: Stage, number: int) -> str:
         more = " …" if len(units) > _SHOWN_UNITS else ""
         return f"{len(units):,}: {shown}{more}" if units else "0"
     if number == 1:
+        if isinstance(stage.clauses[0], Broadcasts):
+            return "those of input 1, once the others are read"
         how = "by time" if isinstance(stage.clauses[0], Interleaves) else "in order"
         return f"those of {len(plan.inputs)} inputs, {how}"
     clause = stage.clauses[0]

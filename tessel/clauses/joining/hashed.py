@@ -22,7 +22,7 @@ from tessel.clauses.group_tables import POSITION
 from tessel.clauses.grouping import missing_rows
 from tessel.clauses.hashing import bucket_of
 from tessel.clauses.index_values import with_times_of_index
-from tessel.clauses.joining.lookup import KeyTable
+from tessel.clauses.joining.lookup import KeyTable, order_of_codes
 from tessel.clauses.joining.matching import Matches
 from tessel.clauses.joining.shape import JoinShape
 from tessel.clauses.registry import register
@@ -92,7 +92,7 @@ class JoinPartition(_Step):
             bucket[missing] = rows[missing] % self.buckets
         else:
             rows, bucket = rows[~missing], bucket[~missing]
-        order = np.argsort(bucket, kind="stable")
+        order = order_of_codes(bucket, self.buckets)
         rows, bucket = rows[order], bucket[order]
         positions = pa.array(rows + (unit.ordinal << 32))
         starts = np.flatnonzero(np.diff(bucket, prepend=-1))

@@ -17,7 +17,13 @@ import pyarrow.compute as pc
 
 from tessel.clauses.grouping import check_key_type
 from tessel.clauses.promotion import promote
-from tessel.clauses.values import integers, is_temporal, normalised, plain_type
+from tessel.clauses.values import (
+    integers,
+    is_temporal,
+    is_text_or_binary,
+    normalised,
+    plain_type,
+)
 from tessel.errors import SchemaMismatchError
 
 __all__ = ["as_keys", "key_type"]
@@ -27,6 +33,7 @@ Column = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
 _UNITS_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _WHOLE_NUMBERS = pa.decimal128(20, 0)
 """Holds every integer of 64 bits, signed or not."""
+_SAMPLE_ROWS = 4096
 
 
 def key_type(
@@ -80,15 +87,15 @@ def as_keys(columns: Sequence[Column], types: Sequence[pa.DataType]) -> list[pa.
     -------
     list of pyarrow.Array
         Equal keys are equal bits and missing ones null: NaN is null, −0.0 is 0.0. Temporal
-        columns come as int64, all others in their key type. Dictionaries come as dictionaries
-        of such values, each entry once or more.
+        columns come as int64, all others in their key type. Dictionaries, and columns whose
+        values repeat, come as dictionaries of such values, each entry once or more.
     """
     return [_as_key(column, type_) for column, type_ in zip(columns, types, strict=True)]
 
 
 def _as_key(column: Column, type_: pa.DataType) -> pa.Array:
     if not pa.types.is_dictionary(column.type):
-        return _compared(normalised(column), type_)
+        return _encoded_where_it_repeats(_compared(normalised(column), type_))
     whole = column.unify_dictionaries() if isinstance(column, pa.ChunkedArray) else column
     chunks = whole.chunks if isinstance(whole, pa.ChunkedArray) else [whole]
     if not chunks:
@@ -98,6 +105,20 @@ def _as_key(column: Column, type_: pa.DataType) -> pa.Array:
     return pa.DictionaryArray.from_arrays(
         indices[0] if len(indices) == 1 else pa.concat_arrays(indices), entries
     )
+
+
+def _encoded_where_it_repeats(array: pa.Array) -> pa.Array:
+    """Return long columns of few values as dictionaries: each value is hashed once.
+
+    Numbers are hashed faster than they are encoded. Whether values repeat is told by the first
+    rows; where these mislead, time is lost and nothing else.
+    """
+    if not is_text_or_binary(array.type) and not pa.types.is_decimal(array.type):
+        return array
+    first = array.slice(0, _SAMPLE_ROWS)
+    if len(array) <= _SAMPLE_ROWS or len(first.unique()) > _SAMPLE_ROWS // 2:
+        return array
+    return array.dictionary_encode()
 
 
 def _compared(array: pa.Array, type_: pa.DataType) -> pa.Array:

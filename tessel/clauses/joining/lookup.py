@@ -25,7 +25,7 @@ from tessel.clauses.grouping import group_codes
 from tessel.clauses.hashing import hash_column
 from tessel.clauses.values import integers
 
-__all__ = ["KeyTable"]
+__all__ = ["KeyTable", "order_of_codes"]
 
 Codes = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
@@ -66,7 +66,7 @@ class KeyTable:
         self.codes = codes
         keys = len(self._pairs[-1] if self._pairs else self._values[-1])
         present = np.flatnonzero(codes >= 0)
-        order = np.argsort(codes[present], kind="stable")
+        order = order_of_codes(codes[present], keys)
         self.rows: Codes = present[order]
         counts = np.bincount(codes[present], minlength=keys)
         self.starts: Codes = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -88,6 +88,12 @@ class KeyTable:
         values = _Values.of(column)
         self._values.append(values)
         return values.codes
+
+
+def order_of_codes(codes: NDArray[Any], limit: int) -> Codes:
+    """Return the stable order of numbers in ``[0, limit)``; those of 16 bits by radix."""
+    narrow = codes.astype(np.int16) if limit < 1 << 15 else codes
+    return np.argsort(narrow, kind="stable")
 
 
 def _combined(codes: Codes, more: Codes, size: int) -> pa.Array:

@@ -386,3 +386,28 @@ def test_only_the_columns_that_are_wanted_are_read(how: Any) -> None:
     text = str(store.explain("x", query.select("l")))
     assert "columns: 2 of 4: k, l" in text
     assert "columns: 1 of 4: k" in text
+
+
+def test_long_columns_of_few_values_are_found_as_others_are() -> None:
+    random = np.random.default_rng(4)
+    words = pa.array([None, "", "a", "ä", "aa", "b"], pa.string())
+    left = pa.table({"s": words.take(pa.array(random.integers(0, 6, 9_000))), "l": range(9_000)})
+    left = left.append_column(
+        "d", pc.cast(pa.array(random.integers(0, 4, 9_000)), pa.decimal128(22, 1))
+    )
+    right = pa.table({"s": ["ä", "b", None, "c"], "d": pa.array([1, 2, 3, 1]), "r": [0, 1, 2, 3]})
+    right = right.set_column(1, "d", right.column("d").cast(pa.decimal128(20, 0)))
+    store = fresh_store()
+    with options(segment_rows=5_000):
+        store.write("x", left)
+        store.write("y", right)
+    for how in HOWS[:4]:
+        found = answer(store, Q.join("y", ["s", "d"], how), [{}, {"live_bytes": 64}])  # type: ignore[arg-type]
+        kind = {"inner": "", "left": "left", "right": "right", "outer": "full"}[how]
+        expected = duckdb_answer(
+            f"select s, l.l, d::decimal(23, 1) as d, r.r from l {kind} join r using (s, d) "
+            "order by l.l nulls last, r.r",
+            l=left,
+            r=right,
+        )
+        assert same_rows(found, as_declared(expected, found.schema))
