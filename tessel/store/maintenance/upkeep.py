@@ -10,6 +10,7 @@ from tessel.errors import CorruptStoreError, InvalidInputError, SnapshotExpiredE
 from tessel.store.maintenance.expire import OlderThan, expire
 from tessel.store.maintenance.gc import MINIMUM_AGE, collect
 from tessel.store.maintenance.leases import LEASE_SECONDS, Lease, inventory_of
+from tessel.store.maintenance.long_reads import leased_if_long
 from tessel.store.maintenance.reports import CollectionReport, ExpiryReport
 from tessel.store.timeline import AsOf, Timeline
 
@@ -88,20 +89,29 @@ class Upkeep(Timeline):
     def reading(self, *numbers: int) -> Iterator[set[int]]:
         """Tell damage from expiry while versions are read; more may be added to what it gives.
 
+        A read that lasts for more than a minute leases its versions, where it may write.
+
         Raises
         ------
         SnapshotExpiredError
             Where an object was not found, or not whole, and one of the versions has expired.
         """
         versions = set(numbers)
-        try:
-            yield versions
-        except CorruptStoreError as error:
-            head = self.history.head()
-            refs = self.history.refs_at(head)
-            for number in sorted(versions):
-                if head and not refs.keeps(number) and not self.history.leased[number]:
-                    raise SnapshotExpiredError.for_version(
-                        number, newest=head.number, oldest=refs.oldest
-                    ) from error
-            raise
+        # A lease is held until it is known why a read failed.
+        with contextlib.ExitStack() as leased:
+            if not self.read_only:
+                leased.enter_context(leased_if_long(self.objects, self.history, versions))
+            try:
+                yield versions
+            except CorruptStoreError as error:
+                self._raise_if_expired(versions, error)
+                raise
+
+    def _raise_if_expired(self, versions: set[int], error: CorruptStoreError) -> None:
+        head = self.history.head()
+        refs = self.history.refs_at(head)
+        for number in sorted(versions):
+            if head and not refs.keeps(number) and not self.history.leased[number]:
+                raise SnapshotExpiredError.for_version(
+                    number, newest=head.number, oldest=refs.oldest
+                ) from error
