@@ -30,7 +30,16 @@ from tessel.errors import PlanError, SchemaMismatchError
 from tessel.expression import Expression, col, lit, when
 from tessel.expression.schema import TableSchema
 
-__all__ = ["Step", "Tree", "build", "chains", "conditions", "expression_of", "query_tables"]
+__all__ = [
+    "Step",
+    "Tree",
+    "build",
+    "chains",
+    "conditions",
+    "expression_of",
+    "query_tables",
+    "resamples",
+]
 
 EPOCH = dt.datetime(2020, 3, 7, 22, 0)
 """First instant of the random indexes: the day before New York moves its clocks."""
@@ -140,9 +149,9 @@ _BUILDERS: dict[str, Callable[..., QueryBuilder]] = {
     "groupby": lambda q, keys, aggregates, sort, drop_missing: q.groupby(
         keys, sort=sort, drop_missing=drop_missing
     ).agg(**_outputs(aggregates)),
-    "resample": lambda q, rule, aggregates, closed, label: q.resample(
-        rule, closed=closed, label=label
-    ).agg(**_outputs(aggregates)),
+    "resample": lambda q, rule, aggregates, **options: q.resample(rule, **options).agg(
+        **_outputs(aggregates)
+    ),
     "concat": lambda q, symbol, steps, join: q.concat(
         SubQuery(symbol, None, build(steps).clauses), join=join
     ),
@@ -305,6 +314,29 @@ def _exists_everywhere(minutes: int) -> bool:
     return (EPOCH + dt.timedelta(minutes=minutes)).hour != 2
 
 
+def resamples(schema: TableSchema) -> st.SearchStrategy[Step]:
+    """Return resamples of a table with a time index: rules, keys, origins, empty buckets."""
+    sides = st.sampled_from(["left", "right"])
+    keys = [
+        name
+        for name in schema.names
+        if name != schema.index and not pa.types.is_nested(schema.type_of(name))
+    ]
+    by = st.lists(st.sampled_from(keys), max_size=2, unique=True) if keys else st.just([])
+    return st.fixed_dictionaries(
+        {
+            "rule": st.sampled_from(["20min", "1h", "90min", "1D", "W", "MS"]),
+            "aggregates": _aggregates(schema),
+            "closed": sides,
+            "label": sides,
+            "by": st.just([]) | by,
+            "drop_missing": st.booleans(),
+            "origin": st.sampled_from(["epoch", "epoch", "start", "end"]),
+            "empty": st.sampled_from(["omit", "omit", "null", "zero", "ffill"]),
+        }
+    ).map(lambda drawn: Step("resample", drawn))
+
+
 def _steps(schema: TableSchema) -> list[st.SearchStrategy[Step]]:
     """Return what may come next, each verb as one choice."""
     names = schema.names
@@ -343,7 +375,6 @@ def _steps(schema: TableSchema) -> list[st.SearchStrategy[Step]]:
     if len(names) > 1:
         choices.append(step("drop", columns=some.filter(lambda drawn: len(drawn) < len(names))))
     if schema.index is not None:
-        sides = st.sampled_from(["left", "right"])
         choices += [
             step(
                 "date_range",
@@ -351,13 +382,7 @@ def _steps(schema: TableSchema) -> list[st.SearchStrategy[Step]]:
                 end=_bounds(),
                 closed=st.sampled_from(["both", "left", "right", "neither"]),
             ),
-            step(
-                "resample",
-                rule=st.sampled_from(["20min", "1h", "90min", "1D"]),
-                aggregates=_aggregates(schema),
-                closed=sides,
-                label=sides,
-            ),
+            resamples(schema),
         ]
     return choices
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 from tessel.testing.queries import Step, Tree
 
 UNITS_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-SECONDS = {"20min": 1200, "1h": 3600, "90min": 5400, "1D": 86400}
+SECONDS = {"20min": 1200, "1h": 3600, "90min": 5400}
 EPOCH = dt.datetime(1970, 1, 1)
 
 
@@ -369,32 +369,79 @@ def _resample(
     aggregates: dict[str, tuple[str | None, str]],
     closed: str,
     label: str,
+    by: list[str],
+    drop_missing: bool,
+    origin: str,
+    empty: str,
 ) -> Frame:
     assert frame.index is not None
-    kind = frame.columns[frame.index].type
-    second = UNITS_A_SECOND[kind.unit]
-    width = SECONDS[rule] * second
-    by_day = rule == "1D" and kind.tz is not None
+    times = frame.columns[frame.index]
+    rule_of = _Rule(rule, times.type, times.values, closed, origin)
+    groups: dict[tuple[Any, ...], dict[int, list[int]]] = {}
+    for row, value in enumerate(times.values):
+        key = tuple(_key(frame.columns[name].values[row]) for name in by)
+        if not (drop_missing and None in key):
+            groups.setdefault(key, {}).setdefault(rule_of.bucket(value), []).append(row)
+    cells = []
+    for key, buckets in groups.items():
+        number = min(buckets)
+        while number <= max(buckets):
+            if empty != "omit" or number in buckets:
+                cells.append((number, key))
+            number = rule_of.following(number)
+    cells.sort(key=lambda cell: (cell[0], [(v is None, 0 if v is None else v) for v in cell[1]]))
+    rows = [groups[key].get(number, []) for number, key in cells]
+    made = _aggregated(frame, rows, aggregates)
+    for column in made.values() if empty in ("null", "ffill") else ():
+        latest: dict[tuple[Any, ...], Any] = {}
+        for at, (_, key) in enumerate(cells):
+            if rows[at]:
+                latest[key] = column.values[at]
+            column.values[at] = latest[key] if rows[at] or empty == "ffill" else None
+    labels = [
+        rule_of.edge(rule_of.following(number) if label == "right" else number)
+        for number, _ in cells
+    ]
+    columns = {frame.index: Column(times.type, labels, stored=False)}
+    for at, name in enumerate(by):
+        kind = _plain(frame.columns[name].type)
+        columns[name] = Column(kind, [key[at] for _, key in cells], stored=False)
+    return Frame(columns | made, frame.index)
 
-    def bucket(value: int) -> int:
-        value -= closed == "right"
-        if not by_day:
-            return value // width
-        at = EPOCH.replace(tzinfo=ZoneInfo("UTC")) + dt.timedelta(seconds=value // second)
-        return at.astimezone(ZoneInfo(kind.tz)).date().toordinal()
 
-    def edge(number: int) -> int:
-        if not by_day:
-            return number * width
-        day = dt.datetime.combine(dt.date.fromordinal(number), dt.time())
-        return _instant(day, kind)
+class _Rule:
+    """Buckets one value at a time: elapsed ones by number, others by the ordinal of a date."""
 
-    groups: dict[int, list[int]] = {}
-    for row, value in enumerate(frame.columns[frame.index].values):
-        groups.setdefault(bucket(value), []).append(row)
-    labels = [edge(number + (label == "right")) for number in groups]
-    columns = {frame.index: Column(kind, labels, stored=False)}
-    return Frame(columns | _aggregated(frame, list(groups.values()), aggregates), frame.index)
+    def __init__(
+        self, rule: str, kind: pa.DataType, values: list[int], closed: str, origin: str
+    ) -> None:
+        self._rule, self._kind, self._closed = rule, kind, closed
+        self._second = UNITS_A_SECOND[kind.unit]
+        self._width = SECONDS.get(rule, 0) * self._second
+        ends = {"epoch": [0], "start": values[:1], "end": values[-1:]}[origin]
+        self._origin = ends[0] if ends else 0
+
+    def bucket(self, value: int) -> int:
+        value -= self._closed == "right"
+        if self._width:
+            return (value - self._origin) // self._width
+        at = EPOCH.replace(tzinfo=ZoneInfo("UTC")) + dt.timedelta(seconds=value // self._second)
+        day = at.astimezone(ZoneInfo(self._kind.tz or "UTC")).date()
+        back = {"1D": 0, "W": day.weekday(), "MS": day.day - 1}[self._rule]
+        return day.toordinal() - back
+
+    def following(self, number: int) -> int:
+        if self._width:
+            return number + 1
+        day = dt.date.fromordinal(number)
+        longest = {"1D": 1, "W": 7, "MS": 31}[self._rule]
+        later = day + dt.timedelta(longest)
+        return (later if self._rule != "MS" or later.day == 1 else later.replace(day=1)).toordinal()
+
+    def edge(self, number: int) -> int:
+        if self._width:
+            return number * self._width + self._origin
+        return _instant(dt.datetime.combine(dt.date.fromordinal(number), dt.time()), self._kind)
 
 
 # --- concat ---------------------------------------------------------------------------------------

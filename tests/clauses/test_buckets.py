@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from typing import Literal
-from zoneinfo import ZoneInfo
 
 import duckdb
 import numpy as np
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 
 from tessel.clauses.buckets import bucket_runs, bucketer_for, parse_span
 from tessel.errors import IndexColumnError, IntegerOverflowError, PlanError
+from tests.clauses.calendar_model import EPOCH, FIRST_DAYS, SECOND, ZONES, bucket_start
 
 RULES = ["1s", "7s", "90s", "15min", "1h30min", "6h", "24h", "1D", "7D"]
 SIDES = st.sampled_from(["left", "right"])
@@ -137,60 +137,6 @@ def test_extreme_instants_neither_wrap_nor_pass() -> None:
 
 # --- the calendar ---------------------------------------------------------------------------------
 
-EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-ZONES = [
-    None,
-    "UTC",
-    "+05:30",
-    "America/Sao_Paulo",  # midnights that do not exist
-    "America/Havana",  # the same, and midnights that come twice
-    "America/St_Johns",  # clocks changed at 00:01
-    "Australia/Lord_Howe",  # by half an hour
-    "Europe/Amsterdam",  # +00:19:32 until 1937
-    "Pacific/Apia",  # without 2011-12-30
-    "Asia/Manila",  # without 1844-12-31, and far from UTC
-]
-FIRST_DAYS = {
-    "D": lambda day: day,
-    "W": lambda day: day - dt.timedelta(day.weekday()),
-    "W-SUN": lambda day: day - dt.timedelta((day.weekday() + 1) % 7),
-    "W-THU": lambda day: day - dt.timedelta((day.weekday() - 3) % 7),
-    "MS": lambda day: day.replace(day=1),
-    "QS": lambda day: day.replace(day=1, month=(day.month - 1) // 3 * 3 + 1),
-    "QS-FEB": lambda day: _earlier_month(day, (day.month - 2) % 3),
-    "QE-JAN": lambda day: _earlier_month(day, (day.month - 2) % 3),
-    "YS": lambda day: day.replace(day=1, month=1),
-    "YE-MAR": lambda day: _earlier_month(day, (day.month - 4) % 12),
-    "B": lambda day: day - dt.timedelta(max(0, day.weekday() - 4)),
-}
-
-
-def _earlier_month(day: dt.date, months: int) -> dt.date:
-    count = day.year * 12 + day.month - 1 - months
-    return dt.date(count // 12, count % 12 + 1, 1)
-
-
-def zone_of(name: str | None) -> dt.tzinfo:
-    if name is None or name == "UTC":
-        return dt.UTC
-    return dt.timezone(dt.timedelta(hours=5, minutes=30)) if name[0] == "+" else ZoneInfo(name)
-
-
-def clock(second: int, zone: dt.tzinfo) -> dt.datetime:
-    return (EPOCH + dt.timedelta(seconds=second)).astimezone(zone).replace(tzinfo=None)
-
-
-def first_second(day: dt.date, zone: dt.tzinfo) -> int:
-    """Walk over the clock of a zone to the first second at which it shows a date or a later one."""
-    midnight = dt.datetime(day.year, day.month, day.day)
-    second = (midnight.replace(tzinfo=dt.UTC) - EPOCH) // dt.timedelta(seconds=1) - 26 * 3600
-    for step in (3600, 60, 1):
-        while clock(second, zone) < midnight:
-            second += step
-        second -= step
-    return second + 1
-
-
 seconds = st.integers(-4_100_000_000, 4_100_000_000)  # 1840 to 2099
 near_changes = st.sampled_from(
     [
@@ -204,11 +150,7 @@ near_changes = st.sampled_from(
         dt.datetime(1844, 12, 30, 16, tzinfo=dt.UTC),  # Manila
         dt.datetime(1892, 5, 1, tzinfo=dt.UTC),
     ]
-).flatmap(
-    lambda at: st.integers(-90_000, 90_000).map(
-        lambda more: (at - EPOCH) // dt.timedelta(seconds=1) + more
-    )
-)
+).flatmap(lambda at: st.integers(-90_000, 90_000).map(lambda more: (at - EPOCH) // SECOND + more))
 
 
 @given(
@@ -221,20 +163,11 @@ near_changes = st.sampled_from(
 def test_a_bucket_of_the_calendar_begins_with_its_first_day(
     values: list[int], zone_name: str | None, rule: str, closed: Literal["left", "right"]
 ) -> None:
-    zone = zone_of(zone_name)
     bucketer = bucketer_for(
         rule, pa.timestamp("s", zone_name), closed=closed, origin="epoch", offset=None
     )
     found = bucketer.edges(bucketer.numbers(np.array(values)))
-    # A date that comes twice, clocks having gone back, is one with what lies between.
-    latest = [max(clock(v - back, zone) for back in range(0, 7300, 60)) for v in values]
-    if closed == "right":
-        latest = [
-            max(clock(v - 1, zone), at - dt.timedelta(seconds=1))
-            for v, at in zip(values, latest, strict=True)
-        ]
-    expected = [first_second(FIRST_DAYS[rule](at.date()), zone) for at in latest]
-    assert found.tolist() == expected
+    assert found.tolist() == [bucket_start(value, zone_name, rule, closed) for value in values]
 
 
 PANDAS_RULES = ["W-MON", "W-SUN", "MS", "QS", "QS-FEB", "YS", "YS-APR", "B", "2B", "3MS", "2W-WED"]
