@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessel.clauses import QueryBuilder, Resample
+from tessel.clauses import QueryBuilder, Resample, SubQuery
 from tessel.errors import IndexColumnError, PlanError
 from tests.clauses.helpers import SETTINGS, answer, events, fresh_store, stored
 
@@ -163,6 +163,23 @@ def test_two_questions_in_one_query() -> None:
     wanted = once[once > 40].resample("2h", origin="end").sum()
     found = answer(store, query)
     assert found.column("v").to_pylist() == wanted[wanted > 0].tolist()
+
+
+def test_a_question_of_one_input_of_several() -> None:
+    times = [START + dt.timedelta(minutes=13 * n) for n in range(60)]
+    table = pa.table({"t": pa.array(times, pa.timestamp("us", "UTC")), "v": range(60)})
+    store = stored(table, index="t", rows=7)
+    store.write("y", table, index="t")
+    asking = Q.filter("v > 3").resample("55min", origin="start").agg(v=("v", "sum"))
+    alone = answer(store, asking)
+    both = answer(store, Q.drop("t").concat(SubQuery("y", None, asking.drop("t").clauses)))
+    assert both.column("v").to_pylist() == [*range(60), *alone.column("v").to_pylist()]
+    right = SubQuery("y", None, asking.clauses)
+    for live_bytes in (1, 2**28):  # by hash buckets, and with the right held
+        joined = answer(store, Q.join(right, on="t"), ({"live_bytes": live_bytes},))
+        wanted = set(alone.column("t").to_pylist()) & set(times)
+        assert joined.column("t").to_pylist() == sorted(wanted)
+        assert len(wanted) > 0
 
 
 def test_a_question_reads_what_it_needs() -> None:

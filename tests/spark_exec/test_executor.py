@@ -40,6 +40,11 @@ BUCKETED = ("median_v", "nunique_u", "quantile_v")
 MERGED = {name: how for name, how in OUTPUTS.items() if name not in BUCKETED}
 PER_KEY = SubQuery("b", None, Q.groupby("k").agg(u=("u", "max"), s=("s", "first")).clauses)
 MEDIANS = SubQuery("b", None, Q.resample("2h").agg(v=("v", "median")).drop("t").clauses)
+FROM_START = SubQuery(
+    "b",
+    None,
+    Q.filter("b").resample("2h", origin="start").agg(v=("v", "median")).drop("t").clauses,
+)
 TAIL = SubQuery("b", None, Q.filter("b").tail(5).clauses)
 NESTED = SubQuery("a", None, Q.filter("k > 1").concat("b", "one").clauses)
 
@@ -111,6 +116,17 @@ CASES = [
     case("merged times", Q.resample("3h").agg(**MERGED), ROW, ALL),
     case("times", Q.resample("3h", closed="right", label="right").agg(**OUTPUTS), TIME),
     case("times after a filter", Q.filter("b").resample("5h").agg(**OUTPUTS), ROW, TIME),
+    case("merged times of keys", Q.resample("D", by=["s", "k"], empty="ffill").agg(**MERGED),
+         ROW, ALL),
+    case("times of keys", Q.resample("3h", by="k", drop_missing=False, empty="null").agg(
+        **OUTPUTS), TIME, ALL),
+    case("times from the first row", Q.filter("b").resample("100min", origin="start").agg(
+        **MERGED), ROW, ALL),
+    case("times to the last row", Q.filter("b").resample("5h", origin="end", empty="zero").agg(
+        m=("v", "median")), ROW, TIME, ALL),
+    case("months", Q.resample("ME").agg(m=("v", "median"), n="size"), TIME),
+    case("concat with times from the first row", Q.concat(FROM_START).filter("v > 0"),
+         ROW, MANY, TIME),
     case("times of nothing", Q.filter("i < 0").resample("5h").agg(**OUTPUTS), ROW, TIME),
     case("times of times", Q.resample("2h").agg(m=("v", "median")).resample("6h").agg(
         m=("m", "median")), TIME),
