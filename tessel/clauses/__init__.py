@@ -42,6 +42,7 @@ from tessel.clauses.describe import Describe, TurnFigures
 from tessel.clauses.diff import Diff
 from tessel.clauses.distinct import Distinct, DistinctBucket, PartialDistinct
 from tessel.clauses.drop import Drop
+from tessel.clauses.ewm import Ewm
 from tessel.clauses.explain import Explanation, explain_plan
 from tessel.clauses.explode import Explode
 from tessel.clauses.fill import Fill
@@ -55,6 +56,7 @@ from tessel.clauses.joining.broadcast import AppendUnmatched, BroadcastJoin
 from tessel.clauses.joining.hashed import HashJoin, JoinPartition, OrderJoined
 from tessel.clauses.known_rows import KnownRows
 from tessel.clauses.late_reading import read_pieces
+from tessel.clauses.latest_at import LatestAt
 from tessel.clauses.merge import Merge, MergeInputs
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.no_rows import NoRows
@@ -99,7 +101,7 @@ from tessel.clauses.structures import (
 from tessel.clauses.tail import Tail
 from tessel.clauses.top_k import PartialTopK, TopK
 from tessel.clauses.value_counts import Shares, ValueCounts
-from tessel.clauses.verbs import GroupedQuery, ResampledQuery, RollingQuery, Verbs
+from tessel.clauses.verbs import EwmQuery, GroupedQuery, ResampledQuery, RollingQuery, Verbs
 
 __all__ = [
     "Aggregation",
@@ -131,6 +133,8 @@ __all__ = [
     "Distinct",
     "DistinctBucket",
     "Drop",
+    "Ewm",
+    "EwmQuery",
     "Executor",
     "Expands",
     "Explanation",
@@ -149,6 +153,7 @@ __all__ = [
     "JoinAsof",
     "JoinPartition",
     "KnownRows",
+    "LatestAt",
     "Limits",
     "LocalExecutor",
     "Merge",

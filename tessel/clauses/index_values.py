@@ -22,6 +22,8 @@ def index_integers(unit: ProcessingUnit) -> np.ndarray:
     if unit.schema.index is None:
         raise IndexColumnError.required("this clause")
     column = unit.column(unit.schema.index)
+    if pa.types.is_integer(column.type):
+        column = column.cast(pa.int64())
     width = pa.int32() if pa.types.is_date32(column.type) else pa.int64()
     parts = [chunk.view(width).to_numpy(zero_copy_only=True) for chunk in column.chunks]
     values = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])

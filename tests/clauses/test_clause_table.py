@@ -28,6 +28,7 @@ from tessel.clauses import (
     Distinct,
     DistinctBucket,
     Drop,
+    Ewm,
     Explode,
     Fill,
     FillBuckets,
@@ -40,6 +41,7 @@ from tessel.clauses import (
     JoinAsof,
     JoinPartition,
     KnownRows,
+    LatestAt,
     Merge,
     MergeAggregation,
     MergeInputs,
@@ -95,6 +97,7 @@ SCHEMA = TableSchema(
 SUM = (NamedAggregate("s", "v", find_aggregate("sum")),)
 SHAPE = JoinShape(SCHEMA, SCHEMA, (("k", "k"),), "inner", "_right")
 ASOF = AsofShape(SCHEMA, SCHEMA, (("k", "k"),), "backward", None, True, "_right")
+MEAN = (NamedAggregate("m", "v", find_aggregate("mean")),)
 MEDIAN = (NamedAggregate("m", "v", find_aggregate("median")),)
 SAMPLES: tuple[Clause, ...] = (
     Filter(col("v") > 1),
@@ -129,8 +132,10 @@ SAMPLES: tuple[Clause, ...] = (
     CumMax((("w", "v"),)),
     CumCount((("w", "v"),)),
     Rolling(3, SUM),
+    Ewm(MEAN, 0.5),
     Fill((("w", "v"),)),
     Rank((("w", "v"),)),
+    LatestAt(("2021-01-01",)),
     PartialAggregation(("k",), SUM),
     MergeAggregation(("k",), SUM, SCHEMA),
     OrderGroups(("k",)),
@@ -194,9 +199,11 @@ CARRYING: tuple[tuple[Clause, str], ...] = (
     (Rolling(3, SUM), "the last rows of each key, fewer than a window"),
     (Rolling(3, SUM, center=True), "the first and the last rows of each key, half a window"),
     (Rolling("1h", SUM), "the rows of the first instant and of the last window"),
+    (Ewm(MEAN, 0.5), "the columns that are read; from unit to unit, the state of each key"),
     (Fill((("w", "v"),)), "the first and the last value of each key, and rows beyond them"),
     (Fill((("w", "v"),), (), "backward"), "the same"),
     (Fill((("w", "v"),), (), "linear"), "the same"),
+    (LatestAt(("2021-01-01",)), "the first time, and the last row of each key"),
 )
 
 

@@ -18,11 +18,11 @@ from tessel.clauses.verbs.base import QueryType
 from tessel.clauses.verbs.columns import ColumnVerbs
 from tessel.clauses.verbs.combining import CombiningVerbs
 from tessel.clauses.verbs.grouping import GroupedQuery, GroupingVerbs, ResampledQuery
-from tessel.clauses.verbs.ordered import OrderedVerbs, RollingQuery
+from tessel.clauses.verbs.ordered import EwmQuery, OrderedVerbs, RollingQuery
 from tessel.clauses.verbs.rows import RowVerbs
 from tessel.errors import NameNotFoundError, UnknownVerbError
 
-__all__ = ["ExpressionLike", "GroupedQuery", "ResampledQuery", "RollingQuery", "Verbs"]
+__all__ = ["EwmQuery", "ExpressionLike", "GroupedQuery", "ResampledQuery", "RollingQuery", "Verbs"]
 
 _NEAR_MISSES = {
     "where": "filter",

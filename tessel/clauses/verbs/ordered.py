@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal
 
@@ -12,7 +12,9 @@ from tessel.clauses.cum_max import CumMax
 from tessel.clauses.cum_min import CumMin
 from tessel.clauses.cum_sum import CumSum
 from tessel.clauses.diff import Diff
+from tessel.clauses.ewm import Ewm, alpha_of
 from tessel.clauses.fill import Fill, Method
+from tessel.clauses.latest_at import LatestAt
 from tessel.clauses.named_aggregate import AggregateLike, named_aggregates
 from tessel.clauses.pct_change import PctChange
 from tessel.clauses.rank import Rank, RankMethod
@@ -21,8 +23,9 @@ from tessel.clauses.shift import Shift
 from tessel.clauses.verbs.arguments import as_names, as_row_count
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
+from tessel.expression.periods import instant_text
 
-__all__ = ["OrderedVerbs", "RollingQuery"]
+__all__ = ["EwmQuery", "OrderedVerbs", "RollingQuery"]
 
 ColumnsLike = str | Sequence[str] | Mapping[str, str]
 """Columns that are replaced by their results, or a mapping from new names to columns."""
@@ -196,6 +199,60 @@ class OrderedVerbs(Query):
         """
         return self.then(Rank(_pairs("rank", columns), _keys(by), method, descending))
 
+    def latest_at(
+        self: QueryType, times: Any, *, by: KeysLike = (), origin: str | None = None
+    ) -> QueryType:
+        """Take, for each of some times, the last row at or before it, of each key.
+
+        Parameters
+        ----------
+        times
+            One time or many: ISO text, dates, date-times; whole numbers on an index of integers.
+            They are taken in order, each once, and are the index of the result.
+        by
+            Keys: each has a last row of its own. Rows come out by time, then by key.
+        origin
+            Name of a column that gets the time of the row itself; by default it is not kept.
+        """
+        one = isinstance(times, str | int) or not isinstance(times, Iterable)
+        asked = [times] if one else list(times)
+        instants = [time if isinstance(time, int) else instant_text(time) for time in asked]
+        if None in instants:
+            raise PlanError("latest_at takes times, and None is none")
+        return self.then(LatestAt(tuple(instants), _keys(by), origin))  # type: ignore[arg-type]
+
+    def ewm(
+        self: QueryType,
+        *,
+        alpha: float | None = None,
+        span: float | None = None,
+        halflife: float | None = None,
+        com: float | None = None,
+        by: KeysLike = (),
+        adjust: bool = True,
+        ignore_missing: bool = False,
+        min_periods: int = 1,
+    ) -> EwmQuery[QueryType]:
+        """Weigh the rows up to each row, fading into the past; go on with ``.agg(...)``.
+
+        Parameters
+        ----------
+        alpha, span, halflife, com
+            How fast weights fade; exactly one of them. ``alpha`` is the share of a new value,
+            above 0 and at most 1; ``span`` from 1 on is ``2 / alpha - 1``; after ``halflife`` rows,
+            above 0, a weight is half; ``com`` from 0 on is the centre of mass, ``1 / alpha - 1``.
+        by
+            Keys: each fades by itself.
+        adjust
+            Whether weights are taken over the sum of those there are.
+        ignore_missing
+            Whether rows without a value take no part; else the others fade all the same.
+        min_periods
+            Values that there must be so far, or the result is missing.
+        """
+        share = alpha_of(alpha, span, halflife, com)
+        return EwmQuery(self, share, _keys(by), adjust, ignore_missing, min_periods)
+
     def rolling(
         self: QueryType,
         window: int | str,
@@ -246,6 +303,30 @@ class RollingQuery(Generic[QueryType]):
         found = named_aggregates(by_column, outputs)
         return self.query.then(
             Rolling(self.window, found, self.by, self.min_periods, self.closed, self.center)
+        )
+
+
+@dataclass(frozen=True)
+class EwmQuery(Generic[QueryType]):
+    """A query that weighs rows, fading into the past, waiting for ``agg``."""
+
+    query: QueryType
+    alpha: float
+    by: tuple[str, ...]
+    adjust: bool
+    ignore_missing: bool
+    min_periods: int
+
+    def agg(
+        self,
+        by_column: Mapping[str, AggregateLike | list[AggregateLike] | tuple[str, AggregateLike]]
+        | None = None,
+        **outputs: tuple[str, AggregateLike],
+    ) -> QueryType:
+        """Add weighted ``mean``, ``var`` or ``std``; the forms are those of ``groupby``'s agg."""
+        found = named_aggregates(by_column, outputs)
+        return self.query.then(
+            Ewm(found, self.alpha, self.by, self.adjust, self.ignore_missing, self.min_periods)
         )
 
 

@@ -1,0 +1,156 @@
+"""ewm against pandas, to the bit, and against Polars and the sums that define it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tessel.clauses import Ewm, QueryBuilder
+from tessel.clauses.aggregates import Std, Var
+from tessel.errors import AggregateError, ColumnNotFoundError, PlanError
+from tests.clauses.helpers import answer, stored
+
+Q = QueryBuilder()
+values = st.none() | st.integers(-9, 9).map(float) | st.floats(-1e6, 1e6)
+rows_of_keys = st.lists(st.tuples(st.sampled_from("ab"), values), min_size=1, max_size=20)
+FADING: dict[str, st.SearchStrategy[float]] = {
+    "alpha": st.floats(0.01, 1),
+    "span": st.floats(1, 30),
+    "halflife": st.floats(0.1, 20),
+    "com": st.floats(0, 20),
+}
+
+
+def _no_repeats(series: pd.Series, own: pd.Series) -> list[float | None]:
+    """Make a row without a value missing: pandas repeats there what came before."""
+    found = series.where(own.notna())
+    return [None if math.isnan(v) else v for v in found.to_numpy()]
+
+
+def _as_pandas_reads(fading: dict[str, float]) -> Any:
+    """Return the measure that pandas makes of alpha, which it takes apart and puts together."""
+    if "alpha" not in fading:
+        return fading
+    return {"com": (1 - fading["alpha"]) / fading["alpha"]}
+
+
+@settings(max_examples=40)
+@given(
+    rows=rows_of_keys,
+    cut=st.integers(1, 6),
+    measure=st.sampled_from(list(FADING)),
+    data=st.data(),
+    adjust=st.booleans(),
+    ignore=st.booleans(),
+    least=st.integers(0, 3),
+)
+def test_it_is_that_of_pandas_to_the_bit(
+    rows: list[tuple[str, float | None]],
+    cut: int,
+    measure: str,
+    data: st.DataObject,
+    adjust: bool,
+    ignore: bool,
+    least: int,
+) -> None:
+    fading: Any = {measure: data.draw(FADING[measure])}
+    keyed = data.draw(st.booleans())
+    table = pa.table(
+        {
+            "k": pa.array([k for k, _ in rows]),
+            "v": pa.array([v for _, v in rows], pa.float64()),
+        }
+    )
+    query = Q.ewm(
+        **_as_pandas_reads(fading),
+        by=["k"] if keyed else [],
+        adjust=adjust,
+        ignore_missing=ignore,
+        min_periods=least,
+    )
+    query = query.agg(
+        mean=("v", "mean"), var=("v", "var"), std=("v", "std"), plain=("v", Var(ddof=0))
+    )
+    found = answer(stored(table, rows=cut), query)
+    frame = table.to_pandas()
+    for _, own in frame.groupby("k") if keyed else [("", frame)]:
+        theirs = own["v"].ewm(**fading, adjust=adjust, ignore_na=ignore, min_periods=least)
+        for name, series in (
+            ("mean", theirs.mean()),
+            ("var", theirs.var()),
+            ("std", theirs.std()),
+            ("plain", theirs.var(bias=True)),
+        ):
+            ours = found.column(name).take(pa.array(own.index.to_numpy())).to_pylist()
+            assert ours == _no_repeats(series, own["v"]), name
+
+
+@settings(max_examples=20)
+@given(rows=rows_of_keys, cut=st.integers(1, 6), adjust=st.booleans(), ignore=st.booleans())
+def test_means_are_near_those_of_polars(
+    rows: list[tuple[str, float | None]], cut: int, adjust: bool, ignore: bool
+) -> None:
+    column = pa.array([v for _, v in rows], pa.float64())
+    query = Q.ewm(alpha=0.25, adjust=adjust, ignore_missing=ignore).agg(m=("v", "mean"))
+    found = answer(stored({"v": column}, rows=cut), query).column("m").to_pylist()
+    theirs = pl.Series(column).ewm_mean(alpha=0.25, adjust=adjust, ignore_nulls=ignore).to_list()
+    assert [v is None for v in found] == [v is None for v in theirs]
+    pairs = [(a, b) for a, b in zip(found, theirs, strict=True) if a is not None]
+    np.testing.assert_allclose(*np.array(pairs).reshape(-1, 2).T, rtol=1e-9, atol=1e-9)
+
+
+def test_the_definition() -> None:
+    found = answer(stored({"v": [1, None, 4, 2]}, rows=1), Q.ewm(alpha=0.5).agg(m=("v", "mean")))
+    weights = [0.125, 0.5, 1.0]
+    mean = (1 * weights[0] + 4 * weights[1] + 2 * weights[2]) / sum(weights)
+    assert found.column("m").to_pylist() == [1.0, None, (1 * 0.25 + 4) / 1.25, pytest.approx(mean)]
+    query = Q.ewm(alpha=0.5, ignore_missing=True).agg(m=("v", "mean"))
+    found = answer(stored({"v": [1, None, 4]}, rows=1), query)
+    assert found.column("m").to_pylist() == [1.0, None, (1 * 0.5 + 4) / 1.5]
+
+
+def test_integers_decimals_and_bools_are_floats() -> None:
+    table = pa.table(
+        {
+            "i": pa.array([1, 3], pa.int8()),
+            "d": pa.array(["1.5", "2.5"]).cast(pa.decimal128(5, 1)),
+            "b": [True, False],
+        }
+    )
+    found = answer(stored(table), Q.ewm(com=0).agg({"i": "mean", "d": "mean", "b": "mean"}))
+    assert found.to_pydict() == {"i": [1.0, 3.0], "d": [1.5, 2.5], "b": [1.0, 0.0]}
+
+
+def test_misuse_is_refused() -> None:
+    store = stored({"v": [1.0], "s": ["a"], "t": pa.array([1], pa.timestamp("s"))})
+    agg = {"m": ("v", "mean")}
+    cases: list[tuple[Any, Any, str]] = [
+        (lambda: Q.ewm().agg(**agg), PlanError, "one of alpha, span, halflife and com, not none"),
+        (lambda: Q.ewm(alpha=0.5, span=3).agg(**agg), PlanError, "not ['alpha', 'span']"),
+        (lambda: Q.ewm(alpha=0).agg(**agg), PlanError, "alpha is 0"),
+        (lambda: Q.ewm(alpha=1.5).agg(**agg), PlanError, "alpha is 1.5"),
+        (lambda: Q.ewm(span=0.5).agg(**agg), PlanError, "span is 0.5"),
+        (lambda: Q.ewm(halflife=0).agg(**agg), PlanError, "halflife is 0"),
+        (lambda: Q.ewm(com=-1).agg(**agg), PlanError, "com is -1"),
+        (lambda: Q.ewm(span="20").agg(**agg), PlanError, "span is a number"),
+        (lambda: Q.ewm(span=math.inf).agg(**agg), PlanError, "span is a number"),
+        (lambda: Q.ewm(span=2, min_periods=-1).agg(**agg), PlanError, "min_periods"),
+        (lambda: Q.ewm(span=2).agg(m=("v", "median")), AggregateError, "ewm has no median(v)"),
+        (lambda: Q.ewm(span=2).agg(m=("v", Std(ddof=2))), AggregateError, "ewm has no std"),
+        (lambda: Q.ewm(span=2).agg(m=("s", "mean")), AggregateError, "no mean of column 's'"),
+        (lambda: Q.ewm(span=2).agg(m=("t", "mean")), AggregateError, "no mean of column 't'"),
+        (lambda: Q.ewm(span=2).agg(m=("w", "mean")), ColumnNotFoundError, "'w'"),
+        (lambda: Q.then(Ewm((), 0.5)), AggregateError, "needs an aggregate"),
+    ]
+    for make, error, text in cases:
+        with pytest.raises(error) as caught:
+            store.read("x", query=make())
+        assert text in str(caught.value)
