@@ -49,6 +49,7 @@ from tessel.clauses.fill import Fill
 from tessel.clauses.fill_buckets import FillBuckets
 from tessel.clauses.filter import Filter
 from tessel.clauses.head import Head
+from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.join import Join
 from tessel.clauses.join_asof import JoinAsof
 from tessel.clauses.joining.asof_steps import AsofInputs, BroadcastAsof, HashAsof, InOrder
@@ -224,4 +225,5 @@ __all__ = [
     "structure_by_time_bucket",
     "summarise",
     "symbols_of",
+    "with_times_of_index",
 ]

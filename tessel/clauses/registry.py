@@ -86,8 +86,21 @@ def _load_plugin(name: str) -> None:
     for point in importlib.metadata.entry_points(group=_GROUP, name=name):
         key = f"{point.name}={point.value}"
         if key not in _loaded:
+            try:
+                found = register(point.load())
+            except (ImportError, AttributeError) as error:
+                raise PlanError(
+                    f"the plug-in that has the clause {name!r} cannot be imported: {error}",
+                    hint=f"its package names it in the entry point {key!r}",
+                    clause=name,
+                ) from error
             _loaded.add(key)
-            register(point.load())
+            if found.name != name:
+                raise PlanError(
+                    f"a plug-in promises the clause {name!r}, and what it has is {found.name!r}",
+                    hint=f"name the entry point as the clause: {found.name!r}",
+                    clause=name,
+                )
 
 
 def _place(cls: type) -> str:

@@ -14,6 +14,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +23,7 @@ from tessel.api import Store, open_store
 from tessel.clauses import (
     Carries,
     Clause,
+    Consumes,
     Executor,
     LocalExecutor,
     QueryBuilder,
@@ -31,6 +33,7 @@ from tessel.clauses import (
     run_between,
     summarise,
 )
+from tessel.clauses.index_values import index_integers
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange, TimeRange
 from tessel.errors import TesselError
@@ -38,9 +41,13 @@ from tessel.expression.schema import TableSchema
 from tessel.options import Options, options
 from tessel.testing.tables import bits
 
-__all__ = ["CHECKS", "ClauseCase", "check_clause"]
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["CHECKS", "ClauseCase", "check_clause", "on_executor"]
 
 MakeClause = Callable[[], Clause]
+RunQuery = Callable[[Store, str, QueryBuilder], pa.Table]
 _numbers = itertools.count()
 
 
@@ -108,9 +115,7 @@ def check_clause(
         Name of the time index; ``table`` is ordered by it.
     executors
         Callables ``(store, symbol, query) -> table`` that must give the answer of the local pool.
-        With Spark: ``lambda store, symbol, query: store.read(symbol, query=query,
-        executor=SparkExecutor(session)).to_arrow()``; the store given is in memory, so write its
-        symbol to a directory that the workers see first.
+        With Spark: ``[on_executor(SparkExecutor(session), folder)]``, see :func:`on_executor`.
 
     Raises
     ------
@@ -124,6 +129,29 @@ def check_clause(
         except (AssertionError, TesselError) as error:
             shown = ", ".join(clause.describe() for clause in case.query().clauses)
             raise AssertionError(f"{name}: {shown}: {error}") from error
+
+
+def on_executor(executor: Executor, folder: str | Path) -> RunQuery:
+    """Return what runs a query on another executor, for ``check_clause(executors=[...])``.
+
+    Parameters
+    ----------
+    executor
+        For instance a ``SparkExecutor(session)``, whose workers must be able to import the module
+        of the clause.
+    folder
+        A directory that its workers see; the rows, which a check keeps in memory, are written
+        there.
+    """
+
+    def run(store: Store, symbol: str, query: QueryBuilder) -> pa.Table:
+        index = store.view(symbol).schema.index
+        copy = open_store(f"{folder}/{next(_numbers)}")
+        with options(segment_rows=3, segment_columns=2):
+            copy.write(symbol, store.read(symbol).to_arrow(), index=index)
+        return copy.read(symbol, query=query, executor=executor).to_arrow()
+
+    return run
 
 
 # --- the checks -----------------------------------------------------------------------------------
@@ -221,6 +249,42 @@ def _declared(case: ClauseCase) -> None:
         schema = after
 
 
+def _facts(case: ClauseCase) -> None:
+    """Check that the times of the rows that come out lie where their pieces say.
+
+    Clauses over time buckets go by what pieces say; rows elsewhere would be lost to them.
+    """
+    (clause, *others) = case.query().clauses
+    if others or case.index is None or clause.structure.input is Structure.MULTI_SYMBOL:
+        return
+    schema = TableSchema(_plain_schema(case.table), case.index)
+    rows = case.table.num_rows
+    ranges = [(start, min(start + 3, rows)) for start in range(0, rows, 3)]
+    units = [
+        ProcessingUnit(at, schema, _pieces(case, schema, [each])) for at, each in enumerate(ranges)
+    ]
+    if isinstance(clause, Consumes):
+        found = list(clause.consume(units, schema))
+    elif clause.structure.input is Structure.ROW_SLICE:
+        found = [clause.process(unit) for unit in units]
+    else:
+        found = [clause.process(_unit(case))]
+    for unit in found:
+        if unit.schema.index is None:
+            continue
+        for piece in unit.pieces:
+            if piece.time_range is None or unit.schema.index not in piece.table.column_names:
+                continue
+            own = ProcessingUnit(0, TableSchema(piece.table.schema, unit.schema.index), [piece])
+            times = index_integers(own)
+            bounds = piece.time_range
+            if len(times) and not bounds.first <= times[0] <= times[-1] <= bounds.last:
+                raise AssertionError(
+                    f"rows from {times[0]} to {times[-1]} in a piece that says {bounds}; "
+                    "with_times_of_index(unit) says it anew"
+                )
+
+
 def _carries(case: ClauseCase) -> None:
     """Check that what a clause carries makes up for any cut, however it was combined."""
     (clause, *others) = case.query().clauses
@@ -271,6 +335,7 @@ CHECKS: dict[str, Callable[[ClauseCase], None]] = {
     "JSON round trip": _round_trip,
     "purity": _purity,
     "what is declared": _declared,
+    "times of pieces": _facts,
     "other executors": _executors,
 }
 """The checks by name, in the order in which they run; each raises ``AssertionError``."""
