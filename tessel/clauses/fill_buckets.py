@@ -67,6 +67,10 @@ class FillBuckets(Clause):
         """Return the columns as they are."""
         return input_schema
 
+    def describe(self) -> str:
+        """Return one line for people; the rest stands in the line of what made the rows."""
+        return f"{self.name}(rule={self.resample.rule!r}, empty={self.resample.empty!r})"
+
     def consume(
         self, units: Iterable[ProcessingUnit], schema: TableSchema
     ) -> Iterator[ProcessingUnit]:

@@ -20,6 +20,7 @@ from tessel.clauses import fill_buckets as filling
 from tessel.errors import (
     ColumnNotFoundError,
     DuplicateColumnError,
+    IndexColumnError,
     PlanError,
     PlanFormatError,
     UnsupportedTypeError,
@@ -286,12 +287,14 @@ def test_plain_forms() -> None:
     schema = stored({"t": pa.array([START]), "v": [1]}, index="t").scan("x").schema()
     filled = FillBuckets(Resample("1h", (), empty="null"), schema)
     assert FillBuckets.from_json(filled.to_json()) == filled
+    assert filled.describe() == "fill_buckets(rule='1h', empty='null')"
 
 
 def test_misuse_is_refused() -> None:
     times = pa.array([START], pa.timestamp("us"))
     store = stored({"t": times, "v": [1], "l": [[1]]}, index="t")
     cases: list[tuple[Any, type[Exception], str]] = [
+        (lambda: Q.sort("v").resample("1h").agg(n="size"), IndexColumnError, "needs a time index"),
         (lambda: Q.resample("1h", by="w").agg(n="size"), ColumnNotFoundError, "'w'"),
         (lambda: Q.resample("1h", by="t").agg(n="size"), DuplicateColumnError, "'t'"),
         (lambda: Q.resample("1h", by="v").agg(v=("v", "sum")), DuplicateColumnError, "'v'"),
