@@ -48,6 +48,10 @@ _LEAST_EXPONENT = -1074
 _STEP_BITS = 512
 # What is left over when the lowest bit of products, 2 * 1074 below 1, becomes that of doubles.
 _EXTRA_BITS = -_LEAST_EXPONENT % LIMB_BITS
+# Doubles between this and its inverse have products that are safe as they are.
+_MODERATE = 2.0**400
+# Rows a block: what is split at a time stays in the cache.
+_BLOCK_ROWS = 1 << 14
 # Splits a double into halves of 26 bits.
 _SPLITTER = 2.0**27 + 1
 # Bits of a root before it is rounded to a double: two more than twice the 53 of a double.
@@ -132,6 +136,8 @@ def sums_of_products(left: Parts, right: Parts, codes: Codes, groups: int) -> Fl
 def _sums_of_products(
     left: NDArray[np.float64], right: NDArray[np.float64], codes: Codes, groups: int
 ) -> list[FloatSums]:
+    if _is_moderate(left) and (right is left or _is_moderate(right)):
+        return _sums_near_one(left, right * 2.0**_EXTRA_BITS, codes, groups, 0)
     left, left_exponents = np.frexp(left)
     right, right_exponents = np.frexp(right)
     exponents = left_exponents + right_exponents
@@ -140,33 +146,55 @@ def _sums_of_products(
     right = np.ldexp(right, exponents - steps * _STEP_BITS + _EXTRA_BITS)
     found: list[FloatSums] = []
     for step in np.unique(steps).tolist():
-        here = slice(None) if (steps == step).all() else steps == step
-        product = left[here] * right[here]
-        error = _error_of_product(left[here], right[here], product)
-        limbs = (step * _STEP_BITS - _LEAST_EXPONENT - _EXTRA_BITS) // LIMB_BITS
-        found += [
-            _moved(FloatSums.of_values(part, codes[here], groups), limbs)
-            for part in (product, error)
-            if part.any()
-        ]
+        here = steps == step
+        found += _sums_near_one(left[here], right[here], codes[here], groups, step)
     return found
 
 
-def _error_of_product(
-    left: NDArray[np.float64], right: NDArray[np.float64], product: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _is_moderate(values: NDArray[np.float64]) -> bool:
+    """Say whether no product of such values, nor its error, can leave the range of doubles."""
+    magnitudes = np.abs(values)
+    largest = magnitudes.max(initial=0.0)
+    least = magnitudes.min(where=magnitudes > 0, initial=1.0)
+    return bool(least >= 1 / _MODERATE and largest <= _MODERATE)
+
+
+def _sums_near_one(
+    left: NDArray[np.float64], right: NDArray[np.float64], codes: Codes, groups: int, step: int
+) -> list[FloatSums]:
+    """Add products that are safe from overflow and underflow; sums are moved by their step."""
+    products, errors = np.empty_like(left), np.empty_like(left)
+    for start in range(0, len(left), _BLOCK_ROWS):
+        block = slice(start, start + _BLOCK_ROWS)
+        np.multiply(left[block], right[block], out=products[block])
+        _errors_of_products(left[block], right[block], products[block], errors[block])
+    limbs = (step * _STEP_BITS - _LEAST_EXPONENT - _EXTRA_BITS) // LIMB_BITS
+    return [
+        _moved(FloatSums.of_values(part, codes, groups), limbs)
+        for part in (products, errors)
+        if part.any()
+    ]
+
+
+def _errors_of_products(
+    left: NDArray[np.float64],
+    right: NDArray[np.float64],
+    products: NDArray[np.float64],
+    errors: NDArray[np.float64],
+) -> None:
+    """Set ``errors`` to what rounding took from each product."""
     left_high, left_low = _halves(left)
     right_high, right_low = _halves(right)
-    error: NDArray[np.float64] = left_high * right_high - product
-    error += left_high * right_low
-    error += left_low * right_high
-    error += left_low * right_low
-    return error
+    np.multiply(left_high, right_high, out=errors)
+    errors -= products
+    errors += left_high * right_low
+    errors += left_low * right_high
+    errors += left_low * right_low
 
 
 def _halves(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    scaled = values * _SPLITTER
-    high = scaled - (scaled - values)
+    high = values * _SPLITTER
+    high -= high - values
     return high, values - high
 
 
