@@ -13,13 +13,13 @@ from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
+from tessel.clauses.alignment import brought_to
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.promotion import promote
 from tessel.clauses.registry import find_clause, register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError, PlanFormatError, TesselError
 from tessel.expression.schema import TableSchema
-from tessel.store import aligned
 
 __all__ = [
     "AlignColumns",
@@ -248,4 +248,4 @@ class AlignColumns(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Align one unit."""
-        return unit.replace(aligned(unit.table, self.schema.arrow))
+        return unit.replace(brought_to(unit.table, self.schema.arrow, "concat"))

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 import pyarrow as pa
 
+from tessel.clauses.alignment import brought_to
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.combining import (
     CombinedInput,
@@ -22,7 +23,7 @@ from tessel.clauses.streams import unit_of_table, units_of_tables
 from tessel.ecs import ProcessingUnit
 from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
-from tessel.store import Run, aligned, check_index_type, merge_ordered, sorted_by
+from tessel.store import Run, check_index_type, merge_ordered, sorted_by
 
 __all__ = ["Merge", "MergeInputs"]
 
@@ -101,7 +102,7 @@ class Merge(Combining):
         """Return the columns of those names, and what the rows are ordered by."""
         indexes = [self.on or schema.index for schema in schemas]
         return [
-            (columns | {index}) & set(schema.names)
+            (columns | frozenset([index] if index else [])) & frozenset(schema.names)
             for index, schema in zip(indexes, schemas, strict=True)
         ]
 
@@ -189,14 +190,14 @@ class MergeInputs(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Order one unit that holds everything; a stream of units is for ``interleave``."""
-        table = sorted_by(aligned(unit.table, self.schema.arrow), self._index)
+        table = sorted_by(brought_to(unit.table, self.schema.arrow, "merge"), self._index)
         return unit_of_table(unit.ordinal, 0, table, self._index)
 
     def interleave(self, inputs: Sequence[Iterator[ProcessingUnit]]) -> Iterator[ProcessingUnit]:
         """Merge ordered inputs as they stream in."""
         schema = self.schema.arrow
         runs = [
-            Run((aligned(unit.table, schema) for unit in units), f"symbol {name!r}")
+            Run((brought_to(unit.table, schema, "merge") for unit in units), f"symbol {name!r}")
             for name, units in zip(self.inputs, inputs, strict=True)
         ]
         yield from units_of_tables(merge_ordered(runs, schema, self._index), self._index)

@@ -14,6 +14,7 @@ __all__ = ["promote"]
 _SIGNED = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 _UNSIGNED = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}
 _TIME_UNITS = ("s", "ms", "us", "ns")
+_INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 
 
 def promote(name: str, types: Sequence[pa.DataType], *, clause: str = "concat") -> pa.DataType:
@@ -21,29 +22,37 @@ def promote(name: str, types: Sequence[pa.DataType], *, clause: str = "concat") 
 
     Equal types stay. null takes the other type. Integers widen; signed with unsigned is the signed
     type that holds both. Integers of at most 16 (32) bits with float32 (float64) are floats; wider
-    ones are refused, since a float does not hold them all. Timestamps, times and durations take
-    the finer unit; two zones give UTC, naive with aware is refused. Dates of both widths are
-    date32. Decimals take the wider scale and precision. Dictionaries take their values' type.
+    ones are refused, since a float does not hold them all. Decimals take the wider scale and
+    precision, integers beside them as many digits as they may have. Timestamps, times and durations
+    take the finer unit; two zones give UTC, naive with aware is refused. Dates of both widths are
+    date32. Dictionaries take the common type of their values, and stay dictionaries where all are.
+    Lists take the common type of their items, and stay of a fixed size where all are of one.
+    Structs have the fields of all, in order of first appearance, each of its common type.
+
+    The order of the types does not matter but for the order of fields.
 
     Raises
     ------
     SchemaMismatchError
         When no type holds all, naming the column and the types.
     """
-    common = reduce(lambda left, right: _pair(clause, name, left, right), types)
-    if any(kind != common for kind in types) and pa.types.is_dictionary(common):
-        return common.value_type
-    return common
+    kinds = list(dict.fromkeys(kind for kind in types if not pa.types.is_null(kind)))
+    if len(kinds) <= 1:
+        return kinds[0] if kinds else pa.null()
+    if any(pa.types.is_dictionary(kind) for kind in kinds):
+        return _dictionaries(name, kinds, clause)
+    if all(_is_list(kind) for kind in kinds):
+        return _lists(name, kinds, clause)
+    if all(pa.types.is_struct(kind) for kind in kinds):
+        return _structs(name, kinds, clause)
+    # What narrow integers become together may be too wide for a float that holds each of them.
+    kinds.sort(key=lambda kind: not (pa.types.is_floating(kind) or pa.types.is_decimal(kind)))
+    return reduce(lambda left, right: _pair(clause, name, left, right), kinds)
 
 
 def _pair(clause: str, name: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    if left == right or pa.types.is_null(right):
+    if left == right:
         return left
-    if pa.types.is_null(left):
-        return right
-    if pa.types.is_dictionary(left) or pa.types.is_dictionary(right):
-        plain = [k.value_type if pa.types.is_dictionary(k) else k for k in (left, right)]
-        return _pair(clause, name, *plain)
     for rule in (_numbers, _instants, _decimals, _texts):
         found = rule(left, right)
         if found is not None:
@@ -53,6 +62,44 @@ def _pair(clause: str, name: str, left: pa.DataType, right: pa.DataType) -> pa.D
         hint=f'cast it first, for instance apply("{name}", col("{name}").cast(...))',
         column=name,
         types=[str(left), str(right)],
+    )
+
+
+def _dictionaries(name: str, kinds: Sequence[pa.DataType], clause: str) -> pa.DataType:
+    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in kinds]
+    values = promote(name, plain, clause=clause)
+    if not all(pa.types.is_dictionary(kind) for kind in kinds):
+        return values
+    # Those of several symbols have more entries together than each has.
+    widest = max((kind.index_type for kind in kinds), key=lambda kind: kind.bit_width)
+    index = widest if widest.bit_width >= 32 else pa.int32()
+    return pa.dictionary(index, values, all(kind.ordered for kind in kinds))
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _lists(name: str, kinds: Sequence[pa.DataType], clause: str) -> pa.DataType:
+    items = promote(f"{name}[]", [kind.value_type for kind in kinds], clause=clause)
+    sizes = {kind.list_size if pa.types.is_fixed_size_list(kind) else None for kind in kinds}
+    if len(sizes) == 1 and None not in sizes:
+        return pa.list_(items, sizes.pop())
+    large = any(pa.types.is_large_list(kind) for kind in kinds)
+    return pa.large_list(items) if large else pa.list_(items)
+
+
+def _structs(name: str, kinds: Sequence[pa.DataType], clause: str) -> pa.DataType:
+    fields: dict[str, list[pa.DataType]] = {}
+    for kind in kinds:
+        for field in kind:
+            fields.setdefault(field.name, []).append(field.type)
+    return pa.struct(
+        [
+            pa.field(own, promote(f"{name}.{own}", held, clause=clause))
+            for own, held in fields.items()
+        ]
     )
 
 
@@ -91,16 +138,28 @@ def _instants(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 
 
 def _decimals(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    if not (pa.types.is_decimal128(left) and pa.types.is_decimal128(right)):
+    if not any(map(pa.types.is_decimal128, (left, right))):
         return None
-    scale = max(left.scale, right.scale)
-    whole = max(left.precision - left.scale, right.precision - right.scale)
+    digits = [found for found in map(_digits, (left, right)) if found is not None]
+    if len(digits) < 2:
+        return None
+    whole, scale = (max(counts) for counts in zip(*digits, strict=True))
     return pa.decimal128(whole + scale, scale) if whole + scale <= 38 else None
+
+
+def _digits(kind: pa.DataType) -> tuple[int, int] | None:
+    """Return how many digits stand before and after the point; None for what has none."""
+    if pa.types.is_decimal128(kind):
+        return kind.precision - kind.scale, kind.scale
+    return (_INTEGER_DIGITS[kind.bit_width], 0) if pa.types.is_integer(kind) else None
 
 
 def _texts(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     if {left, right} <= {pa.string(), pa.large_string()}:
         return pa.large_string()
-    if {left, right} <= {pa.binary(), pa.large_binary()}:
-        return pa.large_binary()
+    if all(pa.types.is_fixed_size_binary(kind) for kind in (left, right)):
+        return pa.binary()
+    kinds = {pa.binary() if pa.types.is_fixed_size_binary(k) else k for k in (left, right)}
+    if kinds <= {pa.binary(), pa.large_binary()}:
+        return pa.binary() if kinds == {pa.binary()} else pa.large_binary()
     return None

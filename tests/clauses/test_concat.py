@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -10,9 +13,11 @@ from hypothesis import strategies as st
 
 from tessel.api import Store
 from tessel.clauses import QueryBuilder, SubQuery
+from tessel.clauses.alignment import brought_to
 from tessel.clauses.promotion import promote
 from tessel.errors import (
     ColumnNotFoundError,
+    IntegerOverflowError,
     PlanError,
     SchemaMismatchError,
     SymbolNotFoundError,
@@ -125,6 +130,29 @@ TYPES = [
     ([pa.duration("s"), pa.duration("us")], pa.duration("us")),
     ([pa.time32("s"), pa.time64("ns")], pa.time64("ns")),
     ([pa.string(), pa.large_string()], pa.large_string()),
+    ([pa.binary(4), pa.binary(8)], pa.binary()),
+    ([pa.binary(4), pa.large_binary()], pa.large_binary()),
+    ([pa.decimal128(9, 2), pa.int64()], pa.decimal128(22, 2)),
+    ([pa.decimal128(9, 2), pa.uint8(), pa.int16()], pa.decimal128(9, 2)),
+    ([pa.uint32(), pa.int32(), pa.float32()], pa.float64()),
+    ([pa.null(), pa.null()], pa.null()),
+    (
+        [pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.int16(), pa.large_string())],
+        pa.dictionary(pa.int32(), pa.large_string()),
+    ),
+    ([pa.list_(pa.int8()), pa.list_(pa.uint8())], pa.list_(pa.int16())),
+    ([pa.list_(pa.null()), pa.list_(pa.string())], pa.list_(pa.string())),
+    ([pa.list_(pa.int8(), 2), pa.list_(pa.int64(), 2)], pa.list_(pa.int64(), 2)),
+    ([pa.list_(pa.int8(), 2), pa.list_(pa.int8(), 3)], pa.list_(pa.int8())),
+    ([pa.list_(pa.int8(), 2), pa.large_list(pa.int8())], pa.large_list(pa.int8())),
+    (
+        [
+            pa.struct([("a", pa.int8())]),
+            pa.struct([("a", pa.int32())]),
+            pa.struct([("a", pa.null())]),
+        ],
+        pa.struct([("a", pa.int32())]),
+    ),
 ]
 REFUSED = [
     [pa.int64(), pa.uint64()],
@@ -134,6 +162,11 @@ REFUSED = [
     [pa.timestamp("s"), pa.timestamp("s", "UTC")],
     [pa.decimal128(38, 0), pa.decimal128(38, 10)],
     [pa.string(), pa.binary()],
+    [pa.date32(), pa.timestamp("s")],
+    [pa.decimal128(9, 2), pa.float64()],
+    [pa.decimal128(38, 20), pa.int64()],
+    [pa.list_(pa.int64()), pa.int64()],
+    [pa.struct([("a", pa.int8())]), pa.int8()],
 ]
 
 
@@ -153,7 +186,7 @@ def test_types_without_a_common_one_are_refused(types: list[pa.DataType]) -> Non
 def test_misuse_is_refused() -> None:
     store = _two()
     q = QueryBuilder()
-    cases = [
+    cases: list[tuple[Callable[[], QueryBuilder], type[Exception], str]] = [
         (lambda: q.concat("z"), SymbolNotFoundError, "'z'"),
         (lambda: q.concat(SubQuery("y", None, q.select("b").clauses)), ColumnNotFoundError, "'b'"),
         (
@@ -165,7 +198,95 @@ def test_misuse_is_refused() -> None:
         (lambda: q.concat(), PlanError, "needs another symbol"),
     ]
     for make, error, text in cases:
-        with pytest.raises(error, match=text):  # type: ignore[arg-type]
+        with pytest.raises(error, match=text):
             store.read("x", query=make())
     with pytest.raises(PlanError, match="depends on the other symbols"):
         q.concat("y").schema(store.schema("x"))
+
+
+def test_the_common_type_of_a_part_is_found_or_refused_by_its_name() -> None:
+    one = pa.struct([("a", pa.int8()), ("b", pa.list_(pa.date32()))])
+    two = pa.struct([("c", pa.bool_()), ("b", pa.list_(pa.date64())), ("a", pa.int16())])
+    common = pa.struct([("a", pa.int16()), ("b", pa.list_(pa.date32())), ("c", pa.bool_())])
+    assert promote("s", [one, two]) == common
+    with pytest.raises(SchemaMismatchError, match=r"column 's\.b\[\]' is"):
+        promote("s", [one, pa.struct([("b", pa.list_(pa.string()))])])
+
+
+NESTED: list[tuple[list[Any], list[Any], pa.DataType, pa.DataType]] = [
+    (
+        [[1, None], None, [], [5]],
+        [[300], None, []],
+        pa.list_(pa.int8()),
+        pa.list_(pa.int16()),
+    ),
+    (
+        [[1, 2], None, [3, None]],
+        [[70_000, 1]],
+        pa.list_(pa.int8(), 2),
+        pa.list_(pa.int32(), 2),
+    ),
+    ([[1, 2], None, [3, 4]], [[1], None, []], pa.list_(pa.int8(), 2), pa.list_(pa.int8())),
+    (
+        [{"a": 1}, None, {"a": None}],
+        [{"a": 2.5, "b": "x"}, None],
+        pa.struct([("a", pa.int8())]),
+        pa.struct([("a", pa.float64()), ("b", pa.string())]),
+    ),
+    (
+        [[{"a": [1]}, None], None, [{"a": None}, {"a": []}]],
+        [[{"b": True, "a": [300, None]}]],
+        pa.list_(pa.struct([("a", pa.list_(pa.int8()))])),
+        pa.list_(pa.struct([("b", pa.bool_()), ("a", pa.list_(pa.int64()))])),
+    ),
+]
+
+
+@pytest.mark.parametrize(("left", "right", "one", "two"), NESTED, ids=str)
+def test_parts_of_values_are_those_of_polars(
+    left: list[Any], right: list[Any], one: pa.DataType, two: pa.DataType
+) -> None:
+    store = fresh_store()
+    tables = [pa.table({"c": pa.array(v, k)}) for v, k in ((left, one), (right, two))]
+    with options(segment_rows=2):
+        store.write("x", tables[0])
+        store.write("y", tables[1])
+    found = answer(store, QueryBuilder().concat("y"))
+    assert found.schema.field("c").type == promote("c", [one, two])
+    if pa.types.is_fixed_size_list(one):  # Polars has no type for arrays and lists together
+        assert found.column("c").to_pylist() == left + right
+        return
+    theirs = pl.concat([polars_frame(table) for table in tables], how="diagonal_relaxed")
+    assert found.column("c").to_pylist() == theirs["c"].to_list()
+    # Slices, and what lies under nulls.
+    for start in range(1, 3):
+        column = pa.chunked_array([pa.array(left, one).slice(start)])
+        brought = brought_to(pa.table({"c": column}), found.schema, "concat")
+        brought.validate(full=True)
+        assert brought.column("c").to_pylist() == found.column("c").to_pylist()[start : len(left)]
+
+
+def test_dictionaries_stay_and_decimals_take_whole_numbers() -> None:
+    store = fresh_store()
+    small = pa.dictionary(pa.int8(), pa.string())
+    money = pa.array([1, 2, None], pa.int64()).cast(pa.decimal128(21, 2))
+    store.write("x", pa.table({"s": pa.array(["a", "b", None]).cast(small), "m": money}))
+    wide = pa.dictionary(pa.int16(), pa.string())
+    store.write("y", pa.table({"s": pa.array(["b", "c"]).cast(wide), "m": [3, 2**62]}))
+    found = answer(store, QueryBuilder().concat("y"))
+    assert found.schema.field("s").type == pa.dictionary(pa.int32(), pa.string())
+    assert found.column("s").to_pylist() == ["a", "b", None, "b", "c"]
+    assert found.column("m").to_pylist() == [1, 2, None, 3, 2**62]
+    grouped = answer(store, QueryBuilder().concat("y").groupby("s").agg(m=("m", "sum")))
+    assert grouped.column("s").to_pylist() == ["a", "b", "c"]
+    chosen = answer(store, QueryBuilder().concat("y").filter("s == 'b' and m > 1"))
+    assert chosen.column("m").to_pylist() == [2, 3]
+
+
+@pytest.mark.parametrize("verb", ["concat", "merge"])
+def test_instants_that_the_finer_unit_cannot_count_are_refused_by_name(verb: str) -> None:
+    store = fresh_store()
+    store.write("x", pa.table({"t": pa.array([2**40], pa.timestamp("s"))}), index="t")
+    store.write("y", pa.table({"t": pa.array([1], pa.timestamp("ns"))}), index="t")
+    with pytest.raises(IntegerOverflowError, match=rf"{verb}: column 't' is timestamp\[s\]"):
+        store.read("x", query=getattr(QueryBuilder(), verb)("y"))
