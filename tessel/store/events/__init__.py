@@ -1,5 +1,37 @@
-"""Data that are still arriving: cells, rows, tables, batching, the live store.
+"""Events logged by many things at many rates, and a store that answers while they are written.
 
-For sources of events and for readers that want the newest values. What has been committed is read
-through :class:`tessel.store.Repository`.
+A :class:`Recorder` logs events and hands them on in batches; a :class:`LiveStore` holds them by
+entity, timeline and component, and answers ``latest_at``, ``range`` and ``table`` at any moment. A
+:class:`Row` is one event, a :class:`Cell` the values of one of its components, a :class:`Table` a
+batch of events.
 """
+
+from tessel.store.events.batch import EventBatch
+from tessel.store.events.cell import Cell
+from tessel.store.events.collection import Collected
+from tessel.store.events.event_ids import EventIds, id_bytes, id_parts, log_time
+from tessel.store.events.live_store import Change, LiveStore
+from tessel.store.events.queries import Found
+from tessel.store.events.recorder import Recorder, Sink
+from tessel.store.events.row import Row
+from tessel.store.events.table import Table
+from tessel.store.events.timeline import Timeline, TimelineKind
+
+__all__ = [
+    "Cell",
+    "Change",
+    "Collected",
+    "EventBatch",
+    "EventIds",
+    "Found",
+    "LiveStore",
+    "Recorder",
+    "Row",
+    "Sink",
+    "Table",
+    "Timeline",
+    "TimelineKind",
+    "id_bytes",
+    "id_parts",
+    "log_time",
+]

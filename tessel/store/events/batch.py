@@ -1,0 +1,191 @@
+"""Events of one shape as columns: what goes into a live store, a journal, a socket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from tessel.errors import InvalidInputError
+from tessel.store.events.chunk import Chunk, Shape, chunk_of
+from tessel.store.events.event_ids import id_parts
+from tessel.store.events.row import INSTANCE_KEY, MARKS, Row
+from tessel.store.events.timeline import (
+    RESERVED,
+    Timeline,
+    TimelineKind,
+    check_component,
+    check_entity,
+)
+
+__all__ = ["EventBatch", "batches_of_rows"]
+
+EVENT_ID, INSTANCES = "event_id", "num_instances"
+_KIND, _ENTITY, _TIMELINE = b"tessel.kind", b"tessel.entity", b"tessel.timeline"
+_OWN = frozenset((*MARKS, INSTANCE_KEY))
+
+
+@dataclass(frozen=True)
+class EventBatch:
+    """Events of one shape, in the order of their ids."""
+
+    shape: Shape
+    chunk: Chunk
+
+    def __len__(self) -> int:
+        return len(self.chunk)
+
+    def to_arrow(self) -> pa.RecordBatch:
+        """Return the events as a record batch that says by itself what its columns are."""
+        rows = np.arange(len(self.chunk))
+        ids = self.chunk.ids(rows).astype(">u8").tobytes()
+        columns: list[pa.Array] = [
+            pa.Array.from_buffers(pa.binary(16), len(rows), [None, pa.py_buffer(ids)])
+        ]
+        fields = [pa.field(EVENT_ID, pa.binary(16), metadata={_KIND: b"event_id"})]
+        for timeline, times in zip(self.shape.timelines, self.chunk.times, strict=True):
+            columns.append(pa.array(times).view(timeline.type))
+            metadata = {_KIND: b"timeline", _TIMELINE: timeline.kind.value.encode()}
+            fields.append(pa.field(timeline.name, timeline.type, metadata=metadata))
+        columns.append(pa.array(self.chunk.instances_at(rows)))
+        fields.append(pa.field(INSTANCES, pa.uint32(), metadata={_KIND: b"num_instances"}))
+        for at, (name, _) in enumerate(self.shape.components):
+            cells = self.chunk.cells[at]
+            columns.append(cells)
+            fields.append(pa.field(name, cells.type, metadata={_KIND: b"component"}))
+        metadata = {_KIND: b"events", _ENTITY: self.shape.entity.encode()}
+        return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata))
+
+    @classmethod
+    def from_arrow(cls, batch: pa.RecordBatch) -> EventBatch:
+        """Read what :meth:`to_arrow` made.
+
+        Raises
+        ------
+        InvalidInputError
+            For a batch that is none, whatever is wrong with it.
+        """
+        batch.validate(full=True)
+        metadata = batch.schema.metadata or {}
+        if metadata.get(_KIND) != b"events" or _ENTITY not in metadata:
+            raise InvalidInputError("a record batch that does not say it holds events")
+        entity = check_entity(metadata[_ENTITY].decode(errors="replace"))
+        by_kind: dict[bytes, list[tuple[pa.Field, pa.Array]]] = {}
+        for field, column in zip(batch.schema, batch.columns, strict=True):
+            kind = (field.metadata or {}).get(_KIND, b"")
+            by_kind.setdefault(kind, []).append((field, column))
+        timelines = [_timeline(field, column) for field, column in by_kind.pop(b"timeline", [])]
+        components = [_component(field, column) for field, column in by_kind.pop(b"component", [])]
+        ids = _only(by_kind, b"event_id", pa.binary(16))
+        instances = _only(by_kind, b"num_instances", pa.uint32())
+        if by_kind or not components:
+            raise InvalidInputError("events have ids, counts, timelines and components")
+        names = [timeline.name for timeline, _ in timelines] + [name for name, *_ in components]
+        if len(set(names)) != len(names):
+            raise InvalidInputError("a batch of events has two columns of one name")
+        timelines.sort(key=lambda each: each[0].name)
+        components.sort(key=lambda each: each[0])
+        raw = np.frombuffer(ids.buffers()[1], ">u8", 2 * len(ids), 16 * ids.offset)
+        counts = instances.to_numpy()
+        _check_counts(components, counts)
+        chunk = chunk_of(
+            raw.astype(np.uint64).reshape(-1, 2),
+            [times for _, times in timelines],
+            counts,
+            [cells for _, _, cells in components],
+        )
+        shape = Shape(
+            entity,
+            tuple(timeline for timeline, _ in timelines),
+            tuple((name, kind) for name, kind, _ in components),
+        )
+        return cls(shape, chunk)
+
+
+def batches_of_rows(rows: Iterable[Row]) -> list[EventBatch]:
+    """Return events as batches, one a shape."""
+    groups: dict[Shape, list[Row]] = {}
+    for row in rows:
+        if not row.cells:
+            raise InvalidInputError(
+                f"an event of {row.entity!r} without a cell",
+                hint="append a cell; to clear an entity make the row with Row.clear",
+            )
+        timelines = tuple(sorted(row.time_point, key=lambda timeline: timeline.name))
+        components = tuple((cell.component, cell.type) for cell in row.cells)
+        groups.setdefault(Shape(row.entity, timelines, components), []).append(row)
+    return [_batch(shape, members) for shape, members in groups.items()]
+
+
+def _batch(shape: Shape, rows: Sequence[Row]) -> EventBatch:
+    cells = []
+    for name, kind in shape.components:
+        parts = [row._cells[name].values for row in rows]
+        offsets = np.cumsum([0, *map(len, parts)])
+        values = pa.concat_arrays([pa.array([], kind), *parts])
+        cells.append(pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values))
+    chunk = chunk_of(
+        np.array([id_parts(row.event_id) for row in rows], np.uint64),
+        [
+            np.array([row.time_point[timeline] for row in rows], np.int64)
+            for timeline in shape.timelines
+        ],
+        np.array([row.num_instances for row in rows], np.uint32),
+        cells,
+    )
+    return EventBatch(shape, chunk)
+
+
+def _timeline(field: pa.Field, column: pa.Array) -> tuple[Timeline, np.ndarray]:
+    text = (field.metadata or {}).get(_TIMELINE, b"").decode(errors="replace")
+    if text not in {kind.value for kind in TimelineKind}:
+        raise InvalidInputError(f"timeline {field.name!r} is of no kind: {text!r}")
+    timeline = Timeline(check_component(field.name), TimelineKind(text))
+    if column.type != timeline.type or column.null_count:
+        raise InvalidInputError(
+            f"timeline {field.name!r} holds {column.type}, or nulls, not {timeline.type}"
+        )
+    return timeline, column.view(pa.int64()).to_numpy()
+
+
+def _component(field: pa.Field, column: pa.Array) -> tuple[str, pa.DataType, pa.Array]:
+    name = field.name
+    if name not in _OWN:
+        check_component(name)
+    if pa.types.is_large_list(column.type):
+        if column.null_count:
+            raise InvalidInputError(f"component {name!r}: a cell that is null is left out instead")
+        return name, column.type.value_type, column
+    if column.null_count:
+        raise InvalidInputError(f"component {name!r}: missing values stand inside lists")
+    return name, column.type, column
+
+
+def _only(
+    by_kind: dict[bytes, list[tuple[pa.Field, pa.Array]]], kind: bytes, expected: pa.DataType
+) -> pa.Array:
+    found = by_kind.pop(kind, [])
+    if len(found) != 1 or found[0][1].type != expected or found[0][1].null_count:
+        raise InvalidInputError(f"a batch of events needs one column {kind.decode()!r}: {expected}")
+    return found[0][1]
+
+
+def _check_counts(
+    components: Sequence[tuple[str, pa.DataType, pa.Array]], counts: np.ndarray
+) -> None:
+    for name, _, cells in components:
+        if not pa.types.is_large_list(cells.type):
+            continue
+        lengths = np.diff(cells.offsets.to_numpy())
+        wrong = np.flatnonzero((lengths > 1) & (lengths != counts))
+        if len(wrong):
+            raise InvalidInputError(
+                f"component {name!r} has {lengths[wrong[0]]} values in an event of "
+                f"{counts[wrong[0]]} instances",
+                component=name,
+            )
+
+
+assert all(name.startswith(RESERVED) for name in _OWN)

@@ -1,0 +1,106 @@
+"""Cell: the values of one component in one event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from tessel.errors import InvalidInputError, UnsupportedTypeError
+from tessel.store.events.timeline import check_component
+
+__all__ = ["Cell"]
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """A list of values of one component, of one type.
+
+    No value clears the component, one value stands for all instances, otherwise there is one for
+    each instance.
+
+    Attributes
+    ----------
+    component
+        Its name.
+    values
+        The values; read only, as all of Arrow is.
+    """
+
+    component: str
+    values: pa.Array
+
+    @classmethod
+    def from_values(
+        cls, component: str, values: Iterable[Any], data_type: pa.DataType | None = None
+    ) -> Cell:
+        """Make a cell of Python values; ``data_type`` is needed where there are none.
+
+        Raises
+        ------
+        InvalidInputError
+            For values of several types, or none without a type.
+        """
+        try:
+            array = pa.array(list(values), data_type)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
+            raise InvalidInputError(
+                f"component {component!r}: values that are of no one type: {error}",
+                component=component,
+            ) from error
+        return cls.from_arrow(component, array)
+
+    @classmethod
+    def from_arrow(cls, component: str, values: pa.Array | pa.ChunkedArray) -> Cell:
+        """Make a cell of an Arrow array."""
+        check_component(component)
+        array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+        if pa.types.is_null(array.type):
+            raise UnsupportedTypeError(
+                f"component {component!r}: the values have no type",
+                hint="give the type: Cell.from_values(name, [], pa.float64())",
+                component=component,
+            )
+        return cls(component, array)
+
+    @classmethod
+    def empty(cls, component: str, data_type: pa.DataType) -> Cell:
+        """Make a cell without values, which clears the component."""
+        return cls.from_arrow(component, pa.array([], data_type))
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of the values."""
+        return self.values.type
+
+    def to_arrow(self) -> pa.Array:
+        """Return the values."""
+        return self.values
+
+    def to_list(self) -> list[Any]:
+        """Return the values as Python has them."""
+        return self.values.to_pylist()  # type: ignore[no-any-return]
+
+    def instances(self, count: int) -> pa.Array:
+        """Return a value for each of ``count`` instances: the last stands for those that lack one.
+
+        An empty cell stays empty.
+        """
+        if len(self.values) in (0, count):
+            return self.values
+        places = [min(at, len(self.values) - 1) for at in range(count)]
+        return self.values.take(pa.array(places, pa.int64()))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Cell)
+            and self.component == other.component
+            and self.values.equals(other.values)
+        )
+
+    __hash__ = None  # type: ignore[assignment]

@@ -1,0 +1,278 @@
+"""Shapes and chunks: how events lie in memory.
+
+Events of one entity with the same timelines and the same components are of one *shape*, and lie in
+columns together: ids, times, counts of instances, and a column a component. A *chunk* is some of
+them in the order of their ids. Chunks never change: what is written becomes a new chunk, and small
+neighbours are merged into a larger one which takes their place, so that readers need no locks.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tessel.store.events.event_ids import Ids
+from tessel.store.events.timeline import Timeline
+
+__all__ = ["Chunk", "Counter", "Shape", "merged"]
+
+Times = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What events of one shape have in common.
+
+    Attributes
+    ----------
+    entity
+        The path.
+    timelines
+        Sorted by name; none for timeless events.
+    components
+        Names and types of the values, sorted by name.
+    """
+
+    entity: str
+    timelines: tuple[Timeline, ...]
+    components: tuple[tuple[str, pa.DataType], ...]
+
+    @functools.cached_property
+    def names(self) -> frozenset[str]:
+        """The names of the components."""
+        return frozenset(name for name, _ in self.components)
+
+
+@dataclass(frozen=True)
+class Counter:
+    """The counters of ids: runs of consecutive ones take the room of one.
+
+    Attributes
+    ----------
+    starts
+        The row at which each run begins, ascending, the first is 0. int64.
+    values
+        The counter of that row. uint64.
+    """
+
+    starts: Rows
+    values: npt.NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, counters: npt.NDArray[np.uint64]) -> Counter:
+        """Take the counters of many rows apart."""
+        breaks = np.flatnonzero(np.diff(counters) != 1) + 1
+        starts = np.concatenate([np.zeros(min(1, len(counters)), np.int64), breaks])
+        return cls(starts, counters[starts])
+
+    def at(self, rows: Rows) -> npt.NDArray[np.uint64]:
+        """Return the counters of some rows."""
+        run = np.searchsorted(self.starts, rows, side="right") - 1
+        return self.values[run] + (rows - self.starts[run]).astype(np.uint64)
+
+    def one(self, row: int) -> int:
+        """Return the counter of one row."""
+        run = int(self.starts.searchsorted(row, side="right")) - 1
+        return int(self.values[run]) + row - int(self.starts[run])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.starts.nbytes + self.values.nbytes
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some events of one shape, in the order of their ids; never changed.
+
+    Attributes
+    ----------
+    id_times
+        The time in each id, never going back. uint64, shape ``(rows,)``.
+    counters
+        The counter in each id.
+    times
+        Of each timeline of the shape, in its order: int64, shape ``(rows,)``.
+    instances
+        How many instances each event has; one number where it is the same for all. uint32.
+    cells
+        Of each component of the shape, in its order: the values of all events end to end where each
+        has one and none is missing; else a list a row.
+    """
+
+    id_times: npt.NDArray[np.uint64]
+    counters: Counter
+    times: tuple[Times, ...]
+    instances: npt.NDArray[np.uint32]
+    cells: tuple[pa.Array, ...]
+    _orders: dict[int, tuple[Rows | None, Times]] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.id_times)
+
+    @functools.cached_property
+    def bounds(self) -> tuple[tuple[int, int], ...]:
+        """The least and the greatest time of each timeline."""
+        return tuple((int(times.min()), int(times.max())) for times in self.times)
+
+    @functools.cached_property
+    def first_id(self) -> tuple[int, int]:
+        """The least id."""
+        return int(self.id_times[0]), self.counters.one(0)
+
+    @functools.cached_property
+    def last_id(self) -> tuple[int, int]:
+        """The greatest id."""
+        return int(self.id_times[-1]), self.counters.one(len(self) - 1)
+
+    def ordered(self, timeline: int) -> tuple[Rows | None, Times]:
+        """Return the rows by (time, id) and their times; None for rows that lie so already.
+
+        Sorted when first asked for. Two threads that ask at once both sort, and find the same.
+        """
+        found = self._orders.get(timeline)
+        if found is None:
+            times = self.times[timeline]
+            if len(times) < 2 or bool((times[1:] >= times[:-1]).all()):
+                found = (None, times)
+            else:
+                order = np.argsort(times, kind="stable")  # rows are in the order of ids
+                found = (order, times[order])
+            self._orders[timeline] = found
+        return found
+
+    def ids(self, rows: Rows) -> Ids:
+        """Return the ids of some rows."""
+        return np.stack([self.id_times[rows], self.counters.at(rows)], axis=1)
+
+    def id_at(self, row: int) -> tuple[int, int]:
+        """Return the id of one row."""
+        return int(self.id_times[row]), self.counters.one(row)
+
+    def instances_at(self, rows: Rows) -> npt.NDArray[np.uint32]:
+        """Return the counts of instances of some rows."""
+        return (
+            np.broadcast_to(self.instances, rows.shape)
+            if len(self.instances) == 1
+            else self.instances[rows]
+        )
+
+    def values(self, component: int, row: int) -> pa.Array:
+        """Return the values of one cell."""
+        cells = self.cells[component]
+        if pa.types.is_large_list(cells.type):
+            return cells[row].values
+        return cells.slice(row, 1)
+
+    def lists(self, component: int, rows: Rows | None = None) -> pa.Array:
+        """Return the cells of some rows, or of all, as a list a row."""
+        cells = self.cells[component]
+        if rows is not None:
+            cells = cells.take(pa.array(rows))
+        if pa.types.is_large_list(cells.type):
+            return cells
+        return as_lists(cells)
+
+    def find(self, event_id: tuple[int, int]) -> int | None:
+        """Return the row of an id; None where it is not here."""
+        if not self.first_id <= event_id <= self.last_id:
+            return None
+        low = int(np.searchsorted(self.id_times, np.uint64(event_id[0]), side="left"))
+        high = int(np.searchsorted(self.id_times, np.uint64(event_id[0]), side="right"))
+        counters = self.counters.at(np.arange(low, high))
+        at = low + int(np.searchsorted(counters, np.uint64(event_id[1])))
+        return at if at < high and self.counters.one(at) == event_id[1] else None
+
+    def take(self, rows: Rows) -> Chunk:
+        """Return a chunk of some rows, ascending, that shares nothing with this one."""
+        chosen = pa.array(rows)
+        return Chunk(
+            self.id_times[rows],
+            Counter.of(self.counters.at(rows)),
+            tuple(times[rows] for times in self.times),
+            self.instances if len(self.instances) == 1 else self.instances[rows],
+            tuple(cells.take(chosen) for cells in self.cells),
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of ids, times, counts, cells, and of orders that were made."""
+        held = self.id_times.nbytes + self.instances.nbytes + self.counters.nbytes
+        held += sum(times.nbytes for times in self.times)
+        for order, times in self._orders.values():
+            if order is not None:
+                held += order.nbytes + times.nbytes
+        return int(held + sum(cells.nbytes for cells in self.cells))
+
+
+def as_lists(values: pa.Array) -> pa.Array:
+    """Return single values as lists of one."""
+    offsets = pa.array(np.arange(len(values) + 1, dtype=np.int64))
+    return pa.LargeListArray.from_arrays(offsets, values)
+
+
+def is_plain(cells: pa.Array) -> bool:
+    """Return whether every list of a list array holds one value, which is not null."""
+    offsets = cells.offsets.to_numpy()
+    return bool((np.diff(offsets) == 1).all()) and cells.flatten().null_count == 0
+
+
+def chunk_of(
+    ids: Ids,
+    times: Sequence[Times],
+    instances: npt.NDArray[np.uint32],
+    cells: Sequence[pa.Array],
+) -> Chunk:
+    """Make a chunk of columns in any order of ids; cells are lists, or single values."""
+    order = None
+    ordered = ids[1:, 0] > ids[:-1, 0]
+    ordered |= (ids[1:, 0] == ids[:-1, 0]) & (ids[1:, 1] > ids[:-1, 1])
+    if not ordered.all():
+        order = np.lexsort((ids[:, 1], ids[:, 0]))
+        ids, instances = ids[order], instances[order]
+    held = []
+    for column in cells:
+        array = column if order is None else column.take(pa.array(order))
+        lists = pa.types.is_large_list(array.type)
+        held.append(array.flatten() if lists and is_plain(array) else array)
+    same = len(instances) > 0 and bool((instances == instances[0]).all())
+    return Chunk(
+        np.ascontiguousarray(ids[:, 0]),
+        Counter.of(np.ascontiguousarray(ids[:, 1])),
+        tuple(t if order is None else t[order] for t in times),
+        instances[:1].copy() if same else instances,
+        tuple(held),
+    )
+
+
+def merged(chunks: Sequence[Chunk]) -> Chunk:
+    """Return one chunk with the rows of several."""
+    rows = [np.arange(len(chunk)) for chunk in chunks]
+    cells = []
+    for component in range(len(chunks[0].cells)):
+        parts = [chunk.cells[component] for chunk in chunks]
+        if any(pa.types.is_large_list(part.type) for part in parts):
+            parts = [chunk.lists(component) for chunk in chunks]
+        cells.append(pa.concat_arrays(parts))
+    return chunk_of(
+        np.concatenate([chunk.ids(each) for chunk, each in zip(chunks, rows, strict=True)]),
+        [
+            np.concatenate([chunk.times[at] for chunk in chunks])
+            for at in range(len(chunks[0].times))
+        ],
+        np.concatenate(
+            [chunk.instances_at(each) for chunk, each in zip(chunks, rows, strict=True)]
+        ),
+        cells,
+    )
+
+
+def types_of(shapes: Sequence[Shape]) -> Mapping[str, pa.DataType]:
+    """Return the type of every component of some shapes."""
+    return {name: kind for shape in shapes for name, kind in shape.components}

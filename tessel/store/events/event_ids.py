@@ -1,0 +1,73 @@
+"""Event ids: 16 bytes that are unique, ordered for each producer, and hold the time of logging.
+
+An id is a time in nanoseconds since 1970 (8 bytes) and a counter (8 bytes), both big endian, so
+that the order of the bytes is the order of the ids. The time never goes back within a process; the
+counter starts at a random number, anew in a forked child: two producers never make the same id.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from tessel.errors import InvalidInputError
+
+__all__ = ["EventIds", "Ids", "id_bytes", "id_parts", "log_time"]
+
+_COUNTER_BITS = 64
+_MOST = (1 << _COUNTER_BITS) - 1
+_START_BITS = 48
+"""A start of this many bits leaves the counter room for as many ids as can ever be made."""
+
+Ids = npt.NDArray[np.uint64]
+"""Many ids: shape ``(rows, 2)``, the time and the counter of each."""
+
+
+class EventIds:
+    """Makes event ids; one for each recorder.
+
+    Parameters
+    ----------
+    clock
+        Nanoseconds since 1970; may go back, the ids do not.
+    """
+
+    def __init__(self, clock: Callable[[], int] = time.time_ns) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._process = 0
+        self._last = 0
+        self._counter = 0
+
+    def next(self) -> tuple[int, int]:
+        """Return the next id as its time and its counter."""
+        with self._lock:
+            if self._process != os.getpid():  # a new recorder, or a forked child
+                self._process = os.getpid()
+                self._counter = secrets.randbits(_START_BITS)
+            self._last = max(self._clock(), self._last)
+            self._counter += 1
+            return self._last, self._counter
+
+
+def id_bytes(time_ns: int, counter: int) -> bytes:
+    """Return an id as its 16 bytes."""
+    return time_ns.to_bytes(8, "big") + counter.to_bytes(8, "big")
+
+
+def id_parts(event_id: bytes) -> tuple[int, int]:
+    """Return time and counter of an id; raises ``InvalidInputError`` for what is none."""
+    if not isinstance(event_id, bytes) or len(event_id) != 16:
+        raise InvalidInputError(f"{event_id!r} is no event id", hint="an id is 16 bytes")
+    return int.from_bytes(event_id[:8], "big"), int.from_bytes(event_id[8:], "big")
+
+
+def log_time(event_id: bytes) -> np.datetime64:
+    """Return when an event was logged, by the clock of its producer."""
+    return np.datetime64(id_parts(event_id)[0], "ns")

@@ -1,0 +1,153 @@
+"""Timelines: what events are ordered by, several at a time, and the names things go by."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tessel.errors import InvalidInputError
+
+__all__ = [
+    "Timeline",
+    "TimelineKind",
+    "check_component",
+    "check_entity",
+    "is_below",
+    "time_point_of",
+]
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_PART = re.compile(r"[^/\x00-\x1f]+")
+_MOST_NAME_BYTES = 512
+RESERVED = "tessel."
+"""What begins so names a column or component of our own."""
+
+
+class TimelineKind(enum.Enum):
+    """What the numbers of a timeline count."""
+
+    SEQUENCE = "sequence"
+    TIMESTAMP = "timestamp"
+    DURATION = "duration"
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A named axis of time. Its kind is fixed by its first use.
+
+    Attributes
+    ----------
+    name
+        For instance ``frame`` or ``sensor_time``.
+    kind
+        A sequence counts as it likes; timestamps are nanoseconds since 1970 UTC, durations
+        nanoseconds.
+    """
+
+    name: str
+    kind: TimelineKind
+
+    @property
+    def type(self) -> pa.DataType:
+        """The Arrow type of its times."""
+        return {
+            TimelineKind.SEQUENCE: pa.int64(),
+            TimelineKind.TIMESTAMP: pa.timestamp("ns", "UTC"),
+            TimelineKind.DURATION: pa.duration("ns"),
+        }[self.kind]
+
+    def shown(self, number: int) -> str:
+        """Return a time as people read it: ``#42``, ``19:37:35.5Z`` with its date, ``1.5s``."""
+        if self.kind is TimelineKind.SEQUENCE:
+            return f"#{number}"
+        if self.kind is TimelineKind.DURATION:
+            return f"{number / 1e9:g}s"
+        text = str(np.datetime64(number, "ns")).rstrip("0").rstrip(".")
+        return f"{text}Z"
+
+
+def check_entity(path: str) -> str:
+    """Return the path of an entity, such as ``robot/arm``; refuse what is none."""
+    parts = path.split("/") if isinstance(path, str) else []
+    if not parts or not all(_PART.fullmatch(part) for part in parts):
+        raise InvalidInputError(
+            f"{path!r} is no path of an entity",
+            hint='write names with slashes between, such as "robot/arm", none at the ends',
+        )
+    if len(path.encode()) > _MOST_NAME_BYTES:
+        raise InvalidInputError(f"the path of an entity has at most {_MOST_NAME_BYTES} bytes")
+    return path
+
+
+def check_component(name: str) -> str:
+    """Return the name of a component or timeline; refuse what is none, or reserved."""
+    if not isinstance(name, str) or not _PART.fullmatch(name):
+        raise InvalidInputError(
+            f"{name!r} names no component or timeline", hint="give text without slashes"
+        )
+    if name.startswith(RESERVED):
+        raise InvalidInputError(
+            f"{name!r} is reserved", hint=f"names that begin {RESERVED!r} are the store's own"
+        )
+    return name
+
+
+def is_below(path: str, ancestor: str) -> bool:
+    """Return whether an entity is the other, or lies below it."""
+    return path == ancestor or path.startswith(ancestor + "/")
+
+
+def time_point_of(times: Mapping[str, Any]) -> dict[Timeline, int]:
+    """Return the times that an event is logged at, each with the timeline that it means.
+
+    A whole number is of a sequence; a ``datetime`` with a zone or a ``numpy.datetime64`` is a
+    timestamp; a ``timedelta`` or ``numpy.timedelta64`` a duration.
+
+    Raises
+    ------
+    InvalidInputError
+        For a time of another type, or one that 64 bits of nanoseconds cannot hold.
+    """
+    return {
+        Timeline(check_component(name), kind): number
+        for name, value in times.items()
+        for kind, number in [_time(name, value)]
+    }
+
+
+def _time(name: str, value: Any) -> tuple[TimelineKind, int]:
+    if isinstance(value, bool):
+        raise _no_time(name, value)
+    if isinstance(value, int | np.integer):
+        kind, number = TimelineKind.SEQUENCE, int(value)
+    elif isinstance(value, dt.datetime) and value.tzinfo is not None:
+        kind, number = TimelineKind.TIMESTAMP, _nanoseconds(value - _EPOCH)
+    elif isinstance(value, dt.timedelta):
+        kind, number = TimelineKind.DURATION, _nanoseconds(value)
+    elif isinstance(value, np.datetime64 | np.timedelta64) and not np.isnat(value):
+        stamp = isinstance(value, np.datetime64)
+        kind = TimelineKind.TIMESTAMP if stamp else TimelineKind.DURATION
+        number = int(value.astype("M8[ns]" if stamp else "m8[ns]").astype(np.int64))
+    else:
+        raise _no_time(name, value)
+    if not -(2**63) < number < 2**63:
+        raise InvalidInputError(f"{name}={value!r} lies past what 64 bits can count")
+    return kind, number
+
+
+def _nanoseconds(span: dt.timedelta) -> int:
+    return ((span.days * 86_400 + span.seconds) * 1_000_000 + span.microseconds) * 1_000
+
+
+def _no_time(name: str, value: object) -> InvalidInputError:
+    hint = "give a whole number, a datetime, or a timedelta"
+    if isinstance(value, dt.datetime):
+        hint = "give the datetime a zone: datetime(..., tzinfo=UTC)"
+    return InvalidInputError(f"{name}={value!r} is no time", hint=hint, timeline=name)

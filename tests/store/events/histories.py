@@ -1,0 +1,203 @@
+"""Random histories of a live store, each step beside the model, and the comparison of both."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pyarrow as pa
+
+from tessel.store.events import Cell, EventBatch, LiveStore, Row, Table, id_bytes
+from tests.store.events.model import Event, Model
+
+ENTITIES = ["a", "a/b", "a/b/c", "ab", "z"]
+COMPONENTS = {"x": pa.float64(), "n": pa.int64(), "s": pa.string()}
+TIMELINES = ["frame", "tick"]
+MOST_TIME = 12
+
+
+class History:
+    """A store and its model, and the ways to change both."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.store = LiveStore()
+        self.model = Model()
+        self.counter = 0
+        self.horizons: dict[str, int] = {}
+
+    def step(self) -> str:
+        """Do something; return what."""
+        actions = ["log"] * 10 + ["clear"] * 2 + ["repeat", "compact", "reopen", "drop", "collect"]
+        action = self.random.choice(actions)
+        getattr(self, action)()
+        return action
+
+    # --- events -----------------------------------------------------------------------------------
+
+    def event(self) -> Event:
+        pick = self.random
+        self.counter += pick.randint(1, 3)
+        # Ids of several producers come out of order now and then.
+        time_ns = 1000 + self.counter // 4 - (pick.randint(0, 20) if pick.random() < 0.2 else 0)
+        event_id = id_bytes(time_ns, self.counter)
+        times = {} if pick.random() < 0.1 else self.times()
+        count = pick.choice([1, 1, 1, 2, 3])
+        names = pick.sample(sorted(COMPONENTS), pick.choice([1, 1, 2, 3]))
+        cells = {name: self.values(name, pick.choice([0, 1, count, count])) for name in names}
+        return Event(event_id, pick.choice(ENTITIES), times, count, cells)
+
+    def times(self) -> dict[str, int]:
+        names = self.random.sample(TIMELINES, self.random.choice([1, 1, 2]))
+        return {name: self.random.randint(0, MOST_TIME) for name in names}
+
+    def values(self, name: str, count: int) -> list[object]:
+        pick = self.random
+        make = {
+            "x": lambda: pick.choice([None, 0.5, -1.0, pick.random()]),
+            "n": lambda: pick.randint(-3, 3),
+            "s": lambda: pick.choice(["", "a", "ä", None]),
+        }[name]
+        return [make() for _ in range(count)]
+
+    @staticmethod
+    def row(event: Event) -> Row:
+        if event.mark is not None:
+            recursive = event.mark == "recursive"
+            return Row.clear(event.event_id, event.entity, event.times, recursive=recursive)
+        cells = [Cell.from_values(n, v, COMPONENTS[n]) for n, v in event.cells.items()]
+        return Row(event.event_id, event.entity, event.times, event.count, cells)
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def log(self) -> None:
+        events = [self.event() for _ in range(self.random.choice([1, 1, 4, 20]))]
+        assert self.store.insert(Table.from_rows(map(self.row, events))) == len(events)
+        for event in events:
+            self.model.add(event)
+
+    def clear(self) -> None:
+        event = self.event()
+        event.cells, event.count = {}, 1
+        event.mark = self.random.choice(["flat", "recursive"])
+        self.store.insert(self.row(event))
+        self.model.add(event)
+
+    def repeat(self) -> None:
+        if self.model.events:
+            known = self.random.choices(list(self.model.events.values()), k=3)
+            assert self.store.insert([self.row(event) for event in known]) == 0
+
+    def compact(self) -> None:
+        self.store.compact()
+
+    def reopen(self) -> None:
+        """Carry everything through bytes into another store, in another order."""
+        batches = self.store.batches()
+        self.random.shuffle(batches)
+        other = LiveStore()
+        for batch in batches:
+            arrow = batch.to_arrow()
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, arrow.schema) as writer:
+                writer.write_batch(arrow)
+            (again,) = pa.ipc.open_stream(sink.getvalue())
+            other.insert(EventBatch.from_arrow(again))
+        assert len(other) == len(self.store)
+        self.store = other
+
+    def drop(self) -> None:
+        timeline = self.random.choice(TIMELINES)
+        if timeline not in self.store.timelines():
+            return
+        first = self.random.randint(0, MOST_TIME)
+        last = self.random.choice([first, first + 2, 2**62])
+        gone = [
+            event_id
+            for event_id, event in self.model.events.items()
+            if first <= event.times.get(timeline, -1) <= last
+        ]
+        if last == 2**62:
+            assert self.store.drop_after(timeline, first - 1) == len(gone)
+        else:
+            assert self.store.drop_range(timeline, first, last) == len(gone)
+        for event_id in gone:
+            del self.model.events[event_id]
+
+    def collect(self) -> None:
+        """Collect; every state from the horizon on is compared with the model before."""
+        before = len(self.store)
+        temporal = [e.event_id for e in self.model.events.values() if e.times]
+        if self.random.random() < 0.5 or not temporal:
+            done = self.store.collect(fraction=self.random.random())
+        else:
+            done = self.store.collect(before=self.random.choice(temporal))
+        assert before - len(self.store) == done.events
+        assert done.bytes_after == self.store.nbytes
+        for timeline in self.store.timelines():
+            horizon = done.horizons.get(timeline, -(2**62))
+            self.compare_states(timeline, [t for t in range(-1, MOST_TIME + 2) if t >= horizon])
+        held = {
+            id_bytes(*pair)
+            for batch in self.store.batches()
+            for pair in batch.chunk.ids(np.arange(len(batch))).tolist()
+        }
+        assert held <= set(self.model.events)
+        assert all(e in held for e, event in self.model.events.items() if not event.times)
+        self.model.events = {k: v for k, v in self.model.events.items() if k in held}
+
+    # --- comparison -------------------------------------------------------------------------------
+
+    def compare_states(self, timeline: str, times: list[int]) -> None:
+        for entity in self.store.entities():
+            for time in times:
+                found = self.store.latest_at(timeline, time, entity)
+                for component in self.store.components(entity):
+                    expected = self.model.latest_at(timeline, time, entity, component)
+                    got = found.get(component)
+                    shown = None if got is None else (
+                        got.event_id, got.time, got.cell.to_list(), got.num_instances,
+                    )  # fmt: skip
+                    assert shown == expected, (timeline, time, entity, component)
+
+    def compare(self) -> None:
+        """Compare every answer."""
+        self.store.check()
+        assert len(self.store) == len(self.model.events)
+        for timeline in self.store.timelines():
+            self.compare_states(timeline, list(range(-1, MOST_TIME + 2)))
+            for entity in self.store.entities():
+                names = self.store.components(entity)
+                self.compare_range(timeline, entity, names)
+                self.compare_tables(timeline, entity, names)
+
+    def compare_range(self, timeline: str, entity: str, names: list[str]) -> None:
+        first = self.random.randint(-1, MOST_TIME)
+        last = self.random.randint(first, MOST_TIME + 1)
+        chosen = self.random.sample(names, self.random.randint(0, len(names)))
+        table = self.store.range(timeline, first, last, entity, chosen)
+        columns = table.column(timeline).cast(pa.int64()), *table.columns[1:]
+        rows = list(zip(*(column.to_pylist() for column in columns), strict=True))
+        got = [
+            (
+                time,
+                event_id,
+                cleared,
+                {n: v for n, v in zip(chosen, cells, strict=True) if v is not None},
+            )
+            for time, event_id, _, cleared, *cells in rows
+        ]
+        assert got == self.model.range(timeline, first, last, entity, chosen)
+
+    def compare_tables(self, timeline: str, entity: str, names: list[str]) -> None:
+        for fill in (False, True):
+            at = None
+            if self.random.random() < 0.5:
+                at = [self.random.randint(-1, MOST_TIME + 1) for _ in range(5)]
+            table = self.store.table(
+                timeline, entity, names, at=at, fill="latest_at" if fill else None
+            )
+            times = table.column(timeline).cast(pa.int64()).to_pylist()
+            cells = table.select(names).to_pylist()
+            expected = self.model.table(timeline, at, entity, names, fill=fill)
+            assert list(zip(times, cells, strict=True)) == expected
