@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tessel.store.events.chunk import Chunk, merged
-from tessel.store.events.index import EventIndex, Place, ShapeLog
+from tessel.store.events.index import EventIndex, ShapeLog, View
 
 __all__ = ["Collected", "collect_before", "drop_where", "id_at_fraction"]
 
@@ -80,7 +80,7 @@ def collect_before(index: EventIndex, cut: tuple[int, int]) -> tuple[int, dict[s
         (id(place.chunk), place.row)
         for entity, component in list(index.by_component)
         for name, horizon in horizons.items()
-        for place in [_state(index, name, horizon, entity, component)]
+        for place in [index.latest(View(), name, horizon, entity, component)]
         if place is not None
     }
 
@@ -129,9 +129,3 @@ def _before(chunk: Chunk, cut: tuple[int, int]) -> np.ndarray:
     high = int(np.searchsorted(chunk.id_times, np.uint64(cut[0]), side="right"))
     same = chunk.counters.at(np.arange(low, high))
     return np.arange(low + int(np.searchsorted(same, np.uint64(cut[1]))))
-
-
-def _state(
-    index: EventIndex, timeline: str, horizon: int, entity: str, component: str
-) -> Place | None:
-    return index.latest(timeline, horizon, entity, component)

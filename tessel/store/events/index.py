@@ -6,7 +6,7 @@ there when he looked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from tessel.store.events.chunk import Chunk, Shape, merged
 from tessel.store.events.row import MARKS
 from tessel.store.events.timeline import Timeline
 
-__all__ = ["EventIndex", "Key", "Place", "ShapeLog"]
+__all__ = ["EventIndex", "Key", "Place", "ShapeLog", "View"]
 
 Key = tuple[int, int, int]
 """What decides between two events: time, and the two parts of the id."""
@@ -53,13 +53,13 @@ class ShapeLog:
             chunks[-2:] = [merged(chunks[-2:])]
         self.chunks = tuple(chunks)
 
-    def latest(self, timeline: str, time: int) -> Place | None:
-        """Return the last event at or before a time, by (time, id)."""
+    def latest(self, chunks: Sequence[Chunk], timeline: str, time: int) -> Place | None:
+        """Return the last event of some chunks at or before a time, by (time, id)."""
         at = self.timelines.get(timeline)
         if at is None:
             return None
         best: Place | None = None
-        for chunk in reversed(self.chunks):
+        for chunk in reversed(chunks):
             low, high = chunk.bounds[at]
             if low > time or (best is not None and min(high, time) < best.key[0]):
                 continue
@@ -71,10 +71,10 @@ class ShapeLog:
                 best = Place(key, self, chunk, row)
         return best
 
-    def last(self) -> Place | None:
+    def last(self, chunks: Sequence[Chunk]) -> Place | None:
         """Return the event with the greatest id: of timeless events the one that counts."""
         best: Place | None = None
-        for chunk in self.chunks:
+        for chunk in chunks:
             key = (0, *chunk.last_id)
             if best is None or key > best.key:
                 best = Place(key, self, chunk, len(chunk) - 1)
@@ -87,6 +87,14 @@ class ShapeLog:
 
     def __len__(self) -> int:
         return sum(map(len, self.chunks))
+
+
+class View(dict[ShapeLog, tuple[Chunk, ...]]):
+    """The chunks of each log as they were when a query first asked: it never sees half an event."""
+
+    def __missing__(self, log: ShapeLog) -> tuple[Chunk, ...]:
+        chunks = self[log] = log.chunks
+        return chunks
 
 
 class EventIndex:
@@ -146,20 +154,22 @@ class EventIndex:
         names = {name for log in self.by_entity.get(entity, ()) for name in log.shape.names}
         return sorted(names - set(MARKS))
 
-    def latest(self, timeline: str, time: int, entity: str, component: str) -> Place | None:
+    def latest(
+        self, view: View, timeline: str, time: int, entity: str, component: str
+    ) -> Place | None:
         """Return the last event with a component at or before a time; clears are not asked."""
         best: Place | None = None
         for log in self.by_component.get((entity, component), ()):
-            found = log.latest(timeline, time)
+            found = log.latest(view[log], timeline, time)
             if found is not None and (best is None or found.key > best.key):
                 best = found
         return best
 
-    def timeless(self, entity: str, component: str) -> Place | None:
+    def timeless(self, view: View, entity: str, component: str) -> Place | None:
         """Return the last timeless event with a component; clears are not asked."""
         best: Place | None = None
         for log in self.by_component.get((entity, component), ()):
-            found = log.last() if not log.timelines else None
+            found = log.last(view[log]) if not log.timelines else None
             if found is not None and (best is None or found.key > best.key):
                 best = found
         return best

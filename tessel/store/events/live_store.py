@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +21,15 @@ from tessel.store.events.collection import (
     drop_where,
     id_at_fraction,
 )
+from tessel.store.events.event_file import Journal, read_events, write_events
 from tessel.store.events.event_ids import id_parts
 from tessel.store.events.index import EventIndex, ShapeLog
 from tessel.store.events.queries import Found, latest_at, range_of, view_of
+from tessel.store.events.recordings import load_recording, save_recording
 from tessel.store.events.row import Row
 from tessel.store.events.table import Table
 from tessel.store.events.timeline import TimelineKind, time_point_of
+from tessel.store.repository import Repository
 
 __all__ = ["Change", "LiveStore"]
 
@@ -57,6 +62,13 @@ class Change:
 class LiveStore:
     """Events by entity, timeline and component; any number of threads read while others write.
 
+    Parameters
+    ----------
+    journal
+        A file that has every event before :meth:`insert` returns; what it holds is taken first.
+    durable
+        ``"process"``: events survive ``kill -9``; ``"power"``: also that the power fails.
+
     Examples
     --------
     >>> store = LiveStore()
@@ -67,10 +79,23 @@ class LiveStore:
     [0.5]
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, *, journal: str | Path | None = None, durable: Literal["process", "power"] = "process"
+    ) -> None:
+        if durable not in ("process", "power"):
+            raise InvalidInputError(f"durable is {durable!r}", hint='it is "process" or "power"')
         self._index = EventIndex()
         self._lock = threading.RLock()
         self._subscribers: list[Callable[[Change], object]] = []
+        self._journal: Journal | None = None
+        if journal is not None:
+            opened = Journal(journal, sync=durable == "power")
+            try:
+                self.insert(list(opened.replay()))
+            except BaseException:
+                opened.close()
+                raise
+            self._journal = opened
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -88,7 +113,8 @@ class LiveStore:
         batches = _batches(events)
         with self._lock:
             new = self._new_ones(batches)
-            self._admit(new)
+            if self._journal is not None and new:
+                self._journal.append(new)
             for batch in new:
                 self._index.log(batch.shape).add(batch.chunk)
                 self._index.last_id = max(self._index.last_id, batch.chunk.last_id)
@@ -96,9 +122,6 @@ class LiveStore:
         if new:
             self._tell(Change("added", count, tuple(new)))
         return count
-
-    def _admit(self, batches: Sequence[EventBatch]) -> None:
-        """Do what must be done before events become visible; a journal writes them here."""
 
     def _new_ones(self, batches: Sequence[EventBatch]) -> list[EventBatch]:
         trial = EventIndex()  # of these alone: they must fit each other as well
@@ -220,7 +243,7 @@ class LiveStore:
         """
         if fill not in (None, "latest_at"):
             raise InvalidInputError(f"fill is {fill!r}", hint='it is "latest_at", or None')
-        self._time(timeline, 0)
+        self._time(timeline, 0)  # refuses one that is unknown
         times = None if at is None else np.array([self._time(timeline, t) for t in at], np.int64)
         return view_of(
             self._index,
@@ -348,7 +371,49 @@ class LiveStore:
                     log.chunks = (merged(log.chunks),)
 
     def _let_go(self) -> None:
-        """Do what must be done after events were dropped; a journal is written anew here."""
+        if self._journal is not None:
+            self._journal.rewrite(self.batches())
+
+    # --- keeping ----------------------------------------------------------------------------------
+
+    def save(self, store: Repository, name: str) -> int:
+        """Write all events to a store as the symbols ``name/entity``; return the version.
+
+        They are ordinary symbols, for queries of any kind; :meth:`open` makes them a live store.
+        """
+        return save_recording(store, name, self.batches())
+
+    @classmethod
+    def open(cls, store: Repository, name: str) -> LiveStore:
+        """Return the recording that :meth:`save` wrote, with the same answer to every question."""
+        live = cls()
+        live.insert(load_recording(store, name))
+        return live
+
+    def dump(self, path: str | Path) -> None:
+        """Write all events to a file, which :meth:`load` and a journal read."""
+        write_events(path, self.batches())
+
+    def load(self, path: str | Path) -> int:
+        """Take the events of a file; return how many were new. A torn last batch is left out."""
+        return self.insert(list(read_events(path)))
+
+    def close(self) -> None:
+        """Let the journal go; the events can still be asked."""
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
 
     def subscribe(self, callback: Callable[[Change], object]) -> Callable[[], None]:
         """Call ``callback`` with every change, on the thread that made it; return what ends it."""

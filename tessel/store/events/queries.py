@@ -18,7 +18,7 @@ from tessel.errors import ColumnNotFoundError
 from tessel.store.events.cell import Cell
 from tessel.store.events.chunk import Chunk
 from tessel.store.events.event_ids import Ids, id_bytes
-from tessel.store.events.index import EventIndex, Key, Place, ShapeLog
+from tessel.store.events.index import EventIndex, Key, Place, ShapeLog, View
 from tessel.store.events.row import INSTANCE_KEY
 
 __all__ = ["Found", "latest_at", "latest_many", "range_of", "view_of"]
@@ -59,27 +59,30 @@ def latest_at(
     index: EventIndex, timeline: str, time: int, entity: str, components: Sequence[str]
 ) -> dict[str, Found]:
     """Return the state of some components; without those never logged by then, or cleared since."""
-    cleared, cleared_timeless = _cleared_at(index, timeline, time, entity)
+    view = View()
+    cleared, cleared_timeless = _cleared_at(index, view, timeline, time, entity)
     found = {}
     for component in components:
-        place = index.timeless(entity, component)
+        place = index.timeless(view, entity, component)
         if place is not None and place.key > cleared_timeless:
             found[component] = _found(place, component, None)
             continue
-        place = index.latest(timeline, time, entity, component)
+        place = index.latest(view, timeline, time, entity, component)
         if place is not None and place.key > cleared:
             found[component] = _found(place, component, place.key[0])
     return found
 
 
-def _cleared_at(index: EventIndex, timeline: str, time: int, entity: str) -> tuple[Key, Key]:
+def _cleared_at(
+    index: EventIndex, view: View, timeline: str, time: int, entity: str
+) -> tuple[Key, Key]:
     """Return the last clear of an entity on a timeline, and the last timeless one."""
     temporal = timeless = _BEFORE_ALL
     for above, mark in index.marks(entity):
-        place = index.latest(timeline, time, above, mark)
+        place = index.latest(view, timeline, time, above, mark)
         if place is not None and place.key > temporal:
             temporal = place.key
-        place = index.timeless(above, mark)
+        place = index.timeless(view, above, mark)
         if place is not None and place.key > timeless:
             timeless = place.key
     return temporal, timeless
@@ -133,7 +136,12 @@ def _after(
 
 
 def latest_many(
-    index: EventIndex, timeline: str, times: npt.NDArray[np.int64], entity: str, component: str
+    index: EventIndex,
+    view: View,
+    timeline: str,
+    times: npt.NDArray[np.int64],
+    entity: str,
+    component: str,
 ) -> Latest:
     """Return the last event with a component for many times; clears are not asked."""
     count = len(times)
@@ -146,7 +154,7 @@ def latest_many(
     )
     for log in index.by_component.get((entity, component), ()):
         at = log.timelines.get(timeline)
-        for chunk in log.chunks if at is not None else ():
+        for chunk in view[log] if at is not None else ():
             assert at is not None
             _improve(best, times, log, chunk, at)
     return best
@@ -173,10 +181,13 @@ def _improve(
 
 
 def cleared_many(
-    index: EventIndex, timeline: str, times: npt.NDArray[np.int64], entity: str
+    index: EventIndex, view: View, timeline: str, times: npt.NDArray[np.int64], entity: str
 ) -> list[Latest]:
     """Return, of every mark that clears an entity, the last event for many times."""
-    return [latest_many(index, timeline, times, above, mark) for above, mark in index.marks(entity)]
+    return [
+        latest_many(index, view, timeline, times, above, mark)
+        for above, mark in index.marks(entity)
+    ]
 
 
 def cells_of(found: Latest, component: str, kind: pa.DataType, keep: np.ndarray) -> pa.Array:
@@ -219,11 +230,12 @@ def view_of(
     """Return a row a time: the cells logged at it, or with ``fill`` the state at it."""
     if times is None:
         times = _distinct_times(index, timeline, entity, components)
-    clears = cleared_many(index, timeline, times, entity)
+    view = View()
+    clears = cleared_many(index, view, timeline, times, entity)
     columns: dict[str, pa.Array] = {timeline: pa.array(times).view(index.timelines[timeline].type)}
     for component in components:
         kind = kind_of(index, entity, component)
-        found = latest_many(index, timeline, times, entity, component)
+        found = latest_many(index, view, timeline, times, entity, component)
         keep = found.source >= 0
         for clear in clears:
             keep &= found.is_after(clear)
@@ -231,8 +243,8 @@ def view_of(
             keep &= found.times == times
         cells = cells_of(found, component, kind, keep)
         origin = pa.array(found.times, mask=~keep)
-        timeless = index.timeless(entity, component)
-        if fill and timeless is not None and timeless.key > _cleared_timeless(index, entity):
+        timeless = index.timeless(view, entity, component)
+        if fill and timeless is not None and timeless.key > _cleared_timeless(index, view, entity):
             one = timeless.chunk.lists(
                 timeless.log.components[component], np.array([timeless.row])
             ).cast(pa.large_list(kind))
@@ -244,8 +256,8 @@ def view_of(
     return pa.table(columns)
 
 
-def _cleared_timeless(index: EventIndex, entity: str) -> Key:
-    found = [index.timeless(above, mark) for above, mark in index.marks(entity)]
+def _cleared_timeless(index: EventIndex, view: View, entity: str) -> Key:
+    found = [index.timeless(view, above, mark) for above, mark in index.marks(entity)]
     return max((place.key for place in found if place is not None), default=_BEFORE_ALL)
 
 

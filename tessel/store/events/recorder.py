@@ -11,7 +11,6 @@ import atexit
 import os
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
@@ -85,6 +84,7 @@ class Recorder:
         self._bytes = 0
         self._closed = False
         self._wake = threading.Event()
+        self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
 
@@ -104,7 +104,8 @@ class Recorder:
         entity
             The path, such as ``"robot/arm"``.
         components
-            A value each, or a list, array or :class:`Cell` of them; None leaves one out.
+            A value each, or a list, array or :class:`Cell` of them: none to say that it has none
+            now.
         timeless
             Whether it holds at all times; then no time is given.
         **times
@@ -175,6 +176,7 @@ class Recorder:
         self.flush()
         with self._lock:
             self._closed = True
+        self._stopped.set()
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
@@ -207,7 +209,7 @@ class Recorder:
                 "an event has a time, or is timeless",
                 hint="give a time such as frame=42, or timeless=True",
             )
-        if not components or all(value is None for value in components.values()):
+        if not components:
             raise InvalidInputError(
                 f"an event of {entity!r} without a component",
                 hint="to clear an entity call clear",
@@ -216,10 +218,6 @@ class Recorder:
         kinds = {}
         for name, value in components.items():
             check_component(name)
-            if value is None:
-                raise InvalidInputError(
-                    f"component {name!r} is None", hint="leave it out of the event"
-                )
             kinds[name] = known.get(name) or _cell(name, value, None).type
         timelines = tuple(times_of(times))
         for timeline in timelines:
@@ -254,10 +252,11 @@ class Recorder:
         self._wake.set()
 
     def _run(self) -> None:
-        while not self._closed:
+        while True:
             self._wake.wait()
             self._wake.clear()
-            time.sleep(self._max_delay_seconds)
+            if self._stopped.wait(self._max_delay_seconds):
+                return
             try:
                 self.flush()
             except BaseException as error:  # raised by the next flush, on a thread of the user
@@ -367,6 +366,12 @@ _PYTHON: dict[pa.DataType, type] = {
 
 def _cell(component: str, value: Any, kind: pa.DataType | None) -> Cell:
     """Return a value, or several, as a cell of a type."""
+    if value is None:
+        raise InvalidInputError(
+            f"component {component!r} is None",
+            hint="leave it out of the event, or give an empty list",
+            component=component,
+        )
     if isinstance(value, Cell):
         cell = value
     elif isinstance(value, pa.Array | pa.ChunkedArray):

@@ -125,16 +125,18 @@ def time_point_of(times: Mapping[str, Any]) -> dict[Timeline, int]:
 def _time(name: str, value: Any) -> tuple[TimelineKind, int]:
     if isinstance(value, bool):
         raise _no_time(name, value)
-    if isinstance(value, int | np.integer):
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        if np.isnat(value):
+            raise _no_time(name, value)
+        stamp = isinstance(value, np.datetime64)
+        kind = TimelineKind.TIMESTAMP if stamp else TimelineKind.DURATION
+        number = int(value.astype("M8[ns]" if stamp else "m8[ns]").astype(np.int64))
+    elif isinstance(value, int | np.integer):
         kind, number = TimelineKind.SEQUENCE, int(value)
     elif isinstance(value, dt.datetime) and value.tzinfo is not None:
         kind, number = TimelineKind.TIMESTAMP, _nanoseconds(value - _EPOCH)
     elif isinstance(value, dt.timedelta):
         kind, number = TimelineKind.DURATION, _nanoseconds(value)
-    elif isinstance(value, np.datetime64 | np.timedelta64) and not np.isnat(value):
-        stamp = isinstance(value, np.datetime64)
-        kind = TimelineKind.TIMESTAMP if stamp else TimelineKind.DURATION
-        number = int(value.astype("M8[ns]" if stamp else "m8[ns]").astype(np.int64))
     else:
         raise _no_time(name, value)
     if not -(2**63) < number < 2**63:
