@@ -205,12 +205,20 @@ def test_histories_of_commits_keep_the_laws(
     run(configuration, seed, steps=12)
 
 
-def test_limits_hold_where_rows_were_cut() -> None:
-    sets = (
-        ManifestSet("c", max_segments=None, cardinality=None),
-        ManifestSet("default", max_segments=3, cardinality=None, overflow_to=None),
-    )
-    run(ManifestConfiguration(sets=sets, rules=()), 3, steps=12)
+@pytest.mark.parametrize(
+    ("limits", "seed"),
+    [
+        ({"max_segments": 3}, 3),
+        ({"max_segments": 7}, 1),
+        ({"max_segments": 7}, 2),
+        ({"max_segments": 34}, 26),
+        ({"symbols_per_manifest": 2}, 26),
+    ],
+)
+def test_limits_hold_where_rows_were_cut(limits: dict[str, int], seed: int) -> None:
+    """Histories in which a limit was passed, or a second repack found something to do."""
+    sets = (ManifestSet("c", cardinality=None), ManifestSet("default", **limits))
+    run(ManifestConfiguration(sets=sets, rules=()), seed, steps=14)
 
 
 @pytest.mark.slow
