@@ -7,6 +7,8 @@ buckets followed by :class:`OrderGroups`.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,6 +24,7 @@ from tessel.clauses.computed import (
     stored_names,
     types_of_keys,
 )
+from tessel.clauses.group_merging import GroupMerge, GroupShape
 from tessel.clauses.group_tables import (
     POSITION,
     complete_table,
@@ -32,8 +35,12 @@ from tessel.clauses.group_tables import (
 from tessel.clauses.grouping import check_key_type, group_codes, order_of_keys
 from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.named_aggregate import NamedAggregate, check_outputs
+from tessel.clauses.ordering import Ordering
 from tessel.clauses.registry import register
 from tessel.clauses.scanned_groups import all_from_sums, scanned_groups
+from tessel.clauses.spill import Workspace, workspace_of
+from tessel.clauses.spill.sorting import ExternalSort
+from tessel.clauses.streams import units_of_tables
 from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
@@ -147,6 +154,20 @@ class OrderGroups(Clause):
             order = pc.sort_indices(table.column(POSITION))
         return unit.replace(table.drop_columns([POSITION]).take(order))
 
+    def consume(
+        self, units: Iterable[ProcessingUnit], schema: TableSchema
+    ) -> Iterator[ProcessingUnit]:
+        """Order everything within the byte budget."""
+        by = self.keys if self.sort and self.keys else (POSITION,)
+        with (
+            workspace_of(units) as workspace,
+            ExternalSort(Ordering(by, (False,) * len(by)), schema.arrow, workspace) as rows,
+        ):
+            for unit in units:
+                rows.add(unit.table)
+            ordered = (table.drop_columns([POSITION]) for table in rows.sorted())
+            yield from units_of_tables(ordered, None, workspace)
+
 
 @register
 @dataclass(frozen=True)
@@ -240,3 +261,44 @@ class MergeAggregation(Clause):
         merged = merge_partials(unit.table, self.keys, self.aggregates, self.source, sort=self.sort)
         result = unit.replace(merged, index=self.index)
         return result if self.index is None else with_times_of_index(result)
+
+    def consume(
+        self, units: Iterable[ProcessingUnit], schema: TableSchema
+    ) -> Iterator[ProcessingUnit]:
+        """Merge partials as they come, within the byte budget."""
+        by_position = bool(self.keys) and not self.sort
+        shape = GroupShape(self.keys, self.aggregates, self.source)
+        held = schema.with_column(POSITION, pa.int64()) if by_position else schema
+        with (
+            workspace_of(units) as workspace,
+            GroupMerge(shape, held.arrow, workspace) as groups,
+        ):
+            row = 0
+            for unit in units:
+                table = unit.table
+                if by_position:
+                    place = pa.array(np.arange(row, row + table.num_rows, dtype=np.int64))
+                    table = table.append_column(POSITION, place)
+                row += table.num_rows
+                groups.add(table)
+            tables = self._ordered(groups, workspace)
+            yield from units_of_tables(tables, self.index, workspace)
+
+    def _ordered(self, groups: GroupMerge, workspace: Workspace) -> Iterator[pa.Table]:
+        """Give the groups of all buckets by key, or in order of first appearance."""
+        by = self.keys if self.sort and self.keys else (POSITION,)
+        ordering = Ordering(by, (False,) * len(by))
+        names = [*self.keys, *(each.output for each in self.aggregates)]
+        tables = groups.finished()
+        if not groups.spilled:
+            (table,) = tables
+            order = ordering.order(table) if self.sort and self.keys else None
+            table = table.select(names)
+            yield table if order is None else table.take(pa.array(order))
+            return
+        first = next(tables)
+        with ExternalSort(ordering, first.schema, workspace) as rows:
+            for table in itertools.chain([first], tables):
+                rows.add(table)
+            for table in rows.sorted():
+                yield table.select(names)

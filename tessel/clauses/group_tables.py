@@ -20,7 +20,9 @@ from tessel.expression.schema import TableSchema
 __all__ = [
     "POSITION",
     "complete_table",
+    "finished_table",
     "merge_partials",
+    "merged_states",
     "partial_schema",
     "partial_table",
 ]
@@ -78,17 +80,56 @@ def merge_partials(
     sort: bool,
 ) -> pa.Table:
     """Merge stacked partial tables and finish: one row a group, ordered by key or appearance."""
-    codes, groups, keys, _ = _codes(table, key_names)
+    merged = merged_states(table, key_names, aggregates, source)
+    result = finished_table(merged, key_names, aggregates, source)
+    if not sort or not key_names:
+        return result
+    return result.take(pa.array(order_of_keys([result.column(key) for key in key_names])))
+
+
+def merged_states(
+    table: pa.Table,
+    key_names: Sequence[str],
+    aggregates: Sequence[NamedAggregate],
+    source: TableSchema,
+) -> pa.Table:
+    """Merge stacked partial tables into one: one row a group, in order of first appearance.
+
+    A column :data:`POSITION` holds that of the first row of each group afterwards.
+    """
+    codes, groups, keys, first_row = _codes(table, key_names)
     arrays = list(keys)
     for each in aggregates:
+        merge = _mergeable(each).merge
+        arrays += merge(_held_states(table, each, source), codes, groups, each.input_type(source))
+    schema = partial_schema(key_names, aggregates, source)
+    if POSITION in table.column_names:
+        arrays.append(table.column(POSITION).take(pa.array(first_row)))
+        schema = schema.append(pa.field(POSITION, pa.int64()))
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def finished_table(
+    states: pa.Table,
+    key_names: Sequence[str],
+    aggregates: Sequence[NamedAggregate],
+    source: TableSchema,
+) -> pa.Table:
+    """Return the results of merged states: keys and outputs, and :data:`POSITION` if it is there.
+
+    Raises
+    ------
+    IntegerOverflowError
+        Where a result does not fit its type.
+    """
+    columns = {key: states.column(key) for key in key_names}
+    for each in aggregates:
+        held = [column.combine_chunks() for column in _held_states(states, each, source)]
         kind = each.input_type(source)
-        names = [_state_name(each, state.name) for state in _states(each, source)]
-        states = [table.column(name) for name in names]
-        merged = _mergeable(each).merge(states, codes, groups, kind)
-        arrays.append(_mergeable(each).finish(merged, kind, each.column))
-    fields = [*key_names, *(each.output for each in aggregates)]
-    result = pa.Table.from_arrays(arrays, names=fields)
-    return result.take(pa.array(order_of_keys(keys))) if sort and key_names else result
+        columns[each.output] = _mergeable(each).finish(held, kind, each.column)
+    if POSITION in states.column_names:
+        columns[POSITION] = states.column(POSITION)
+    return pa.table(columns)
 
 
 def complete_table(
@@ -124,6 +165,12 @@ def _codes(
 
 def _values(table: pa.Table, each: NamedAggregate) -> pa.ChunkedArray | pa.Array | None:
     return each.values(table)
+
+
+def _held_states(
+    table: pa.Table, each: NamedAggregate, source: TableSchema
+) -> list[pa.ChunkedArray]:
+    return [table.column(_state_name(each, state.name)) for state in _states(each, source)]
 
 
 def _mergeable(each: NamedAggregate) -> MergeableAggregate:

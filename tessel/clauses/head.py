@@ -29,3 +29,7 @@ class Head(Positional):
     def demand(self) -> int | None:
         """Return ``n`` where it is not negative."""
         return self.n if self.n >= 0 else None
+
+    def undecided(self) -> int:
+        """Return how many rows a negative ``n`` drops from the end."""
+        return max(0, -self.n)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Iterable, Iterator
 
 from tessel.clauses.base import Clause, ClauseInfo, Structure
+from tessel.clauses.spill import workspace_of
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
@@ -38,6 +40,14 @@ class Positional(Clause):
     def demand(self) -> int | None:
         """Return how many leading rows suffice whatever the total; None when all must be seen."""
 
+    @abstractmethod
+    def undecided(self) -> int:
+        """Return of how many rows at the end it is open, until the total is known, if they stay.
+
+        Of all rows before them ``ranges`` says with the rows seen so far what it will say in the
+        end.
+        """
+
     def cut(self, index: SegmentIndex) -> SegmentIndex:
         """Return the index cut to the rows that are kept."""
         start, stop = self.ranges(index.row_count)
@@ -56,12 +66,32 @@ class Positional(Clause):
         """Cut a stream of units, stopping it once the rows in demand have passed."""
         demand = self.demand()
         if demand is None:
-            held = list(units)
-            start, stop = self.ranges(sum(unit.num_rows for unit in held))
-            yield from cut_units(held, start, stop)
+            yield from self._decided(units)
             return
         start, stop = self.ranges(demand)
         yield from cut_units(units, start, stop)
+
+    def _decided(self, units: Iterable[ProcessingUnit]) -> Iterator[ProcessingUnit]:
+        """Give rows when it is known that they stay; hold those of which it is not."""
+        held: deque[ProcessingUnit] = deque()
+        first = total = 0
+        with workspace_of(units) as workspace:
+            account = workspace.account
+            try:
+                for unit in units:
+                    held.append(unit)
+                    account.hold(unit.nbytes)
+                    total += unit.num_rows
+                    start, stop = self.ranges(total)
+                    while held and first + held[0].num_rows <= total - self.undecided():
+                        done = held.popleft()
+                        account.hold(-done.nbytes)
+                        yield from cut_units([done], start - first, stop - first)
+                        first += done.num_rows
+                start, stop = self.ranges(total)
+                yield from cut_units(list(held), start - first, stop - first)
+            finally:
+                account.hold(-sum(unit.nbytes for unit in held))
 
 
 def check_count(clause: str, count: object) -> None:

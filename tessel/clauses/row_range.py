@@ -36,3 +36,7 @@ class RowRange(Positional):
         if start < 0 or self.stop is None or self.stop < 0:
             return None
         return max(start, self.stop) if self.stop > start else 0
+
+    def undecided(self) -> int:
+        """Return how far from the end an end of the range is counted."""
+        return max(0, -(self.start or 0), -(self.stop or 0))

@@ -185,7 +185,8 @@ class MergeSorted(_Ordered):
                 tables = self._time_by_time(units, schema, workspace)
             else:
                 tables = self._all(units, schema, workspace)
-            yield from units_of_tables((table.select(after.names) for table in tables), after.index)
+            selected = (table.select(after.names) for table in tables)
+            yield from units_of_tables(selected, after.index, workspace)
 
     def _all(
         self, units: Iterable[ProcessingUnit], schema: TableSchema, workspace: Workspace

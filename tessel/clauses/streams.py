@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from tessel.clauses.spill import Workspace
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange, TimeRange
 from tessel.expression.schema import TableSchema
@@ -16,6 +17,8 @@ __all__ = ["UNIT_ROWS", "unit_of_table", "units_of_tables"]
 
 UNIT_ROWS = 65_536
 """Rows that a unit has at least, but for the last: enough to be worth a task."""
+
+_UNITS_ALIVE = 16
 
 
 def unit_of_table(ordinal: int, row: int, table: pa.Table, index: str | None) -> ProcessingUnit:
@@ -31,15 +34,29 @@ def unit_of_table(ordinal: int, row: int, table: pa.Table, index: str | None) ->
     return ProcessingUnit(ordinal, schema, [piece])
 
 
-def units_of_tables(tables: Iterable[pa.Table], index: str | None) -> Iterator[ProcessingUnit]:
-    """Gather tables, in order, into units of a size worth a task."""
+def units_of_tables(
+    tables: Iterable[pa.Table], index: str | None, workspace: Workspace | None = None
+) -> Iterator[ProcessingUnit]:
+    """Gather tables, in order, into units of a size worth a task.
+
+    Parameters
+    ----------
+    tables
+        Of one schema.
+    index
+        The time index of the units.
+    workspace
+        Of the query, to whose byte budget many units fit.
+    """
+    most = None if workspace is None else workspace.account.limit // _UNITS_ALIVE
     waiting: list[pa.Table] = []
-    ordinal = row = count = 0
+    ordinal = row = count = size = 0
     for table in tables:
         waiting.append(table)
         count += table.num_rows
-        if count >= UNIT_ROWS:
+        size += table.nbytes
+        if count >= UNIT_ROWS or (most is not None and size >= most):
             yield unit_of_table(ordinal, row, pa.concat_tables(waiting), index)
-            ordinal, row, count, waiting = ordinal + 1, row + count, 0, []
+            ordinal, row, count, size, waiting = ordinal + 1, row + count, 0, 0, []
     if waiting:
         yield unit_of_table(ordinal, row, pa.concat_tables(waiting), index)

@@ -29,3 +29,7 @@ class Tail(Positional):
     def demand(self) -> int | None:
         """Return None: only the total tells which rows are the last."""
         return None
+
+    def undecided(self) -> int:
+        """Return ``n`` where it is not negative: the rows that are the last so far."""
+        return max(0, self.n)

@@ -1,0 +1,159 @@
+"""Merging the partials of more groups than may be held.
+
+Partial tables are held as they come. Where they do not fit any more they are merged with each other
+first, which is enough while groups repeat from unit to unit. Where they do not, they go to a file,
+by hash buckets of their keys, and the buckets are merged one after the other in the end; a bucket
+that does not fit either is split once more, by the next bits of the hash.
+
+States merge in any tree to the same bits, so no answer depends on what was put aside.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from tessel.clauses.group_tables import finished_table, merged_states
+from tessel.clauses.hashing import bucket_of
+from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.clauses.spill import SpillBlock, SpillFile, Workspace
+from tessel.expression.schema import TableSchema
+
+__all__ = ["GroupMerge", "GroupShape"]
+
+_BUCKETS = 32
+_LEVELS = 4
+"""How often the hash is split: a bucket of the last split is a millionth of the groups."""
+
+_KEPT_PART = 2
+"""Merging partials is worth doing again while it leaves no more than half of them."""
+
+
+@dataclass(frozen=True)
+class GroupShape:
+    """What is grouped, and how.
+
+    Attributes
+    ----------
+    keys, aggregates
+        As in an aggregation.
+    source
+        Schema of the rows before they were reduced.
+    """
+
+    keys: tuple[str, ...]
+    aggregates: tuple[NamedAggregate, ...]
+    source: TableSchema
+
+
+class GroupMerge:
+    """Partial tables that are put in, and groups that come out; use as a context manager.
+
+    Parameters
+    ----------
+    shape
+        What is grouped.
+    schema
+        Of the partial tables. A column :data:`POSITION` is handed on: that of the first row of each
+        group.
+    workspace
+        The account and the files of the query.
+    level
+        How often the hash was split already.
+    """
+
+    def __init__(
+        self, shape: GroupShape, schema: pa.Schema, workspace: Workspace, level: int = 0
+    ) -> None:
+        self._shape = shape
+        self._schema = schema
+        self._workspace = workspace
+        self._level = level
+        self._held: list[pa.Table] = []
+        self._size = 0
+        self._file: SpillFile | None = None
+        self._buckets: list[list[SpillBlock]] = [[] for _ in range(_BUCKETS)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._hold([])
+        if self._file is not None:
+            self._file.close()
+
+    @property
+    def spilled(self) -> bool:
+        """Whether something was put aside: groups then come out bucket by bucket."""
+        return self._file is not None
+
+    def add(self, table: pa.Table) -> None:
+        """Put partials in; they follow those that are in already."""
+        if self._held and not self._workspace.account.fits(table.nbytes):
+            before = self._size
+            self._hold([self._merged_states()])
+            helped = self._size * _KEPT_PART <= before
+            if not (helped and self._workspace.account.fits(table.nbytes)) and self._can_split:
+                self._put_aside()
+        self._hold([*self._held, table])
+
+    def finished(self) -> Iterator[pa.Table]:
+        """Give the groups as tables of keys and results, once; each group in one of them."""
+        if self._file is None:
+            states = self._merged_states()
+            self._hold([])
+            yield finished_table(
+                states, self._shape.keys, self._shape.aggregates, self._shape.source
+            )
+            return
+        self._hold([self._merged_states()])
+        self._put_aside()
+        for blocks in self._buckets:
+            if not blocks:
+                continue
+            with GroupMerge(self._shape, self._schema, self._workspace, self._level + 1) as bucket:
+                for block in blocks:
+                    bucket.add(self._file.read(block))
+                yield from bucket.finished()
+
+    @property
+    def _can_split(self) -> bool:
+        # Without keys there is one group; rows of one key stay together however often one splits.
+        return bool(self._shape.keys) and self._level < _LEVELS
+
+    def _merged_states(self) -> pa.Table:
+        table = pa.concat_tables([self._schema.empty_table(), *self._held])
+        return merged_states(table, self._shape.keys, self._shape.aggregates, self._shape.source)
+
+    def _put_aside(self) -> None:
+        if self._file is None:
+            self._file = self._workspace.file()
+        (table,) = self._held
+        buckets = self._bucket_of([table.column(key) for key in self._shape.keys])
+        order = np.argsort(buckets, kind="stable")
+        bounds = np.searchsorted(buckets[order], np.arange(_BUCKETS + 1)).tolist()
+        for number, (start, stop) in enumerate(itertools.pairwise(bounds)):
+            if start < stop:
+                part = table.take(pa.array(order[start:stop]))
+                self._buckets[number].append(self._file.write(part))
+        self._hold([])
+
+    def _bucket_of(self, keys: Sequence[pa.ChunkedArray]) -> np.ndarray:
+        """Return the bucket of each row: each level looks at five more bits of the hash."""
+        return bucket_of(keys, _BUCKETS ** (self._level + 1)) % _BUCKETS
+
+    def _hold(self, tables: list[pa.Table]) -> None:
+        size = sum(table.nbytes for table in tables)
+        self._workspace.account.hold(size - self._size)
+        self._held, self._size = tables, size

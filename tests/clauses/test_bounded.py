@@ -1,0 +1,117 @@
+"""Clauses that hold much hold no more than the byte budget, and answer the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tessel.api import Store
+from tessel.clauses import Head, QueryBuilder, RowRange, Tail
+from tessel.clauses.positional import Positional
+from tessel.options import options
+from tessel.testing.tables import bits
+from tests.clauses.helpers import SETTINGS, answer, events, stored
+
+Q = QueryBuilder()
+ROWS = 16_000
+
+
+@pytest.fixture(scope="module")
+def many() -> Store:
+    """As good as every row is a group of its own, of integers, of text, and of both."""
+    random = np.random.default_rng(7)
+    keys = random.integers(0, 1 << 40, ROWS)
+    keys[::50] = keys[0]
+    table = {
+        "i": keys,
+        "s": [f"key {key}" for key in keys],
+        "few": keys % 11,
+        "v": random.random(ROWS),
+        "n": random.integers(-1000, 1000, ROWS),
+    }
+    return stored(table, rows=500, columns=9)
+
+
+GROUPS = [
+    Q.groupby("i").agg(s=("v", "sum"), m=("n", "mean"), n="size"),
+    Q.groupby("i", sort=False).agg(s=("v", "sum"), first=("s", "first")),
+    Q.groupby("s", "few").agg(low=("v", "min"), high=("n", "max")),
+    Q.groupby("i").agg(m=("v", "median"), d=("n", "nunique")),
+    Q.groupby("i", sort=False).agg(m=("v", "median")),
+    Q.value_counts("i"),
+]
+
+
+@pytest.mark.parametrize("query", GROUPS, ids=str)
+def test_many_groups_stay_in_the_budget(many: Store, query: QueryBuilder) -> None:
+    expected = many.read("x", query=query).to_arrow()
+    budget = 200_000
+    assert many.read("x").to_arrow().nbytes > 4 * budget
+    with (
+        options(workers=2, live_bytes=budget, hash_bucket_bytes=20_000, inline_bytes=0),
+        events("memory.alive") as alive,
+        events("spill.write") as written,
+    ):
+        parts = list(many.scan("x").then(*query.clauses).iter_batches())
+    found = pa.Table.from_batches(parts)
+    assert found.schema == expected.schema
+    for name in expected.column_names:
+        assert bits(found.column(name)) == bits(expected.column(name))
+    assert max(event.attributes["bytes"] for event in alive) <= budget
+    assert alive[-1].attributes["bytes"] == 0
+    assert sum(event.attributes["bytes"] for event in written) > budget
+
+
+def test_few_groups_are_merged_with_each_other_and_never_written(many: Store) -> None:
+    query = Q.groupby("few").agg(s=("v", "sum"))
+    with options(workers=1, live_bytes=60_000), events("spill.write") as written:
+        found = many.read("x", query=query).to_arrow()
+    assert found.num_rows == 11
+    assert written == []
+
+
+@settings(max_examples=60)
+@given(
+    values=st.lists(st.integers(0, 9), max_size=40),
+    cut=st.integers(1, 9),
+    clause=st.one_of(
+        st.integers(-50, 50).map(Head),
+        st.integers(-50, 50).map(Tail),
+        st.tuples(st.none() | st.integers(-50, 50), st.none() | st.integers(-50, 50)).map(
+            lambda ends: RowRange(*ends)
+        ),
+    ),
+)
+def test_positions_after_a_filter_are_those_of_a_slice(
+    values: list[int], cut: int, clause: Positional
+) -> None:
+    store = stored({"v": pa.array(values, pa.int64())}, rows=cut)
+    left = [value for value in values if value % 3]
+    start, stop = clause.ranges(len(left))
+    query = Q.filter("v % 3 != 0").then(clause)
+    assert answer(store, query, SETTINGS[:2]).column("v").to_pylist() == left[start:stop]
+    match clause:
+        case Head(n=n):
+            assert left[start:stop] == left[:n]
+        case Tail(n=n):
+            assert left[start:stop] == (left[max(0, len(left) - n) :] if n >= 0 else left[-n:])
+        case RowRange(start=first, stop=last):
+            assert left[start:stop] == left[first:last]
+
+
+@pytest.mark.parametrize(
+    "clause", [Tail(500), Tail(-500), Head(-500), RowRange(-500, -100), RowRange(100, -500)]
+)
+def test_positions_from_the_end_hold_no_more_than_they_count(many: Store, clause: Any) -> None:
+    query = Q.select("i").filter("i % 2 == 0").then(clause)
+    expected = many.read("x", query=query).to_arrow()
+    with options(workers=1, live_bytes=1 << 20), events("memory.alive") as alive:
+        parts = list(many.scan("x").then(*query.clauses).iter_batches())
+    assert pa.Table.from_batches(parts, expected.schema).equals(expected)
+    # The rows counted, and the units at both ends of them: a unit has 250 rows of 8 bytes or so.
+    assert max(event.attributes["bytes"] for event in alive) <= (500 + 2 * 300) * 9
