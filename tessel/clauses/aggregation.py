@@ -43,6 +43,7 @@ from tessel.clauses.spill.sorting import ExternalSort
 from tessel.clauses.streams import units_of_tables
 from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
+from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.store import BlockScan
 
@@ -281,8 +282,16 @@ class MergeAggregation(Clause):
                     table = table.append_column(POSITION, place)
                 row += table.num_rows
                 groups.add(table)
-            tables = self._ordered(groups, workspace)
+            tables = self._named(self._ordered(groups, workspace))
             yield from units_of_tables(tables, self.index, workspace)
+
+    def _named(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """Let errors name the clause; nothing of the stages before runs any more."""
+        try:
+            yield from tables
+        except TesselError as error:
+            error.with_context(clause=self.describe())
+            raise
 
     def _ordered(self, groups: GroupMerge, workspace: Workspace) -> Iterator[pa.Table]:
         """Give the groups of all buckets by key, or in order of first appearance."""
