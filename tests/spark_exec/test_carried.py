@@ -25,6 +25,17 @@ QUERIES: dict[str, QueryBuilder] = {
     "from before, by key, of any type": Q.shift({"w": "n", "x": "l", "y": "c"}, 2, by=["k", "c"]),
     "from after, behind a filter": Q.filter("b").shift("s", -2, by="c", fill="x").filter("i > 9"),
     "several, and a limit": Q.diff({"a": "i"}, 3).pct_change("v").filter("i > 20").head(7),
+    "cumulative": Q.cum_sum({"a": "v", "b": "d"}, by="k")
+    .cum_min({"c": "s"})
+    .cum_max({"e": "t"}, by="c")
+    .cum_count({"f": "l"}),
+    "rolling rows": Q.rolling(5, by="k", min_periods=2).agg(a=("v", "mean"), b=("d", "sum")),
+    "rolling time": Q.rolling("3h", center=True).agg(a=("v", "std"), b=("c", "last"), n="size"),
+    "fill": Q.fill(["k", "v"], by="c").fill({"w": "v"}, "backward").fill("i", "linear"),
+    "along time": Q.fill({"w": "v"}, "linear", along="time", by="c", limit=2),
+    "rank": Q.filter("b").rank({"r": "v"}, "min", by="c"),
+    "ewm": Q.ewm(halflife=3, by="c").agg(m=("v", "mean"), s=("v", "std")),
+    "latest_at": Q.latest_at(["1970-01-01T05", "1970-01-01T13"], by=["c"], origin="then"),
     "after a shuffle": Q.groupby("k", "c").agg(m=("v", "median")).shift({"w": "m"}, by="c"),
     "of several symbols": Q.concat("b", "empty", "one").diff("i", by="c"),
     "of nothing": Q.filter("i < 0").shift("v"),
