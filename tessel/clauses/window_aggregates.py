@@ -27,9 +27,10 @@ from tessel.clauses.aggregates import (
 )
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
+from tessel.clauses.aggregates.kernels.short_sums import short_window_sums
 from tessel.clauses.aggregates.kernels.windows import ExactRows, window_extremes
 from tessel.clauses.aggregates.spread import Spread
-from tessel.clauses.values import missing_rows, plain
+from tessel.clauses.values import missing_rows, plain, raw_values
 
 __all__ = ["Windows", "window_aggregate"]
 
@@ -134,14 +135,28 @@ def _extreme(
 
 
 def _sum(aggregate: Sum, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
+    short = _short_sums(values, windows, mean=False)
+    if short is not None:
+        return pa.array(short)
     sums = ExactRows.of_values(values).window_sums(windows.starts, windows.stops)
     return aggregate.finish(sums.to_arrays(), values.type, column)
 
 
 def _mean(aggregate: Mean, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
+    short = _short_sums(values, windows, mean=True)
+    if short is not None:
+        return pa.array(short, mask=windows.lengths == 0)
     sums = ExactRows.of_values(values).window_sums(windows.starts, windows.stops)
     states = [*sums.to_arrays(), pa.array(windows.lengths)]
     return aggregate.finish(states, values.type, column)
+
+
+def _short_sums(values: pa.Array, windows: Windows, *, mean: bool) -> NDArray[np.float64] | None:
+    kind = values.type
+    if not pa.types.is_floating(kind):
+        return None
+    doubles = raw_values(values, kind.to_pandas_dtype()).astype(np.float64, copy=False)
+    return short_window_sums(doubles, windows.starts, windows.stops, mean=mean)
 
 
 def _spread(aggregate: Spread, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:

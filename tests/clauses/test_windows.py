@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tessel.clauses.aggregates.kernels import windows
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
+from tessel.clauses.aggregates.kernels.short_sums import short_window_sums
 from tessel.clauses.aggregates.kernels.windows import ExactRows, window_extremes
 
 wild = st.floats(allow_nan=False) | st.sampled_from(
@@ -92,3 +93,59 @@ def test_extremes_of_windows(data: st.DataObject, numbers: list[int]) -> None:
         found = window_extremes(np.array(numbers, np.int64), starts, stops, better)
         for a, b, value in zip(starts, stops, found, strict=True):
             assert a == b or value == best(numbers[a:b])
+
+
+NEAR = (
+    st.integers(-(2**53), 2**53).map(lambda n: n * 2.0**-40)
+    | st.sampled_from([0.0, -0.0, 0.1, 0.3, 1 / 3, 2.0**-20, 1e3, -1e3])
+    | st.floats(-1e4, 1e4)
+).filter(lambda v: v == 0 or abs(v) > 1e-6)
+
+
+@settings(max_examples=200)
+@given(data=st.data())
+def test_short_sums_and_means_are_rounded_once(data: st.DataObject) -> None:
+    values = data.draw(st.lists(NEAR, max_size=30))
+    starts, stops = data.draw(_windows(len(values)))
+    doubles = np.array(values, np.float64)
+    sums = short_window_sums(doubles, starts, stops)
+    means = short_window_sums(doubles, starts, stops, mean=True)
+    assert sums is not None
+    assert means is not None
+    for a, b, total, mean in zip(starts, stops, sums, means, strict=True):
+        exact = sum(map(Fraction, values[a:b]), Fraction(0))
+        assert total == float(exact)
+        assert math.copysign(1, total) == (-1 if exact < 0 else 1)
+        assert mean == float(exact / max(1, b - a))
+
+
+@settings(max_examples=50)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    spread=st.integers(0, 60),
+    length=st.integers(1, 400),
+    halves=st.booleans(),
+)
+def test_short_means_agree_with_limbs_wherever_they_fit(
+    seed: int, spread: int, length: int, halves: bool
+) -> None:
+    random = np.random.default_rng(seed)
+    whole = random.integers(-(2**53), 2**53, 600)
+    # Few bits give sums and means that lie between two doubles, or all but.
+    whole = whole >> 50 if halves else whole
+    values = np.ldexp(whole.astype(np.float64), -random.integers(0, spread + 1, 600))
+    stops = np.arange(1, 601)
+    starts = np.maximum(stops - length, 0)
+    exact = ExactRows.of_values(pa.array(values)).window_sums(starts, stops)
+    assert isinstance(exact, FloatSums)
+    for mean, wanted in ((False, exact.rounded()), (True, exact.rounded(stops - starts))):
+        found = short_window_sums(values, starts, stops, mean=mean)
+        if found is not None:
+            np.testing.assert_array_equal(found, wanted)
+    assert spread > 20 or found is not None
+
+
+def test_what_does_not_fit_is_left_to_limbs() -> None:
+    starts, stops = np.array([0]), np.array([2])
+    for values in ([1e300, 1.0], [1.0, 1e-30], [float("inf"), 1.0], [5e-324, 5e-324]):
+        assert short_window_sums(np.array(values), starts, stops) is None
