@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tessel import display
-from tessel.clauses.base import Broadcasts, Clause, Interleaves, Limits, Scans, Structure
+from tessel.clauses.base import Broadcasts, Carry, Clause, Interleaves, Limits, Scans, Structure
 from tessel.clauses.explain_pages import pages_table
 from tessel.clauses.plan import Change, Plan, SourcePlan, Stage
 from tessel.errors import NameNotFoundError
@@ -141,15 +141,25 @@ def _source(source: SourcePlan, prefix: str) -> display.Table:
     return display.Table(title, ("clause", "segments", "rows", "why"), tuple(lines), notes)
 
 
+def _between_units(stage: Stage) -> str:
+    if stage.carries is not None:
+        return {
+            Carry.BEFORE: "each unit is told what lies before it",
+            Carry.AFTER: "each unit is told what lies after it",
+            Carry.BOTH: "each unit is told what lies around it",
+        }[stage.carries]
+    if stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL):
+        return "units go on as they are"
+    return "units are grouped anew"
+
+
 def _stages(plan: Plan, prefix: str) -> display.Table:
     lines: list[tuple[str, str, str, str]] = []
     for number, stage in enumerate(plan.stages, start=1):
         if number > 1:
             before = plan.stages[number - 2].output
             change = f"{before.name} → {stage.input.name}"
-            one_by_one = stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL)
-            what = "units go on as they are" if one_by_one else "units are grouped anew"
-            lines.append(("barrier", "", change, what))
+            lines.append(("barrier", "", change, _between_units(stage)))
         units = _units(plan, stage, number)
         if not stage.clauses:
             lines.append((str(number), "read", stage.input.name, units))

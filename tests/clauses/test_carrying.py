@@ -209,3 +209,11 @@ def test_declaring_a_carry_without_the_methods() -> None:
 
     with pytest.raises(PlanError, match="without the methods"):
         stored({"v": [1]}).read("x", query=Q.then(Says((("v", "w"),))))
+
+
+def test_explain_says_what_units_are_told() -> None:
+    store = stored({"t": pa.array([1, 2, 3], pa.timestamp("s")), "v": [1, 2, 3]}, index="t")
+    query = Q.filter("v > 1").shift("v").fill("v", "backward").rolling("1s").agg(n="size")
+    text = str(store.scan("x").then(*query.clauses).explain())
+    told = [side for side in ("before", "after", "around") if f"what lies {side} it" in text]
+    assert told == ["before", "after", "around"]
