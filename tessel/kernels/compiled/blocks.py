@@ -10,7 +10,7 @@ from tessel.kernels.jit import kernel
 
 __all__ = ["BLOCK_ROWS", "run_steps"]
 
-BLOCK_ROWS = 1024
+BLOCK_ROWS = 2048
 """Rows whose registers, a handful of 8 KiB each, stay in the first cache of the core."""
 
 # Compiled code knows constants of its own module only; these are those of ``Op``.
@@ -51,6 +51,10 @@ def _load(
         longs = data[begin : begin + 8 * rows].view(np.int64)
         for row in range(rows):
             out[row] = base + longs[row]
+    elif width == 24:  # as what follows, but the machine's arithmetic of addresses does it
+        begin = start + 3 * first
+        for row in range(rows):
+            out[row] = base + np.int64(words[begin + 3 * row] & np.uint64(0xFFFFFF))
     elif width % 8 == 0:
         item = width >> 3
         mask = np.uint64(facts[_MASK, column, page])
