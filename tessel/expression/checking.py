@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -49,6 +49,11 @@ def check_types(expression: Expression, schema: TableSchema) -> pa.DataType:
     return node_types(context, schema)[context.root].result
 
 
+_MOST_KEPT = 256
+_kept: dict[tuple[Any, ...], Mapping[str, NodeType]] = {}
+"""Types of the nodes of expressions asked last: a query asks again for every unit."""
+
+
 def node_types(context: ExpressionContext, schema: TableSchema) -> Mapping[str, NodeType]:
     """Return the type of every node of a context by its name.
 
@@ -59,6 +64,20 @@ def node_types(context: ExpressionContext, schema: TableSchema) -> Mapping[str, 
     ExpressionTypeError
         For the first operator whose operands do not go together.
     """
+    names = list(context.columns.values())
+    places = [schema.arrow.get_field_index(name) for name in names]
+    key = context.root, *names, *(schema.arrow.field(place).type for place in places if place >= 0)
+    known = _kept.get(key) if min(places, default=0) >= 0 else None
+    if known is not None:
+        return known
+    found = _node_types(context, schema)
+    if len(_kept) >= _MOST_KEPT:
+        _kept.clear()
+    _kept[key] = found
+    return found
+
+
+def _node_types(context: ExpressionContext, schema: TableSchema) -> Mapping[str, NodeType]:
     found: dict[str, NodeType] = {}
     for name in context.order:
         node = context.expression(name)

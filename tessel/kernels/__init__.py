@@ -13,6 +13,7 @@ from __future__ import annotations
 from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.group_sums import FieldKind, GroupSums, SumField, group_sums
 from tessel.kernels.jit import compiled_kernels
+from tessel.kernels.load_rows import load_rows
 from tessel.kernels.program import Op, Program
 from tessel.kernels.select_rows import select_rows
 
@@ -25,5 +26,6 @@ __all__ = [
     "SumField",
     "compiled_kernels",
     "group_sums",
+    "load_rows",
     "select_rows",
 ]

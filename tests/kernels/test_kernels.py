@@ -28,6 +28,7 @@ from tessel.kernels import (
     compiled,
     group_sums,
     jit,
+    load_rows,
     select_rows,
 )
 from tessel.options import options
@@ -86,6 +87,18 @@ def _blocks(draw: Any, widths: st.SearchStrategy[int] | None = None) -> tuple[St
     start = draw(st.integers(0, (pages << _SHIFT) - 1))
     stop = draw(st.integers(start + 1, pages << _SHIFT))
     return StoredBlocks(data, facts, _SHIFT, start, stop), integers
+
+
+@given(drawn=_blocks(), data=st.data())
+def test_single_rows(drawn: Any, data: st.DataObject) -> None:
+    blocks, integers = drawn
+    row = st.integers(0, integers.shape[1] - 1)
+    rows = np.array(data.draw(st.lists(row, min_size=1, max_size=40)), np.int64)
+    for is_compiled in (True, False):
+        with _compiled(is_compiled):
+            found, exponents = load_rows(blocks.words, blocks.facts, _SHIFT, rows)
+        assert found.view(np.int64).tolist() == integers[:, rows].tolist()
+        assert exponents.tolist() == blocks.facts[5][:, rows >> _SHIFT].tolist()
 
 
 def _program(steps: list[tuple[int, ...]], pages: int, ranges: Any = (), **more: Any) -> Program:

@@ -7,6 +7,7 @@ the widths, encodings and numbers of columns, they are data here.
 from __future__ import annotations
 
 from tessel.kernels.compiled.group_sums import add_groups
+from tessel.kernels.compiled.load_rows import load_rows
 from tessel.kernels.compiled.select_rows import select_rows
 
-__all__ = ["add_groups", "select_rows"]
+__all__ = ["add_groups", "load_rows", "select_rows"]

@@ -17,10 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.kernels import load_rows
 from tessel.store.encodings.base import Integers, native_dtype
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.encodings.scaled import POWERS
-from tessel.store.segment.gather_table import NOT_SCALED, GatherFact, GatherStack, GatherTable
+from tessel.store.segment.gather_table import NOT_SCALED, GatherStack, GatherTable
 from tessel.store.segment.pages import SegmentPages
 
 __all__ = ["SegmentRows", "gather_columns", "row_counts"]
@@ -160,31 +161,17 @@ def _loaded(
     """Return the words of rows ``[low, high)``, and their exponents: a line a column."""
     wanted = rows[low:high]
     shift = stacks[0].tables[0].shift
-    numbers, inside = wanted >> shift, wanted & ((1 << shift) - 1)
     columns = len(stacks[0].tables)
-    facts = np.empty((GatherFact.COUNT, columns, high - low), np.int64)
-    spans = list(_spans(parts, low, high))
-    for part, begin, end in spans:
-        stack, own = stacks[part], numbers[begin:end]
-        parts[part].segment.touch_stack(stack, own)
-        facts[:, :, begin:end] = stack.facts.take(own, axis=2)
-    bits = facts[GatherFact.WIDTH]
-    bits *= inside
-    starts = facts[GatherFact.START]
-    starts += bits >> 3
     words = np.empty((columns, high - low), np.uint64)
-    for part, begin, end in spans:
-        words[:, begin:end] = parts[part].segment.words[starts[:, begin:end]]
-    bits &= 7
-    if np.count_nonzero(bits):
-        words >>= bits.view(np.uint64)
-    words &= facts[GatherFact.MASK].view(np.uint64)
-    words += facts[GatherFact.BASE].view(np.uint64)
-    if any(table.stepped for stack in stacks for table in stack.tables):
-        steps = facts[GatherFact.STEP]
-        steps *= inside
-        words += steps.view(np.uint64)
-    return words, facts[GatherFact.EXPONENT]
+    exponents = np.empty((columns, high - low), np.int64)
+    for part, begin, end in _spans(parts, low, high):
+        stack, segment, own = stacks[part], parts[part].segment, wanted[begin:end]
+        segment.touch_stack(stack, own >> shift)
+        found = load_rows(segment.words, stack.facts, shift, own)
+        if (begin, end) == (0, high - low):
+            return found
+        words[:, begin:end], exponents[:, begin:end] = found
+    return words, exponents
 
 
 def _spans(parts: Sequence[SegmentRows], low: int, high: int) -> Iterator[tuple[int, int, int]]:
