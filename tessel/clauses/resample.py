@@ -26,6 +26,7 @@ from tessel.clauses.head import Head
 from tessel.clauses.index_values import index_integers, with_times_of_index
 from tessel.clauses.named_aggregate import NamedAggregate, check_outputs
 from tessel.clauses.registry import register
+from tessel.clauses.scanned_runs import all_from_runs, scanned_runs
 from tessel.clauses.select import Select
 from tessel.clauses.structures import StructuredUnits, UnitFacts, structure_by_time_bucket
 from tessel.clauses.tail import Tail
@@ -34,7 +35,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.ecs.components import RowRange, TimeRange
 from tessel.errors import ExecutionError, IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
-from tessel.store import SegmentIndex
+from tessel.store import BlockScan, SegmentIndex
 
 __all__ = ["Empty", "PartialResample", "Resample"]
 
@@ -314,7 +315,20 @@ class PartialResample(_Resampling):
     @property
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out."""
-        return self._info(Structure.ROW_SLICE)
+        info = self._info(Structure.ROW_SLICE)
+        if self.by or not all_from_runs(self.aggregates):
+            return info
+        return dataclasses.replace(info, stored=info.columns or frozenset())
+
+    def reduce(self, rows: BlockScan) -> pa.Table | None:
+        """Reduce rows as they are stored."""
+        schema = rows.schema
+        found = None if self.by else scanned_runs(rows, self.bucketer(schema), self.aggregates)
+        if found is None:
+            return None
+        numbers, states = found
+        fields = partial_schema(self._keys(schema), self.aggregates, schema)
+        return pa.Table.from_arrays([self.labels(numbers, schema), *states], schema=fields)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the label, the keys and the states."""

@@ -29,7 +29,7 @@ from tessel.expression.schema import TableSchema
 from tessel.kernels import GroupSums, SumField, group_sums
 from tessel.store import BlockScan, OpenedScan
 
-__all__ = ["all_from_sums", "scanned_groups"]
+__all__ = ["all_from_sums", "is_summable", "scanned_groups", "sum_field"]
 
 _MOST_GROUPS = 1 << 16
 """More groups are told apart by a hash table faster than by arithmetic."""
@@ -102,7 +102,7 @@ def scanned_groups(
         each.column for each in aggregates if each.column is not None and _from_sums(each).needs_sum
     )
     counted = [each.column for each in aggregates if each.column is not None]
-    if not all(_is_summable(schema.type_of(name)) for name in summed):
+    if not all(is_summable(schema.type_of(name)) for name in summed):
         return None
     opened = rows.open([*keys, *counted])
     if opened is None:
@@ -110,7 +110,7 @@ def scanned_groups(
     if any(opened.program.number(n) is None and opened.program.codes(n) is None for n in counted):
         return None
     grouped = _grouped(opened, keys, schema)
-    fields = {name: _field(opened, name) for name in summed}
+    fields = {name: sum_field(opened, name) for name in summed}
     if grouped is None or None in fields.values():
         return None
     held, group, groups = grouped
@@ -127,14 +127,15 @@ def scanned_groups(
     return _table(found, held, list(fields), keys, aggregates, schema)
 
 
-def _is_summable(kind: pa.DataType) -> bool:
-    """Whether the exact sum of a type is that of its integers, or of its doubles."""
+def is_summable(kind: pa.DataType) -> bool:
+    """Return whether the exact sum of a type is that of its integers, or of its doubles."""
     if pa.types.is_integer(kind) or pa.types.is_float64(kind):
         return True
     return is_temporal(kind) and not pa.types.is_date64(kind)
 
 
-def _field(opened: OpenedScan, name: str) -> SumField | None:
+def sum_field(opened: OpenedScan, name: str) -> SumField | None:
+    """Return what kernels sum of a column; None where its numbers are not known well enough."""
     number = opened.program.number(name)
     if number is None:
         return None

@@ -162,6 +162,17 @@ class BlockProgram:
             return self._loaded(value)
         return value if isinstance(value, Number) else None
 
+    def place(self, name: str) -> int | None:
+        """Return the number of a column that is stored, not computed; None for others."""
+        value = self._values.get(name)
+        return self._names.index(value.name) if isinstance(value, _Stored) else None
+
+    def integers(self, name: str) -> int:
+        """Return the register of what a stored column is kept as."""
+        value = self._values[name]
+        assert isinstance(value, _Stored)  # who asks knows its place
+        return self._integers(value.name)
+
     def codes(self, name: str) -> tuple[Number, pa.Array] | None:
         """Return the codes of a column and its dictionary; None for what has none."""
         value = self._values.get(name)

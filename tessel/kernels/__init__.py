@@ -15,6 +15,8 @@ from tessel.kernels.group_sums import FieldKind, GroupSums, SumField, group_sums
 from tessel.kernels.jit import compiled_kernels
 from tessel.kernels.load_rows import load_rows
 from tessel.kernels.program import Op, Program
+from tessel.kernels.run_facts import run_facts
+from tessel.kernels.search_rows import search_rows
 from tessel.kernels.select_rows import select_rows
 
 __all__ = [
@@ -27,5 +29,7 @@ __all__ = [
     "compiled_kernels",
     "group_sums",
     "load_rows",
+    "run_facts",
+    "search_rows",
     "select_rows",
 ]

@@ -50,6 +50,11 @@ class FieldKind(IntEnum):
     """Any integers: their halves are summed."""
     FLOAT = 2
     """Finite floats."""
+    LEAST = 3
+    """The least of integers; extremes are of runs only."""
+    GREATEST = 4
+    LEAST_FLOAT = 5
+    GREATEST_FLOAT = 6
 
 
 @dataclass(frozen=True)
@@ -152,13 +157,7 @@ def _group_sums_compiled(
     # With many groups, bringing the sums of a chunk together costs more than a short chunk.
     chunk_bits = min(max(_CHUNK_BITS, groups.bit_length() + 4), _MOST_CHUNK_BITS)
     limb_bits = 62 - chunk_bits
-    kinds = np.array([field.kind for field in fields], np.int64)
-    sources = np.array([field.register for field in fields], np.int64)
-    scales = np.array(
-        [[2.0 ** (limb_bits - 1 - f.exponent), 2.0**limb_bits] for f in fields], np.float64
-    ).reshape(-1, 2)
-    slots = 1 + sum(1 if kind == FieldKind.INTEGER else 2 for kind in kinds)
-    width = -(-slots // _SLOTS_AT_ONCE) * _SLOTS_AT_ONCE
+    kinds, sources, scales, width = field_slots(fields, limb_bits)
     first_row = np.full(groups, -1, np.int64)
     low, high = np.zeros((2, groups, width), np.int64)
     for part in _chunks(spans, 1 << chunk_bits):
@@ -176,12 +175,39 @@ def _group_sums_compiled(
         )
         if lost:
             return None
-        low += sums & _HALF_MASK
-        high += sums >> _HALF
+        put_halves(low, high, sums)
     counts = (high[:, 0] << _HALF) + low[:, 0]
+    return GroupSums(counts, first_row, field_sums(fields, low, high, limb_bits))
+
+
+def field_slots(
+    fields: Sequence[SumField], limb_bits: int
+) -> tuple[Integers, Integers, NDArray[np.float64], int]:
+    """Return what compiled kernels know of fields, and the slots of a line of sums."""
+    kinds = np.array([field.kind for field in fields], np.int64)
+    sources = np.array([field.register for field in fields], np.int64)
+    scales = np.array(
+        [[2.0 ** (limb_bits - 1 - f.exponent), 2.0**limb_bits] for f in fields], np.float64
+    ).reshape(-1, 2)
+    slots = 1 + sum(1 if kind == FieldKind.INTEGER else 2 for kind in kinds)
+    return kinds, sources, scales, -(-slots // _SLOTS_AT_ONCE) * _SLOTS_AT_ONCE
+
+
+def put_halves(low: Integers, high: Integers, sums: Integers) -> None:
+    """Add sums of a chunk to the totals of their halves, which no number of chunks fills."""
+    low += sums & _HALF_MASK
+    high += sums >> _HALF
+
+
+def field_sums(
+    fields: Sequence[SumField], low: Integers, high: Integers, limb_bits: int
+) -> list[dict[int, Integers]]:
+    """Return the sums of fields by bit position from lines of slots; extremes have none."""
     found: list[dict[int, Integers]] = []
     slot = 1
     for field in fields:
+        if field.kind > FieldKind.FLOAT:
+            continue
         places = [0]
         if field.kind == FieldKind.WIDE:
             places = [0, _HALF]
@@ -194,7 +220,7 @@ def _group_sums_compiled(
             _put(sums_of, place + _HALF, high[:, slot])
             slot += 1
         found.append(sums_of)
-    return GroupSums(counts, first_row, found)
+    return found
 
 
 def _chunks(spans: Sequence[StoredBlocks], rows: int) -> Iterator[StoredBlocks]:
@@ -228,7 +254,7 @@ def _group_sums_numpy(
         _note_first(first_row, numbers, rows, first)
         counts += np.bincount(numbers, minlength=groups)
         for field, held in zip(fields, sums, strict=True):
-            for place, weights in _weights(field, registers, rows):
+            for place, weights in field_weights(field, registers, rows):
                 if weights is None:
                     return None
                 added = np.bincount(numbers, weights, groups).astype(np.int64)
@@ -243,7 +269,7 @@ def _note_first(first_row: Integers, numbers: Integers, rows: Integers | None, s
     first_row[numbers[new]] = start + (new if rows is None else rows[new])
 
 
-def _weights(
+def field_weights(
     field: SumField, registers: Registers, rows: Integers | None
 ) -> Iterator[tuple[int, NDArray[Any] | None]]:
     """Give what is summed as numbers whose sums over a block floats hold, each with its place.

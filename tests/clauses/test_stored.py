@@ -152,6 +152,55 @@ def test_groups(table: pa.Table, data: st.DataObject) -> None:
     _same(table, grouped.agg(**aggregates), data.draw(_ROWS))
 
 
+_WINDOWS = {
+    "o": ("p", "first"),
+    "h": ("p", "max"),
+    "l": ("f", "min"),
+    "c": ("p", "last"),
+    "v": ("v", "sum"),
+    "m": ("p", "mean"),
+    "w": ("w", "mean"),
+    "x": ("s", "last"),
+    "k": ("k", "max"),
+    "u": ("u", "first"),
+    "n": "size",
+}
+
+
+@given(table=st.one_of(_tables(), _tables(odd=True)), data=st.data())
+def test_time_buckets(table: pa.Table, data: st.DataObject) -> None:
+    names = data.draw(st.lists(st.sampled_from(sorted(_WINDOWS)), unique=True, min_size=1))
+    query = QueryBuilder()
+    if data.draw(st.booleans()):
+        query = query.date_range(None, "1970-01-01T00:00:30")
+    if data.draw(st.booleans()):
+        query = query.apply("v", "v * 2 - k")
+    query = query.resample(
+        data.draw(st.sampled_from(["1s", "7s", "20s", "1min", "1D"])),
+        closed=data.draw(st.sampled_from(["left", "right"])),
+        label=data.draw(st.sampled_from(["left", "right"])),
+    ).agg(**{name: _WINDOWS[name] for name in names})
+    note(repr(query))
+    _same(table, query, data.draw(_ROWS))
+
+
+def test_time_buckets_are_done_on_what_is_stored() -> None:
+    random = np.random.default_rng(5)
+    table = pa.table(
+        {
+            "t": pa.array(np.sort(random.integers(0, 1000, 4000)), pa.timestamp("s")),
+            "s": pa.array(random.choice(["a", "b", "c"], 4000).tolist()),
+            "p": np.round(random.normal(10, 2, 4000), 2),
+            "f": random.normal(size=4000),
+            "v": random.integers(0, 300, 4000),
+            "w": random.integers(-(1 << 62), 1 << 62, 4000),
+            "k": pa.array(random.integers(-3, 3, 4000), pa.int16()),
+            "u": pa.array(random.integers(0, 3, 4000), pa.uint64()),
+        }
+    )
+    assert _same(table, QueryBuilder().resample("20s").agg(**_WINDOWS), 1000)
+
+
 @pytest.mark.parametrize(
     "text", ["v > 2", "p >= 10.1 and s != 'a'", "s in ('a', 'b') or not (k == 0)", "p * v > 30"]
 )

@@ -5,7 +5,9 @@ Without numba the sources of the compiled kernels run as they are, in Python.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
+import math
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ from hypothesis import strategies as st
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
 from tessel.kernels import (
+    FieldKind,
     GroupSums,
     Op,
     Program,
@@ -29,6 +32,8 @@ from tessel.kernels import (
     group_sums,
     jit,
     load_rows,
+    run_facts,
+    search_rows,
     select_rows,
 )
 from tessel.options import options
@@ -219,6 +224,13 @@ _doubles = st.one_of(
 )
 
 
+def _past_two_limbs(values: list[float]) -> bool:
+    """Whether a value has bits below those that two limbs of 45 hold beside the largest."""
+    exponent = max(0, max(math.frexp(value)[1] for value in values))
+    unit = Fraction(2) ** (exponent + 1 - 90)
+    return any(Fraction(value) % unit for value in values)
+
+
 @given(
     rows=st.lists(st.tuples(st.integers(0, 3), _doubles, st.booleans()), min_size=1, max_size=90)
 )
@@ -239,7 +251,7 @@ def test_sums_of_floats_are_exact(rows: list[tuple[int, float, bool]]) -> None:
     chosen = [(code, value) for code, value, keep in rows if keep]
     exact = [sum((Fraction(v) for c, v in chosen if c == group), Fraction(0)) for group in range(4)]
     if found is None:  # tiny beside large: more bits than two limbs
-        assert min(abs(value) for _, value in chosen if value) < 2.0**-20
+        assert _past_two_limbs(values)
         return
     assert found.counts.tolist() == [sum(c == group for c, _ in chosen) for group in range(4)]
     firsts = [[i for i, row in enumerate(rows) if row[2] and row[0] == g] for g in range(4)]
@@ -274,6 +286,59 @@ def test_sums_of_integers_are_exact(rows: list[tuple[int, int]], shift: int) -> 
         sums = IntegerSums.of_parts(parts, 4)
         exact = [sum(v for c, v in rows if c == group) for group in range(4)]
         assert [sums.number(group) for group in range(4)] == exact
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(-(1 << 50), 1 << 50), _doubles), min_size=1, max_size=120),
+    data=st.data(),
+)
+def test_runs(rows: list[tuple[int, float]], data: st.DataObject) -> None:
+    integers, floats = [row[0] for row in rows], [row[1] for row in rows]
+    blocks = _of_integers([integers, np.array(floats).view(np.int64).tolist()])
+    inner = data.draw(st.sets(st.integers(1, len(rows))))
+    starts = np.array([0, *sorted(inner - {len(rows)})], np.int64)
+    steps = [(Op.LOAD, 0, 0, 0, 0), (Op.LOAD, 1, 1, 0, 0), (Op.DECIMAL, 0, 1, 1, 0)]
+    program = _program(steps, blocks.facts.shape[2])
+    largest = max(abs(value) for value in floats)
+    fields = [
+        SumField(FieldKind.LEAST, 0),
+        SumField.of_floats(0, largest),
+        SumField(FieldKind.GREATEST, 0),
+        SumField.of_integers(0, 1 << 50),
+        SumField(FieldKind.LEAST_FLOAT, 0),
+        SumField(FieldKind.GREATEST_FLOAT, 0),
+    ]
+    runs = list(zip(starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True))
+    for is_compiled in (True, False):
+        with _compiled(is_compiled):
+            found: Any = run_facts(blocks, program, starts, fields)
+        if found is None:
+            assert _past_two_limbs(floats)
+            return
+        assert found[0].tolist() == [min(integers[a:b]) for a, b in runs]
+        assert found[2].tolist() == [max(integers[a:b]) for a, b in runs]
+        assert found[4].tolist() == [min(floats[a:b]) for a, b in runs]
+        assert found[5].tolist() == [max(floats[a:b]) for a, b in runs]
+        sums = FloatSums.of_parts(found[1], len(runs)).rounded()
+        exact = [float(sum(map(Fraction, floats[a:b]), Fraction(0))) for a, b in runs]
+        assert sums.tolist() == exact
+        totals = IntegerSums.of_parts(found[3], len(runs))
+        assert [totals.number(k) for k in range(len(runs))] == [sum(integers[a:b]) for a, b in runs]
+
+
+@given(
+    values=st.lists(st.integers(-50, 50), min_size=1, max_size=80),
+    bounds=st.lists(st.one_of(st.integers(-60, 60), st.sampled_from([-(1 << 63), (1 << 63) - 1]))),
+    after=st.booleans(),
+)
+def test_places_of_bounds(values: list[int], bounds: list[int], after: bool) -> None:
+    values, bounds = sorted(values), sorted(bounds)
+    blocks = _of_integers([[0] * len(values), values])
+    place = bisect.bisect_right if after else bisect.bisect_left
+    for is_compiled in (True, False):
+        with _compiled(is_compiled):
+            found = search_rows(blocks, 1, np.array(bounds, np.int64), after=after)
+        assert found.tolist() == [place(values, bound) for bound in bounds]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -25,6 +25,7 @@ class Max(OneValueAggregate):
     """
 
     name: ClassVar[str] = "max"
+    run_fact: ClassVar[str | None] = "greatest"
 
     def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
         if not is_hashable(value_type):

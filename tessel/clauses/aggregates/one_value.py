@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -18,7 +19,16 @@ __all__ = ["OneValueAggregate"]
 
 
 class OneValueAggregate(MergeableAggregate):
-    """An aggregate that chooses one of the values that are not missing; missing of none."""
+    """An aggregate that chooses one of the values that are not missing; missing of none.
+
+    Class attributes
+    ----------------
+    run_fact
+        Which value of a run of rows without missing ones it chooses, where a kernel can tell:
+        ``"least"``, ``"greatest"``, ``"first"`` or ``"last"``. Without it, values are decoded.
+    """
+
+    run_fact: ClassVar[str | None] = None
 
     @abstractmethod
     def choose(self, values: pa.Array, codes: Codes, groups: int) -> pa.Array:

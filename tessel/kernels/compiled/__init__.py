@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from tessel.kernels.compiled.group_sums import add_groups
 from tessel.kernels.compiled.load_rows import load_rows
+from tessel.kernels.compiled.run_facts import add_runs
+from tessel.kernels.compiled.search_rows import search_rows
 from tessel.kernels.compiled.select_rows import select_rows
 
-__all__ = ["add_groups", "load_rows", "select_rows"]
+__all__ = ["add_groups", "add_runs", "load_rows", "search_rows", "select_rows"]

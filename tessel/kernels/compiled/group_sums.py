@@ -9,9 +9,9 @@ import numpy as np
 from tessel.kernels.compiled.blocks import BLOCK_ROWS, run_steps
 from tessel.kernels.jit import kernel
 
-__all__ = ["add_groups"]
+__all__ = ["add_groups", "fill_limbs", "slot_registers"]
 
-_INTEGER, _WIDE = 0, 1
+_INTEGER, _WIDE, _FLOAT = 0, 1, 2
 _HALF = 32
 _HALF_MASK = (1 << 32) - 1
 _ROUNDER = 1.5 * 2.0**52
@@ -34,7 +34,7 @@ def _split(source: Any, scale: float, scale_below: float, high: Any, low: Any, r
 
 
 @kernel
-def _slots(kinds: Any, sources: Any, registers: int) -> Any:
+def slot_registers(kinds: Any, sources: Any, registers: int) -> Any:
     """Return the integer register of each slot; limbs get registers of their own, from there on."""
     slots = np.empty(2 * len(kinds), np.int64)
     count, own = 0, registers
@@ -42,14 +42,14 @@ def _slots(kinds: Any, sources: Any, registers: int) -> Any:
         if kinds[field] == _INTEGER:
             slots[count] = sources[field]
             count += 1
-        else:
+        elif kinds[field] <= _FLOAT:
             slots[count], slots[count + 1] = own, own + 1
             count, own = count + 2, own + 2
     return slots[:count]
 
 
 @kernel
-def _fill(
+def fill_limbs(
     kinds: Any, sources: Any, scales: Any, integers: Any, floats: Any, slots: Any, rows: int
 ) -> Any:
     """Write the limbs of what is not added as it is; return whether bits were lost."""
@@ -58,6 +58,8 @@ def _fill(
     for field in range(len(kinds)):
         if kinds[field] == _INTEGER:
             slot += 1
+            continue
+        if kinds[field] > _FLOAT:
             continue
         low, high = integers[slots[slot]], integers[slots[slot + 1]]
         if kinds[field] == _WIDE:
@@ -195,7 +197,7 @@ def add_groups(
 
     ``sums`` has a line a group: how many rows, then the limbs of each field.
     """
-    slots = _slots(kinds, sources, registers[0])
+    slots = slot_registers(kinds, sources, registers[0])
     integers = np.empty((registers[0] + 2 * len(kinds) + 1, BLOCK_ROWS), np.int64)
     floats = np.empty((registers[1], BLOCK_ROWS), np.float64)
     truths = np.empty((registers[2], BLOCK_ROWS), np.uint8)
@@ -225,7 +227,7 @@ def add_groups(
             _pack_registers(kinds, sources, integers, floats, packed, chosen, count)
         elif group >= 0:
             numbers = integers[group]
-        if _fill(kinds, sources, scales, integers, floats, slots, count):
+        if fill_limbs(kinds, sources, scales, integers, floats, slots, count):
             return True
         if unseen:
             for place in range(count):

@@ -10,10 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
 from tessel.expression import BlockProgram, Expression
 from tessel.expression.schema import TableSchema
-from tessel.kernels import StoredBlocks
+from tessel.kernels import StoredBlocks, load_rows
+from tessel.store.encodings.scaled import POWERS
 from tessel.store.manifest.candidate_rows import CandidateRows
+from tessel.store.segment import StoredColumn
 
 __all__ = ["BlockScan", "OpenedScan"]
 
@@ -30,16 +36,40 @@ class OpenedScan:
         The truth register of the rows that are left; None for all.
     spans
         Stretches of rows in order, all of one segment.
+    columns
+        The columns of the spans, by number.
     """
 
     program: BlockProgram
     select: int | None
     spans: tuple[StoredBlocks, ...]
+    columns: tuple[StoredColumn, ...]
 
     @property
     def rows(self) -> int:
         """How many rows are looked at."""
         return sum(len(span) for span in self.spans)
+
+    def values_at(self, name: str, rows: npt.NDArray[np.int64]) -> pa.Array | None:
+        """Return single values of a stored column: int64, float64, or those of its dictionary.
+
+        None for a column that is computed. Rows count in the segment.
+        """
+        place = self.program.place(name)
+        if place is None:
+            return None
+        blocks, column = self.spans[0], self.columns[place]
+        facts = np.ascontiguousarray(blocks.facts[:, place : place + 1])
+        facts.flags.writeable = False
+        words, exponents = load_rows(blocks.words, facts, blocks.shift, rows)
+        integers = words[0].view(np.int64)
+        if column.dictionary is not None:
+            return column.dictionary.take(pa.array(integers))
+        if column.exponents is None:
+            return pa.array(integers)
+        divided = integers / POWERS[np.maximum(exponents[0], 0)]
+        bits = np.where(exponents[0] < 0, integers, divided.view(np.int64))
+        return pa.array(bits.view(np.float64))
 
 
 class BlockScan:
@@ -109,4 +139,4 @@ class BlockScan:
             if truth is None:
                 return None
             select = program.both(select, truth)
-        return OpenedScan(program, select, spans)
+        return OpenedScan(program, select, spans, tuple(columns.values()))

@@ -1,0 +1,144 @@
+"""Sums and extremes of runs of rows, in one pass over what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessel.kernels.blocks import StoredBlocks, run_blocks
+from tessel.kernels.group_sums import (
+    LARGEST_EXPONENT,
+    FieldKind,
+    SumField,
+    field_slots,
+    field_sums,
+    field_weights,
+    put_halves,
+)
+from tessel.kernels.jit import compiled_kernels
+from tessel.kernels.program import Program
+
+__all__ = ["run_facts"]
+
+Integers = NDArray[np.int64]
+RunFact = dict[int, Integers] | NDArray[Any]
+
+_CHUNK_BITS = 17
+_EXTREMES = {
+    FieldKind.LEAST: np.minimum,
+    FieldKind.GREATEST: np.maximum,
+    FieldKind.LEAST_FLOAT: np.minimum,
+    FieldKind.GREATEST_FLOAT: np.maximum,
+}
+_FLOATS = (FieldKind.LEAST_FLOAT, FieldKind.GREATEST_FLOAT)
+
+
+def run_facts(
+    blocks: StoredBlocks, program: Program, starts: Integers, fields: Sequence[SumField]
+) -> list[RunFact] | None:
+    """Reduce fields run by run.
+
+    Parameters
+    ----------
+    blocks, program
+        The rows, and what is computed of them.
+    starts
+        The first row of each run, counted in the segment, ascending; the first is that of the
+        blocks, and no run is empty.
+    fields
+        What is reduced. Floats are finite.
+
+    Returns
+    -------
+    list or None
+        For each field its sums by bit position, as :class:`~tessel.kernels.GroupSums` has them, or
+        its extremes, int64 or float64. None where floats reach over more bits than two limbs hold.
+    """
+    if any(each.exponent > LARGEST_EXPONENT for each in fields):
+        return None
+    kernels = compiled_kernels(len(blocks))
+    if kernels is None:
+        return _run_facts_numpy(blocks, program, starts, fields)
+    return _run_facts_compiled(kernels, blocks, program, starts, fields)
+
+
+def _extremes(fields: Sequence[SumField], runs: int) -> list[NDArray[Any]]:
+    """Return where the search for the extreme of each field begins; nothing for sums."""
+    found: list[NDArray[Any]] = []
+    for field in fields:
+        greatest = _EXTREMES.get(field.kind) is np.maximum
+        if field.kind in _FLOATS:
+            found.append(np.full(runs, -np.inf if greatest else np.inf))
+        else:
+            limits = np.iinfo(np.int64)
+            found.append(np.full(runs, limits.min if greatest else limits.max, np.int64))
+    return found
+
+
+def _run_facts_compiled(
+    kernels: Any,
+    blocks: StoredBlocks,
+    program: Program,
+    starts: Integers,
+    fields: Sequence[SumField],
+) -> list[RunFact] | None:
+    runs = len(starts)
+    ends = np.append(starts[1:], blocks.stop)
+    kinds, sources, scales, width = field_slots(fields, 62 - _CHUNK_BITS)
+    extremes = _extremes(fields, runs)
+    integers = np.zeros((len(fields), runs), np.int64)
+    floats = np.zeros((len(fields), runs), np.float64)
+    for place, held in enumerate(extremes):
+        (floats if held.dtype == np.float64 else integers)[place] = held
+    low, high = np.zeros((2, runs, width), np.int64)
+    for start in range(blocks.start, blocks.stop, 1 << _CHUNK_BITS):
+        part = blocks.cut(start, min(start + (1 << _CHUNK_BITS), blocks.stop))
+        sums = np.zeros((runs, width), np.int64)
+        first = int(np.searchsorted(ends, start, side="right"))
+        lost = kernels.add_runs(
+            *part.arguments, *program.arguments, ends, first, kinds, sources, scales, sums,
+            integers, floats,
+        )  # fmt: skip
+        if lost:
+            return None
+        put_halves(low, high, sums)
+    found: list[RunFact] = []
+    summed = iter(field_sums(fields, low, high, 62 - _CHUNK_BITS))
+    for place, field in enumerate(fields):
+        if field.kind in _EXTREMES:
+            found.append(floats[place] if field.kind in _FLOATS else integers[place])
+        else:
+            found.append(next(summed))
+    return found
+
+
+def _run_facts_numpy(
+    blocks: StoredBlocks, program: Program, starts: Integers, fields: Sequence[SumField]
+) -> list[RunFact] | None:
+    runs = len(starts)
+    extremes = _extremes(fields, runs)
+    sums: list[dict[int, Integers]] = [{} for _ in fields]
+    for first, last, registers in run_blocks(blocks, program):
+        low, high = np.searchsorted(starts, [first, last - 1], side="right").tolist()
+        own = slice(low - 1, high)
+        cuts = np.maximum(starts[own] - first, 0)
+        for place, field in enumerate(fields):
+            better = _EXTREMES.get(field.kind)
+            if better is not None:
+                held: Any = registers.floats if field.kind in _FLOATS else registers.integers
+                best = better.reduceat(held[field.register], cuts)
+                extremes[place][own] = better(extremes[place][own], best)
+                continue
+            for position, weights in field_weights(field, registers, None):
+                if weights is None:
+                    return None
+                added = np.add.reduceat(weights, cuts).astype(np.int64)
+                for at, half in ((position, added & 0xFFFFFFFF), (position + 32, added >> 32)):
+                    sums[place].setdefault(at, np.zeros(runs, np.int64))[own] += half
+    return [
+        extremes[place] if field.kind in _EXTREMES else sums[place]
+        for place, field in enumerate(fields)
+    ]
