@@ -6,6 +6,8 @@ Both orders are run as written, without the passes that would move anything.
 from __future__ import annotations
 
 import datetime as dt
+import itertools
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -31,7 +33,7 @@ from tessel.clauses import (
     Tail,
     find_clause,
 )
-from tessel.clauses.planner import Draft
+from tessel.clauses.planner import PASSES, Draft
 from tessel.clauses.planner.commutation import PASSED_BY_FILTERS, SWAPS, swapped
 from tessel.clauses.planner.push_left import push_left
 from tessel.expression import Expression, col
@@ -172,3 +174,18 @@ def test_a_clause_that_inherits_from_ours_is_anothers() -> None:
 
     assert swapped(Select(("a",)), Sampled(col("a") > 1)) is None
     assert swapped(Sampled(col("a") > 1), DateRange("2021")) is None
+
+
+def test_the_document_lists_the_pairs() -> None:
+    lines = (Path(__file__).parents[2] / "docs" / "clauses.md").read_text("utf-8").splitlines()
+    start = lines.index("| left | may be passed by |") + 2
+    rows = [line.split("|")[1:3] for line in itertools.takewhile(bool, lines[start:])]
+    told = {(left.strip(" `"), right) for left, cell in rows for right in cell.split("`")[1::2]}
+    assert told == {(left.name, right.name) for left, right in SWAPS}
+
+
+def test_the_document_lists_the_passes() -> None:
+    lines = (Path(__file__).parents[2] / "docs" / "clauses.md").read_text("utf-8").splitlines()
+    start = lines.index("| pass | what it does |") + 2
+    told = [line.split("`")[1] for line in itertools.takewhile(bool, lines[start:])]
+    assert told == [each.__name__ for each in PASSES]

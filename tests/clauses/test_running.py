@@ -39,7 +39,9 @@ WORKERS = (1, 2, 8)
 
 
 def _our_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("tessel-")]
+    """Return the threads of queries; the one that looks after reads is of the process."""
+    names = [thread.name for thread in threading.enumerate()]
+    return [name for name in names if name.startswith("tessel-") and name != "tessel-long-reads"]
 
 
 # --- batches, limits, cancellation ----------------------------------------------------------------
@@ -130,8 +132,8 @@ try:
         for batch in store.scan("x").then(*query.clauses).iter_batches():
             pass
 except KeyboardInterrupt:
-    names = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
-    print("stopped", names, os.listdir(sys.argv[2]), flush=True)
+    names = {t.name for t in threading.enumerate() if t is not threading.main_thread()}
+    print("stopped", sorted(names - {"tessel-long-reads"}), os.listdir(sys.argv[2]), flush=True)
     sys.exit(130)
 print("finished")
 """
@@ -342,6 +344,10 @@ SAME: dict[str, QueryBuilder] = {
     "one row": Q.agg(low=("f", "min"), high=("i", "max"), n=("f", "count"), u=("k", "nunique")),
     "times": Q.resample("10min").agg(s=("f", "sum"), last=("f", "last")),
     "times, whole": Q.resample("7min", closed="right").agg(m=("f", "median")),
+    "times of some, whole": Q.date_range("1970-01-01T00:20")
+    .filter("i > 0")
+    .resample("7min")
+    .agg(m=("f", "median"), u=("k", "nunique")),
     "ordered": Q.sort("k", "i").head(100),
     "two": Q.concat("x").filter("i == 3").apply("g", "f / 3"),
     "merged": Q.merge("x").filter("t > '1970-01-01T01:00'").tail(20),

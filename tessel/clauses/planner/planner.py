@@ -12,6 +12,7 @@ from tessel.clauses.planner.answer_from_statistics import answer_from_statistics
 from tessel.clauses.planner.compute_columns import compute_columns
 from tessel.clauses.planner.draft import Draft, Input
 from tessel.clauses.planner.fold_constants import fold_constants
+from tessel.clauses.planner.fuse_time_buckets import first_units, fused_stages
 from tessel.clauses.planner.index_predicates import index_predicates
 from tessel.clauses.planner.lower_aggregation import lower_aggregation
 from tessel.clauses.planner.lower_distinct import lower_distinct
@@ -27,7 +28,6 @@ from tessel.clauses.planner.resample_range import range_before_resample
 from tessel.clauses.planner.shorthands import write_shorthands
 from tessel.clauses.planner.stop_early import stop_early
 from tessel.clauses.positional import Positional
-from tessel.clauses.structures import structure_by_row_slice
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.options import Options, current
@@ -153,11 +153,8 @@ class _Planner:
         schema = draft.schemas()[-1]
         draft, changes = self._rewritten(draft)
         assert draft.index is not None
-        stages = cut_stages(draft.clauses, draft.index.schema)
-        first = stages[0].clauses
-        structured = (
-            first[0].structure_units(draft.index) if first else structure_by_row_slice(draft.index)
-        )
+        stages = fused_stages(draft.clauses, draft.index.schema)
+        structured = first_units(stages[0], draft.index)
         absorbed = tuple(clause for clause in draft.pruning if isinstance(clause, Positional))
         source = SourcePlan(view, structured.index, structured.units, absorbed)
         return Plan((source,), stages, schema, changes)
