@@ -2,13 +2,15 @@
 
 A :class:`RowSchema` says where the fields of a row lie; :class:`Rows` reads them where they are; a
 :class:`RowArena` or :class:`RowBuffer` writes them; a :class:`RowBatchBridge` gives Arrow batches
-by rows, bytes and time; a :class:`RowPipeline` filters and projects on arrival. Rows exist at this
+by rows, bytes and time; a :class:`RowPipeline` filters and projects on arrival; a
+:class:`CommitStream` makes commits of batches, each row exactly once. Rows exist at this
 edge alone: nothing inside is turned from columns into rows to be processed.
 """
 
 from tessel.store.rows.arena import MutableEventRow, RowArena
 from tessel.store.rows.bridge import FlushTimer, RowBatchBridge
 from tessel.store.rows.buffer import RowBuffer
+from tessel.store.rows.commit_stream import CommitStream
 from tessel.store.rows.event_row import EventRow
 from tessel.store.rows.field_types import FieldType
 from tessel.store.rows.pipeline import RowPipeline
@@ -18,6 +20,7 @@ from tessel.store.rows.sources import FileTail, RowListener
 from tessel.store.rows.stream import RowStream
 
 __all__ = [
+    "CommitStream",
     "EventRow",
     "FieldLayout",
     "FieldType",

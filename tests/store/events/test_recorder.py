@@ -44,7 +44,7 @@ def test_what_was_logged_is_there_after_flush():
         (np.float64(1.5), [1.5]),
         (Cell.empty("x", pa.int8()), []),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_values_of_many_kinds(value, values):
     store = LiveStore()
