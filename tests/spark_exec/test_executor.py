@@ -127,7 +127,7 @@ CASES = [
     case("months", Q.resample("ME").agg(m=("v", "median"), n="size"), TIME),
     case("concat with times from the first row", Q.concat(FROM_START).filter("v > 0"),
          ROW, MANY, TIME),
-    case("times of nothing", Q.filter("i < 0").resample("5h").agg(**OUTPUTS), ROW, TIME),
+    case("times of nothing", Q.filter("i < 0").resample("5h").agg(**OUTPUTS), TIME),
     case("times of times", Q.resample("2h").agg(m=("v", "median")).resample("6h").agg(
         m=("m", "median")), TIME),
     case("times after a limit", Q.filter("b").tail(30).resample("4h").agg(m=("v", "median")),
