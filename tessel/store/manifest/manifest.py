@@ -86,6 +86,16 @@ class Manifest:
         """Return the part of the segment table that belongs to one symbol."""
         return self.segments.slice(*self.holdings.segments_of(symbol))
 
+    def count_between(self, symbol: int, start: int, stop: int) -> int:
+        """Return how many segments hold some of rows ``[start, stop)`` of a symbol."""
+        if start >= stop:
+            return 0
+        table = self.segments_of(symbol)
+        rows = table.column("row_count").to_numpy()
+        # All segments of a row slice have its rows, and the first of them begins it.
+        ends = np.cumsum(np.where(table.column("begins").to_numpy(), rows, 0))
+        return int(np.count_nonzero((ends > start) & (ends - rows < stop)))
+
     @cached_property
     def holdings(self) -> Holdings:
         """How much it holds of each symbol."""

@@ -44,11 +44,8 @@ def counted_segments(
     """
     if not extent.cut:
         return extent.segments
-    opened = manifest(extent.reference)
-    if extent.rows == opened.holdings.rows_of(symbol):
-        return opened.holdings.segments_of(symbol)[1]
-    piece = Extent(opened, extent.first_row, extent.rows)
-    return len(SegmentTable.from_extents(symbol, [piece], indexed=False, rows=extent.rows))
+    start = extent.first_row
+    return manifest(extent.reference).count_between(symbol, start, start + extent.rows)
 
 
 class Staged:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from benchmarks.commits import simulate
 from tessel.options import options
+from tessel.store.manifest import Extent, SegmentTable
 from tessel.store.repository import Repository
 from tests.store.helpers import assert_same, read
 from tests.store.history.helpers import CountingObjects
@@ -133,6 +136,36 @@ def test_segments_are_counted_where_rows_were_cut_out_of_row_slices() -> None:
     assert store.repack().symbols == 0
     check_limits(store, store.manifest_configuration)
     assert_same(read(store.view("wide")), rows.take(kept))
+
+
+@settings(max_examples=60)
+@given(
+    slices=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3)), min_size=1, max_size=6),
+    data=st.data(),
+)
+def test_segments_between_rows_are_those_of_a_table_of_them(
+    slices: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    store, _ = _store()
+    row = 0
+    for rows, columns in slices:
+        with options(segment_rows=rows, segment_columns=columns):
+            more = {name: range(row, row + 2 * rows) for name in "tab"}
+            row += 2 * rows
+            (store.append if "s" in store.symbols() else store.write)("s", pa.table(more))
+    store.write("other", {"x": [1]})
+    store.repack()
+    state = store.at(None).snapshot["s"]
+    (extent,) = state.manifests
+    manifest = store.manifest(extent.reference)
+    start = data.draw(st.integers(0, row))
+    stop = data.draw(st.integers(start, row))
+    wanted = SegmentTable.from_extents(
+        state.id, [Extent(manifest, start, stop - start)], indexed=False, rows=stop - start
+    )
+    assert manifest.count_between(state.id, start, stop) == len(wanted)
+    assert manifest.count_between(state.id, 0, row) == extent.segments
+    assert manifest.count_between(state.id + 1, 0, row) == 0
 
 
 @pytest.mark.parametrize("limit", [1, 3, 4, 7])
