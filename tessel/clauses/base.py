@@ -35,7 +35,7 @@ import dataclasses
 import enum
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
@@ -69,6 +69,7 @@ __all__ = [
     "IndexEffect",
     "Interleaves",
     "Limits",
+    "Narrows",
     "Proves",
     "Prunes",
     "Reduces",
@@ -389,6 +390,17 @@ class Consumes(Protocol):
 
         ``schema`` is the schema of the input, known also where no unit arrives.
         """
+
+
+@runtime_checkable
+class Narrows(Protocol):
+    """A clause that makes columns, each of which it can also leave out.
+
+    Without it, all are made, and what they are made of is read, though nothing uses them.
+    """
+
+    def narrowed(self, needed: Set[str]) -> Clause | None:
+        """Return a clause that makes no column but ``needed`` ones; None if none is left."""
 
 
 @runtime_checkable

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -119,6 +120,11 @@ class Ewm(Clause):
                 raise each.aggregate.refuse(each.column, kind, "ewm takes numbers")
             schema = schema.with_column(each.output, pa.float64())
         return schema
+
+    def narrowed(self, needed: Set[str]) -> Self | None:
+        """Return the clause with the needed results alone; None without any."""
+        kept = tuple(each for each in self.aggregates if each.output in needed)
+        return dataclasses.replace(self, aggregates=kept) if kept else None
 
     # --- what is carried --------------------------------------------------------------------------
 

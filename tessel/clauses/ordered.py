@@ -6,9 +6,11 @@ the name that is made and the name that is read; a result of the same name repla
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from typing import Self
 
 import pyarrow as pa
 
@@ -75,6 +77,11 @@ class OrderedColumns(Clause):
             kind = self.result_type(column, input_schema.type_of(column))
             schema = schema.with_column(output, kind)
         return schema
+
+    def narrowed(self, needed: Set[str]) -> Self | None:
+        """Return the clause with the needed results alone; None without any."""
+        columns = tuple(pair for pair in self.columns if pair[0] in needed)
+        return dataclasses.replace(self, columns=columns) if columns else None
 
     @abstractmethod
     def carry_schema(self, input_schema: TableSchema) -> pa.Schema:

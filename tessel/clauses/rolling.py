@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -121,6 +123,11 @@ class Rolling(Clause):
         for each in self.aggregates:
             schema = schema.with_column(each.output, each.result_type(input_schema))
         return schema
+
+    def narrowed(self, needed: Set[str]) -> Self | None:
+        """Return the clause with the needed results alone; None without any."""
+        kept = tuple(each for each in self.aggregates if each.output in needed)
+        return dataclasses.replace(self, aggregates=kept) if kept else None
 
     # --- what is carried --------------------------------------------------------------------------
 

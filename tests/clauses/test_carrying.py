@@ -26,7 +26,7 @@ from tessel.clauses.local_pool import LocalPool
 from tessel.clauses.spill import Workspace
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange
-from tessel.errors import ClauseFailedError, PlanError, SchemaPromiseError
+from tessel.errors import ClauseFailedError, PlanError, SchemaPromiseError, UnknownVerbError
 from tessel.expression.schema import TableSchema
 from tessel.options import Options, options
 from tests.clauses.helpers import answer, events, stored
@@ -217,3 +217,29 @@ def test_explain_says_what_units_are_told() -> None:
     text = str(store.scan("x").then(*query.clauses).explain())
     told = [side for side in ("before", "after", "around") if f"what lies {side} it" in text]
     assert told == ["before", "after", "around"]
+
+
+def test_results_that_nothing_uses_are_not_made() -> None:
+    table = {"t": pa.array([1, 2, 3], pa.timestamp("s")), "k": [1, 2, 1], "v": [1, 2, 3]}
+    table |= {"w": [1.5, 2.5, 3.5], "s": ["a", "b", "c"]}
+    store = stored(table, index="t")
+    query = Q.shift({"a": "v", "b": "s"}, by="k").cum_sum({"c": "w"})
+    query = query.rolling(2).agg(d=("v", "max"), e=("w", "mean")).ewm(com=1).agg(f=("w", "mean"))
+    plan = store.scan("x").then(*query.select("a", "d").clauses).plan()
+    (source,) = plan.inputs
+    assert source.schema.names == ["k", "v"]
+    shown = [clause.describe() for stage in plan.stages for clause in stage.clauses]
+    assert shown[:2] == [
+        "shift(columns=(('a', 'v'),), by=('k',))",
+        "rolling(window=2, aggregates=(d=max(v),))",
+    ]
+    whole = answer(store, query)
+    assert answer(store, query.select("a", "d")).equals(whole.select(["a", "d"]))
+    assert answer(store, query.select("s", "f")).equals(whole.select(["s", "f"]))
+    assert answer(store, query.agg(n="size")).to_pylist() == [{"n": 3}]
+
+
+def test_a_name_that_others_use_is_understood() -> None:
+    for name, ours in (("ffill", "fill"), ("lag", "shift"), ("cumsum", "cum_sum")):
+        with pytest.raises(UnknownVerbError, match=f"'{ours}'"):
+            getattr(Q, name)

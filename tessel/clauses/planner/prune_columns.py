@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 from tessel.clauses.apply import Apply
-from tessel.clauses.base import Clause
+from tessel.clauses.base import Clause, Narrows
 from tessel.clauses.drop import Drop
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.planner.narrow_inputs import narrow_inputs
@@ -66,7 +66,7 @@ def _narrowed(clause: Clause, needed: set[str]) -> Clause | None:
         return Select(tuple(n for n in clause.columns if n in needed) or clause.columns[:1])
     if type(clause) is Apply and clause.column not in needed:
         return None
-    return clause
+    return clause.narrowed(needed) if isinstance(clause, Narrows) else clause
 
 
 def _in_written_order(

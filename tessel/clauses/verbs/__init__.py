@@ -53,6 +53,20 @@ _NEAR_MISSES = {
     "unnest": "explode",
     "astype": "cast",
     "append": "concat",
+    "lag": "shift",
+    "lead": "shift",
+    "cumsum": "cum_sum",
+    "cummin": "cum_min",
+    "cummax": "cum_max",
+    "cumcount": "cum_count",
+    "ffill": "fill",
+    "bfill": "fill",
+    "fillna": "fill",
+    "fill_null": "fill",
+    "forward_fill": "fill",
+    "backward_fill": "fill",
+    "interpolate": "fill",
+    "asof": "latest_at",
 }
 
 
