@@ -328,7 +328,7 @@ CASES: list[tuple[Callable[[], QueryBuilder], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "error", "text"), CASES, ids=lambda case: str(case)[:30])
+@pytest.mark.parametrize(("make", "error", "text"), CASES, ids=[case[2] for case in CASES])
 def test_misuse_is_refused_before_anything_is_read(
     make: Callable[[], QueryBuilder], error: type[Exception], text: str
 ) -> None:
