@@ -67,6 +67,9 @@ _NEAR_MISSES = {
     "backward_fill": "fill",
     "interpolate": "fill",
     "asof": "latest_at",
+    "merge_asof": "join_asof",
+    "asof_join": "join_asof",
+    "lookup": "join",
 }
 
 

@@ -34,7 +34,7 @@ from tessel.testing.oracles import (
     polars_frame,
     same_rows,
 )
-from tests.clauses.helpers import answer, fresh_store
+from tests.clauses.helpers import answer, events, fresh_store
 from tests.clauses.joins.tables import Case, cases, nested_loops
 
 Q = QueryBuilder()
@@ -411,3 +411,24 @@ def test_long_columns_of_few_values_are_found_as_others_are() -> None:
             r=right,
         )
         assert same_rows(found, as_declared(expected, found.schema))
+
+
+def test_two_large_sides_stay_in_the_budget() -> None:
+    random = np.random.default_rng(5)
+    count, budget = 10_000, 100_000
+    store = fresh_store()
+    left = pa.table({"k": random.integers(0, count, count), "v": random.normal(size=count)})
+    right = pa.table({"k": random.permutation(count), "z": random.normal(size=count)})
+    with options(segment_rows=1_000):
+        store.write("x", left)
+        store.write("y", right)
+    expected = store.read("x", query=Q.join("y", "k", "outer")).to_arrow()
+    with (
+        options(workers=2, live_bytes=budget, hash_bucket_bytes=15_000, inline_bytes=0),
+        events("memory.alive") as alive,
+        events("spill.write") as written,
+    ):
+        batches = list(store.scan("x").join("y", "k", "outer").iter_batches())
+    assert pa.Table.from_batches(batches).equals(expected)
+    assert max(event.attributes["bytes"] for event in alive) <= budget
+    assert sum(event.attributes["bytes"] for event in written) > 3 * budget
