@@ -481,10 +481,11 @@ class Expands(Protocol):
     Without it, all that a unit becomes is made at once, whatever its size.
     """
 
-    def parts(self, unit: ProcessingUnit) -> Sequence[Clause]:
+    def parts(self, unit: ProcessingUnit) -> Sequence[tuple[Clause, int]]:
         """Return the clauses that make the output of a unit part by part, in order.
 
         Each is run on the same unit; what they give, one after another, is what ``process`` gives.
+        Beside each stand the estimated bytes of what it makes, which count as alive.
         """
 
 

@@ -263,18 +263,18 @@ class _Run:
     def _in_parts(self, stage: Stage, before: Iterator[ProcessingUnit]) -> Iterator[ProcessingUnit]:
         """Let a clause that may make many rows of few give them some at a time, each a unit."""
 
-        def counted(unit: ProcessingUnit) -> Task[tuple[ProcessingUnit, list[Stage]]]:
+        def counted(unit: ProcessingUnit) -> Task[tuple[ProcessingUnit, list[tuple[Stage, int]]]]:
             return Task(lambda: (unit, stages_of_parts(stage, unit)), unit.nbytes)
 
-        def part(ordinal: int, of: Stage, unit: ProcessingUnit) -> Task[ProcessingUnit]:
+        def part(ordinal: int, of: Stage, unit: ProcessingUnit, size: int) -> Task[ProcessingUnit]:
             renumbered = ProcessingUnit(ordinal, unit.schema, unit.pieces)
-            return Task(lambda: run_stage(of, renumbered), unit.nbytes)
+            return Task(lambda: run_stage(of, renumbered), size)
 
         ordinals = itertools.count()
         return self._pool.map(
-            part(next(ordinals), of, unit)
+            part(next(ordinals), of, unit, size)
             for unit, parts in self._pool.map(counted(unit) for unit in before)
-            for of in parts
+            for of, size in parts
         )
 
     def _consumed(self, stage: Stage, before: Iterator[ProcessingUnit]) -> Iterator[ProcessingUnit]:

@@ -181,12 +181,15 @@ def bound_stage(stage: Stage, others: Sequence[pa.Table]) -> Stage:
     return Stage(tuple(map(bound, stage.clauses)), stage.schemas)
 
 
-def stages_of_parts(stage: Stage, unit: ProcessingUnit) -> list[Stage]:
-    """Return the stages that make the output of a unit part by part; errors name the clause."""
+def stages_of_parts(stage: Stage, unit: ProcessingUnit) -> list[tuple[Stage, int]]:
+    """Return the stages that make the output of a unit part by part; errors name the clause.
+
+    Beside each stand the estimated bytes of what it makes.
+    """
     clause = stage.clauses[0]
     assert isinstance(clause, Expands)
     parts = _named_errors(stage.clauses[0], lambda: clause.parts(unit))
-    return [Stage((part, *stage.clauses[1:]), stage.schemas) for part in parts]
+    return [(Stage((part, *stage.clauses[1:]), stage.schemas), size) for part, size in parts]
 
 
 def consume_units(stage: Stage, units: Iterator[ProcessingUnit]) -> Iterator[ProcessingUnit]:

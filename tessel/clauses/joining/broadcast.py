@@ -8,6 +8,7 @@ those that nobody used.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -25,11 +26,14 @@ from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
+from tessel.options import current
 
 __all__ = ["AppendUnmatched", "BroadcastJoin"]
 
 _PART_BYTES = 16 * 1024 * 1024
-"""Aimed-for bytes of output that are made at a time."""
+"""Aimed-for bytes of output that are made at a time, or fewer:"""
+_PART_SHARE = 16
+"""so many parts at least fit the bytes alive."""
 _UNMATCHED_ROWS = 65_536
 
 
@@ -122,15 +126,22 @@ class _BoundJoin(Clause):
         matches = self._matches(codes)
         return self.made(unit, matches, 0, len(matches))
 
-    def parts(self, unit: ProcessingUnit) -> Sequence[Clause]:
+    def parts(self, unit: ProcessingUnit) -> Sequence[tuple[Clause, int]]:
         """Return the joins that make the output of a unit some rows at a time."""
-        left_bytes = unit.nbytes // max(1, unit.num_rows)
-        rows = max(1, _PART_BYTES // max(1, left_bytes + self._row_bytes))
-        if not self._shape.adds_columns or unit.num_rows * self._most <= rows:
-            return [self]
+        width = max(1, unit.nbytes // max(1, unit.num_rows) + self._row_bytes)
+        rows = max(1, min(_PART_BYTES, current().live_bytes // _PART_SHARE) // width)
+        if not self._shape.adds_columns:
+            return [(self, unit.nbytes)]
+        if unit.num_rows * self._most <= rows:
+            return [(self, unit.num_rows * self._most * width)]
         matches = self._matches(self._table.find(self._shape.left_keys(unit.table)))
-        starts = range(0, max(1, len(matches)), rows)
-        return [_PartOfJoin(self, matches, at, min(at + rows, len(matches))) for at in starts]
+        # A unit is not cut finer than it came where its rows do not become more.
+        rows = max(rows, unit.num_rows)
+        stops = [min(at + rows, len(matches)) for at in range(0, max(1, len(matches)), rows)]
+        return [
+            (_PartOfJoin(self, matches, at, stop), (stop - at) * width)
+            for at, stop in itertools.pairwise([0, *stops])
+        ]
 
     def made(self, unit: ProcessingUnit, matches: Matches, start: int, stop: int) -> ProcessingUnit:
         """Return rows ``[start, stop)`` of the output of a unit."""
