@@ -11,6 +11,7 @@ __all__ = ["DEFAULT_ENGINES", "ENGINE_NAMES", "Engine", "load_engine"]
 ENGINE_NAMES = (
     "tessel",
     "tessel_compact",
+    "tessel_numpy",
     "duckdb",
     "polars",
     "pandas",

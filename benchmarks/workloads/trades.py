@@ -74,6 +74,7 @@ WORKLOAD = Workload(
         ),
         Query("date-range", "two hours (a quarter, if fewer), all columns", answers.DATE_RANGE),
         Query("one-symbol", "symbol == 'SYM0123', all columns", answers.ONE_SYMBOL),
+        Query("random-rows", "100 random rows, all columns", answers.RANDOM_ROWS),
         Query("last-rows", "the last 10 rows", answers.LAST_ROWS),
     ),
 )

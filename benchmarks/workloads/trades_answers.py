@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 Answers = Mapping[str, Callable[[Any], Any]]
+
+_TAKEN = 100
+_OHLC = {
+    "open": ("price", "first"),
+    "high": ("price", "max"),
+    "low": ("price", "min"),
+    "close": ("price", "last"),
+    "volume": ("volume", "sum"),
+}
 
 # Within the first minutes as well, so that a table of few rows has an answer too.
 RANGE_START = dt.datetime(2024, 1, 1, 0, 5, tzinfo=dt.UTC)
@@ -22,8 +33,27 @@ def _query() -> Any:
     return ts.QueryBuilder()
 
 
-def _tessel(build: Callable[[], Any]) -> Callable[[Any], Any]:
-    return lambda store: store.read("trades", query=build())
+def _tessel(build: Callable[[], Any]) -> Answers:
+    """Return the answer of Tessel, with and without compiled kernels."""
+
+    def answer(store: Any) -> Any:
+        return store.read("trades", query=build())
+
+    return {"tessel": answer, "tessel_numpy": answer}
+
+
+def _arctic(
+    build: Callable[[Any], Any], columns: Sequence[str] | None = None
+) -> Callable[[Any], Any]:
+    """Return the answer of ArcticDB; aggregates come out in an order of its own without one."""
+
+    def answer(library: Any) -> Any:
+        import arcticdb
+
+        found = library.read("trades", query_builder=build(arcticdb.QueryBuilder()))
+        return found if columns is None else SimpleNamespace(data=found.data[list(columns)])
+
+    return answer
 
 
 def _sql(text: str) -> Callable[[Any], Any]:
@@ -65,8 +95,11 @@ def _grouped(key: str) -> Answers:
         return found.rename_columns([key, "price", "volume"])
 
     return {
-        "tessel": _tessel(
+        **_tessel(
             lambda: _query().groupby(key).agg(price=("price", "mean"), volume=("volume", "sum"))
+        ),
+        "arcticdb": _arctic(
+            lambda q: q.groupby(key).agg({"price": "mean", "volume": "sum"}), ["price", "volume"]
         ),
         "duckdb": _sql(
             f"SELECT {key}, avg(price) AS price, sum(volume) AS volume FROM trades GROUP BY {key}"
@@ -85,7 +118,8 @@ def _grouped(key: str) -> Answers:
 
 
 ALL: Answers = {
-    "tessel": lambda store: store.read("trades"),
+    **_tessel(_query),
+    "arcticdb": lambda library: library.read("trades"),
     "duckdb": _sql("SELECT * FROM trades"),
     "polars": lambda frame: frame,
     "pandas": _pandas_all,
@@ -93,7 +127,7 @@ ALL: Answers = {
 }
 
 TWO_COLUMNS: Answers = {
-    "tessel": _tessel(lambda: _query().select("price", "volume")),
+    **_tessel(lambda: _query().select("price", "volume")),
     "duckdb": _sql("SELECT price, volume FROM trades"),
     "polars": lambda frame: frame.select("price", "volume"),
     "pandas": _pandas(lambda frame: frame, ["price", "volume"]),
@@ -101,7 +135,8 @@ TWO_COLUMNS: Answers = {
 }
 
 FILTER: Answers = {
-    "tessel": _tessel(lambda: _query().filter("price > 100 and volume < 50")),
+    **_tessel(lambda: _query().filter("price > 100 and volume < 50")),
+    "arcticdb": _arctic(lambda q: q[(q["price"] > 100) & (q["volume"] < 50)]),
     "duckdb": _sql("SELECT * FROM trades WHERE price > 100 AND volume < 50"),
     "polars": _polars(
         lambda frame, pl: frame.filter((pl.col("price") > 100) & (pl.col("volume") < 50))
@@ -114,19 +149,8 @@ BY_SYMBOL: Answers = _grouped("symbol")
 BY_VENUE: Answers = _grouped("venue")
 
 RESAMPLE: Answers = {
-    "tessel": _tessel(
-        lambda: (
-            _query()
-            .resample("1min")
-            .agg(
-                open=("price", "first"),
-                high=("price", "max"),
-                low=("price", "min"),
-                close=("price", "last"),
-                volume=("volume", "sum"),
-            )
-        )
-    ),
+    **_tessel(lambda: _query().resample("1min").agg(**_OHLC)),
+    "arcticdb": _arctic(lambda q: q.resample("1min").agg(_OHLC), list(_OHLC)),
     "duckdb": _sql(
         """
         SELECT time_bucket(INTERVAL 1 MINUTE, ts::TIMESTAMPTZ) AS ts, arg_min(price, ts) AS open,
@@ -162,13 +186,21 @@ RESAMPLE: Answers = {
 }
 
 NOTIONAL: Answers = {
-    "tessel": _tessel(
+    **_tessel(
         lambda: (
             _query()
             .filter("volume < 2500")
             .apply("notional", "price * volume")
             .groupby("symbol")
             .agg(notional=("notional", "sum"))
+        )
+    ),
+    "arcticdb": _arctic(
+        lambda q: (
+            q[q["volume"] < 2500]
+            .apply("notional", q["price"] * q["volume"])
+            .groupby("symbol")
+            .agg({"notional": "sum"})
         )
     ),
     "duckdb": _sql(
@@ -194,7 +226,7 @@ NOTIONAL: Answers = {
 }
 
 DATE_RANGE: Answers = {
-    "tessel": _tessel(lambda: _query().date_range(RANGE_START, RANGE_STOP, closed="left")),
+    **_tessel(lambda: _query().date_range(RANGE_START, RANGE_STOP, closed="left")),
     "duckdb": _sql(
         f"SELECT * FROM trades WHERE ts >= TIMESTAMPTZ_NS '{RANGE_START.isoformat()}' "
         f"AND ts < TIMESTAMPTZ_NS '{RANGE_STOP.isoformat()}'"
@@ -214,7 +246,8 @@ DATE_RANGE: Answers = {
 }
 
 ONE_SYMBOL: Answers = {
-    "tessel": _tessel(lambda: _query().filter("symbol == 'SYM0123'")),
+    **_tessel(lambda: _query().filter("symbol == 'SYM0123'")),
+    "arcticdb": _arctic(lambda q: q[q["symbol"] == "SYM0123"]),
     "duckdb": _sql("SELECT * FROM trades WHERE symbol = 'SYM0123'"),
     "polars": _polars(lambda frame, pl: frame.filter(pl.col("symbol") == "SYM0123")),
     "pandas": _pandas(lambda frame: frame[frame["symbol"] == "SYM0123"]),
@@ -222,8 +255,29 @@ ONE_SYMBOL: Answers = {
 }
 
 LAST_ROWS: Answers = {
-    "tessel": _tessel(lambda: _query().tail(10)),
+    **_tessel(lambda: _query().tail(10)),
+    "arcticdb": lambda library: library.tail("trades", 10),
     "duckdb": _sql("SELECT * FROM (SELECT * FROM trades ORDER BY ts DESC LIMIT 10) ORDER BY ts"),
     "polars": lambda frame: frame.tail(10),
     "pandas": _pandas(lambda frame: frame.tail(10)),
+}
+
+
+def _positions(count: int) -> Any:
+    """Return the same positions for the same number of rows, unsorted and with repeats."""
+    found = np.random.default_rng(_TAKEN).integers(0, count, _TAKEN)
+    found[-1] = found[0]
+    return found
+
+
+def _take(store: Any) -> Any:
+    view = store.view("trades")
+    return view.take(_positions(view.row_count))
+
+
+RANDOM_ROWS: Answers = {
+    "tessel": _take,
+    "tessel_numpy": _take,
+    "pyarrow": lambda dataset: dataset.take(_positions(dataset.count_rows())),
+    "lance": lambda data: data.take(_positions(data.count_rows())),
 }
