@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
 
 from tessel import options
+from tessel.api import Store, open_store
 from tessel.clauses import QueryBuilder
 from tessel.spark_exec import SparkExecutor
 from tessel.testing.parity import Failure, assert_parity
+from tests.clauses.ordered_steps import ordered_chains, ordered_tables
 from tests.spark_exec.queries import many_symbols
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tessel.api import Store
 
 pytestmark = pytest.mark.spark
 
@@ -41,6 +46,14 @@ QUERIES: dict[str, QueryBuilder] = {
     "of nothing": Q.filter("i < 0").shift("v"),
     "before an aggregation": Q.shift({"w": "v"}, -1, by="k").groupby("k").agg(s=("w", "sum")),
 }
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("chains")
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +83,28 @@ def test_the_first_error_in_order_is_raised(store: Store, spark: SparkSession) -
         found = assert_parity(store, "errors", query, SparkExecutor(spark))
         assert isinstance(found, Failure)
         assert "v" in found.told["message"]
+
+
+def _check_chains(data: st.DataObject, folder: Path, executor: SparkExecutor) -> None:
+    table = data.draw(ordered_tables())
+    store = open_store(str(folder / str(next(_numbers))))
+    with options(fsync=False, segment_rows=data.draw(st.integers(1, 6))):
+        store.write("x", table, index="t")
+        for _ in range(3):
+            query = data.draw(ordered_chains())
+            note(repr(query))
+            assert_parity(store, "x", query, executor)
+
+
+@settings(max_examples=5)
+@given(data=st.data())
+def test_random_chains(data: st.DataObject, folder: Path, spark: SparkSession) -> None:
+    _check_chains(data, folder, SparkExecutor(spark))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(5_400)
+@settings(max_examples=300)
+@given(data=st.data())
+def test_many_random_chains(data: st.DataObject, folder: Path, spark: SparkSession) -> None:
+    _check_chains(data, folder, SparkExecutor(spark))
