@@ -84,7 +84,7 @@ def _tables(plan: Plan, prefix: str, pages: bool) -> Iterator[display.Table]:
         yield changed
     for number, part in enumerate(plan.inputs, start=1):
         if isinstance(part, SourcePlan):
-            yield _source(part, prefix)
+            yield _source(part, prefix, pages)
             found = pages_table(part, plan.stages[0].clauses, prefix) if pages else None
             if found is not None:
                 yield found
@@ -110,7 +110,7 @@ def _shortened(line: str) -> str:
     return line if len(line) <= _SHOWN_CHARACTERS else line[: _SHOWN_CHARACTERS - 1] + "…"
 
 
-def _source(source: SourcePlan, prefix: str) -> display.Table:
+def _source(source: SourcePlan, prefix: str, pages: bool) -> display.Table:
     """Tell, clause by clause, what the index dropped and why."""
     index = source.index
     segments = len(index) + sum(drop.segments for drop in index.drops)
@@ -135,7 +135,7 @@ def _source(source: SourcePlan, prefix: str) -> display.Table:
         f"{index.row_count:,} rows, about "
         f"{int(index.bytes.sum()):,} bytes",
         f"columns: {len(names)} of {len(view.schema.names)}: {shown}",
-        "nothing was read",
+        "no page was read" if pages else "nothing was read",
     )
     title = f"{prefix}{view.name!r} (version {view.version})"
     return display.Table(title, ("clause", "segments", "rows", "why"), tuple(lines), notes)

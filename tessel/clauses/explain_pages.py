@@ -55,7 +55,7 @@ def pages_table(source: SourcePlan, clauses: Sequence[Clause], prefix: str) -> d
         for (clause, _), (before, after, rows, left) in zip(asked, counts, strict=True)
     )
     count = len(source.index)
-    read = f"page tables of {count:,} segment{'' if count == 1 else 's'} were read, and no page"
+    read = f"page tables of {count:,} segment{'' if count == 1 else 's'} were read"
     title = f"{prefix}pages of {source.view.name!r}"
     return display.Table(title, ("clause", "pages", "rows", "why"), lines, (read,))
 

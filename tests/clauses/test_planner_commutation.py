@@ -33,11 +33,12 @@ from tessel.clauses import (
     Tail,
     find_clause,
 )
-from tessel.clauses.planner import PASSES, Draft
+from tessel.clauses.planner import PASSES, REQUIRED, Draft
 from tessel.clauses.planner.commutation import PASSED_BY_FILTERS, SWAPS, swapped
+from tessel.clauses.planner.push_into_inputs import push_into_inputs
 from tessel.clauses.planner.push_left import push_left
 from tessel.expression import Expression, col
-from tests.clauses.helpers import bare_answer, fresh_store, same_table
+from tests.clauses.helpers import answer_of_passes, bare_answer, fresh_store, same_table
 from tests.clauses.test_clause_table import SAMPLES, SCHEMA
 
 START = dt.datetime(2021, 1, 1)
@@ -145,6 +146,29 @@ def test_filters_before_and_after_several_symbols(
     after = QueryBuilder((kind((SubQuery("y"),)), what, last))
     before = QueryBuilder((what, last, kind((SubQuery("y", None, (what, last)),)), last))
     assert same_table(bare_answer(store, before), bare_answer(store, after))
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "outer", "semi", "anti"])
+@settings(max_examples=15)
+@given(data=st.data())
+def test_filters_before_and_behind_a_join(how: str, data: st.DataObject) -> None:
+    store = fresh_store()
+    store.write("x", data.draw(tables()), index="t")
+    other = data.draw(tables()).select(["t", "a", "f"]).rename_columns(["t", "a", "g"])
+    store.write("y", other, index="t")
+    columns = ["b", "c", "a"] + ([] if how in ("semi", "anti") else ["g"])
+    conditions = [col(name).is_missing() for name in columns] + [col("a") > 1, col("b") * 2 > 2]
+    conditions += [col("g") > 0.5] if "g" in columns else []
+    query = QueryBuilder().join("y", on="a", how=how)  # type: ignore[arg-type]
+    for predicate in data.draw(st.lists(st.sampled_from(conditions), min_size=1, max_size=3)):
+        query = query.filter(predicate)
+    if how not in ("right", "outer") and data.draw(st.booleans()):
+        query = query.date_range("2021-01-03")
+    if data.draw(st.booleans()):
+        query = data.draw(st.sampled_from([query.head, query.tail]))(data.draw(LIMITS))
+    only = tuple(each for each in PASSES if each in REQUIRED or each is push_into_inputs)
+    assert same_table(answer_of_passes(store, query, only), bare_answer(store, query))
+    assert same_table(answer_of_passes(store, query, PASSES), bare_answer(store, query))
 
 
 def test_an_apply_is_not_passed_by_what_reads_its_column() -> None:

@@ -284,6 +284,44 @@ INPUTS = [
     ),
 ]
 
+INPUTS += [
+    Golden(
+        Q.join("y", on="a").filter("b > 1 and c == 'x'").filter("d > 0.5").filter("b * b > 1"),
+        [
+            "input 1: 'x' → filter(b > 1 and c == 'x')",
+            "input 2: 'y' → filter(d > 0.5)",
+            "filter(b * b > 1)",
+        ],
+    ),
+    Golden(
+        Q.join("y", on="a", how="left").date_range("2021").filter("b * b > 1").select("b").head(3),
+        [
+            "input 1: 'x' → date_range(start='2021') → filter(b * b > 1) → head(n=3)",
+            "input 2: 'y'",
+            "select(columns=('b',))",
+            "head(n=3)",
+        ],
+    ),
+    # Rows without a match are missing on the right: what it says of them is known behind.
+    Golden(
+        Q.join("y", on="a", how="left").filter("d is missing"),
+        ["input 1: 'x'", "input 2: 'y'", "filter(d is missing)"],
+    ),
+    Golden(
+        Q.join("y", on="a", how="anti").filter("a > 1").head(3),
+        ["input 1: 'x' → filter(a > 1)", "input 2: 'y'", "head(n=3)"],
+    ),
+    Golden(
+        Q.join("y", on="a", how="outer").filter("b > 1"),
+        ["input 1: 'x'", "input 2: 'y'", "filter(b > 1)"],
+    ),
+    Golden(Q.join("y", on="a").filter("b > d"), ["input 1: 'x'", "input 2: 'y'", "filter(b > d)"]),
+    Golden(
+        Q.join("y", on="a").filter("t_right > '2021-01-01'"),
+        ["input 1: 'x'", "input 2: 'y'", "filter(t_right > '2021-01-01')"],
+    ),
+]
+
 JOINED = [
     Golden(Q.filter("a > 1").filter("a < 5"), ["filter(a > 1 and a < 5)"]),
     # Of what a query begins with, the second column is read for what the first one left.

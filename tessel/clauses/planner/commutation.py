@@ -32,7 +32,15 @@ from tessel.expression import Expression
 from tessel.expression.leaves import Column
 from tessel.expression.rewriting import rewrite
 
-__all__ = ["KEEPS_ROWS", "PASSED_BY_FILTERS", "ROW_WISE", "SWAPS", "is_one_of", "swapped"]
+__all__ = [
+    "KEEPS_ROWS",
+    "PASSED_BY_FILTERS",
+    "PASSED_BY_FILTERS_ON_THE_LEFT",
+    "ROW_WISE",
+    "SWAPS",
+    "is_one_of",
+    "swapped",
+]
 
 KEEPS_ROWS: tuple[type[Clause], ...] = (Apply, Cast, Select, Drop, Rename)
 """One row out for each row in, at the same position: positional clauses may pass to the left."""
@@ -43,6 +51,10 @@ ROW_WISE: tuple[type[Clause], ...] = (*KEEPS_ROWS, Filter, DateRange)
 PASSED_BY_FILTERS: tuple[type[Clause], ...] = (Concat, Merge)
 """Clauses over several symbols that keep every row of each as it is, and its order: a filter may
 run on each symbol before them, and so may head and tail, whose rows are counted once more after."""
+
+PASSED_BY_FILTERS_ON_THE_LEFT: tuple[str, ...] = ("inner", "left", "semi", "anti")
+"""Ways to join whose every row has a row of the left, of which a filter on the left's columns may
+decide before; for ``inner`` that holds of the right as well."""
 
 Swap = Callable[[Clause, Clause], "tuple[Clause, Clause] | None"]
 """From the left and the right clause to what stands there instead; None where they stay."""

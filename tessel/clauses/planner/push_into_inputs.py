@@ -1,20 +1,28 @@
 """Pass: what a query over several symbols drops right after taking them together, each drops alone.
 
-Filters and date ranges run on every symbol before ``concat`` and ``merge``, where statistics prune
-with them. Of a limit each symbol is given its own: no more than so many rows of it can be wanted.
+Filters and date ranges run on every symbol before ``concat`` and ``merge``, and on one side of a
+``join``, where statistics prune with them. Of a limit each symbol is given its own: no more than so
+many rows of it can be wanted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import pyarrow as pa
 
 from tessel.clauses.base import Clause
+from tessel.clauses.combining import Combining
 from tessel.clauses.date_range import DateRange
 from tessel.clauses.filter import Filter
 from tessel.clauses.head import Head
-from tessel.clauses.planner.commutation import KEEPS_ROWS, PASSED_BY_FILTERS, is_one_of
+from tessel.clauses.join import Join
+from tessel.clauses.planner.commutation import (
+    KEEPS_ROWS,
+    PASSED_BY_FILTERS,
+    PASSED_BY_FILTERS_ON_THE_LEFT,
+    is_one_of,
+)
 from tessel.clauses.planner.draft import Draft, Input
 from tessel.clauses.planner.raising import cannot_raise
 from tessel.clauses.positional import Positional
@@ -31,20 +39,66 @@ __all__ = ["push_into_inputs"]
 
 def push_into_inputs(draft: Draft) -> Draft:
     """Move the filters and date ranges that come first into every input, and copy the limit."""
-    if draft.combining is None or not is_one_of(draft.combining, PASSED_BY_FILTERS):
+    joins = type(draft.combining) is Join
+    if draft.combining is None or not (joins or is_one_of(draft.combining, PASSED_BY_FILTERS)):
         return draft
     inputs = list(draft.inputs)
     clauses = list(draft.clauses)
     while clauses:
-        pushed = _pushed(clauses[0], inputs, draft.schema)
+        if isinstance(draft.combining, Join):
+            pushed = _into_join(clauses[0], draft.combining, inputs, draft.schema)
+        else:
+            pushed = _pushed(clauses[0], inputs, draft.schema)
         if pushed is None:
             break
         inputs = pushed
         del clauses[0]
     limit = _limit(clauses)
     if limit is not None:
-        inputs = [each.then(limit) for each in inputs]
+        limited = _limited(draft.combining)
+        inputs = [each.then(limit) if at in limited else each for at, each in enumerate(inputs)]
     return draft.replace(inputs=tuple(inputs), clauses=tuple(clauses))
+
+
+def _limited(combining: Combining) -> range:
+    """Return the inputs of which no more rows than those of a limit can be wanted."""
+    if not isinstance(combining, Join):
+        return range(1 + len(combining.others))
+    # Every row of the left comes out at least once, in order.
+    return range(1 if combining.how == "left" else 0)
+
+
+def _into_join(
+    clause: Clause, join: Join, inputs: Sequence[Input], schema: TableSchema
+) -> list[Input] | None:
+    """Return the inputs of a join with a clause on the side whose columns it reads; None if none.
+
+    A filter on the left decides which of its rows come out, unless rows of the right come out
+    alone. One on the right does so where rows come out in pairs. It then meets rows without a
+    match as well, which it never met as written: so only where it cannot fail.
+    """
+    left, right = inputs
+    if join.how not in PASSED_BY_FILTERS_ON_THE_LEFT:
+        return None
+    if type(clause) is DateRange and _same_calendar(left.schema, schema):
+        return [left.then(clause), right]
+    if type(clause) is not Filter:
+        return None
+    columns = clause.predicate.columns()
+    safe = cannot_raise(clause.predicate)
+    if (safe or join.how == "left") and _as_they_are(columns, left.schema, schema):
+        return [left.then(clause), right]
+    own = columns.isdisjoint(left.schema.names)
+    if safe and own and join.how == "inner" and _as_they_are(columns, right.schema, schema):
+        return [left, right.then(clause)]
+    return None
+
+
+def _as_they_are(columns: Set[str], own: TableSchema, common: TableSchema) -> bool:
+    """Say whether columns come out of a join as one of its sides has them."""
+    return bool(columns) and all(
+        name in own and own.type_of(name) == common.type_of(name) for name in columns
+    )
 
 
 def _pushed(clause: Clause, inputs: Sequence[Input], schema: TableSchema) -> list[Input] | None:
