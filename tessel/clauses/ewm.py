@@ -93,7 +93,7 @@ class Ewm(Clause):
         return ClauseInfo(
             Structure.ROW_SLICE,
             Structure.ROW_SLICE,
-            columns=frozenset([*self._columns, *self.by]),
+            columns=frozenset(self.by).union(*(each.columns for each in self.aggregates)),
             adds=frozenset(each.output for each in self.aggregates),
             keeps_count=True,
             carries=Carry.BEFORE,
@@ -110,11 +110,12 @@ class Ewm(Clause):
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the schema with the results added or replaced, as float64."""
-        input_schema.require([*self._columns, *self.by], where=self.name)
+        stored = frozenset().union(*(each.columns for each in self.aggregates))
+        input_schema.require([*sorted(stored), *self.by], where=self.name)
         check_keys(self.by, input_schema)
         schema = input_schema
         for each in self.aggregates:
-            kind = input_schema.type_of(each.column or "")
+            kind = each.input_type(input_schema)
             found = mean_type(kind)
             if found is None or is_temporal(found):
                 raise each.aggregate.refuse(each.column, kind, "ewm takes numbers")

@@ -164,7 +164,7 @@ def _codes(
 
 
 def _values(table: pa.Table, each: NamedAggregate) -> pa.ChunkedArray | pa.Array | None:
-    return each.values(table)
+    return each.values({name: table.column(name) for name in each.inputs})
 
 
 def _held_states(

@@ -83,15 +83,15 @@ class NamedAggregate:
             return kinds[0]
         return pa.struct(list(zip(("value", *self.aggregate.further), kinds, strict=True)))
 
-    def values(self, table: pa.Table) -> Any:
-        """Return the values of a table's rows; structs for an aggregate of several columns."""
+    def values(self, columns: Mapping[str, Any]) -> Any:
+        """Return the values of columns by name; structs for an aggregate of several of them."""
         if self.column is None:
             return None
         if not self.further:
-            return table.column(self.column)
-        columns = [table.column(name) for name in self.inputs]
+            return columns[self.column]
         names = ["value", *self.aggregate.further]
-        return pa.Table.from_arrays(columns, names=names).to_struct_array()
+        inputs = [columns[name] for name in self.inputs]
+        return pa.Table.from_arrays(inputs, names=names).to_struct_array()
 
     def result_type(self, schema: TableSchema) -> pa.DataType:
         """Return the type of the result; unknown columns and impossible aggregates are refused."""

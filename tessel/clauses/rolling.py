@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import pyarrow as pa
 
+from tessel.clauses.aggregates.base import whole_structs
 from tessel.clauses.base import Clause, ClauseInfo, Structure
 from tessel.clauses.buckets import parse_span
 from tessel.clauses.key_order import in_rows
@@ -101,7 +102,7 @@ class Rolling(Clause):
         return ClauseInfo(
             Structure.ROW_SLICE,
             Structure.ROW_SLICE,
-            columns=frozenset([*self._columns, *self.by]),
+            columns=frozenset(self.by).union(*(each.columns for each in self.aggregates)),
             adds=frozenset(each.output for each in self.aggregates),
             uses_index=isinstance(self.window, str),
             keeps_count=True,
@@ -110,8 +111,7 @@ class Rolling(Clause):
 
     @cached_property
     def _columns(self) -> tuple[str, ...]:
-        read = (each.column for each in self.aggregates)
-        return tuple(dict.fromkeys(column for column in read if column is not None))
+        return tuple(dict.fromkeys(name for each in self.aggregates for name in each.inputs))
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the schema with the results added or replaced."""
@@ -187,10 +187,14 @@ class Rolling(Clause):
         places, rows = around.keys.places_of(around.start, around.stop)
         windows = Windows(windows.starts[places], windows.stops[places])
         made = unit
+        arranged = {
+            name: around.keys.arranged(around.table.column(place))
+            for place, name in enumerate(self._columns)
+        }
         for each in self.aggregates:
-            values = None
-            if each.column is not None:
-                values = around.keys.arranged(around.table.column(self._columns.index(each.column)))
+            values = each.values(arranged)
+            if each.further:  # a row without its weight has no value
+                values = whole_structs(values)
             least = self._least(each)
             found = window_aggregate(each.aggregate, values, windows, least, each.column)
             made = made.with_column(each.output, in_rows(found, rows))

@@ -382,3 +382,32 @@ def test_computed_keys_need_their_aggregation() -> None:
         store.read("x", query=Q.then(Partition((key,))))
     with pytest.raises(PlanError, match="follows no partition by the same keys"):
         store.read("x", query=Q.then(Partition((key,)), Aggregation(("k",), size)))
+
+
+# --- windows --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("window", [2, "1h"], ids=str)
+def test_windows_of_what_is_computed(window: int | str) -> None:
+    made = Q.apply("pn", P * N).rolling(window, by="k", min_periods=1)
+    inline = Q.rolling(window, by="k", min_periods=1)
+    store = stored(TABLE, index="t")
+    wanted = answer(store, made.agg(s=("pn", "sum"), m=("p", "max")).drop("pn"))
+    found = answer(store, inline.agg(s=(P * N).sum(), m=("p", "max")))
+    assert found.column_names == [*TABLE.column_names, "s", "m"]
+    assert found.equals(wanted)
+    smooth = Q.ewm(span=3).agg(m=(P * N).mean())
+    spelled = Q.apply("pn", P * N).ewm(span=3).agg(m=("pn", "mean")).drop("pn")
+    assert answer(store, smooth).equals(answer(store, spelled))
+
+
+def test_weighted_windows() -> None:
+    found = answer(stored(TABLE), Q.rolling(3, min_periods=2).agg(m=("p", "vwap", "n")))
+    # A row counts where neither value nor weight is missing.
+    pairs = list(zip(TABLE.column("p").to_pylist(), TABLE.column("n").to_pylist(), strict=True))
+    wanted = []
+    for row in range(TABLE.num_rows):
+        window = [(p, n) for p, n in pairs[max(0, row - 2) : row + 1] if None not in (p, n)]
+        weight = sum(n for _, n in window)
+        wanted.append(sum(p * n for p, n in window) / weight if len(window) >= 2 else None)
+    assert found.column("m").to_pylist() == wanted

@@ -81,6 +81,14 @@ OURS: dict[str, QueryBuilder] = {
     "groupby, merged": Q.groupby("k").agg(s=("v", "sum"), m=("f", "mean"), n="size"),
     "groupby, bucketed": Q.groupby("k", drop_missing=False).agg(m=("f", "median")),
     "groupby, unsorted": Q.groupby("k", "v", sort=False).agg(d=("f", "nunique")),
+    "groupby, computed": Q.groupby(col("t").floor("1h"), odd="v % 2").agg(
+        s=(col("v") * col("f")).sum(), w="weighted_mean(f, v + 4)", bar=("f", "ohlc"), d="std(f)"
+    ),
+    "groupby, computed and bucketed": Q.groupby("k").agg(
+        m="median(f * 2)", q=("v", "quantile", 0.9, "lower"), b=(col("v") > 0).any()
+    ),
+    "resample, computed": Q.resample("1h").agg(s="sum(v * 2)", e="sem(f)", v=("f", "vwap", "v")),
+    "rolling, weighted": Q.rolling(3, by="k").agg(w=("f", "vwap", "v"), q=("v", "quantile", 0.1)),
     "agg": Q.agg(m=("f", "median"), first=("v", "first")),
     "resample, merged": Q.resample("1h").agg(s=("f", "sum"), low=("v", "min")),
     "resample, keys": Q.resample("1h", by="k").agg(s=("f", "sum"), d=("v", "nunique")),

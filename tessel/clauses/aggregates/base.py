@@ -44,6 +44,7 @@ __all__ = [
     "present",
     "present_together",
     "register",
+    "whole_structs",
 ]
 
 Codes = NDArray[np.int64]
@@ -392,6 +393,15 @@ def present(values: Values, codes: Codes) -> tuple[pa.Array, Codes, BoolArray | 
         return array, codes, None
     kept = ~missing
     return array.filter(pa.array(kept)), codes[kept], kept
+
+
+def whole_structs(values: Values) -> pa.StructArray:
+    """Return structs that are null where one of their fields is missing: no value of the row."""
+    columns = [plain(column) for column in values.flatten()]
+    missing = [rows for rows in map(missing_rows, columns) if rows is not None]
+    mask = pa.array(np.logical_or.reduce(missing)) if missing else None
+    names = [field.name for field in values.type]
+    return pa.StructArray.from_arrays(columns, names, mask=mask)
 
 
 def present_together(values: Values, codes: Codes) -> tuple[list[pa.Array], Codes]:

@@ -1,8 +1,8 @@
-"""Pass: compute what a groupby or resample computes for itself, in an ``apply`` before it.
+"""Pass: compute what clauses that aggregate compute for themselves, in an ``apply`` before them.
 
-The columns get names that no column has, and are gone behind the clause: it leaves its keys and
-outputs alone. Equal expressions are computed once. A key whose name is taken by a column of the
-table is renamed behind the clause.
+The columns get names that no column has, and are gone behind the clause: groupby and resample leave
+their keys and outputs alone, and behind rolling and ewm stands a ``drop``. Equal expressions are
+computed once. A key whose name is taken by a column of the table is renamed behind the clause.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from tessel.clauses.aggregation import Aggregation
 from tessel.clauses.apply import Apply
 from tessel.clauses.base import Clause
 from tessel.clauses.computed import ComputedColumn, free_name, key_names
+from tessel.clauses.drop import Drop
+from tessel.clauses.ewm import Ewm
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.partition import Partition
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.rename import Rename
 from tessel.clauses.resample import Resample
+from tessel.clauses.rolling import Rolling
 from tessel.expression.schema import TableSchema
 
 __all__ = ["compute_columns"]
@@ -40,6 +43,12 @@ def compute_columns(draft: Draft) -> Draft:
             columns = _Columns(schema, [each.output for each in clause.aggregates])
             lowered = columns.lowered(clause.aggregates)
             clauses += [*columns.applies, dataclasses.replace(clause, aggregates=lowered)]
+        elif type(clause) is Rolling or type(clause) is Ewm:
+            columns = _Columns(schema, [each.output for each in clause.aggregates])
+            lowered = columns.lowered(clause.aggregates)
+            clauses += [*columns.applies, dataclasses.replace(clause, aggregates=lowered)]
+            if columns.applies:  # these keep the columns of their rows
+                clauses.append(Drop(tuple(each.column for each in columns.applies)))
         else:
             clauses.append(clause)
     return draft.replace(clauses=tuple(clauses))
