@@ -20,6 +20,8 @@ from tests.clauses.helpers import SETTINGS, answer, stored
 Q = QueryBuilder()
 # Threads, buckets of a few bytes, units one by one: the cut of the rows is drawn.
 UNDER = (SETTINGS[0], SETTINGS[2])
+# Of many groups, budgets of a few bytes would make a file of each.
+MANY = ({"workers": 1}, {"workers": 3, "inline_bytes": 0, "hash_bucket_bytes": 1 << 16})
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ def test_any_number_of_groups(groups: int, rows: int) -> None:
     counts = np.bincount(codes)
     sums = np.bincount(codes, values)
     query = Q.groupby("k").agg(s=("v", "sum"), m=("v", "vwap", "w"), d=("v", "std", 0))
-    found = answer(store, query, UNDER)
+    found = answer(store, query, MANY)
     assert np.array_equal(found.column("k"), different)
     assert np.array_equal(found.column("s"), sums)
     weighted = np.bincount(codes, values * weights) / np.bincount(codes, weights)
@@ -152,7 +154,7 @@ def test_any_number_of_groups(groups: int, rows: int) -> None:
     squares = np.bincount(codes, values * values)
     variance = (counts * squares - sums * sums) / (counts * counts)
     np.testing.assert_array_almost_equal_nulp(found.column("d").to_numpy(), np.sqrt(variance), 2)
-    appearing = answer(store, Q.groupby("k", sort=False).agg(n="size"), UNDER)
+    appearing = answer(store, Q.groupby("k", sort=False).agg(n="size"), MANY)
     _, first = np.unique(keys, return_index=True)
     assert np.array_equal(appearing.column("k"), different[np.argsort(first)])
     assert np.array_equal(appearing.column("n"), counts[np.argsort(first)])

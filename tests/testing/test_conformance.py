@@ -81,13 +81,13 @@ OURS: dict[str, QueryBuilder] = {
     "groupby, merged": Q.groupby("k").agg(s=("v", "sum"), m=("f", "mean"), n="size"),
     "groupby, bucketed": Q.groupby("k", drop_missing=False).agg(m=("f", "median")),
     "groupby, unsorted": Q.groupby("k", "v", sort=False).agg(d=("f", "nunique")),
-    "groupby, computed": Q.groupby(col("t").floor("1h"), odd="v % 2").agg(
-        s=(col("v") * col("f")).sum(), w="weighted_mean(f, v + 4)", bar=("f", "ohlc"), d="std(f)"
+    "groupby, spreads and bars": Q.groupby("k").agg(
+        w=("f", "weighted_mean", "v"), bar=("f", "ohlc"), d=("f", "std"), n=("v", "var", 0)
     ),
-    "groupby, computed and bucketed": Q.groupby("k").agg(
-        m="median(f * 2)", q=("v", "quantile", 0.9, "lower"), b=(col("v") > 0).any()
+    "groupby, quantiles": Q.groupby("k").agg(
+        q=("v", "quantile", 0.9, "lower"), m=("f", "quantile", 0.3), t=("t", "std")
     ),
-    "resample, computed": Q.resample("1h").agg(s="sum(v * 2)", e="sem(f)", v=("f", "vwap", "v")),
+    "resample, spreads": Q.resample("1h").agg(e=("f", "sem"), v=("f", "vwap", "v")),
     "rolling, weighted": Q.rolling(3, by="k").agg(w=("f", "vwap", "v"), q=("v", "quantile", 0.1)),
     "agg": Q.agg(m=("f", "median"), first=("v", "first")),
     "resample, merged": Q.resample("1h").agg(s=("f", "sum"), low=("v", "min")),
