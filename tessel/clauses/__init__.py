@@ -26,6 +26,7 @@ from tessel.clauses.base import (
     Narrows,
     Proves,
     Prunes,
+    ReducesPieces,
     Selects,
     Structure,
 )
@@ -180,6 +181,7 @@ __all__ = [
     "QueryBuilder",
     "Question",
     "Rank",
+    "ReducesPieces",
     "Rename",
     "Resample",
     "ResampledQuery",

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.clauses.aggregates import find_aggregate
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.computed import (
     ComputedColumn,
@@ -35,6 +36,7 @@ from tessel.clauses.group_tables import (
 from tessel.clauses.grouping import check_key_type, group_codes, order_of_keys
 from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.named_aggregate import NamedAggregate, check_outputs
+from tessel.clauses.ordered_aggregation import aggregate_pieces
 from tessel.clauses.ordering import Ordering
 from tessel.clauses.registry import register
 from tessel.clauses.scanned_groups import all_from_sums, scanned_groups
@@ -116,6 +118,24 @@ class Aggregation(Clause):
             result = result.take(pa.array(order_of_keys(columns)))
         bucket = unit.pieces[0].bucket if unit.pieces else None
         return unit.replace(result, bucket=bucket)
+
+    def reduce_pieces(
+        self, units: Iterable[ProcessingUnit], schema: TableSchema
+    ) -> Iterator[pa.Table]:
+        """Aggregate one bucket of which not all can be held; see :func:`aggregate_pieces`."""
+        keys = stored_names(self.keys)
+        outputs = self.aggregates
+        if POSITION in schema:
+            outputs = (*outputs, NamedAggregate(POSITION, POSITION, find_aggregate("first")))
+        names = self.output_schema(schema).names
+        if any(each.further for each in outputs if not each.aggregate.mergeable):
+            pieces = [piece for unit in units for piece in unit.pieces]
+            yield self.process(ProcessingUnit(0, schema, pieces)).table
+            return
+        with workspace_of(units) as workspace:
+            tables = (unit.table for unit in units)
+            for table in aggregate_pieces(tables, schema, keys, outputs, workspace):
+                yield table.select(names)
 
 
 @register

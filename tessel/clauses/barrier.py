@@ -8,7 +8,9 @@ its facts all the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,6 +26,7 @@ from tessel.ecs import (
     ProcessingUnit,
     RowRange,
 )
+from tessel.expression.schema import TableSchema
 
 __all__ = ["Barrier"]
 
@@ -46,6 +49,8 @@ class Barrier:
         self._sizes: list[int] = []
         self._in_file: set[int] = set()
         self._held = 0
+        self._closed = False
+        self._lock = threading.Lock()
         self._fetches: list[int] = []
 
     def __enter__(self) -> Self:
@@ -57,7 +62,9 @@ class Barrier:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._count(-self._held)
+        with self._lock:
+            held, self._closed = self._held, True
+        self._account.hold(-held)
         self._file.close()
 
     def push(self, unit: ProcessingUnit) -> None:
@@ -95,9 +102,11 @@ class Barrier:
 
     def hand_over(self, group: Sequence[int]) -> int:
         """Return the bytes of a unit, which who runs it accounts for from now on."""
-        for position in group:
-            self._fetches[position] -= 1
-        self._let_go(position for position in group if not self._fetches[position])
+        with self._lock:
+            for position in group:
+                self._fetches[position] -= 1
+            done = [position for position in group if not self._fetches[position]]
+        self._let_go(done)
         return sum(self._sizes[position] for position in group)
 
     def gather(self, group: Sequence[int]) -> list[Piece]:
@@ -115,6 +124,23 @@ class Barrier:
                 data[at] = (count.planned, held)
         return [_piece(self.facts[at], *data[at]) for at in group]
 
+    def is_too_much(self, group: Sequence[int]) -> bool:
+        """Return whether the pieces of a unit are more than may be held."""
+        return sum(self._sizes[position] for position in group) > self._account.held_limit
+
+    def parts(
+        self, group: Sequence[int], ordinal: int, schema: TableSchema
+    ) -> Iterator[ProcessingUnit]:
+        """Give the pieces of a unit in parts, those that one unit before left together.
+
+        From any thread; each part is handed over as it is given.
+        """
+        for _, positions in itertools.groupby(group, key=lambda at: self.facts[at].unit):
+            part = list(positions)
+            pieces = self.gather(part)
+            self.hand_over(part)
+            yield ProcessingUnit(ordinal, schema, pieces)
+
     def _put(self, piece: Piece) -> Columns | SpillBlock:
         size = piece.table.nbytes
         fits = self._account.fits(size)
@@ -131,7 +157,10 @@ class Barrier:
         return self._entities[position] in self._in_file
 
     def _count(self, size: int) -> None:
-        self._held += size
+        with self._lock:
+            if self._closed:
+                return  # a unit that had begun when the query was given up
+            self._held += size
         self._account.hold(size)
 
 

@@ -73,6 +73,7 @@ __all__ = [
     "Proves",
     "Prunes",
     "Reduces",
+    "ReducesPieces",
     "Scans",
     "Selects",
     "Structure",
@@ -443,6 +444,20 @@ class Carries(Protocol):
         self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
     ) -> ProcessingUnit:
         """Turn a unit into another, knowing the carries of all before and of enough after. Pure."""
+
+
+@runtime_checkable
+class ReducesPieces(Protocol):
+    """A clause that can reduce one work unit without holding all of it.
+
+    It is asked only for units that are more than a query may hold; ``process`` gives the same
+    answer. Without it, such a unit is gathered whole, and runs alone.
+    """
+
+    def reduce_pieces(
+        self, units: Iterable[ProcessingUnit], schema: TableSchema
+    ) -> Iterator[pa.Table]:
+        """Take the parts of one unit in order; give the result, of the promised schema."""
 
 
 @runtime_checkable

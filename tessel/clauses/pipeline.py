@@ -18,7 +18,15 @@ import pyarrow as pa
 
 from tessel import telemetry
 from tessel.clauses.barrier import Barrier
-from tessel.clauses.base import Broadcasts, Clause, Consumes, Expands, Interleaves, Structure
+from tessel.clauses.base import (
+    Broadcasts,
+    Clause,
+    Consumes,
+    Expands,
+    Interleaves,
+    ReducesPieces,
+    Structure,
+)
 from tessel.clauses.carrying import carried_units
 from tessel.clauses.late_reading import read_pieces
 from tessel.clauses.local_pool import LocalPool, Task
@@ -29,10 +37,12 @@ from tessel.clauses.stage import (
     consume_units,
     interleave_units,
     piece_of,
+    reduce_pieces,
     run_clauses,
     run_stage,
     stages_of_parts,
 )
+from tessel.clauses.structures import structure_by_row_slice
 from tessel.ecs import (
     ColRange,
     Columns,
@@ -206,13 +216,17 @@ class _Run:
     def _first_stage(
         self, source: SourcePlan, stage: Stage, symbol: int
     ) -> Iterator[ProcessingUnit]:
+        if stage.input is Structure.ALL and isinstance(stage.clauses[0], ReducesPieces):
+            # It may be given everything in parts: then not all of it is read at once either.
+            slices = structure_by_row_slice(source.index)
+            source = dataclasses.replace(source, units=slices.units)
         loader = _Loader(self._manager, source, symbol)
         count = len(source.units)
         telemetry.emit("stage.start", units=count, symbol=source.view.name)
         schema = stage.schemas[0]
         if stage.input is Structure.ALL or stage.carries is not None:
-            slices = Stage((), (schema,))
-            yield from self._next_stage(stage, self._load_units(loader, source, slices))
+            reading = Stage((), (schema,))
+            yield from self._next_stage(stage, self._load_units(loader, source, reading))
             return
         yield from self._load_units(loader, source, stage)
 
@@ -303,6 +317,12 @@ class _Run:
                     unit = ProcessingUnit(ordinal, schema, barrier.gather(group))
                     return run_stage(stage, unit)
 
+                def run_in_parts() -> ProcessingUnit:
+                    parts = self._workspace.stream(barrier.parts(group, ordinal, schema))
+                    return reduce_pieces(stage, ordinal, barrier.facts[group[0]].bucket, parts)
+
+                if isinstance(clause, ReducesPieces) and barrier.is_too_much(group):
+                    return Task(run_in_parts, 0)  # it accounts for what it holds
                 return Task(run, barrier.hand_over(group))
 
             yield from self._pool.map(task(ordinal, group) for ordinal, group in enumerate(groups))

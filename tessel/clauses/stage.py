@@ -8,10 +8,18 @@ from typing import TypeVar
 import pyarrow as pa
 
 from tessel import telemetry
-from tessel.clauses.base import Broadcasts, Carries, Clause, Consumes, Expands, Interleaves
+from tessel.clauses.base import (
+    Broadcasts,
+    Carries,
+    Clause,
+    Consumes,
+    Expands,
+    Interleaves,
+    ReducesPieces,
+)
 from tessel.clauses.plan import Stage
 from tessel.ecs import Piece, ProcessingUnit
-from tessel.ecs.components import RowRange
+from tessel.ecs.components import ColRange, RowRange
 from tessel.errors import ClauseFailedError, PlanError, SchemaPromiseError, TesselError
 from tessel.expression.schema import TableSchema
 from tessel.store import PieceSource, SegmentSource
@@ -26,6 +34,7 @@ __all__ = [
     "load_piece",
     "nothing_carried",
     "piece_of",
+    "reduce_pieces",
     "run_between",
     "run_clauses",
     "run_stage",
@@ -197,6 +206,27 @@ def consume_units(stage: Stage, units: Iterator[ProcessingUnit]) -> Iterator[Pro
     clause = stage.clauses[0]
     assert isinstance(clause, Consumes)
     yield from _streamed(stage, clause.consume(units, stage.schemas[0]))
+
+
+def reduce_pieces(
+    stage: Stage, ordinal: int, bucket: int | None, units: Iterator[ProcessingUnit]
+) -> ProcessingUnit:
+    """Run a stage on a unit that is more than may be held, from its parts; as `run_clauses`."""
+    clause = stage.clauses[0]
+    assert isinstance(clause, ReducesPieces)
+    try:
+        tables = list(clause.reduce_pieces(units, stage.schemas[0]))
+    except TesselError as error:
+        error.with_context(clause=clause.describe())
+        raise
+    except Exception as error:
+        raise failed_clause(clause, error) from error
+    table = pa.concat_tables(tables)
+    columns = ColRange(0, table.num_columns)
+    piece = Piece(table, RowRange(0, table.num_rows), columns, bucket=bucket)
+    schema = TableSchema(pa.schema([(field.name, field.type) for field in table.schema]))
+    unit = _as_promised(clause, ProcessingUnit(ordinal, schema, [piece]), stage.schemas[1])
+    return run_clauses(stage.clauses[1:], stage.schemas[1:], unit)
 
 
 def interleave_units(

@@ -16,7 +16,7 @@ column, and never reaches a clause.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
@@ -32,8 +32,10 @@ __all__ = [
     "Aggregate",
     "AggregateBundle",
     "Codes",
+    "FromOrder",
     "FromSums",
     "MergeableAggregate",
+    "OrderedValues",
     "aggregate_from_json",
     "aggregate_names",
     "bind_aggregate",
@@ -245,6 +247,31 @@ class AggregateBundle(ABC):
     @abstractmethod
     def parts(self) -> Mapping[str, Aggregate]:
         """Return the aggregates by what is put behind the name of the output."""
+
+
+class OrderedValues(Protocol):
+    """The values of one group in order, nothing missing among them; more than may be held."""
+
+    @property
+    def count(self) -> int:
+        """How many values there are: one at least."""
+
+    def at(self, places: Sequence[int]) -> pa.Array:
+        """Return the values at some places, ascending, counted from 0; plain."""
+
+    def chunks(self) -> Iterator[pa.Array]:
+        """Give all values in order, some at a time; plain."""
+
+
+@runtime_checkable
+class FromOrder(Protocol):
+    """An aggregate that can do with few looks at the values of a group in order.
+
+    Without it, all values of the largest group are held at once.
+    """
+
+    def from_order(self, values: OrderedValues, column: str | None = None) -> pa.Array:
+        """Return the result of one group: what ``compute`` answers for these values, one long."""
 
 
 _registry: dict[str, type[Aggregate] | type[AggregateBundle]] = {}

@@ -11,6 +11,7 @@ import pyarrow as pa
 from tessel.clauses.aggregates.base import (
     Aggregate,
     Codes,
+    OrderedValues,
     Values,
     counts_of,
     present,
@@ -53,3 +54,8 @@ class Median(Aggregate):
         upper = order[starts + counts[owners] // 2]
         middle = array.take(pa.array(np.concatenate([lower, upper])))
         return Mean().compute(middle, np.concatenate([owners, owners]), groups, column)
+
+    def from_order(self, values: OrderedValues, column: str | None = None) -> pa.Array:
+        """Look at the one or two values in the middle."""
+        middle = sorted({(values.count - 1) // 2, values.count // 2})
+        return Mean().compute(values.at(middle), np.zeros(len(middle), np.int64), 1, column)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tessel.clauses.aggregates.base import (
     Aggregate,
     Codes,
+    OrderedValues,
     Values,
     counts_of,
     present,
@@ -96,11 +97,35 @@ class Quantile(Aggregate):
         places, shares = self._places(counts[owners])
         lower = order[starts + places]
         upper = order[starts + places + (shares > 0)]
+        return self._between(array, lower, upper, places, shares, owners, groups, column)
+
+    def from_order(self, values: OrderedValues, column: str | None = None) -> pa.Array:
+        """Look at the two values between which the quantile lies."""
+        places, shares = self._places(np.array([values.count], np.int64))
+        lower = int(places[0])
+        pair = normalised(values.at([lower, lower + 1] if shares[0] else [lower]))
+        zero, upper = np.zeros(1, np.int64), np.array([len(pair) - 1], np.int64)
+        return self._between(pair, zero, upper, places, shares, zero, 1, column)
+
+    def _between(
+        self,
+        array: pa.Array,
+        lower: NDArray[np.int64],
+        upper: NDArray[np.int64],
+        places: NDArray[np.int64],
+        shares: NDArray[Any],
+        owners: NDArray[np.int64],
+        groups: int,
+        column: str | None,
+    ) -> pa.Array:
+        """Return the results from the rows at and above each place."""
         if not self._mixes:
             chosen = self._chosen(lower, upper, places, shares)
             rows = np.zeros(groups, np.int64)
             rows[owners] = chosen
-            return array.take(pa.array(rows, mask=counts == 0))
+            absent = np.ones(groups, np.bool_)
+            absent[owners] = False
+            return array.take(pa.array(rows, mask=absent))
         if self.interpolation == "midpoint":
             shares[:] = _HALF
         return _mixed(array, lower, upper, shares, owners, groups, column)

@@ -1,0 +1,292 @@
+"""Aggregates that need all values of a group, where the values do not fit in memory.
+
+Hash buckets bring the rows of a group together, which is of no use where one group alone is more
+than may be held. Here values are sorted outside of memory, by key and then by value, and aggregates
+read them as they come: groups that fit are computed as always; of one that does not, the values are
+put aside in order, and only what the aggregate asks for is read back (:class:`FromOrder`).
+
+Everything else of the aggregation goes as partials that merge (:mod:`group_merging`); the results
+found here join them as partials of an aggregate ``first``, of which there is one a group.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tessel.clauses.aggregates import MergeableAggregate, find_aggregate
+from tessel.clauses.aggregates.base import FromOrder
+from tessel.clauses.group_merging import GroupMerge, GroupShape
+from tessel.clauses.group_tables import partial_schema, partial_table
+from tessel.clauses.grouping import group_codes, missing_rows
+from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.clauses.ordering import Ordering
+from tessel.clauses.spill import Parked, Spool, Workspace
+from tessel.clauses.spill.sorting import ExternalSort
+from tessel.clauses.values import plain
+from tessel.expression.schema import TableSchema
+
+__all__ = ["aggregate_pieces"]
+
+_VALUE = "__tessel_value"
+
+
+def aggregate_pieces(
+    tables: Iterable[pa.Table],
+    schema: TableSchema,
+    keys: tuple[str, ...],
+    aggregates: Sequence[NamedAggregate],
+    workspace: Workspace,
+) -> Iterator[pa.Table]:
+    """Aggregate rows that are more than may be held.
+
+    Parameters
+    ----------
+    tables
+        The rows, of a schema. Missing is a key like others.
+    schema
+        Their columns.
+    keys, aggregates
+        As in an aggregation, by the names of columns.
+    workspace
+        The account and the files of the query.
+
+    Returns
+    -------
+    iterator of pyarrow.Table
+        Keys and outputs; each group in one row of one table, in no order.
+    """
+    found = _Pieces(schema, keys, tuple(aggregates), workspace)
+    with contextlib.ExitStack() as stack:
+        groups = stack.enter_context(GroupMerge(found.shape, found.partial_schema, workspace))
+        sorts = {
+            column: stack.enter_context(
+                ExternalSort(found.ordering, found.value_schema(column), workspace)
+            )
+            for column in found.columns
+        }
+        for table in tables:
+            groups.add(found.partials(table))
+            for column, rows in sorts.items():
+                rows.add(found.values(table, column))
+        for column, rows in sorts.items():
+            for part in found.results(column, rows.sorted()):
+                groups.add(part)
+            rows.close()
+        for table in groups.finished():
+            yield found.completed(table)
+
+
+class _Pieces:
+    """What is computed how: which aggregates merge, and which read values in order."""
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        keys: tuple[str, ...],
+        aggregates: tuple[NamedAggregate, ...],
+        workspace: Workspace,
+    ) -> None:
+        self._schema = schema
+        self._keys = keys
+        self._workspace = workspace
+        self._ordered = [each for each in aggregates if not each.aggregate.mergeable]
+        self.columns = list(dict.fromkeys(str(each.column) for each in self._ordered))
+        source = schema
+        standing: list[NamedAggregate] = []
+        for each in aggregates:
+            if each.aggregate.mergeable:
+                standing.append(each)
+                continue
+            source = source.with_column(_result_name(each), each.result_type(schema))
+            first = find_aggregate("first")
+            standing.append(NamedAggregate(each.output, _result_name(each), first))
+        self.shape = GroupShape(keys, tuple(standing), source)
+        self.partial_schema = partial_schema(keys, standing, source)
+        by = (*keys, _VALUE)
+        self.ordering = Ordering(by, (False,) * len(by))
+
+    def value_schema(self, column: str) -> pa.Schema:
+        """Return keys, and the values of a column."""
+        fields = [pa.field(key, self._schema.type_of(key)) for key in self._keys]
+        return pa.schema([*fields, pa.field(_VALUE, self._schema.type_of(column))])
+
+    def partials(self, table: pa.Table) -> pa.Table:
+        """Return partials of what merges; of the others, that nothing is known."""
+        for each in self._ordered:
+            nothing = pa.nulls(table.num_rows, self.shape.source.type_of(_result_name(each)))
+            table = table.append_column(_result_name(each), nothing)
+        codes, keys, _ = self._codes(table)
+        return self._partial_table(table, codes, keys)
+
+    def values(self, table: pa.Table, column: str) -> pa.Table:
+        """Return keys and values, of the rows that have a value."""
+        arrays = [table.column(name) for name in (*self._keys, column)]
+        found = pa.Table.from_arrays(arrays, schema=self.value_schema(column))
+        missing = missing_rows([table.column(column)])
+        return found.filter(pa.array(~missing)) if missing.any() else found
+
+    def results(self, column: str, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Return the results of the aggregates of a column, from its values in order."""
+        with self._workspace.spool() as spool:
+            open_group = _OpenGroup(spool)
+            for table in tables:
+                belonging = self._belonging(open_group, table)
+                open_group.add(table.slice(0, belonging))
+                rest = table.slice(belonging)
+                if not rest.num_rows:
+                    continue
+                yield from self._closed(column, open_group)
+                _, _, starts = self._codes(rest)
+                if starts[-1]:
+                    yield self._computed(column, rest.slice(0, int(starts[-1])))
+                open_group.add(rest.slice(int(starts[-1])))
+            yield from self._closed(column, open_group)
+
+    def completed(self, table: pa.Table) -> pa.Table:
+        """Return groups with what an aggregate answers for no values, where there were none."""
+        for each in self._ordered:
+            kind = each.input_type(self._schema)
+            of_none = each.aggregate.compute(pa.array([], kind), _none(), 1, each.column)[0]
+            if of_none.is_valid:
+                at = table.column_names.index(each.output)
+                filled = table.column(at).fill_null(of_none)
+                table = table.set_column(at, table.schema.field(at), filled)
+        return table
+
+    def _belonging(self, open_group: _OpenGroup, table: pa.Table) -> int:
+        """Return how many rows at the start of a table are of the group that is open."""
+        if open_group.last is None:
+            return 0
+        codes, _, _ = self._codes(pa.concat_tables([open_group.last, table]))
+        # Rows are in order of their keys, so codes never go back.
+        return int(np.searchsorted(codes, 0, side="right")) - 1
+
+    def _closed(self, column: str, open_group: _OpenGroup) -> Iterator[pa.Table]:
+        last = open_group.last
+        if last is None:
+            return
+        if open_group.in_memory:
+            yield self._computed(column, open_group.table())
+        else:
+            _, keys, _ = self._codes(last)
+            yield self._joining(column, keys, lambda each: _from_order(each, open_group))
+        open_group.clear()
+
+    def _computed(self, column: str, table: pa.Table) -> pa.Table:
+        """Aggregate groups that are whole in a table."""
+        codes, keys, starts = self._codes(table)
+        values = table.column(_VALUE)
+        return self._joining(
+            column,
+            keys,
+            lambda each: each.aggregate.compute(values, codes, len(starts), each.column),
+        )
+
+    def _joining(
+        self, column: str, keys: list[pa.Array], compute: Callable[[NamedAggregate], pa.Array]
+    ) -> pa.Table:
+        """Return results as partials: nothing of what merges, and the first of the others."""
+        found = {_result_name(e): compute(e) for e in self._ordered if e.column == column}
+        groups = len(next(iter(found.values())))
+        arrays = list(keys)
+        for each in self.shape.aggregates:
+            kind = each.input_type(self.shape.source)
+            aggregate = each.aggregate
+            assert isinstance(aggregate, MergeableAggregate)
+            if each.column in found:
+                arrays += aggregate.partial(found[each.column], np.arange(groups), groups)
+            else:
+                nothing = None if kind is None else pa.array([], kind)
+                arrays += aggregate.partial(nothing, _none(), groups)
+        return pa.Table.from_arrays(arrays, schema=self.partial_schema)
+
+    def _codes(
+        self, table: pa.Table
+    ) -> tuple[NDArray[np.int64], list[pa.Array], NDArray[np.int64]]:
+        """Return the group of each row, the keys of the groups, and where each appears first."""
+        if not self._keys:
+            return np.zeros(table.num_rows, np.int64), [], np.zeros(1, np.int64)
+        columns = [table.column(key) for key in self._keys]
+        found = group_codes(columns, drop_missing=False)
+        return found.codes, list(found.keys), found.first_row
+
+    def _partial_table(
+        self, table: pa.Table, codes: NDArray[np.int64], keys: list[pa.Array]
+    ) -> pa.Table:
+        groups = len(keys[0]) if keys else 1
+        shape = self.shape
+        return partial_table(table, codes, groups, keys, shape.keys, shape.aggregates, shape.source)
+
+
+class _OpenGroup:
+    """The rows, in order of their values, of a group of which more may come."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self._parts: list[Parked] = []
+        self.last: pa.Table | None = None
+        """Its last row, which has its key; None where no group is open."""
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether all of it is held."""
+        return all(part.in_memory for part in self._parts)
+
+    @property
+    def count(self) -> int:
+        """Rows of the group."""
+        return sum(part.rows for part in self._parts)
+
+    def add(self, table: pa.Table) -> None:
+        """Put rows at the end."""
+        if table.num_rows:
+            self._parts.append(self._spool.put(table))
+            self.last = table.slice(table.num_rows - 1)
+
+    def table(self) -> pa.Table:
+        """Return all rows."""
+        return pa.concat_tables([self._spool.read(part) for part in self._parts])
+
+    def chunks(self) -> Iterator[pa.Array]:
+        """Give the values in order, some at a time."""
+        for part in self._parts:
+            yield plain(self._spool.read(part).column(_VALUE))
+
+    def at(self, places: Sequence[int]) -> pa.Array:
+        """Return the values at some places, ascending."""
+        found: list[pa.Array] = []
+        start = 0
+        for part in self._parts:
+            inside = [place - start for place in places if start <= place < start + part.rows]
+            if inside:
+                values = self._spool.read(part).column(_VALUE)
+                found.append(plain(values.take(pa.array(inside, pa.int64()))))
+            start += part.rows
+        return pa.concat_arrays(found)
+
+    def clear(self) -> None:
+        """Close the group."""
+        for part in self._parts:
+            self._spool.drop(part)
+        self._parts, self.last = [], None
+
+
+def _from_order(each: NamedAggregate, group: _OpenGroup) -> pa.Array:
+    if isinstance(each.aggregate, FromOrder):
+        return each.aggregate.from_order(group, each.column)
+    # An aggregate of other people that needs all values gets them.
+    values = pa.chunked_array(list(group.chunks()))
+    return each.aggregate.compute(values, np.zeros(group.count, np.int64), 1, each.column)
+
+
+def _result_name(each: NamedAggregate) -> str:
+    return f"{each.output}\0result"
+
+
+def _none() -> NDArray[np.int64]:
+    return np.zeros(0, np.int64)
