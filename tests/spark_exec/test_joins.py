@@ -51,6 +51,10 @@ CASES = {
     .concat(_right("b", Q.join("one", "k", "semi")))
     .groupby("k", drop_missing=False)
     .agg(n=("i", "count")),
+    "outer twice": Q.join("b", "i", "outer")
+    .join("one", "i", "outer")
+    .groupby("i")
+    .agg(n=("i", "count"), first=("u", "first")),
     "twice": Q.join(_right("b", Q.join("one", "k", "semi").select("k", "u")), "k").select(
         "i", "u_right"
     ),
@@ -63,7 +67,7 @@ FEW = {
     ("left", "broadcast"),
     ("right", "broadcast"),
     ("outer", "hash"),
-    ("behind barriers", "hash"),
+    ("outer twice", "hash"),
 }
 MANY = [
     pytest.param(case, way, marks=[] if (case, way) in FEW else pytest.mark.slow)

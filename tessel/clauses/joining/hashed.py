@@ -10,7 +10,7 @@ which a broadcast join gives them, and no step sees more than a bucket.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -26,6 +26,7 @@ from tessel.clauses.joining.lookup import KeyTable, order_of_codes
 from tessel.clauses.joining.matching import Matches
 from tessel.clauses.joining.shape import JoinShape
 from tessel.clauses.registry import register
+from tessel.clauses.structures import UnitFacts, structure_by_bucket
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.errors import ExecutionError
 from tessel.expression.schema import TableSchema
@@ -226,6 +227,14 @@ class OrderJoined(Clause):
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the columns of the join, with the left's index where it stays."""
         return self.schema
+
+    def restructure(self, units: Sequence[UnitFacts], schema: TableSchema) -> list[list[int]]:
+        """Group parts by the unit that they belong to.
+
+        It is what any clause over buckets gets. That it is said here makes an executor number the
+        units that come out one by one, where the numbers of units that rows came from have gaps.
+        """
+        return structure_by_bucket(units)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Order by position; the rows of one position are of one bucket, in order already."""
