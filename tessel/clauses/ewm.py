@@ -68,9 +68,9 @@ class Ewm(Clause):
     min_periods: int = 1
 
     def __post_init__(self) -> None:
-        if isinstance(self.alpha, bool) or not 0 < self.alpha <= 1:
+        if type(self.alpha) not in (int, float) or not 0 < self.alpha <= 1:
             raise PlanError(f"ewm: alpha is {self.alpha!r}", hint="it lies above 0, up to 1")
-        if isinstance(self.min_periods, bool) or self.min_periods < 0:
+        if type(self.min_periods) is not int or self.min_periods < 0:
             raise PlanError(f"ewm: min_periods is a number of values, not {self.min_periods!r}")
         if not self.aggregates:
             raise AggregateError("ewm needs an aggregate", hint='agg(smooth=("column", "mean"))')

@@ -12,7 +12,7 @@ from tessel.clauses.base import Carry, ClauseInfo
 from tessel.clauses.constants import Constant, check_constant, constant_of
 from tessel.clauses.gaps import Gaps, Side, Sides
 from tessel.clauses.key_order import KeyOrder
-from tessel.clauses.ordered import OrderedColumns
+from tessel.clauses.ordered import OrderedColumns, check_reach
 from tessel.clauses.registry import register
 from tessel.clauses.values import BoolArray, plain_type
 from tessel.ecs import ProcessingUnit
@@ -78,11 +78,12 @@ class Fill(OrderedColumns):
                 hint='a value goes with method="value", and with no other',
             )
         limit = self.limit
-        if limit is not None and (isinstance(limit, bool) or limit < 1 or self.method == "value"):
+        if limit is not None and (type(limit) is not int or limit < 1 or self.method == "value"):
             raise PlanError(
                 f"fill: limit is {limit!r}",
                 hint="it is a number of rows from 1 on; a constant value has no limit",
             )
+        check_reach(self.name, limit or 0)
         if self.along not in ("rows", "time") or (self.along == "time" and self.method != "linear"):
             raise PlanError(
                 f"fill: along is {self.along!r} for the method {self.method!r}",

@@ -20,7 +20,9 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError
 from tessel.expression.schema import TableSchema
 
-__all__ = ["OrderedColumns", "check_keys", "check_names", "check_pairs"]
+__all__ = ["OrderedColumns", "check_keys", "check_names", "check_pairs", "check_reach"]
+
+_MOST_ROWS = 2**62
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,16 @@ def check_names(clause: str, names: Sequence[str]) -> None:
     for name in names:
         if not isinstance(name, str) or not name:
             raise PlanError(f"{clause}: {name!r} is no column name", clause=clause)
+
+
+def check_reach(clause: str, rows: int) -> None:
+    """Refuse a number of rows that no table has, before it meets 64-bit arithmetic."""
+    if abs(rows) > _MOST_ROWS:
+        raise PlanError(
+            f"{clause} looks {rows} rows far, further than rows can be counted",
+            hint=f"give a number of rows up to {_MOST_ROWS}",
+            clause=clause,
+        )
 
 
 def check_keys(by: Sequence[str], schema: TableSchema) -> None:

@@ -17,7 +17,7 @@ from tessel.clauses.buckets import parse_span
 from tessel.clauses.key_order import in_rows
 from tessel.clauses.named_aggregate import NamedAggregate, check_outputs
 from tessel.clauses.neighbours import Around, Reach
-from tessel.clauses.ordered import check_keys, check_names
+from tessel.clauses.ordered import check_keys, check_names, check_reach
 from tessel.clauses.registry import register
 from tessel.clauses.time_neighbours import TimeReach
 from tessel.clauses.window_aggregates import Windows, window_aggregate
@@ -81,13 +81,16 @@ class Rolling(Clause):
             parse_span(self.window, "window")
         elif self.window < 1:
             raise PlanError(f"rolling: a window has at least 1 row, not {self.window}")
+        else:
+            check_reach(self.name, self.window)
         if self.closed not in ("right", "left", "both", "neither"):
             raise PlanError(
                 f"rolling: closed is {self.closed!r}", hint="it is right, left, both or neither"
             )
         least = self.min_periods
-        if least is not None and (isinstance(least, bool) or least < 0):
+        if least is not None and (type(least) is not int or least < 0):
             raise PlanError(f"rolling: min_periods is a number of values, not {least!r}")
+        check_reach(self.name, least or 0)
         if not self.aggregates:
             raise AggregateError("rolling needs an aggregate", hint='agg(total=("column", "sum"))')
         check_names(self.name, self.by)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tessel.clauses.base import Carry
 from tessel.clauses.neighbours import Reach
-from tessel.clauses.ordered import OrderedColumns
+from tessel.clauses.ordered import OrderedColumns, check_reach
 from tessel.clauses.positional import check_count
 from tessel.clauses.values import BoolArray
 from tessel.ecs import ProcessingUnit
@@ -38,6 +38,7 @@ class ShiftedColumns(OrderedColumns):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count(self.name, self.n)
+        check_reach(self.name, self.n)
 
     @property
     def carries(self) -> Carry | None:

@@ -142,6 +142,7 @@ def test_misuse_is_refused() -> None:
         (lambda: Q.ewm(com=-1).agg(**agg), PlanError, "com is -1"),
         (lambda: Q.ewm(span="20").agg(**agg), PlanError, "span is a number"),
         (lambda: Q.ewm(span=math.inf).agg(**agg), PlanError, "span is a number"),
+        (lambda: Q.ewm(span=2, min_periods=1.5).agg(**agg), PlanError, "min_periods"),
         (lambda: Q.ewm(span=2, min_periods=-1).agg(**agg), PlanError, "min_periods"),
         (lambda: Q.ewm(span=2).agg(m=("v", "median")), AggregateError, "ewm has no median(v)"),
         (lambda: Q.ewm(span=2).agg(m=("v", Std(ddof=2))), AggregateError, "ewm has no std"),

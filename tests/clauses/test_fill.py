@@ -176,6 +176,7 @@ def test_misuse_is_refused() -> None:
         (lambda: Q.fill("v", "value"), PlanError, "a value goes with"),
         (lambda: Q.fill("v", "backward", value=1), PlanError, "a value goes with"),
         (lambda: Q.fill("v", value="x"), PlanError, "does not hold 'x'"),
+        (lambda: Q.fill("v", limit=1.5), PlanError, "limit is 1.5"),
         (lambda: Q.fill("v", limit=0), PlanError, "limit is 0"),
         (lambda: Q.fill("v", value=1, limit=1), PlanError, "limit is 1"),
         (lambda: Q.fill("v", along="time"), PlanError, "along is 'time'"),

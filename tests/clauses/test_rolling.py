@@ -271,6 +271,7 @@ def test_misuse_is_refused() -> None:
     agg = {"m": ("v", "mean")}
     cases: list[tuple[Any, Any, Any, str]] = [
         (store, lambda: Q.rolling(0).agg(**agg), PlanError, "at least 1 row"),
+        (store, lambda: Q.rolling(2**63).agg(**agg), PlanError, "further than rows can be"),
         (store, lambda: Q.rolling(2.5).agg(**agg), PlanError, "whole number of rows"),
         (store, lambda: Q.rolling("soon").agg(**agg), PlanError, "is not a window"),
         (store, lambda: Q.rolling("1D").agg(**agg), PlanError, "not all of one length"),
@@ -278,6 +279,7 @@ def test_misuse_is_refused() -> None:
         (plain, lambda: Q.rolling("5s").agg(**agg), IndexColumnError, "needs an index of dates"),
         (store, lambda: Q.drop("t").rolling("5s").agg(**agg), IndexColumnError, "rolling"),
         (store, lambda: Q.rolling(2, closed="up").agg(**agg), PlanError, "closed is 'up'"),
+        (store, lambda: Q.rolling(2, min_periods="1").agg(**agg), PlanError, "min_periods"),
         (store, lambda: Q.rolling(2, min_periods=-1).agg(**agg), PlanError, "min_periods"),
         (store, lambda: Q.rolling(2).agg(m=("w", "mean")), ColumnNotFoundError, "'w'"),
         (store, lambda: Q.rolling(2).agg(m=("s", "mean")), AggregateError, "no mean of column 's'"),
@@ -293,3 +295,14 @@ def test_misuse_is_refused() -> None:
     for case, make, error, text in cases:
         with pytest.raises(error, match=text):
             case.read("x", query=make())
+
+
+def test_wider_than_the_table() -> None:
+    store = stored(
+        {"t": pa.array([1, 2, 3], pa.timestamp("ns")), "v": [1, 2, 3]}, index="t", rows=1
+    )
+    for window in (2**62, "2000000000s"):
+        for center in (False, True):
+            query = Q.rolling(window, min_periods=1, center=center).agg(s=("v", "sum"))
+            found = answer(store, query).column("s").to_pylist()
+            assert found == ([6, 6, 6] if center else [1, 3, 6])

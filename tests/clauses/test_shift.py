@@ -149,6 +149,7 @@ def test_misuse_is_refused() -> None:
         (lambda: Q.shift(3), PlanError, "takes names of columns"),
         (lambda: Q.shift("price", 1.5), PlanError, "whole number of rows"),
         (lambda: Shift((("p", "price"),), (), True), PlanError, "whole numbers of rows"),
+        (lambda: Q.shift("price", 2**63), PlanError, "further than rows can be counted"),
         (lambda: Q.shift("price", fill=[1]), PlanError, "no constant"),
         (lambda: Q.shift("price", by=3), PlanError, "by takes names"),
     ]
@@ -163,3 +164,9 @@ def test_replacing_the_index_takes_its_role_away() -> None:
     assert store.schema("x", Q.shift("t")).index is None
     found = answer(store, Q.shift({"then": "t"}).date_range("1970-01-01T00:00:02"))
     assert found.column("then").cast(pa.int64()).to_pylist() == [1, 2]
+
+
+def test_further_than_any_row() -> None:
+    store = stored({"v": [1, 2, 3]}, rows=1)
+    for n in (2**62, -(2**62)):
+        assert answer(store, Q.shift("v", n, by="v")).column("v").to_pylist() == [None] * 3
