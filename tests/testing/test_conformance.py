@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from tessel.clauses import Clause, ClauseInfo, QueryBuilder, Structure, register
+from tessel.clauses import Carry, Clause, ClauseInfo, QueryBuilder, Shift, Structure, register
 from tessel.ecs import ProcessingUnit
 from tessel.expression import col
 from tessel.expression.schema import TableSchema
@@ -244,3 +244,51 @@ def test_a_schema_is_a_promise_for_columns_that_are_declared_only() -> None:
 
     with pytest.raises(AssertionError, match=r"^what is declared: reads_more"):
         check_clause(lambda: ReadsMore("v"), TABLE, index="t")
+
+
+# --- faulty carries -------------------------------------------------------------------------------
+
+
+@register
+@dataclass(frozen=True)
+class Forgets(Shift):
+    """Carries from before, and forgets in one of the ways that the suite looks for."""
+
+    name: ClassVar[str] = "forgets"
+    fault: str = ""
+
+    def summary(self, unit: ProcessingUnit) -> pa.Table:
+        carried = super().summary(unit)
+        return carried.slice(0, 1) if self.fault == "rows of a unit" else carried
+
+    def combine(self, earlier: pa.Table, later: pa.Table, schema: TableSchema) -> pa.Table:
+        return later if self.fault == "what was before" else super().combine(earlier, later, schema)
+
+    def suffices(self, summary: pa.Table, after: pa.Table) -> bool:
+        return self.fault == "to look ahead" or super().suffices(summary, after)
+
+
+@pytest.mark.parametrize(
+    ("n", "fault"),
+    [(2, "rows of a unit"), (2, "what was before"), (-2, "to look ahead"), (-2, "what was before")],
+)
+def test_faulty_carries_are_caught(n: int, fault: str) -> None:
+    case = ClauseCase(lambda: Forgets((("w", "v"),), (), n, None, fault), TABLE, "t")
+    with pytest.raises(AssertionError, match="the answer of units"):
+        CHECKS["carries"](case)
+
+
+def test_a_carry_without_the_methods_is_caught() -> None:
+    @dataclass(frozen=True)
+    class Says(RowWise):
+        name: ClassVar[str] = "says_that_it_carries"
+
+        @property
+        def structure(self) -> ClauseInfo:
+            return ClauseInfo(Structure.ROW_SLICE, Structure.ROW_SLICE, carries=Carry.BEFORE)
+
+        def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+            return unit
+
+    with pytest.raises(AssertionError, match="the methods of Carries"):
+        CHECKS["carries"](ClauseCase(lambda: Says("v"), TABLE, "t"))
