@@ -156,7 +156,7 @@ def _timed(schema: TableSchema, column: str | None, where: str) -> TableSchema:
     if column is None:
         if schema.index is None:
             raise IndexColumnError(
-                f"join_asof: {where}, has no time index",
+                f"join_asof: no time index in {where}",
                 hint='name an ordered column: join_asof(…, on="column"); merge(on="column") orders',
             )
         return schema

@@ -332,8 +332,8 @@ class Misuse:
 
 
 MISUSES = (
-    Misuse(lambda: Q.join_asof("plain"), IndexColumnError, "the right, 'plain', has no time index"),
-    Misuse(lambda: Q.join_asof("x"), IndexColumnError, "the left of the join, has no", "plain"),
+    Misuse(lambda: Q.join_asof("plain"), IndexColumnError, "no time index in the right, 'plain'"),
+    Misuse(lambda: Q.join_asof("x"), IndexColumnError, "no time index in the left", "plain"),
     Misuse(lambda: Q.join_asof("y", "tt"), ColumnNotFoundError, "'tt' in the left"),
     Misuse(lambda: Q.join_asof("y", ("t", "tt")), ColumnNotFoundError, "'tt' in the right, 'y'"),
     Misuse(lambda: Q.join_asof("y", "s"), IndexColumnError, "cannot be a time index"),
