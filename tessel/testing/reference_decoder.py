@@ -59,7 +59,7 @@ __all__ = [
 ]
 
 MAGIC: Final = b"TSLSEG\r\n"
-VERSION: Final = (0, 1)
+VERSIONS: Final = ((1, 0), (0, 1))
 VALUES, LIST, FIXED_LIST, STRUCT = range(4)
 
 _FOOTER = struct.Struct("<7Q4I4xI2H4x8s")
@@ -235,8 +235,8 @@ def _read_footer(data: bytes) -> FooterEntry:
     zeroed = tail[:76] + bytes(4) + tail[80:]
     require(crc32c(zeroed) == footer.footer_checksum, "checksum of the footer")
     version = (footer.version_major, footer.version_minor)
-    if version != VERSION:
-        raise FormatVersionError(f"reference decoder reads {VERSION}, not {version}")
+    if version not in VERSIONS:
+        raise FormatVersionError(f"reference decoder reads {VERSIONS}, not {version}")
     require(footer.segment_length == len(data), "segment_length")
     directory_end = footer.directory_start + 64 * footer.column_count
     require(footer.prefixes_start == directory_end, "prefixes do not follow the directory")

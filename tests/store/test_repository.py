@@ -386,11 +386,11 @@ def test_a_foreign_store_json_is_left_as_it_is(tmp_path: Path, content: bytes) -
     assert _listing(tmp_path) == {"store.json": content}
 
 
-@pytest.mark.parametrize("version", [[0, 3], [0, 5], [1, 0], [0]])
+@pytest.mark.parametrize("version", [[0, 3], [0, 5], [1, 1], [2, 0], [1], [1, 0, 0]])
 def test_another_format_version_is_refused(tmp_path: Path, version: list[int]) -> None:
     content = seal({"format": "tessel", "version": version, "id": "0" * 32})
     (tmp_path / "store.json").write_bytes(content)
-    with pytest.raises(FormatVersionError, match=r"reads 0\.4"):
+    with pytest.raises(FormatVersionError, match=r"reads 1\.0"):
         Repository.open(tmp_path)
     assert _listing(tmp_path) == {"store.json": content}
 

@@ -7,7 +7,7 @@ hexadecimal digits. Nothing of it is believed before checksum, shape and types h
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -28,8 +28,12 @@ __all__ = [
 ]
 
 FORMAT = "tessel"
-FORMAT_VERSION = (0, 4)
-"""Major and minor; while the major is 0, every minor is a format of its own."""
+FORMAT_VERSION = (1, 0)
+"""Major and minor. A release reads its own major up to its own minor, for ever; a newer minor adds
+what older releases would pass over, so they refuse it."""
+
+_READABLE_BEFORE_ONE = ((0, 4),)
+"""Versions before 1.0 with the same bytes."""
 
 _LARGEST_DOCUMENT = 1 << 30
 
@@ -124,16 +128,23 @@ def check_format(fields: Fields) -> None:
             object=fields.name,
         )
     version = fields.integers("version")
-    if tuple(version) != FORMAT_VERSION:
+    if not _is_readable(version):
         written = ".".join(str(part) for part in version)
         known = ".".join(str(part) for part in FORMAT_VERSION)
         raise FormatVersionError(
             f"{fields.name} has format version {written}; this release reads {known}",
-            hint="formats 0.x are not compatible with one another: use the release that wrote it, "
-            "or write the data anew",
+            hint="a newer release wrote it: install that one"
+            if tuple(version) > FORMAT_VERSION
+            else "use the release that wrote it, or write the data anew",
             found=version,
             readable=list(FORMAT_VERSION),
         )
+
+
+def _is_readable(version: Sequence[int]) -> bool:
+    major, minor = FORMAT_VERSION
+    ours = len(version) == 2 and version[0] == major and 0 <= version[1] <= minor
+    return ours or tuple(version) in _READABLE_BEFORE_ONE
 
 
 class Fields:

@@ -32,6 +32,7 @@ from tessel.store.segment.records import (
     FORMAT_MAJOR,
     FORMAT_MINOR,
     MAGIC,
+    READABLE_BEFORE_ONE,
     TAIL_BYTES,
     field_place,
 )
@@ -353,7 +354,8 @@ def _footer(tail: npt.NDArray[np.uint8], start: int, length: int, name: str) -> 
     if values["magic"] != MAGIC:
         raise damaged(name, "it is not a segment file, or it is cut short")
     version = (values["version_major"], values["version_minor"])
-    if version != (FORMAT_MAJOR, FORMAT_MINOR):
+    ours = version[0] == FORMAT_MAJOR and version[1] <= FORMAT_MINOR
+    if not ours and version not in READABLE_BEFORE_ONE:
         raise FormatVersionError(
             f"{name} has segment format {version[0]}.{version[1]}, "
             f"this release reads {FORMAT_MAJOR}.{FORMAT_MINOR}",

@@ -42,6 +42,7 @@ __all__ = [
     "PACKED_WIDTHS",
     "PAGE_BYTES",
     "PAGE_RECORD",
+    "READABLE_BEFORE_ONE",
     "SLOTS",
     "TAIL_BYTES",
     "Codec",
@@ -56,9 +57,12 @@ __all__ = [
 MAGIC: Final = b"TSLSEG\r\n"
 """The last eight bytes of a segment; the line end shows files mangled by text transfers."""
 
-FORMAT_MAJOR: Final = 0
-FORMAT_MINOR: Final = 1
-"""While the major version is 0, a reader reads exactly its own minor version."""
+FORMAT_MAJOR: Final = 1
+FORMAT_MINOR: Final = 0
+"""A release reads segments of its own major up to its own minor version, for ever."""
+
+READABLE_BEFORE_ONE: Final = ((0, 1),)
+"""Versions before 1.0 with the same bytes."""
 
 TAIL_BYTES: Final = 64 * 1024
 """What is read from the end of a segment when nobody knows where its metadata starts."""

@@ -21,9 +21,11 @@ _DIGESTS = {
     "0.2": "7dec2cff570b3157fe5d07fd42964f6861a80badf83d9aa6491ea94a9ca622f1",
     "0.3": "4c73870589fa98955f5b41f72231b23c4fdb2009a52a33edcc3e5fbfc982e151",
     "0.4": "f331931b74d53478ea2476c9d980e3d2c998da3ce9b2c2e2ef80c0ee06e9732f",
+    "1.0": "5b6b3badfbff658cf32f75e0e2df5933806d9020d1e380d343280d127a45f522",
 }
 _OURS = ".".join(map(str, FORMAT_VERSION))
-_OTHERS = sorted(set(_DIGESTS) - {_OURS})
+_REFUSED = ["0.2", "0.3"]
+_READ = sorted(set(_DIGESTS) - set(_REFUSED))
 
 
 def _unpacked(version: str, folder: Path) -> Path:
@@ -54,7 +56,7 @@ def test_all_golden_stores_are_what_they_were() -> None:
     assert sum(file.stat().st_size for file in _STORES.iterdir()) < 100_000
 
 
-@pytest.mark.parametrize("version", _OTHERS)
+@pytest.mark.parametrize("version", _REFUSED)
 @pytest.mark.parametrize(
     "opened",
     [
@@ -80,8 +82,9 @@ def _read(store: Store, symbol: str, as_of: int | str | None = None) -> pa.Table
     return store.read(symbol, as_of=as_of).to_arrow().replace_schema_metadata(None)
 
 
-def test_a_store_of_our_version_reads_as_it_was_written(tmp_path: Path) -> None:
-    path = _unpacked(_OURS, tmp_path)
+@pytest.mark.parametrize("version", _READ)
+def test_a_store_reads_as_it_was_written(version: str, tmp_path: Path) -> None:
+    path = _unpacked(version, tmp_path)
     before = _facts(path)
     store = Store.open(path, create=False, read_only=True)
     assert store.version == 4
@@ -112,9 +115,10 @@ def test_a_store_of_our_version_reads_as_it_was_written(tmp_path: Path) -> None:
     assert _facts(path) == before
 
 
-def test_a_store_of_our_version_can_be_written_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", _READ)
+def test_a_store_can_be_written_on(version: str, tmp_path: Path) -> None:
     """What this release adds to it does not spoil what is there."""
-    path = _unpacked(_OURS, tmp_path)
+    path = _unpacked(version, tmp_path)
     before = _facts(path)
     store = Store.open(path, create=False)
     store.append("trades", rows(50, 60))
