@@ -23,13 +23,13 @@ from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
 from tessel.clauses.group_tables import partial_schema
 from tessel.clauses.grouping import group_codes
 from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.clauses.values import is_temporal
+from tessel.clauses.values import is_temporal, missing_rows, plain
 from tessel.expression import Number
 from tessel.expression.schema import TableSchema
 from tessel.kernels import GroupSums, SumField, group_sums
 from tessel.store import BlockScan, OpenedScan
 
-__all__ = ["all_from_sums", "is_summable", "scanned_groups", "sum_field"]
+__all__ = ["all_from_sums", "is_summable", "may_hold_nan", "scanned_groups", "sum_field"]
 
 _MOST_GROUPS = 1 << 16
 """More groups are told apart by a hash table faster than by arithmetic."""
@@ -109,6 +109,8 @@ def scanned_groups(
         return None
     if any(opened.program.number(n) is None and opened.program.codes(n) is None for n in counted):
         return None
+    if any(may_hold_nan(opened, name, schema) for name in counted if name not in summed):
+        return None
     grouped = _grouped(opened, keys, schema)
     fields = {name: sum_field(opened, name) for name in summed}
     if grouped is None or None in fields.values():
@@ -125,6 +127,14 @@ def scanned_groups(
     if found is None:
         return None
     return _table(found, held, list(fields), keys, aggregates, schema)
+
+
+def may_hold_nan(opened: OpenedScan, name: str, schema: TableSchema) -> bool:
+    """Say whether a column may hold a NaN, which is stored like a value and is none to count."""
+    if not pa.types.is_floating(schema.type_of(name)):
+        return False
+    coded = opened.program.codes(name)
+    return coded is None or missing_rows(plain(coded[1])) is not None
 
 
 def is_summable(kind: pa.DataType) -> bool:

@@ -21,7 +21,7 @@ from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
 from tessel.clauses.aggregates.one_value import OneValueAggregate
 from tessel.clauses.buckets import Bucketer
 from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.clauses.scanned_groups import all_from_sums, is_summable, sum_field
+from tessel.clauses.scanned_groups import all_from_sums, is_summable, may_hold_nan, sum_field
 from tessel.clauses.values import is_temporal
 from tessel.expression.schema import TableSchema
 from tessel.kernels import FieldKind, SumField, run_facts, search_rows
@@ -145,6 +145,10 @@ def _asked(
         if asked is None:
             return None
         found[name, fact] = asked
+    summed = {name for name, fact in found if fact == "sum"}
+    counted = {each.column for each in aggregates if each.column and _run_fact(each) is None}
+    if any(may_hold_nan(opened, name, schema) for name in counted - summed):
+        return None
     return found
 
 

@@ -262,3 +262,13 @@ def test_thresholds_on_decimals(exponent: int, near: int, away: int, bound: Any)
         for asked, truth in zip(_ASKED, truths, strict=True):
             low, high = scaled_range(asked, bound, exponent)
             assert (low <= number <= high) == truth, (asked.__name__, number, value)
+
+
+def test_a_nan_is_not_counted() -> None:
+    times = pa.array(range(60), pa.timestamp("s"))
+    table = pa.table({"t": times, "p": [0.0, 0.01, math.nan] * 20, "v": list(range(60))})
+    store = stored(table, index="t", rows=100, columns=20)
+    buckets = QueryBuilder().resample("30s").agg(total=("v", "sum"), prices=("p", "count"))
+    assert answer(store, buckets).column("prices").to_pylist() == [20, 20]
+    query = QueryBuilder().agg(total=("v", "sum"), prices=("p", "count"))
+    assert answer(store, query).to_pylist() == [{"total": 1770, "prices": 40}]
