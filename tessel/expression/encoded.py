@@ -264,6 +264,13 @@ class BlockProgram:
             if answers.null_count or not pa.types.is_boolean(answers.type):
                 return None
             table = np.asarray(answers.to_numpy(zero_copy_only=False), np.uint8)
+            true = np.flatnonzero(table)
+            if len(true) == 0 or true[-1] - true[0] + 1 == len(true):
+                # One run of codes, as one text is: a range, which takes no look-up a row.
+                pair = (int(true[0]), int(true[-1])) if len(true) else (1, 0)
+                ranges = np.broadcast_to(np.array(pair, np.int64), (self._pages, 2))
+                self._made[key] = self._column_range(name, ranges)
+                return _Truth(self._made[key])
             start, self._table_bytes = self._table_bytes, self._table_bytes + len(table)
             self._tables.append(table)
             register = self._step(Op.TABLE, 2, self._integers(name), 0, start)
@@ -326,17 +333,23 @@ class BlockProgram:
             if min(exponents) >= 0:
                 held = {e: scaled_range(asked, bound, e) for e in set(exponents)}
                 ranges = np.array([held[e] for e in exponents], np.int64).reshape(-1, 2)
-                return self._range(self._integers(left.name), ranges)
-        number = self._loaded(left) if isinstance(left, _Stored) else left
+                return self._column_range(left.name, ranges)
+        number = self._known(left) if isinstance(left, _Stored) else left
         if number is None:
             return None
         if not number.is_float:
             if is_float and max(abs(number.low), abs(number.high)) > _EXACT:
                 return None
             pair = np.array(_integer_range(asked, bound), np.int64)
-            return self._range(number.register, np.broadcast_to(pair, (self._pages, 2)))
+            ranges = np.broadcast_to(pair, (self._pages, 2))
+            if isinstance(left, _Stored):
+                return self._column_range(left.name, ranges)
+            return self._range(number.register, ranges)
         if not math.isfinite(bound) or Fraction(bound) != Fraction(float(bound)):
             return None
+        if isinstance(left, _Stored):
+            number = self._loaded(left)
+            assert number is not None  # it is known
         return self._float_comparison(asked, number.register, self._constant(float(bound)))
 
     def _with_number(
@@ -420,17 +433,23 @@ class BlockProgram:
     # --- registers --------------------------------------------------------------------------------
 
     def _loaded(self, stored: _Stored) -> Number | None:
+        known = self._known(stored)
+        if known is None:
+            return None
+        register = self._integers(stored.name)
+        if known.is_float:
+            register = self._step(Op.DECIMAL, 1, register, self._names.index(stored.name))
+        return Number(known.is_float, register, known.low, known.high)
+
+    def _known(self, stored: _Stored) -> Number | None:
+        """Return what is known of a column, in no register yet."""
         column = stored.column
         if column.dictionary is not None or column.bounds is None:
             return None
         low, high = column.bounds
-        if column.exponents is None:
-            if not _LEAST <= low <= high <= _GREATEST:
-                return None
-            return Number(False, self._integers(stored.name), low, high)
-        place = self._names.index(stored.name)
-        register = self._step(Op.DECIMAL, 1, self._integers(stored.name), place)
-        return Number(True, register, low, high)
+        if column.exponents is None and not _LEAST <= low <= high <= _GREATEST:
+            return None
+        return Number(column.exponents is not None, -1, low, high)
 
     def _integers(self, name: str) -> int:
         return self._step(Op.LOAD, 0, self._names.index(name))
@@ -453,6 +472,10 @@ class BlockProgram:
     def _range(self, register: int, ranges: npt.NDArray[np.int64]) -> int:
         self._ranges.append(ranges)
         return self._step(Op.RANGE, 2, register, 0, len(self._ranges) - 1)
+
+    def _column_range(self, name: str, ranges: npt.NDArray[np.int64]) -> int:
+        self._ranges.append(ranges)
+        return self._step(Op.COLUMN_RANGE, 2, self._names.index(name), 0, len(self._ranges) - 1)
 
     def _step(self, op: int, kind: int, a: int, b: int = 0, c: int = 0) -> int:
         """Add a step, or find the one that does the same; return its register."""

@@ -164,6 +164,10 @@ def _run(
     elif op == Op.RANGE:
         low, high = program.ranges[c, page].tolist()
         truths[target] = (integers[a] >= low) & (integers[a] <= high)
+    elif op == Op.COLUMN_RANGE:
+        low, high = program.ranges[c, page].tolist()
+        held = blocks.integers(a, page, first, rows)
+        truths[target] = (held >= low) & (held <= high)
     elif op in _COMPARISONS:
         truths[target] = _COMPARISONS[op](floats[a], floats[b])
     elif op == Op.TABLE:

@@ -57,6 +57,8 @@ class Op:
     """M[target] = not M[a]."""
     COMBINE = 20
     """I[target] = I[a] * c + I[b]."""
+    COLUMN_RANGE = 21
+    """M[target] = whether the integers of column a lie in the closed range c of the page."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -121,16 +121,25 @@ def _program(steps: list[tuple[int, ...]], pages: int, ranges: Any = (), **more:
     )
 
 
-@given(drawn=_blocks(), low=st.integers(-(1 << 41), 1 << 41), span=st.integers(0, 1 << 41))
-def test_rows_in_a_range(drawn: Any, low: int, span: int) -> None:
+_ENDS = st.one_of(
+    st.integers(-(1 << 41), 1 << 41), st.sampled_from([-(1 << 63), (1 << 63) - 1, 0, 1])
+)
+
+
+@given(drawn=_blocks(), low=_ENDS, high=_ENDS, near=st.one_of(st.none(), st.integers(-3, 3)))
+def test_rows_in_a_range(drawn: Any, low: int, high: int, near: int | None) -> None:
     blocks, integers = drawn
+    if near is not None and abs(held := int(integers[0, blocks.start])) < 1 << 62:
+        low, high = held - abs(near), held + near
     pages = blocks.facts.shape[2]
-    program = _program([(Op.LOAD, 0, 0, 0, 0), (Op.RANGE, 0, 0, 0, 0)], pages, [(low, low + span)])
+    program = _program([(Op.LOAD, 0, 0, 0, 0), (Op.RANGE, 0, 0, 0, 0)], pages, [(low, high)])
+    direct = _program([(Op.COLUMN_RANGE, 0, 0, 0, 0)], pages, [(low, high)])
     wanted = integers[0, blocks.start : blocks.stop]
-    wanted = (wanted >= low) & (wanted <= low + span)
+    wanted = (wanted >= low) & (wanted <= high)
     for is_compiled in (True, False):
         with _compiled(is_compiled):
             assert select_rows(blocks, program, 0).tolist() == wanted.tolist()
+            assert select_rows(blocks, direct, 0).tolist() == wanted.tolist()
 
 
 @given(drawn=_blocks(st.sampled_from([0, 3, 8, 16])), data=st.data())

@@ -19,6 +19,8 @@ _ADD, _SUBTRACT, _MULTIPLY = 5, 6, 7
 _INTEGER_ADD, _INTEGER_SUBTRACT, _INTEGER_MULTIPLY = 8, 9, 10
 _RANGE, _LESS, _LESS_EQUAL, _EQUAL, _TABLE = 11, 12, 13, 14, 15
 _AND, _OR, _XOR, _NOT = 16, 17, 18, 19
+_COLUMN_RANGE = 21
+_WIDEST_NARROW = 24
 
 _POWERS = np.array([float(10**exponent) for exponent in range(23)])
 _START, _WIDTH, _MASK, _BASE, _STEP, _EXPONENT = 0, 1, 2, 3, 4, 5
@@ -70,6 +72,69 @@ def _load(
     if step != 0:
         for row in range(rows):
             out[row] += step * (first + row)
+
+
+@kernel
+def _narrow_range(
+    data: Any,
+    words: Any,
+    start: int,
+    width: int,
+    first: int,
+    rows: int,
+    low: Any,
+    high: Any,
+    out: Any,
+) -> None:
+    """Compare integers of 8, 16 or 24 bits where they are: many at a time of the machine."""
+    least, most = np.int32(low), np.int32(high)
+    if width == 8:
+        for row in range(rows):
+            value = np.int32(data[start + first + row])
+            out[row] = (value >= least) & (value <= most)
+    elif width == 16:
+        begin = start + 2 * first
+        halves = data[begin : begin + 2 * rows].view(np.uint16)
+        for row in range(rows):
+            value = np.int32(halves[row])
+            out[row] = (value >= least) & (value <= most)
+    else:
+        begin = start + 3 * first
+        for row in range(rows):
+            value = np.int32(words[begin + 3 * row] & np.uint64(0xFFFFFF))
+            out[row] = (value >= least) & (value <= most)
+
+
+@kernel
+def _column_range(
+    data: Any,
+    words: Any,
+    facts: Any,
+    column: int,
+    page: int,
+    first: int,
+    rows: int,
+    low: int,
+    high: int,
+    scratch: Any,
+    out: Any,
+) -> None:
+    width, base = facts[_WIDTH, column, page], facts[_BASE, column, page]
+    narrow = width % 8 == 0 and 0 < width <= _WIDEST_NARROW and facts[_STEP, column, page] == 0
+    # Bases near the ends of 64 bits would wrap: there integers are made first.
+    if narrow and -(1 << 61) < base < (1 << 61):
+        most = np.int64(1) << width
+        least = min(max(low, base - 1), base + most) - base
+        greatest = max(min(high, base + most), base - 1) - base
+        _narrow_range(
+            data, words, facts[_START, column, page], width, first, rows,
+            least, greatest, out,
+        )  # fmt: skip
+        return
+    _load(data, words, facts, column, page, first, rows, scratch)
+    for row in range(rows):
+        value = scratch[row]
+        out[row] = (value >= low) & (value <= high)
 
 
 @kernel
@@ -159,7 +224,11 @@ def run_steps(
     floats: Any,
     truths: Any,
 ) -> None:
-    """Run all steps on rows ``[first, first + rows)`` of a page; at most ``BLOCK_ROWS``."""
+    """Run all steps on rows ``[first, first + rows)`` of a page; at most ``BLOCK_ROWS``.
+
+    The last integer register is for what is between.
+    """
+    scratch = integers[len(integers) - 1]
     for place in range(len(steps)):
         op, target = steps[place, 0], steps[place, 1]
         a, b, c = steps[place, 2], steps[place, 3], steps[place, 4]
@@ -184,6 +253,11 @@ def run_steps(
             for row in range(rows):
                 value = integers[a, row]
                 truths[target, row] = (value >= low) & (value <= high)
+        elif op == _COLUMN_RANGE:
+            _column_range(
+                data, words, facts, a, page, first, rows, ranges[c, page, 0], ranges[c, page, 1],
+                scratch, truths[target],
+            )  # fmt: skip
         elif op <= _EQUAL:
             _comparison_step(op, floats[a], floats[b], truths[target], rows)
         elif op == _TABLE:

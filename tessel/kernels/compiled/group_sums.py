@@ -198,13 +198,13 @@ def add_groups(
     ``sums`` has a line a group: how many rows, then the limbs of each field.
     """
     slots = slot_registers(kinds, sources, registers[0])
-    integers = np.empty((registers[0] + 2 * len(kinds) + 1, BLOCK_ROWS), np.int64)
+    integers = np.empty((registers[0] + 2 * len(kinds) + 2, BLOCK_ROWS), np.int64)
     floats = np.empty((registers[1], BLOCK_ROWS), np.float64)
     truths = np.empty((registers[2], BLOCK_ROWS), np.uint8)
     packed = np.empty(BLOCK_ROWS, np.float64)
     chosen = np.arange(BLOCK_ROWS)
-    # The last register holds the groups of the rows that count, or the one group of all.
-    packed_group = len(integers) - 1
+    # The last register but one holds the groups of the rows that count, or the one group of all.
+    packed_group = len(integers) - 2
     integers[packed_group] = 0
     numbers = integers[packed_group]
     unseen = 0

@@ -29,7 +29,7 @@ def select_rows(
     out: Any,
 ) -> None:
     """Write a truth register of all rows to ``out``, uint8."""
-    integers = np.empty((registers[0], BLOCK_ROWS), np.int64)
+    integers = np.empty((registers[0] + 1, BLOCK_ROWS), np.int64)
     floats = np.empty((registers[1], BLOCK_ROWS), np.float64)
     truths = np.empty((registers[2], BLOCK_ROWS), np.uint8)
     page_rows = 1 << shift
