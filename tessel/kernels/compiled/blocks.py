@@ -36,8 +36,9 @@ def _load(
         for row in range(rows):
             out[row] = base
     elif width == 8:
+        octets = data[start + first : start + first + rows]
         for row in range(rows):
-            out[row] = base + np.int64(data[start + first + row])
+            out[row] = base + np.int64(octets[row])
     elif width == 16:
         begin = start + 2 * first
         halves = data[begin : begin + 2 * rows].view(np.uint16)
@@ -54,15 +55,16 @@ def _load(
         for row in range(rows):
             out[row] = base + longs[row]
     elif width == 24:  # as what follows, but the machine's arithmetic of addresses does it
-        begin = start + 3 * first
+        # A slice tells the compiler that no index is negative, which Python would count back.
+        loaded = words[start + 3 * first :]
         for row in range(rows):
-            out[row] = base + np.int64(words[begin + 3 * row] & np.uint64(0xFFFFFF))
+            out[row] = base + np.int64(loaded[3 * row] & np.uint64(0xFFFFFF))
     elif width % 8 == 0:
         item = width >> 3
         mask = np.uint64(facts[_MASK, column, page])
-        begin = start + first * item
+        loaded = words[start + first * item :]
         for row in range(rows):
-            out[row] = base + np.int64(words[begin + row * item] & mask)
+            out[row] = base + np.int64(loaded[row * item] & mask)
     else:
         mask = np.uint64(facts[_MASK, column, page])
         for row in range(rows):
@@ -89,8 +91,9 @@ def _narrow_range(
     """Compare integers of 8, 16 or 24 bits where they are: many at a time of the machine."""
     least, most = np.int32(low), np.int32(high)
     if width == 8:
+        octets = data[start + first : start + first + rows]
         for row in range(rows):
-            value = np.int32(data[start + first + row])
+            value = np.int32(octets[row])
             out[row] = (value >= least) & (value <= most)
     elif width == 16:
         begin = start + 2 * first
@@ -99,9 +102,9 @@ def _narrow_range(
             value = np.int32(halves[row])
             out[row] = (value >= least) & (value <= most)
     else:
-        begin = start + 3 * first
+        loaded = words[start + 3 * first :]
         for row in range(rows):
-            value = np.int32(words[begin + 3 * row] & np.uint64(0xFFFFFF))
+            value = np.int32(loaded[3 * row] & np.uint64(0xFFFFFF))
             out[row] = (value >= least) & (value <= most)
 
 

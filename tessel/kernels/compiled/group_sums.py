@@ -78,19 +78,20 @@ def fill_limbs(
 @kernel
 def _count(numbers: Any, sums: Any, rows: int) -> None:
     for row in range(rows):
-        sums[numbers[row], 0] += 1
+        # Unsigned: the compiler need not ask whether it counts from the end.
+        sums[np.uint64(numbers[row]), 0] += 1
 
 
 @kernel
 def _add_one(numbers: Any, a: Any, sums: Any, at: int, rows: int) -> None:
     for row in range(rows):
-        sums[numbers[row], at] += a[row]
+        sums[np.uint64(numbers[row]), at] += a[row]
 
 
 @kernel
 def _add_two(numbers: Any, a: Any, b: Any, sums: Any, at: int, rows: int) -> None:
     for row in range(rows):
-        number = numbers[row]
+        number = np.uint64(numbers[row])
         sums[number, at] += a[row]
         sums[number, at + 1] += b[row]
 
@@ -99,7 +100,7 @@ def _add_two(numbers: Any, a: Any, b: Any, sums: Any, at: int, rows: int) -> Non
 def _count_and_add_three(numbers: Any, a: Any, b: Any, c: Any, sums: Any, rows: int) -> None:
     """Add a common number of slots in one pass: they share a line of the cache."""
     for row in range(rows):
-        number = numbers[row]
+        number = np.uint64(numbers[row])
         sums[number, 0] += 1
         sums[number, 1] += a[row]
         sums[number, 2] += b[row]
@@ -109,7 +110,7 @@ def _count_and_add_three(numbers: Any, a: Any, b: Any, c: Any, sums: Any, rows: 
 @kernel
 def _count_and_add_two(numbers: Any, a: Any, b: Any, sums: Any, rows: int) -> None:
     for row in range(rows):
-        number = numbers[row]
+        number = np.uint64(numbers[row])
         sums[number, 0] += 1
         sums[number, 1] += a[row]
         sums[number, 2] += b[row]
@@ -149,7 +150,7 @@ def _choose(truths: Any, chosen: Any, rows: int) -> int:
 @kernel
 def _pack(values: Any, chosen: Any, out: Any, count: int) -> None:
     for place in range(count):
-        out[place] = values[chosen[place]]
+        out[place] = values[np.uint64(chosen[place])]
 
 
 @kernel

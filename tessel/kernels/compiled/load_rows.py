@@ -22,7 +22,8 @@ def load_rows(words: Any, facts: Any, shift: int, rows: Any, out: Any, exponents
             row = rows[place]
             page, inside = row >> shift, row & within
             bits = facts[_WIDTH, column, page] * inside
-            word = words[facts[_START, column, page] + (bits >> 3)] >> np.uint64(bits & 7)
+            start = np.uint64(facts[_START, column, page] + (bits >> 3))
+            word = words[start] >> np.uint64(bits & 7)
             held = np.int64(word & np.uint64(facts[_MASK, column, page]))
             base, step = facts[_BASE, column, page], facts[_STEP, column, page]
             out[column, place] = base + step * inside + held

@@ -41,6 +41,5 @@ def select_rows(
             data, words, facts, steps, ranges, constants, tables, page, first, rows,
             integers, floats, truths,
         )  # fmt: skip
-        for place in range(rows):
-            out[row - start + place] = truths[truth, place]
+        out[row - start : row - start + rows] = truths[truth, :rows]
         row += rows
