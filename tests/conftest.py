@@ -16,7 +16,15 @@ settings.load_profile(os.environ.get("TESSEL_TEST_PROFILE", "normal"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let slow tests run as long as they need: the limit of the others is there against hangs."""
+    """Let slow tests run as long as they need, and keep all of Spark in one process.
+
+    The limit of the others is there against hangs. Where tests run in several processes, those of
+    Spark go to the same one: there is one session a run.
+    """
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(0))
+        if item.nodeid.startswith("tests/spark_exec") or item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+        elif "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
