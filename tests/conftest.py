@@ -24,7 +24,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(0))
-        if item.nodeid.startswith("tests/spark_exec") or item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-        elif "spark" in getattr(item, "fixturenames", ()):
+        uses_spark = item.get_closest_marker("spark") or "spark" in getattr(
+            item, "fixturenames", ()
+        )
+        if uses_spark or item.nodeid.startswith("tests/spark_exec"):
             item.add_marker(pytest.mark.xdist_group("spark"))
