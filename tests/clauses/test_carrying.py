@@ -106,7 +106,7 @@ def _stage(clause: Clause) -> Stage:
     return Stage((clause,), (SCHEMA, clause.output_schema(SCHEMA)))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     values=st.lists(st.integers(0, 9), max_size=30),
     enough=st.integers(0, 40),

@@ -14,7 +14,7 @@ from tests.clauses.cumulatives import check_cumulative
 from tests.clauses.helpers import answer, stored
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_every_type(data: st.DataObject) -> None:
     kind = data.draw(column_types(nested=False))

@@ -21,7 +21,7 @@ Q = QueryBuilder()
 KINDS = (*PLAIN_TYPES, pa.dictionary(pa.int32(), pa.string()))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_every_type(data: st.DataObject) -> None:
     def expected(past: list[Any], value: Any) -> Any:

@@ -25,7 +25,7 @@ def _float_sum(past: list[Any], value: Any) -> Any:
     return None if value is None else float(sum(map(Fraction, past)))
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_floats_are_exact_sums_rounded_once(data: st.DataObject) -> None:
     values = st.lists(st.none() | finite, max_size=20).map(lambda v: pa.array(v, pa.float64()))

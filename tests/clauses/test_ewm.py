@@ -42,7 +42,7 @@ def _as_pandas_reads(fading: dict[str, float]) -> Any:
     return {"com": (1 - fading["alpha"]) / fading["alpha"]}
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     rows=rows_of_keys,
     cut=st.integers(1, 6),

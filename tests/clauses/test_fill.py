@@ -30,7 +30,7 @@ def _is_missing(column: pa.Array) -> list[bool]:
     return [not scalar.is_valid for scalar in column]
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_forward_and_backward_for_every_type_and_cut(data: st.DataObject) -> None:
     kind = data.draw(column_types())
@@ -88,7 +88,7 @@ def test_it_is_that_of_pandas_and_polars(
         assert same_rows(found, polars_frame(table).select(expression.over("k")).to_arrow())
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     rows=st.lists(st.tuples(st.sampled_from("ab"), floats, st.integers(0, 3)), max_size=20),
     cut=st.integers(1, 6),

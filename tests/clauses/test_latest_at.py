@@ -44,7 +44,7 @@ def _as_asked(value: int, kind: pa.DataType) -> Any:
     return text + "Z" if kind.tz else text
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_every_type_of_index_and_column(data: st.DataObject) -> None:
     table = data.draw(tables(max_rows=15, max_columns=3))

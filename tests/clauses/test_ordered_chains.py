@@ -20,7 +20,7 @@ from tests.clauses.helpers import SETTINGS, answer, stored
 from tests.clauses.ordered_steps import ordered_chains, ordered_tables
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_planned_together_or_one_by_one(data: st.DataObject) -> None:
     _check_chain(data)

@@ -34,7 +34,7 @@ def _rank(method: str, value: Any, place: int, own: list[tuple[Any, int]], down:
     return {"min": low, "max": high, "average": (low + high) / 2}[method]
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_every_type(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from([*PLAIN_TYPES, pa.dictionary(pa.int32(), pa.string())]))

@@ -33,7 +33,7 @@ def _table(rows: list[tuple[Any, Any]]) -> pa.Table:
     )
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_every_type_and_cut(data: st.DataObject) -> None:
     table = data.draw(tables())

@@ -102,7 +102,7 @@ NEAR = (
 ).filter(lambda v: v == 0 or abs(v) > 1e-6)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(data=st.data())
 def test_short_sums_and_means_are_rounded_once(data: st.DataObject) -> None:
     values = data.draw(st.lists(NEAR, max_size=30))
