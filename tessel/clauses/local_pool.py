@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextvars
 import itertools
 import os
+import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -55,6 +56,7 @@ class LocalPool:
         self._options = options
         self._account = account or Account(options.live_bytes)
         self._threads: ThreadPoolExecutor | None = None
+        self._begun: list[threading.Thread] = []
         self._forked = False
         _all.add(self)
 
@@ -69,6 +71,9 @@ class LocalPool:
     ) -> None:
         if self._threads is not None and not self._forked:
             self._threads.shutdown(wait=True, cancel_futures=True)
+            # Ctrl-C while a thread was being started leaves one that the executor does not know.
+            for thread in self._begun:
+                thread.join()
 
     def map(self, tasks: Iterable[Task[Result]]) -> Iterator[Result]:
         """Run tasks and give their results in the order of the tasks.
@@ -129,7 +134,9 @@ class LocalPool:
         self._check_threads()
         if self._threads is None:
             self._threads = ThreadPoolExecutor(
-                self._options.workers, thread_name_prefix="tessel-pool"
+                self._options.workers,
+                thread_name_prefix="tessel-pool",
+                initializer=lambda: self._begun.append(threading.current_thread()),
             )
         return self._threads.submit(contextvars.copy_context().run, task.run)
 

@@ -196,3 +196,20 @@ with ts.options(workers=3, inline_bytes=0):
     process = _run(code)
     out, err = process.communicate(timeout=60)
     assert out == "150 0 299\n", err
+
+
+def test_ctrl_c_while_a_thread_is_being_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        raise KeyboardInterrupt  # as if it came before the executor had noted its thread
+
+    def task() -> Task[int]:
+        return Task(lambda: time.sleep(0.1) or 1, 1)
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt), LocalPool(Options(workers=2, inline_bytes=0)) as pool:
+        list(pool.map(task() for _ in range(5)))
+    monkeypatch.undo()
+    assert not [t for t in threading.enumerate() if t.name.startswith("tessel-pool")]
