@@ -12,20 +12,18 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-import numpy as np
 import pyarrow as pa
 
 from tessel.errors import InvalidInputError
 from tessel.store.events.batch import EventBatch
-from tessel.store.events.cell import Cell
-from tessel.store.events.chunk import Shape, as_lists, chunk_of
 from tessel.store.events.event_ids import EventIds, id_bytes
+from tessel.store.events.pending import Pending, cell_of
 from tessel.store.events.row import CLEAR, CLEAR_RECURSIVE, Row
-from tessel.store.events.timeline import Timeline, TimelineKind, check_component, check_entity
+from tessel.store.events.timeline import Timeline, check_component, check_entity
 from tessel.store.events.timeline import time_point_of as times_of
 
 __all__ = ["Recorder", "Sink"]
@@ -79,14 +77,16 @@ class Recorder:
     def _renew(self) -> None:
         self._lock = threading.Lock()
         self._delivering = threading.RLock()
-        self._pending: dict[tuple[Any, ...], _Pending] = {}
+        self._pending: dict[tuple[Any, ...], Pending] = {}
         self._rows = 0
         self._bytes = 0
+        self._undelivered: list[EventBatch] = []
         self._closed = False
         self._wake = threading.Event()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
+        self._kept_by: BaseException | None = None
 
     def log(
         self,
@@ -147,7 +147,7 @@ class Recorder:
             pending = self._pending.get(key)
             if pending is None:
                 timelines = tuple(sorted(row.time_point, key=lambda each: each.name))
-                pending = self._pending[key] = _Pending(entity, timelines, {mark: pa.bool_()})
+                pending = self._pending[key] = Pending(entity, timelines, {mark: pa.bool_()})
             values = (True, *(row.time_point[timeline] for timeline in pending.timelines))
             pending.add(self._ids.next(), values)
             self._rows += 1
@@ -159,17 +159,51 @@ class Recorder:
         Raises
         ------
         TesselError
-            What the sink raised, here or on the thread before.
+            What the sink raised, here or on the thread before. Events that it refused with an
+            ``InvalidInputError`` are dropped; after other errors they wait for the next call.
         """
         with self._delivering:
             with self._lock:
                 waiting = [each.take() for each in self._pending.values() if each.ids]
+                counted = self._rows, self._bytes
                 self._rows = self._bytes = 0
-            if waiting:
-                self._sink.insert([each() for each in waiting])
+            self._undelivered += [each() for each in waiting]
+            try:
+                self._deliver()
+            except BaseException as problem:
+                if self._undelivered:  # they wait on, and count
+                    self._kept_by = problem
+                    with self._lock:
+                        self._rows += counted[0]
+                        self._bytes += counted[1]
+                raise
             if self._error is not None:
                 error, self._error = self._error, None
                 raise error
+
+    def _deliver(self) -> None:
+        """Hand on what waits; keep it where the sink cannot take it, drop what it refuses."""
+        if not self._undelivered:
+            return
+        try:
+            self._sink.insert(self._undelivered)
+        except InvalidInputError:
+            refused, self._undelivered = self._undelivered, []
+            self._deliver_each(refused)
+        self._undelivered = []
+
+    def _deliver_each(self, batches: Sequence[EventBatch]) -> None:
+        first: InvalidInputError | None = None
+        for at, batch in enumerate(batches):
+            try:
+                self._sink.insert([batch])
+            except InvalidInputError as error:
+                first = first or error
+            except BaseException:
+                self._undelivered = list(batches[at:])
+                raise
+        if first is not None:
+            raise first
 
     def close(self) -> None:
         """Hand on what waits, and take no more."""
@@ -201,7 +235,7 @@ class Recorder:
         components: Mapping[str, Any],
         times: Mapping[str, Any],
         timeless: bool,
-    ) -> _Pending:
+    ) -> Pending:
         """Check the names of events of a new kind, and find the types of their components."""
         check_entity(entity)
         if timeless == bool(times):
@@ -218,7 +252,7 @@ class Recorder:
         kinds = {}
         for name, value in components.items():
             check_component(name)
-            kinds[name] = known.get(name) or _cell(name, value, None).type
+            kinds[name] = known.get(name) or cell_of(name, value, None).type
         timelines = tuple(times_of(times))
         for timeline in timelines:
             before = self._timelines.setdefault(timeline.name, timeline)
@@ -230,7 +264,7 @@ class Recorder:
                 )
         for name, kind in kinds.items():
             self._types[entity, name] = kind
-        return _Pending(entity, timelines, kinds)
+        return Pending(entity, timelines, kinds)
 
     @property
     def _types(self) -> dict[tuple[str, str], pa.DataType]:
@@ -259,149 +293,11 @@ class Recorder:
                 return
             try:
                 self.flush()
-            except BaseException as error:  # raised by the next flush, on a thread of the user
-                self._error = error
-
-
-class _Pending:
-    """Events of one kind that wait: a list of ids, times, and values a component."""
-
-    def __init__(
-        self,
-        entity: str,
-        timelines: Sequence[Timeline],
-        kinds: Mapping[str, pa.DataType],
-    ) -> None:
-        self.entity = entity
-        self.timelines = tuple(timelines)
-        self.kinds = dict(kinds)
-        self.row_bytes = 64 + 16 * len(kinds)
-        self.ids: list[tuple[int, int]] = []
-        self._rows: list[tuple[Any, ...]] = []
-        self._quick = tuple(_PYTHON.get(kind) for kind in self.kinds.values())
-        self._sequences = all(t.kind is TimelineKind.SEQUENCE for t in self.timelines)
-
-    def checked(self, components: Mapping[str, Any], times: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Return what is kept of an event: a value a component, then a time a timeline."""
-        for value, quick in zip(components.values(), self._quick, strict=True):
-            if type(value) is not quick:
-                return self._checked_slowly(components, times)
-        if self._sequences:
-            for number in times.values():
-                if type(number) is not int or not -(2**63) < number < 2**63:
-                    break
-            else:
-                return (*components.values(), *times.values())
-        return (*components.values(), *self._numbers(times))
-
-    def _numbers(self, times: Mapping[str, Any]) -> tuple[int, ...]:
-        found = times_of(times)
-        for timeline in self.timelines:
-            if timeline not in found:
-                other = next(each for each in found if each.name == timeline.name)
-                raise InvalidInputError(
-                    f"timeline {timeline.name!r} counts {timeline.kind.value}s, not "
-                    f"{other.kind.value}s",
-                    timeline=timeline.name,
-                )
-        return tuple(found[timeline] for timeline in self.timelines)
-
-    def _checked_slowly(
-        self, components: Mapping[str, Any], times: Mapping[str, Any]
-    ) -> tuple[Any, ...]:
-        cells = [_cell(name, value, self.kinds[name]) for name, value in components.items()]
-        count = max(map(len, cells))
-        for cell in cells:
-            if len(cell) not in (0, 1, count):
-                raise InvalidInputError(
-                    f"component {cell.component!r} has {len(cell)} values in an event of {count} "
-                    "instances",
-                    hint="give none to clear it, one for all instances, or one for each",
-                    component=cell.component,
-                )
-        self.row_bytes = max(self.row_bytes, 64 + sum(cell.values.nbytes for cell in cells))
-        return (*(cell.values for cell in cells), *self._numbers(times))
-
-    def add(self, event_id: tuple[int, int], values: tuple[Any, ...]) -> None:
-        """Keep an event that was checked."""
-        self.ids.append(event_id)
-        self._rows.append(values)
-
-    def take(self) -> Callable[[], EventBatch]:
-        """Keep nothing of what waits; return what makes columns of it."""
-        ids, rows = self.ids, self._rows
-        self.ids, self._rows = [], []
-        return lambda: self._batch(ids, rows)
-
-    def _batch(self, ids: Sequence[tuple[int, int]], rows: Sequence[tuple[Any, ...]]) -> EventBatch:
-        columns = list(zip(*rows, strict=True))
-        count = len(self.kinds)
-        cells, counts = {}, np.zeros(len(rows), np.uint32)
-        for (name, kind), values in zip(self.kinds.items(), columns[:count], strict=True):
-            cells[name], lengths = _column(values, kind)
-            np.maximum(counts, lengths, out=counts)
-        by_name = sorted(range(len(self.timelines)), key=lambda at: self.timelines[at].name)
-        chunk = chunk_of(
-            np.array(ids, np.uint64),
-            [np.array(columns[count + at], np.int64) for at in by_name],
-            counts,
-            [cells[name] for name in sorted(cells)],
-        )
-        shape = Shape(
-            self.entity,
-            tuple(self.timelines[at] for at in by_name),
-            tuple(sorted((name, kind) for name, kind in self.kinds.items())),
-        )
-        return EventBatch(shape, chunk)
-
-
-_PYTHON: dict[pa.DataType, type] = {
-    pa.float64(): float,
-    pa.string(): str,
-    pa.bool_(): bool,
-    pa.binary(): bytes,
-}
-"""Types whose values Arrow takes as they are, whatever they are: nothing is left to be checked."""
-
-
-def _cell(component: str, value: Any, kind: pa.DataType | None) -> Cell:
-    """Return a value, or several, as a cell of a type."""
-    if value is None:
-        raise InvalidInputError(
-            f"component {component!r} is None",
-            hint="leave it out of the event, or give an empty list",
-            component=component,
-        )
-    if isinstance(value, Cell):
-        cell = value
-    elif isinstance(value, pa.Array | pa.ChunkedArray):
-        cell = Cell.from_arrow(component, value)
-    elif isinstance(value, np.ndarray):
-        cell = Cell.from_arrow(component, pa.array(value.reshape(-1), kind))
-    elif isinstance(value, list | tuple):
-        cell = Cell.from_values(component, value, kind)
-    else:
-        cell = Cell.from_values(component, [value], kind)
-    if cell.component != component or (kind is not None and cell.type != kind):
-        raise InvalidInputError(
-            f"component {component!r} is {kind}, and this event has {cell.type}",
-            hint="the first use of a component fixes its type; use another name",
-            component=component,
-        )
-    return cell
-
-
-def _column(values: Sequence[Any], kind: pa.DataType) -> tuple[pa.Array, np.ndarray]:
-    """Return the cells of many events, and the values in each."""
-    if not any(isinstance(value, pa.Array) for value in values):
-        return pa.array(values, kind), np.ones(len(values), np.uint32)
-    parts = [v if isinstance(v, pa.Array) else pa.array([v], kind) for v in values]
-    lengths = np.array([len(part) for part in parts])
-    flat = pa.concat_arrays(parts)
-    if (lengths == 1).all():
-        return as_lists(flat), lengths.astype(np.uint32)
-    offsets = pa.array(np.cumsum(np.concatenate([[0], lengths])), pa.int64())
-    return pa.LargeListArray.from_arrays(offsets, flat), lengths.astype(np.uint32)
+            except BaseException as error:
+                if error is self._kept_by:  # tried again, here or by the next flush
+                    self._wake.set()
+                else:  # raised by the next flush, on a thread of the user
+                    self._error = error
 
 
 _recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()

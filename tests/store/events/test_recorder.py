@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tessel.errors import InvalidInputError
-from tessel.store.events import Cell, LiveStore, Recorder
+from tessel.store.events import Cell, EventBatch, LiveStore, Recorder
 
 
 def state(store: LiveStore, entity: str, time: int = 10**9) -> dict[str, list[object]]:
@@ -159,22 +159,68 @@ def test_four_writers_and_two_readers_lose_nothing_and_see_no_half():
         assert sorted(value for (value,) in values) == [float(at) for at in range(3000)]
 
 
-def test_an_error_of_the_sink_is_raised_by_the_next_flush():
+def test_an_error_of_the_sink_is_raised_by_flush_and_its_events_wait():
+    class Full:
+        full = True
+        taken = 0
+
+        def insert(self, events: list[EventBatch]) -> int:
+            if self.full:
+                raise OSError("full")
+            self.taken += sum(map(len, events))
+            return self.taken
+
+    sink = Full()
+    recorder = Recorder(sink, max_delay_seconds=0.001)
+    recorder.log("a", {"x": 1.0}, frame=1)
+    thread = recorder._thread
+    assert thread is not None
+    while not recorder._undelivered:
+        thread.join(0.01)
+    for _ in range(2):
+        with pytest.raises(OSError, match="full"):
+            recorder.flush()
+    recorder.log("a", {"x": 2.0}, frame=2)
+    with pytest.raises(OSError, match="full"):
+        recorder.close()
+    sink.full = False
+    recorder.close()
+    assert sink.taken == 2
+    with pytest.raises(InvalidInputError, match="is closed"):
+        recorder.log("a", {"x": 1.0}, frame=1)
+
+
+def test_who_logs_past_what_may_wait_is_told_that_the_sink_fails():
     class Full:
         def insert(self, events: object) -> int:
             raise OSError("full")
 
-    recorder = Recorder(Full(), max_delay_seconds=0.001)
+    recorder = Recorder(Full(), max_delay_seconds=1000, max_rows=3)
     recorder.log("a", {"x": 1.0}, frame=1)
-    thread = recorder._thread
-    assert thread is not None
-    while recorder._error is None and thread.is_alive():
-        thread.join(0.01)
-    with pytest.raises(OSError, match="full"):
-        recorder.flush()
+    recorder.log("a", {"x": 1.0}, frame=2)
+    for at in range(3, 6):
+        with pytest.raises(OSError, match="full"):
+            recorder.log("a", {"x": 1.0}, frame=at)
+    store = LiveStore()
+    recorder._sink = store
     recorder.close()
-    with pytest.raises(InvalidInputError, match="is closed"):
-        recorder.log("a", {"x": 1.0}, frame=1)
+    assert len(store) == 5
+
+
+def test_of_several_batches_only_what_the_store_refuses_is_dropped():
+    store = LiveStore()
+    with Recorder(store) as other:
+        other.log("b", {"x": "text"}, frame=1)
+    with Recorder(store, max_delay_seconds=1000) as recorder:
+        for entity in "abc":
+            recorder.log(entity, {"x": 1.0}, frame=1)
+        with pytest.raises(InvalidInputError, match="'x' of 'b' is string"):
+            recorder.flush()
+    assert [state(store, entity) for entity in "abc"] == [
+        {"x": [1.0]},
+        {"x": ["text"]},
+        {"x": [1.0]},
+    ]
 
 
 PROGRAM = """
