@@ -1,19 +1,22 @@
 """Events logged by many things at many rates, and a store that answers while they are written.
 
 A :class:`Recorder` logs events and hands them on in batches; a :class:`LiveStore` holds them by
-entity, timeline and component, and answers ``latest_at``, ``range`` and ``table`` at any moment. A
-:class:`Row` is one event, a :class:`Cell` the values of one of its components, a :class:`Table` a
-batch of events.
+entity, timeline and component, answers ``latest_at``, ``range`` and ``table`` at any moment, and
+serves recorders of other processes, which log to a :class:`SocketSink`. A :class:`Row` is one
+event, a :class:`Cell` the values of one of its components, a :class:`Table` a batch of events.
 """
 
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.cell import Cell
 from tessel.store.events.collection import Collected
 from tessel.store.events.event_ids import EventIds, id_bytes, id_parts, log_time
+from tessel.store.events.instances import join_instances
 from tessel.store.events.live_store import Change, LiveStore
 from tessel.store.events.queries import Found
 from tessel.store.events.recorder import Recorder, Sink
 from tessel.store.events.row import Row
+from tessel.store.events.server import EventServer
+from tessel.store.events.sinks import FileSink, SocketSink
 from tessel.store.events.table import Table
 from tessel.store.events.timeline import Timeline, TimelineKind
 
@@ -23,15 +26,19 @@ __all__ = [
     "Collected",
     "EventBatch",
     "EventIds",
+    "EventServer",
+    "FileSink",
     "Found",
     "LiveStore",
     "Recorder",
     "Row",
     "Sink",
+    "SocketSink",
     "Table",
     "Timeline",
     "TimelineKind",
     "id_bytes",
     "id_parts",
+    "join_instances",
     "log_time",
 ]

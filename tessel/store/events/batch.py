@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.errors import InvalidInputError
+from tessel.store.events.cell import check_type
 from tessel.store.events.chunk import Chunk, Shape, chunk_of
 from tessel.store.events.event_ids import id_parts
 from tessel.store.events.row import INSTANCE_KEY, MARKS, Row
@@ -58,6 +60,15 @@ class EventBatch:
         metadata = {_KIND: b"events", _ENTITY: self.shape.entity.encode()}
         return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata))
 
+    def split(self, parts: int) -> list[EventBatch]:
+        """Return the events as so many batches, those without any left out."""
+        bounds = np.linspace(0, len(self), parts + 1).astype(np.int64)
+        return [
+            EventBatch(self.shape, self.chunk.take(np.arange(first, last)))
+            for first, last in itertools.pairwise(bounds.tolist())
+            if first < last
+        ]
+
     @classmethod
     def from_arrow(cls, batch: pa.RecordBatch) -> EventBatch:
         """Read what :meth:`to_arrow` made.
@@ -67,7 +78,10 @@ class EventBatch:
         InvalidInputError
             For a batch that is none, whatever is wrong with it.
         """
-        batch.validate(full=True)
+        try:
+            batch.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise InvalidInputError(f"a record batch that is damaged: {error}") from error
         metadata = batch.schema.metadata or {}
         if metadata.get(_KIND) != b"events" or _ENTITY not in metadata:
             raise InvalidInputError("a record batch that does not say it holds events")
@@ -157,10 +171,10 @@ def _component(field: pa.Field, column: pa.Array) -> tuple[str, pa.DataType, pa.
     if pa.types.is_large_list(column.type):
         if column.null_count:
             raise InvalidInputError(f"component {name!r}: a cell that is null is left out instead")
-        return name, column.type.value_type, column
+        return name, check_type(name, column.type.value_type), column
     if column.null_count:
         raise InvalidInputError(f"component {name!r}: missing values stand inside lists")
-    return name, column.type, column
+    return name, check_type(name, column.type), column
 
 
 def _only(

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tessel.errors import InvalidInputError, UnsupportedTypeError
 from tessel.store.events.timeline import check_component
 
-__all__ = ["Cell"]
+__all__ = ["Cell", "check_type"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +57,7 @@ class Cell:
         """Make a cell of an Arrow array."""
         check_component(component)
         array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-        if pa.types.is_null(array.type):
-            raise UnsupportedTypeError(
-                f"component {component!r}: the values have no type",
-                hint="give the type: Cell.from_values(name, [], pa.float64())",
-                component=component,
-            )
+        check_type(component, array.type)
         return cls(component, array)
 
     @classmethod
@@ -104,3 +99,45 @@ class Cell:
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def check_type(component: str, kind: pa.DataType) -> pa.DataType:
+    """Return the type of a component; refuse one whose values cannot be held as columns.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        For values without a type or a width, which any number of rows could claim to have, and for
+        large lists, unions, run-ends and views of lists.
+    """
+    if pa.types.is_null(kind):
+        raise UnsupportedTypeError(
+            f"component {component!r}: the values have no type",
+            hint="give the type: Cell.from_values(name, [], pa.float64())",
+            component=component,
+        )
+    if pa.types.is_large_list(kind) or not _can_be_held(kind):
+        raise UnsupportedTypeError(
+            f"component {component!r}: values of type {kind} cannot be logged",
+            hint="use numbers, text, bytes, times, or lists and structs of them",
+            component=component,
+        )
+    return kind
+
+
+def _can_be_held(kind: pa.DataType) -> bool:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _can_be_held(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return _can_be_held(kind.value_type)
+    if pa.types.is_map(kind):
+        return _can_be_held(kind.key_type) and _can_be_held(kind.item_type)
+    if pa.types.is_struct(kind):
+        return kind.num_fields > 0 and all(_can_be_held(field.type) for field in kind)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _can_be_held(kind.value_type)
+    if pa.types.is_fixed_size_list(kind):
+        return kind.list_size > 0 and _can_be_held(kind.value_type)
+    if pa.types.is_fixed_size_binary(kind):
+        return bool(kind.byte_width > 0)
+    return not pa.types.is_nested(kind) and not pa.types.is_null(kind)

@@ -209,3 +209,27 @@ class EventIndex:
                 inside = at < len(other)
                 found[inside] |= other.id_times[at[inside]] == chunk.id_times[inside]
         return np.flatnonzero(found)
+
+    def verify(self) -> None:
+        """Verify what must always hold; raises ``AssertionError`` where it does not."""
+        seen: set[tuple[int, int]] = set()
+        for shape, log in self.logs.items():
+            for chunk in log.chunks:
+                rows = np.arange(len(chunk))
+                ids = [tuple(pair) for pair in chunk.ids(rows).tolist()]
+                assert ids == sorted(ids), f"ids of {shape.entity} out of order"
+                assert seen.isdisjoint(ids), f"an id of {shape.entity} twice"
+                seen.update(ids)
+                assert len(ids) == len(chunk) > 0
+                assert all(len(times) == len(chunk) for times in chunk.times)
+                assert len(chunk.instances) in (1, len(chunk))
+                for (name, kind), cells in zip(shape.components, chunk.cells, strict=True):
+                    assert len(cells) == len(chunk)
+                    held = cells.type.value_type if cells.type != kind else kind
+                    assert held == kind, f"{name} of {shape.entity} is {cells.type}"
+                for at in range(len(chunk.times)):
+                    order, times = chunk.ordered(at)
+                    assert bool((times[1:] >= times[:-1]).all())
+                    if order is not None:
+                        assert np.array_equal(np.sort(order), rows)
+        assert all(id_ <= self.last_id for id_ in seen)

@@ -1,4 +1,4 @@
-"""What a live store answers: the state at a time, what happened between two, a table of both.
+"""States: what of an entity holds at a time, or at many.
 
 An event decides over another by (time, id). A clear hides what was before it, of its entity or,
 where it is recursive, of all below; a later flat clear does not undo an earlier recursive one.
@@ -20,10 +20,10 @@ from tessel.store.events.chunk import Chunk
 from tessel.store.events.event_ids import Ids, id_bytes
 from tessel.store.events.index import EventIndex, Key, Place, ShapeLog, View
 from tessel.store.events.row import INSTANCE_KEY
+from tessel.store.events.timeline import Timeline
 
-__all__ = ["Found", "latest_at", "latest_many", "range_of", "view_of"]
+__all__ = ["Found", "States", "kind_of", "latest_at", "latest_many", "states_many"]
 
-EVENT_ID, INSTANCES, CLEARED = "event_id", "num_instances", "cleared"
 _BEFORE_ALL: Key = (-(2**63), -1, -1)
 
 
@@ -60,7 +60,8 @@ def latest_at(
 ) -> dict[str, Found]:
     """Return the state of some components; without those never logged by then, or cleared since."""
     view = View()
-    cleared, cleared_timeless = _cleared_at(index, view, timeline, time, entity)
+    cleared = _cleared_at(index, view, timeline, time, entity)
+    cleared_timeless = _cleared_timeless(index, view, entity)
     found = {}
     for component in components:
         place = index.timeless(view, entity, component)
@@ -73,19 +74,10 @@ def latest_at(
     return found
 
 
-def _cleared_at(
-    index: EventIndex, view: View, timeline: str, time: int, entity: str
-) -> tuple[Key, Key]:
-    """Return the last clear of an entity on a timeline, and the last timeless one."""
-    temporal = timeless = _BEFORE_ALL
-    for above, mark in index.marks(entity):
-        place = index.latest(view, timeline, time, above, mark)
-        if place is not None and place.key > temporal:
-            temporal = place.key
-        place = index.timeless(view, above, mark)
-        if place is not None and place.key > timeless:
-            timeless = place.key
-    return temporal, timeless
+def _cleared_at(index: EventIndex, view: View, timeline: str, time: int, entity: str) -> Key:
+    """Return the last clear of an entity on a timeline."""
+    found = [index.latest(view, timeline, time, above, mark) for above, mark in index.marks(entity)]
+    return max((place.key for place in found if place is not None), default=_BEFORE_ALL)
 
 
 def _found(place: Place, component: str, time: int | None) -> Found:
@@ -180,29 +172,84 @@ def _improve(
     best.chunks.append((log, chunk))
 
 
-def cleared_many(
-    index: EventIndex, view: View, timeline: str, times: npt.NDArray[np.int64], entity: str
-) -> list[Latest]:
-    """Return, of every mark that clears an entity, the last event for many times."""
-    return [
-        latest_many(index, view, timeline, times, above, mark)
-        for above, mark in index.marks(entity)
-    ]
+@dataclass
+class States:
+    """The states of a component at many times.
+
+    ``found`` says which events they are of, ``there`` at which times there is one, ``is_timeless``
+    that they hold at all times.
+    """
+
+    found: Latest
+    there: npt.NDArray[np.bool_]
+    is_timeless: bool
+
+    def cells(self, component: str, kind: pa.DataType) -> pa.Array:
+        """Return the values at each time, a list or null."""
+        parts = [pa.nulls(1, pa.large_list(kind))]
+        place = np.zeros(len(self.there), np.int64)
+        end = 1
+        for number, (log, chunk) in enumerate(self.found.chunks):
+            wanted = np.flatnonzero((self.found.source == number) & self.there)
+            if len(wanted):
+                lists = chunk.lists(log.components[component], self.found.row[wanted])
+                parts.append(lists.cast(pa.large_list(kind)))
+                place[wanted] = np.arange(end, end + len(wanted))
+                end += len(wanted)
+        return pa.concat_arrays(parts).take(pa.array(place))
+
+    def origins(self, timeline: Timeline) -> pa.Array:
+        """Return when each was logged; null for timeless data."""
+        if self.is_timeless:
+            return pa.nulls(len(self.there), timeline.type)
+        return pa.array(self.found.times, mask=~self.there).view(timeline.type)
+
+    def event_ids(self) -> pa.Array:
+        """Return the event that logged each, or null."""
+        raw = pa.py_buffer(self.found.ids.astype(">u8").tobytes())
+        ids = pa.Array.from_buffers(pa.binary(16), len(self.there), [None, raw])
+        return ids.take(pa.array(np.arange(len(self.there)), mask=~self.there))
+
+    def instances(self) -> pa.Array:
+        """Return how many instances the event of each has, or null."""
+        counts = np.zeros(len(self.there), np.uint32)
+        for number, (_, chunk) in enumerate(self.found.chunks):
+            wanted = self.found.source == number
+            counts[wanted] = chunk.instances_at(self.found.row[wanted])
+        return pa.array(counts, mask=~self.there)
 
 
-def cells_of(found: Latest, component: str, kind: pa.DataType, keep: np.ndarray) -> pa.Array:
-    """Return the cells that were found, a list or null each."""
-    parts = [pa.nulls(1, pa.large_list(kind))]
-    place = np.zeros(len(found.source), np.int64)
-    end = 1
-    for number, (log, chunk) in enumerate(found.chunks):
-        wanted = np.flatnonzero((found.source == number) & keep)
-        if len(wanted):
-            lists = chunk.lists(log.components[component], found.row[wanted])
-            parts.append(lists.cast(pa.large_list(kind)))
-            place[wanted] = np.arange(end, end + len(wanted))
-            end += len(wanted)
-    return pa.concat_arrays(parts).take(pa.array(place))
+def states_many(
+    index: EventIndex,
+    view: View,
+    timeline: str,
+    times: npt.NDArray[np.int64],
+    entity: str,
+    component: str,
+    *,
+    timeless: bool = True,
+) -> States:
+    """Return the state of a component at many times; of a timeline alone without ``timeless``."""
+    place = index.timeless(view, entity, component) if timeless else None
+    if place is not None and place.key > _cleared_timeless(index, view, entity):
+        return _timeless_states(place, len(times))
+    found = latest_many(index, view, timeline, times, entity, component)
+    there = found.source >= 0
+    for above, mark in index.marks(entity):
+        there &= found.is_after(latest_many(index, view, timeline, times, above, mark))
+    return States(found, there, is_timeless=False)
+
+
+def _timeless_states(place: Place, count: int) -> States:
+    ids = np.broadcast_to(np.array(place.key[1:], np.uint64), (count, 2))
+    nowhere, row = np.zeros(count, np.int64), np.full(count, place.row)
+    found = Latest(nowhere, ids, nowhere, row, [(place.log, place.chunk)])
+    return States(found, np.ones(count, np.bool_), is_timeless=True)
+
+
+def _cleared_timeless(index: EventIndex, view: View, entity: str) -> Key:
+    found = [index.timeless(view, above, mark) for above, mark in index.marks(entity)]
+    return max((place.key for place in found if place is not None), default=_BEFORE_ALL)
 
 
 def kind_of(index: EventIndex, entity: str, component: str) -> pa.DataType:
@@ -212,153 +259,3 @@ def kind_of(index: EventIndex, entity: str, component: str) -> pa.DataType:
         existing = index.components(entity)
         raise ColumnNotFoundError.for_name(component, existing, where=f"entity {entity!r}")
     return dict(logs[0].shape.components)[component]
-
-
-# --- tables ---------------------------------------------------------------------------------------
-
-
-def view_of(
-    index: EventIndex,
-    timeline: str,
-    entity: str,
-    components: Sequence[str],
-    times: npt.NDArray[np.int64] | None,
-    *,
-    fill: bool,
-    origins: bool,
-) -> pa.Table:
-    """Return a row a time: the cells logged at it, or with ``fill`` the state at it."""
-    if times is None:
-        times = _distinct_times(index, timeline, entity, components)
-    view = View()
-    clears = cleared_many(index, view, timeline, times, entity)
-    columns: dict[str, pa.Array] = {timeline: pa.array(times).view(index.timelines[timeline].type)}
-    for component in components:
-        kind = kind_of(index, entity, component)
-        found = latest_many(index, view, timeline, times, entity, component)
-        keep = found.source >= 0
-        for clear in clears:
-            keep &= found.is_after(clear)
-        if not fill:
-            keep &= found.times == times
-        cells = cells_of(found, component, kind, keep)
-        origin = pa.array(found.times, mask=~keep)
-        timeless = index.timeless(view, entity, component)
-        if fill and timeless is not None and timeless.key > _cleared_timeless(index, view, entity):
-            one = timeless.chunk.lists(
-                timeless.log.components[component], np.array([timeless.row])
-            ).cast(pa.large_list(kind))
-            cells = one.take(pa.array(np.zeros(len(times), np.int64)))
-            origin = pa.nulls(len(times), pa.int64())
-        columns[component] = cells
-        if origins:
-            columns[f"{component}.{timeline}"] = origin.view(index.timelines[timeline].type)
-    return pa.table(columns)
-
-
-def _cleared_timeless(index: EventIndex, view: View, entity: str) -> Key:
-    found = [index.timeless(view, above, mark) for above, mark in index.marks(entity)]
-    return max((place.key for place in found if place is not None), default=_BEFORE_ALL)
-
-
-def _distinct_times(
-    index: EventIndex, timeline: str, entity: str, components: Sequence[str]
-) -> npt.NDArray[np.int64]:
-    found = [np.zeros(0, np.int64)]
-    for log in index.by_entity.get(entity, ()):
-        at = log.timelines.get(timeline)
-        if at is not None and not log.shape.names.isdisjoint(components):
-            found += [chunk.times[at] for chunk in log.chunks]
-    return np.unique(np.concatenate(found))
-
-
-def range_of(
-    index: EventIndex,
-    timeline: str,
-    first: int,
-    last: int,
-    entity: str,
-    components: Sequence[str],
-) -> pa.Table:
-    """Return every event with one of the components, and every clear, by (time, id)."""
-    parts: list[pa.Table] = []
-    for log in index.by_entity.get(entity, ()):
-        names = [name for name in components if name in log.components]
-        if names:
-            parts += _in_range(index, log, timeline, first, last, entity, components)
-    for above, mark in index.marks(entity):
-        for log in index.by_component[above, mark]:
-            parts += _in_range(index, log, timeline, first, last, entity, components, clear=True)
-    kinds = {name: pa.large_list(kind_of(index, entity, name)) for name in components}
-    schema = _range_schema(index, timeline, kinds)
-    table = pa.concat_tables([schema.empty_table(), *parts])
-    order = [(timeline, "ascending"), (EVENT_ID, "ascending")]
-    return table.sort_by(order).combine_chunks()
-
-
-def _range_schema(index: EventIndex, timeline: str, kinds: dict[str, pa.DataType]) -> pa.Schema:
-    return pa.schema(
-        [
-            (timeline, index.timelines[timeline].type),
-            (EVENT_ID, pa.binary(16)),
-            (INSTANCES, pa.uint32()),
-            (CLEARED, pa.bool_()),
-            *kinds.items(),
-        ]
-    )
-
-
-def _in_range(
-    index: EventIndex,
-    log: ShapeLog,
-    timeline: str,
-    first: int,
-    last: int,
-    entity: str,
-    components: Sequence[str],
-    *,
-    clear: bool = False,
-) -> list[pa.Table]:
-    at = log.timelines.get(timeline)
-    tables = []
-    for chunk in log.chunks if at is not None else ():
-        assert at is not None
-        order, times = chunk.ordered(at)
-        start = int(times.searchsorted(first, side="left"))
-        stop = int(times.searchsorted(last, side="right"))
-        if start < stop:
-            rows = np.arange(start, stop) if order is None else order[start:stop]
-            tables.append(
-                _rows_table(index, log, chunk, rows, timeline, times[start:stop], entity,
-                            components, clear=clear)
-            )  # fmt: skip
-    return tables
-
-
-def _rows_table(
-    index: EventIndex,
-    log: ShapeLog,
-    chunk: Chunk,
-    rows: np.ndarray,
-    timeline: str | None,
-    times: np.ndarray,
-    entity: str,
-    components: Sequence[str],
-    *,
-    clear: bool,
-) -> pa.Table:
-    assert timeline is not None
-    raw = pa.py_buffer(chunk.ids(rows).astype(">u8").tobytes())
-    columns = [
-        pa.array(times).view(index.timelines[timeline].type),
-        pa.Array.from_buffers(pa.binary(16), len(rows), [None, raw]),
-        pa.array(np.array(chunk.instances_at(rows))),
-        pa.array(np.full(len(rows), clear)),
-    ]
-    kinds = {}
-    for name in components:
-        kinds[name] = kind = pa.large_list(kind_of(index, entity, name))
-        held = not clear and name in log.components
-        lists = chunk.lists(log.components[name], rows).cast(kind) if held else None
-        columns.append(pa.nulls(len(rows), kind) if lists is None else lists)
-    return pa.Table.from_arrays(columns, schema=_range_schema(index, timeline, kinds))

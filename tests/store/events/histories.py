@@ -160,12 +160,27 @@ class History:
                     )  # fmt: skip
                     assert shown == expected, (timeline, time, entity, component)
 
+    def compare_many(self, timeline: str) -> None:
+        """The states at many times, in any order and some twice, in one call."""
+        times = [self.random.randint(-2, MOST_TIME + 2) for _ in range(8)]
+        for entity in self.store.entities():
+            for component in self.store.components(entity):
+                table = self.store.latest_at_many(timeline, times, entity, component)
+                columns = [column.to_pylist() for column in table.columns]
+                assert columns[0] == times
+                for time, values, at, event_id, count in zip(*columns, strict=True):
+                    expected = self.model.latest_at(timeline, time, entity, component)
+                    got = None if event_id is None else (event_id, at, values, count)
+                    assert got == expected, (timeline, time, entity, component)
+                    assert event_id is not None or (values, at, count) == (None, None, None)
+
     def compare(self) -> None:
         """Compare every answer."""
         self.store.check()
         assert len(self.store) == len(self.model.events)
         for timeline in self.store.timelines():
             self.compare_states(timeline, list(range(-1, MOST_TIME + 2)))
+            self.compare_many(timeline)
             for entity in self.store.entities():
                 names = self.store.components(entity)
                 self.compare_range(timeline, entity, names)

@@ -1,0 +1,309 @@
+"""EventServer: a live store that takes events from other processes of this machine."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tessel.errors import InvalidInputError, StoreBusyError, StoreError, TesselError
+from tessel.store.events import wire
+from tessel.store.events.batch import EventBatch
+
+__all__ = ["EventServer", "check_address"]
+
+_LOOK_SECONDS = 0.1
+_WAITING_CONNECTIONS = 128
+_HEAR_OUT_SECONDS, _HEAR_OUT_BYTES = 1.0, 1 << 20
+
+
+class EventServer:
+    """Takes events on a socket until it is closed; made by ``LiveStore.serve``.
+
+    Parameters
+    ----------
+    insert
+        What takes the events, all of a request or none.
+    address
+        ``("127.0.0.1", 9000)``, with port 0 for a free one; or the path of a UNIX socket, which
+        only its owner may use.
+    max_request_bytes
+        Of one request; a producer learns it when it connects, and sends more requests.
+    max_producers
+        How many may be connected.
+    on_error
+        Called with what was refused, on the thread that serves its producer. The producer is told
+        in any case.
+
+    Notes
+    -----
+    A thread a producer. The next request of a producer is read when the one before is in the store
+    and answered, so that a store that is slow slows its producers down, and no more than a request
+    of each waits in memory.
+    """
+
+    def __init__(
+        self,
+        insert: Callable[[Sequence[EventBatch]], int],
+        address: wire.Address,
+        *,
+        max_request_bytes: int = 64 << 20,
+        max_producers: int = 64,
+        on_error: Callable[[TesselError], object] | None = None,
+    ) -> None:
+        if not 1 << 10 <= max_request_bytes < 1 << 31 or max_producers < 1:
+            raise InvalidInputError(
+                f"a server of requests of {max_request_bytes} bytes, for {max_producers} producers",
+                hint="give at least 1024 bytes, less than 2 GiB, and one producer",
+            )
+        self._insert = insert
+        self._max_request_bytes = max_request_bytes
+        self._max_producers = max_producers
+        self._on_error = on_error
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+        self._producers: dict[socket.socket, threading.Thread] = {}
+        self._listener = _listening(check_address(address))
+        self._path = None if isinstance(address, tuple) else Path(address)
+        self._process = os.getpid()
+        self._thread = threading.Thread(target=self._run, name="tessel-events", daemon=True)
+        self._thread.start()
+        _servers.add(self)
+
+    @property
+    def address(self) -> tuple[str, int] | str:
+        """Where it listens, with the port that was free."""
+        if self._path is not None:
+            return str(self._path)
+        name = self._listener.getsockname()
+        return name[0], name[1]
+
+    @property
+    def producers(self) -> int:
+        """How many are connected."""
+        return len(self._producers)
+
+    def close(self) -> None:
+        """Take no more requests; those that are here are answered before this returns."""
+        if self._stopped.is_set() or self._process != os.getpid():  # a child has no such threads
+            return
+        self._stopped.set()
+        self._thread.join()
+        self._listener.close()
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+        with self._lock:
+            producers = dict(self._producers)
+        for connection, thread in producers.items():
+            _shut(connection, socket.SHUT_RD)
+            if thread is not threading.current_thread():
+                thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._stopped.is_set() else f"{self.producers} producers"
+        return f"EventServer({state})"
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:  # nobody came, or somebody left before he was heard
+                continue
+            connection.setblocking(True)
+            thread = threading.Thread(
+                target=self._serve, args=(connection,), name="tessel-producer", daemon=True
+            )
+            with self._lock:
+                self._producers[connection] = thread
+            thread.start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            with connection:
+                self._greet(connection)
+                self._take_all(connection)
+        except TesselError as error:
+            self._report(error)
+        except OSError as error:
+            self._report(StoreError(f"a producer broke off: {error}"))
+        finally:
+            with self._lock:
+                self._producers.pop(connection, None)
+
+    def _greet(self, connection: socket.socket) -> None:
+        try:
+            wire.check_greeting(wire.receive(connection, len(wire.GREETING)))
+            if self.producers > self._max_producers:
+                raise StoreBusyError(
+                    f"{self._max_producers} producers are connected already",
+                    hint="let a process have one sink, or serve with more max_producers",
+                )
+        except TesselError as error:
+            _say_last(connection, wire.GREETING + wire.LIMIT.pack(0) + wire.error_reply(0, error))
+            raise
+        connection.sendall(wire.GREETING + wire.LIMIT.pack(self._max_request_bytes))
+
+    def _take_all(self, connection: socket.socket) -> None:
+        decoder = wire.Decoder(self._max_request_bytes)
+        while True:
+            sequence = 0
+            try:
+                request = wire.receive_request(connection, decoder)
+                if request is None:
+                    return
+                sequence, stored, plain, checksum = request
+                batches = decoder.batches(stored, plain, checksum)
+            except TesselError as error:  # where the next request begins is not known
+                _say_last(connection, wire.error_reply(sequence, error))
+                raise
+            connection.sendall(self._taken(sequence, batches))
+            if self._stopped.is_set():
+                return
+
+    def _taken(self, sequence: int, batches: Sequence[EventBatch]) -> bytes:
+        """Take events, and return the reply."""
+        try:
+            return wire.reply(sequence, self._insert(batches))
+        except TesselError as error:
+            found: TesselError = error
+        except Exception as error:  # the producer keeps its events, whatever went wrong here
+            found = StoreError(f"the live store could not take events: {error!r}")
+        self._report(found)
+        return wire.error_reply(sequence, found)
+
+    def _report(self, error: TesselError) -> None:
+        if self._on_error is not None:
+            self._on_error(error)
+
+
+def check_address(address: wire.Address) -> wire.Address:
+    """Return an address on this machine; refuse what is none.
+
+    Raises
+    ------
+    InvalidInputError
+        For an address that other machines can reach: nobody is asked who he is.
+    """
+    if isinstance(address, str | Path):
+        return address
+    if (
+        not isinstance(address, tuple)
+        or len(address) != 2
+        or not isinstance(address[0], str)
+        or type(address[1]) is not int
+        or not 0 <= address[1] < 1 << 16
+    ):
+        raise InvalidInputError(
+            f"{address!r} is no address", hint='give ("127.0.0.1", 9000), or a path'
+        )
+    if address[0] != "localhost" and not _is_loopback(address[0]):
+        raise InvalidInputError(
+            f"{address[0]!r} can be reached from other machines, and producers are not asked who "
+            "they are",
+            hint='use "127.0.0.1", and a tunnel from elsewhere',
+        )
+    return address
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listening(address: wire.Address) -> socket.socket:
+    try:
+        listener = _tcp(address) if isinstance(address, tuple) else _unix(Path(address))
+    except StoreBusyError:
+        raise
+    except OSError as error:
+        raise StoreError(
+            f"cannot listen at {address!r}: {error}", hint="choose another address"
+        ) from error
+    listener.settimeout(_LOOK_SECONDS)
+    return listener
+
+
+def _tcp(address: tuple[str, int]) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    return socket.create_server(address, family=family, backlog=_WAITING_CONNECTIONS)
+
+
+def _unix(path: Path) -> socket.socket:
+    _remove_left(path)
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(os.fspath(path))
+        path.chmod(0o600)
+        listener.listen(_WAITING_CONNECTIONS)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def _remove_left(path: Path) -> None:
+    """Remove the socket of a process that is gone; one that answers is left alone."""
+    if not path.is_socket():
+        return
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(os.fspath(path))
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)
+            return
+    raise StoreBusyError(f"another process listens at {str(path)!r}", hint="choose another path")
+
+
+def _say_last(connection: socket.socket, answer: bytes) -> None:
+    """Send an answer and hear the other side out: unread bytes would make it lose the answer."""
+    connection.sendall(answer)
+    _shut(connection, socket.SHUT_WR)
+    deadline = time.monotonic() + _HEAR_OUT_SECONDS
+    connection.settimeout(_HEAR_OUT_SECONDS)
+    try:
+        while connection.recv(_HEAR_OUT_BYTES) and time.monotonic() < deadline:
+            pass
+    except OSError:  # it is gone, or goes on and on
+        return
+
+
+def _shut(connection: socket.socket, how: int) -> None:
+    try:
+        connection.shutdown(how)
+    except OSError:  # it is gone already
+        return
+
+
+_servers: weakref.WeakSet[EventServer] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for server in list(_servers):  # a child that held them open would keep producers waiting
+        server._listener.close()
+        for connection in list(server._producers):
+            connection.close()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,201 @@
+"""Tables of what a live store holds: states at many times, a row a time, what happened between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tessel.store.events.chunk import Chunk
+from tessel.store.events.index import EventIndex, ShapeLog, View
+from tessel.store.events.queries import Found, kind_of, states_many
+
+__all__ = ["range_of", "state_rows", "states_of", "view_of"]
+
+EVENT_ID, INSTANCES, CLEARED = "event_id", "num_instances", "cleared"
+
+
+def view_of(
+    index: EventIndex,
+    timeline: str,
+    entity: str,
+    components: Sequence[str],
+    times: npt.NDArray[np.int64] | None,
+    *,
+    fill: bool,
+    origins: bool,
+) -> pa.Table:
+    """Return a row a time: the cells logged at it, or with ``fill`` the state at it."""
+    if times is None:
+        times = _distinct_times(index, timeline, entity, components)
+    view, axis = View(), index.timelines[timeline]
+    columns: dict[str, pa.Array] = {timeline: pa.array(times).view(axis.type)}
+    for component in components:
+        states = states_many(index, view, timeline, times, entity, component, timeless=fill)
+        if not fill:
+            states.there &= states.found.times == times
+        columns[component] = states.cells(component, kind_of(index, entity, component))
+        if origins:
+            columns[f"{component}.{timeline}"] = states.origins(axis)
+    return pa.table(columns)
+
+
+def states_of(
+    index: EventIndex,
+    timeline: str,
+    times: npt.NDArray[np.int64],
+    entity: str,
+    component: str,
+) -> pa.Table:
+    """Return the state of a component at many times, a row each."""
+    axis = index.timelines[timeline]
+    states = states_many(index, View(), timeline, times, entity, component)
+    names = [timeline, component, f"{component}.{timeline}", EVENT_ID, INSTANCES]
+    columns = [
+        pa.array(times).view(axis.type),
+        states.cells(component, kind_of(index, entity, component)),
+        states.origins(axis),
+        states.event_ids(),
+        states.instances(),
+    ]
+    return pa.Table.from_arrays(columns, names=names)
+
+
+def _distinct_times(
+    index: EventIndex, timeline: str, entity: str, components: Sequence[str]
+) -> npt.NDArray[np.int64]:
+    found = [np.zeros(0, np.int64)]
+    for log in index.by_entity.get(entity, ()):
+        at = log.timelines.get(timeline)
+        if at is not None and not log.shape.names.isdisjoint(components):
+            found += [chunk.times[at] for chunk in log.chunks]
+    return np.unique(np.concatenate(found))
+
+
+def range_of(
+    index: EventIndex,
+    timeline: str,
+    first: int,
+    last: int,
+    entity: str,
+    components: Sequence[str],
+) -> pa.Table:
+    """Return every event with one of the components, and every clear, by (time, id)."""
+    parts: list[pa.Table] = []
+    for log in index.by_entity.get(entity, ()):
+        names = [name for name in components if name in log.components]
+        if names:
+            parts += _in_range(index, log, timeline, first, last, entity, components)
+    for above, mark in index.marks(entity):
+        for log in index.by_component[above, mark]:
+            parts += _in_range(index, log, timeline, first, last, entity, components, clear=True)
+    kinds = {name: pa.large_list(kind_of(index, entity, name)) for name in components}
+    schema = _range_schema(index, timeline, kinds)
+    table = pa.concat_tables([schema.empty_table(), *parts])
+    order = [(timeline, "ascending"), (EVENT_ID, "ascending")]
+    return table.sort_by(order).combine_chunks()
+
+
+def _range_schema(index: EventIndex, timeline: str, kinds: dict[str, pa.DataType]) -> pa.Schema:
+    return pa.schema(
+        [
+            (timeline, index.timelines[timeline].type),
+            (EVENT_ID, pa.binary(16)),
+            (INSTANCES, pa.uint32()),
+            (CLEARED, pa.bool_()),
+            *kinds.items(),
+        ]
+    )
+
+
+def _in_range(
+    index: EventIndex,
+    log: ShapeLog,
+    timeline: str,
+    first: int,
+    last: int,
+    entity: str,
+    components: Sequence[str],
+    *,
+    clear: bool = False,
+) -> list[pa.Table]:
+    at = log.timelines.get(timeline)
+    tables = []
+    for chunk in log.chunks if at is not None else ():
+        assert at is not None
+        order, times = chunk.ordered(at)
+        start = int(times.searchsorted(first, side="left"))
+        stop = int(times.searchsorted(last, side="right"))
+        if start < stop:
+            rows = np.arange(start, stop) if order is None else order[start:stop]
+            tables.append(
+                _rows_table(index, log, chunk, rows, timeline, times[start:stop], entity,
+                            components, clear=clear)
+            )  # fmt: skip
+    return tables
+
+
+def _rows_table(
+    index: EventIndex,
+    log: ShapeLog,
+    chunk: Chunk,
+    rows: np.ndarray,
+    timeline: str,
+    times: np.ndarray,
+    entity: str,
+    components: Sequence[str],
+    *,
+    clear: bool,
+) -> pa.Table:
+    raw = pa.py_buffer(chunk.ids(rows).astype(">u8").tobytes())
+    columns = [
+        pa.array(times).view(index.timelines[timeline].type),
+        pa.Array.from_buffers(pa.binary(16), len(rows), [None, raw]),
+        pa.array(np.array(chunk.instances_at(rows))),
+        pa.array(np.full(len(rows), clear)),
+    ]
+    kinds = {}
+    for name in components:
+        kinds[name] = kind = pa.large_list(kind_of(index, entity, name))
+        held = not clear and name in log.components
+        lists = chunk.lists(log.components[name], rows).cast(kind) if held else None
+        columns.append(pa.nulls(len(rows), kind) if lists is None else lists)
+    return pa.Table.from_arrays(columns, schema=_range_schema(index, timeline, kinds))
+
+
+def state_rows(state: Mapping[str, Found], schema: pa.Schema, timeline: str) -> pa.Table:
+    """Return the events of a state as rows of a range, those of one event together."""
+    events: dict[tuple[int, bytes], dict[str, Found]] = {}
+    for component, found in state.items():
+        if found.time is not None:
+            events.setdefault((found.time, found.event_id), {})[component] = found
+    columns: dict[str, list[Any]] = {name: [] for name in schema.names}
+    for (time, event_id), cells in sorted(events.items()):
+        columns[timeline].append(time)
+        columns["event_id"].append(event_id)
+        columns["num_instances"].append(next(iter(cells.values())).num_instances)
+        columns["cleared"].append(False)
+        for name in schema.names[4:]:
+            cell = cells.get(name)
+            columns[name].append(None if cell is None else cell.cell.values)
+    arrays = []
+    for field in schema:
+        values = columns[field.name]
+        if field.name == timeline:
+            arrays.append(pa.array(values, pa.int64()).view(field.type))
+        elif pa.types.is_large_list(field.type):
+            arrays.append(_lists(values, field.type))
+        else:
+            arrays.append(pa.array(values, field.type))
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _lists(values: Sequence[pa.Array | None], kind: pa.DataType) -> pa.Array:
+    parts = [pa.array([], kind.value_type) if each is None else each for each in values]
+    offsets = pa.array(np.cumsum([0, *map(len, parts)]), pa.int64())
+    flat = pa.concat_arrays([pa.array([], kind.value_type), *parts])
+    mask = pa.array([each is None for each in values], pa.bool_())
+    return pa.LargeListArray.from_arrays(offsets, flat, kind, mask=mask if len(parts) else None)
