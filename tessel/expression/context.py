@@ -66,7 +66,15 @@ class ExpressionContext:
 
     @staticmethod
     def of(expression: Expression) -> ExpressionContext:
-        """Return the context of an expression."""
+        """Return the context of an expression, which is made once for each."""
+        known: ExpressionContext | None = expression.__dict__.get("_context")
+        if known is None:
+            known = ExpressionContext._made(expression)
+            object.__setattr__(expression, "_context", known)
+        return known
+
+    @staticmethod
+    def _made(expression: Expression) -> ExpressionContext:
         nodes: dict[str, ContextNode] = {}
         columns: dict[str, str] = {}
         values: dict[str, Literal] = {}

@@ -216,7 +216,13 @@ class Expression(ExpressionMethods):
         """Return the names of all columns that the expression reads."""
         from tessel.expression.leaves import Column
 
-        return frozenset(node.column for node in post_order(self) if isinstance(node, Column))
+        # Asked for every unit of a query; an expression does not change.
+        found: frozenset[str] | None = self.__dict__.get("_names")
+        if found is None:
+            nodes = post_order(self)
+            found = frozenset(node.column for node in nodes if isinstance(node, Column))
+            object.__setattr__(self, "_names", found)
+        return found
 
     def result_type(self, schema: TableSchema) -> pa.DataType:
         """Return the type of the result for a table of this schema.

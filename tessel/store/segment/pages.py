@@ -9,7 +9,7 @@ touching one again is a lookup. Others are kept for random access only
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import google_crc32c
 import numpy as np
@@ -35,6 +35,9 @@ from tessel.store.segment.file import SegmentFile
 from tessel.store.segment.gather_table import GatherStack, GatherTable, gather_table
 from tessel.store.segment.unpacked import UNPACKED, is_running, summed
 from tessel.store.segment.verified import SoundPages
+
+if TYPE_CHECKING:
+    from tessel.store.segment.stored_columns import StoredColumn
 
 __all__ = ["SegmentPages"]
 
@@ -75,6 +78,8 @@ class SegmentPages:
         The physical columns, by number.
     tops
         The top-level ones.
+    stored
+        What :mod:`~tessel.store.segment.stored_columns` found out of columns, by node.
     """
 
     def __init__(
@@ -102,6 +107,7 @@ class SegmentPages:
         self._columns: dict[tuple[int, ...], tuple[FieldNode, ...]] = {}
         self._tables: dict[int, GatherTable | None] = {}
         self._stacks: dict[tuple[int, ...], GatherStack] = {}
+        self.stored: dict[int, StoredColumn | None] = {}
 
     @property
     def row_count(self) -> int:

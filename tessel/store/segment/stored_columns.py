@@ -67,7 +67,7 @@ def stored_columns(
         if table is None or table.shift != (tables[0] if tables else table).shift:
             return None
         tables.append(table)
-    columns = [_column(segment, table) for table in tables]
+    columns = [_kept_column(segment, table) for table in tables]
     if None in columns or start >= stop:
         return None
     shift = tables[0].shift
@@ -79,6 +79,13 @@ def stored_columns(
     facts = segment.gather_stack(tables).facts
     blocks = StoredBlocks(data, facts, shift, start, stop)
     return StoredColumns(tuple(columns), blocks)  # type: ignore[arg-type]
+
+
+def _kept_column(segment: SegmentPages, table: GatherTable) -> StoredColumn | None:
+    number = table.node.number
+    if number not in segment.stored:
+        segment.stored[number] = _column(segment, table)
+    return segment.stored[number]
 
 
 def _column(segment: SegmentPages, table: GatherTable) -> StoredColumn | None:
