@@ -11,27 +11,8 @@ from tessel.clauses.aggregation import (
     PartialAggregation,
 )
 from tessel.clauses.apply import Apply
-from tessel.clauses.base import (
-    Asks,
-    Broadcasts,
-    Carries,
-    Carry,
-    Clause,
-    ClauseInfo,
-    Consumes,
-    Expands,
-    IndexEffect,
-    Interleaves,
-    Limits,
-    Narrows,
-    Proves,
-    Prunes,
-    ReducesPieces,
-    Selects,
-    Structure,
-)
+from tessel.clauses.base import Carry, Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.builder import QueryBuilder
-from tessel.clauses.carrying import Between, carries_between
 from tessel.clauses.cast import Cast
 from tessel.clauses.combining import AlignColumns, Combining, SubQuery, clauses_from_json
 from tessel.clauses.concat import Concat
@@ -58,34 +39,45 @@ from tessel.clauses.joining.asof_steps import AsofInputs, BroadcastAsof, HashAso
 from tessel.clauses.joining.broadcast import AppendUnmatched, BroadcastJoin
 from tessel.clauses.joining.hashed import HashJoin, JoinPartition, OrderJoined
 from tessel.clauses.known_rows import KnownRows
-from tessel.clauses.late_reading import read_pieces
 from tessel.clauses.latest_at import LatestAt
 from tessel.clauses.merge import Merge, MergeInputs
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.no_rows import NoRows
 from tessel.clauses.partition import Partition
 from tessel.clauses.pct_change import PctChange
-from tessel.clauses.pipeline import (
-    Executor,
-    LocalExecutor,
-    result_table,
-    run_stages,
-    symbols_of,
-)
 from tessel.clauses.plan import Catalog, Plan, Question, SourcePlan, Stage, answered
 from tessel.clauses.planner import plan_query, query_schema
 from tessel.clauses.positional import Positional
+from tessel.clauses.powers import (
+    Asks,
+    Broadcasts,
+    Carries,
+    Consumes,
+    Expands,
+    Interleaves,
+    Limits,
+    Narrows,
+    Proves,
+    Prunes,
+    ReducesPieces,
+    Selects,
+)
 from tessel.clauses.rank import Rank
 from tessel.clauses.registry import clause_names, find_clause, register
 from tessel.clauses.rename import Rename
 from tessel.clauses.resample import PartialResample, Resample
 from tessel.clauses.rolling import Rolling
 from tessel.clauses.row_range import RowRange
-from tessel.clauses.sample import Sample
-from tessel.clauses.select import Select
-from tessel.clauses.shift import Shift
-from tessel.clauses.sort import MergeSorted, Sort, SortUnits
-from tessel.clauses.stage import (
+from tessel.clauses.running.carrying import Between, carries_between
+from tessel.clauses.running.late_reading import read_pieces
+from tessel.clauses.running.pipeline import (
+    Executor,
+    LocalExecutor,
+    result_table,
+    run_stages,
+    symbols_of,
+)
+from tessel.clauses.running.stage import (
     bound_stage,
     interleave_units,
     run_between,
@@ -93,6 +85,10 @@ from tessel.clauses.stage import (
     run_stage,
     summarise,
 )
+from tessel.clauses.sample import Sample
+from tessel.clauses.select import Select
+from tessel.clauses.shift import Shift
+from tessel.clauses.sort import MergeSorted, Sort, SortUnits
 from tessel.clauses.structures import (
     StructuredUnits,
     UnitFacts,

@@ -25,24 +25,24 @@ from tessel.clauses.computed import (
     stored_names,
     types_of_keys,
 )
-from tessel.clauses.group_merging import GroupMerge, GroupShape
-from tessel.clauses.group_tables import (
+from tessel.clauses.grouped.group_merging import GroupMerge, GroupShape
+from tessel.clauses.grouped.group_tables import (
     POSITION,
     complete_table,
     merge_partials,
     partial_schema,
     partial_table,
 )
-from tessel.clauses.grouping import check_key_type, group_codes, order_of_keys
+from tessel.clauses.grouped.grouping import check_key_type, group_codes, order_of_keys
+from tessel.clauses.grouped.ordered_aggregation import aggregate_pieces
+from tessel.clauses.grouped.scanned_groups import all_from_sums, scanned_groups
 from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.named_aggregate import NamedAggregate, check_outputs
-from tessel.clauses.ordered_aggregation import aggregate_pieces
 from tessel.clauses.ordering import Ordering
 from tessel.clauses.registry import register
-from tessel.clauses.scanned_groups import all_from_sums, scanned_groups
+from tessel.clauses.running.streams import units_of_tables
 from tessel.clauses.spill import Workspace, workspace_of
 from tessel.clauses.spill.sorting import ExternalSort
-from tessel.clauses.streams import units_of_tables
 from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError

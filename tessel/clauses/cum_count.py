@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tessel.clauses.aggregates import Count
 from tessel.clauses.aggregates.base import MergeableAggregate
-from tessel.clauses.cumulative import Cumulative, Running
+from tessel.clauses.along_rows.cumulative import Cumulative, Running
 from tessel.clauses.registry import register
 
 __all__ = ["CumCount"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from tessel.clauses.aggregates import Min
 from tessel.clauses.aggregates.base import MergeableAggregate
-from tessel.clauses.cumulative_extreme import CumulativeExtreme
+from tessel.clauses.along_rows.cumulative_extreme import CumulativeExtreme
 from tessel.clauses.registry import register
 
 __all__ = ["CumMin"]

@@ -12,7 +12,7 @@ from tessel.clauses.aggregates import Sum
 from tessel.clauses.aggregates.base import MergeableAggregate
 from tessel.clauses.aggregates.kernels.sums import sums_from
 from tessel.clauses.aggregates.kernels.windows import ExactRows
-from tessel.clauses.cumulative import Cumulative, Running
+from tessel.clauses.along_rows.cumulative import Cumulative, Running
 from tessel.clauses.registry import register
 
 __all__ = ["CumSum"]

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.grouping import check_key_type, group_codes
+from tessel.clauses.grouped.grouping import check_key_type, group_codes
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError

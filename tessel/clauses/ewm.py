@@ -14,12 +14,18 @@ import pyarrow as pa
 
 from tessel.clauses.aggregates import Mean, Std, Var
 from tessel.clauses.aggregates.mean import mean_type
+from tessel.clauses.along_rows.fading import Fading, FadingState
+from tessel.clauses.along_rows.key_order import (
+    KeyOrder,
+    codes_of_parts,
+    in_rows,
+    key_fields,
+    plain_keys,
+)
+from tessel.clauses.along_rows.neighbours import carried_keys
+from tessel.clauses.along_rows.ordered import check_keys, check_names
 from tessel.clauses.base import Carry, Clause, ClauseInfo, Structure
-from tessel.clauses.fading import Fading, FadingState
-from tessel.clauses.key_order import KeyOrder, codes_of_parts, in_rows, key_fields, plain_keys
 from tessel.clauses.named_aggregate import NamedAggregate, check_outputs
-from tessel.clauses.neighbours import carried_keys
-from tessel.clauses.ordered import check_keys, check_names
 from tessel.clauses.registry import register
 from tessel.clauses.values import is_temporal, plain
 from tessel.ecs import ProcessingUnit

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tessel import display
-from tessel.clauses.base import Broadcasts, Carry, Clause, Interleaves, Limits, Scans, Structure
+from tessel.clauses.base import Carry, Clause, Structure
 from tessel.clauses.explain_pages import pages_table
 from tessel.clauses.plan import Change, Plan, SourcePlan, Stage
+from tessel.clauses.powers import Broadcasts, Interleaves, Limits, Scans
 from tessel.errors import NameNotFoundError
 
 __all__ = ["Explanation", "explain_plan"]

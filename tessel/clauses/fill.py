@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
+from tessel.clauses.along_rows.gaps import Gaps, Side, Sides
+from tessel.clauses.along_rows.key_order import KeyOrder
+from tessel.clauses.along_rows.ordered import OrderedColumns, check_reach
 from tessel.clauses.base import Carry, ClauseInfo
 from tessel.clauses.constants import Constant, check_constant, constant_of
-from tessel.clauses.gaps import Gaps, Side, Sides
-from tessel.clauses.key_order import KeyOrder
-from tessel.clauses.ordered import OrderedColumns, check_reach
 from tessel.clauses.registry import register
 from tessel.clauses.values import BoolArray, plain_type
 from tessel.ecs import ProcessingUnit

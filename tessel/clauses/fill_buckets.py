@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.buckets import Bucketer
-from tessel.clauses.group_tables import complete_table
-from tessel.clauses.grouping import group_codes, order_of_keys
+from tessel.clauses.grouped.group_tables import complete_table
+from tessel.clauses.grouped.grouping import group_codes, order_of_keys
 from tessel.clauses.index_values import index_integers, with_times_of_index
 from tessel.clauses.registry import register
 from tessel.clauses.resample import Resample

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.clauses.along_rows.key_order import KeyOrder, codes_of_parts, edge_rows
+from tessel.clauses.along_rows.ordered import check_keys, check_names
 from tessel.clauses.base import Carry, Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.grouping import order_of_keys
+from tessel.clauses.grouped.grouping import order_of_keys
 from tessel.clauses.index_values import with_times_of_index
-from tessel.clauses.key_order import KeyOrder, codes_of_parts, edge_rows
-from tessel.clauses.ordered import check_keys, check_names
 from tessel.clauses.registry import register
 from tessel.clauses.values import plain
 from tessel.ecs import ProcessingUnit

@@ -17,9 +17,9 @@ from tessel.clauses.computed import (
     stored_names,
     types_of_keys,
 )
-from tessel.clauses.group_tables import POSITION
-from tessel.clauses.grouping import check_key_type, missing_rows
-from tessel.clauses.hashing import bucket_of
+from tessel.clauses.grouped.group_tables import POSITION
+from tessel.clauses.grouped.grouping import check_key_type, missing_rows
+from tessel.clauses.grouped.hashing import bucket_of
 from tessel.clauses.registry import register
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tessel.clauses.along_rows.shifted import ComparedColumns
 from tessel.clauses.registry import register
-from tessel.clauses.shifted import ComparedColumns
 from tessel.expression import Expression
 
 __all__ = ["PctChange"]

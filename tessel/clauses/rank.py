@@ -10,9 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
+from tessel.clauses.along_rows.key_order import codes_of_parts
+from tessel.clauses.along_rows.ordered import OrderedColumns
 from tessel.clauses.base import ClauseInfo, Structure
-from tessel.clauses.key_order import codes_of_parts
-from tessel.clauses.ordered import OrderedColumns
 from tessel.clauses.registry import register
 from tessel.clauses.values import is_hashable, missing_rows, plain
 from tessel.ecs import ProcessingUnit

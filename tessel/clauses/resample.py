@@ -20,13 +20,13 @@ from tessel.clauses.buckets import (
     bucketer_for,
     parse_rule,
 )
-from tessel.clauses.group_tables import complete_table, partial_schema, partial_table
-from tessel.clauses.grouping import check_key_type, group_codes, missing_rows, order_of_keys
+from tessel.clauses.grouped.group_tables import complete_table, partial_schema, partial_table
+from tessel.clauses.grouped.grouping import check_key_type, group_codes, missing_rows, order_of_keys
+from tessel.clauses.grouped.scanned_runs import all_from_runs, scanned_runs
 from tessel.clauses.head import Head
 from tessel.clauses.index_values import index_integers, with_times_of_index
 from tessel.clauses.named_aggregate import NamedAggregate, check_outputs
 from tessel.clauses.registry import register
-from tessel.clauses.scanned_runs import all_from_runs, scanned_runs
 from tessel.clauses.select import Select
 from tessel.clauses.structures import StructuredUnits, UnitFacts, structure_by_time_bucket
 from tessel.clauses.tail import Tail

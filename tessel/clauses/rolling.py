@@ -12,15 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.clauses.aggregates.base import whole_structs
+from tessel.clauses.along_rows.key_order import in_rows
+from tessel.clauses.along_rows.neighbours import Around, Reach
+from tessel.clauses.along_rows.ordered import check_keys, check_names, check_reach
+from tessel.clauses.along_rows.time_neighbours import TimeReach
+from tessel.clauses.along_rows.window_aggregates import Windows, window_aggregate
 from tessel.clauses.base import Clause, ClauseInfo, Structure
 from tessel.clauses.buckets import parse_span
-from tessel.clauses.key_order import in_rows
 from tessel.clauses.named_aggregate import NamedAggregate, check_outputs
-from tessel.clauses.neighbours import Around, Reach
-from tessel.clauses.ordered import check_keys, check_names, check_reach
 from tessel.clauses.registry import register
-from tessel.clauses.time_neighbours import TimeReach
-from tessel.clauses.window_aggregates import Windows, window_aggregate
 from tessel.ecs import ProcessingUnit
 from tessel.errors import AggregateError, IndexColumnError, PlanError
 from tessel.expression.periods import NANOSECONDS

@@ -6,7 +6,8 @@ numbers are those of a counter-based generator::
 
     random(seed, i) = hash of the key columns (seed, i), both int64
 
-with the hash of rows that is written down in :mod:`tessel.clauses.hashing`; 64 bits, unsigned.
+with the hash of rows that is written down in :mod:`tessel.clauses.grouped.hashing`; 64 bits,
+unsigned.
 
 =========================== =======================================================================
 ``fraction``                rows with ``random(seed, row) < floor(fraction * 2**64)``
@@ -30,11 +31,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.base import Clause, ClauseInfo, Structure
-from tessel.clauses.hashing import hash_rows
+from tessel.clauses.grouped.hashing import hash_rows
 from tessel.clauses.positional import check_count
 from tessel.clauses.registry import register
+from tessel.clauses.running.streams import unit_of_table
 from tessel.clauses.spill import workspace_of
-from tessel.clauses.streams import unit_of_table
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema

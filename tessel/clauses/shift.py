@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from tessel.clauses.along_rows.shifted import ShiftedColumns
 from tessel.clauses.constants import Constant, check_constant, constant_of
 from tessel.clauses.registry import register
-from tessel.clauses.shifted import ShiftedColumns
 from tessel.ecs import ProcessingUnit
 
 __all__ = ["Shift"]

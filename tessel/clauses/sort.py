@@ -18,9 +18,9 @@ from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.index_values import index_integers, with_times_of_index
 from tessel.clauses.ordering import Missing, Ordering
 from tessel.clauses.registry import register
+from tessel.clauses.running.streams import units_of_tables
 from tessel.clauses.spill import Workspace, workspace_of
 from tessel.clauses.spill.sorting import ExternalSort
-from tessel.clauses.streams import units_of_tables
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
 

@@ -13,7 +13,7 @@ from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.ordering import Missing, Ordering
 from tessel.clauses.positional import check_count
 from tessel.clauses.registry import register
-from tessel.clauses.streams import unit_of_table
+from tessel.clauses.running.streams import unit_of_table
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema

@@ -21,8 +21,8 @@ from tessel.clauses import (
     find_clause,
     register,
 )
-from tessel.clauses.carrying import carried_units
-from tessel.clauses.local_pool import LocalPool
+from tessel.clauses.running.carrying import carried_units
+from tessel.clauses.running.local_pool import LocalPool
 from tessel.clauses.spill import Workspace
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange

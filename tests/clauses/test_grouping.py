@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.clauses import grouping
-from tessel.clauses.grouping import check_key_type, group_codes, missing_rows, order_of_keys
+from tessel.clauses.grouped import grouping
+from tessel.clauses.grouped.grouping import check_key_type, group_codes, missing_rows, order_of_keys
 from tessel.clauses.values import normalised, plain, plain_type
 from tessel.errors import InvalidInputError, UnsupportedTypeError
 

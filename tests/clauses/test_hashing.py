@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.clauses import hashing
-from tessel.clauses.hashing import MISSING_HASH, bucket_of, hash_column, hash_rows
+from tessel.clauses.grouped import hashing
+from tessel.clauses.grouped.hashing import MISSING_HASH, bucket_of, hash_column, hash_rows
 from tessel.errors import InvalidInputError
 from tests.clauses.test_grouping import key_columns, rows_of
 

@@ -15,8 +15,8 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from tessel.clauses import Filter, QueryBuilder
-from tessel.clauses.late_reading import read_pieces
-from tessel.clauses.stage import run_clauses
+from tessel.clauses.running.late_reading import read_pieces
+from tessel.clauses.running.stage import run_clauses
 from tessel.ecs import ProcessingUnit
 from tessel.errors import CorruptSegmentError, IntegerOverflowError, TesselError
 from tessel.expression import col, evaluate

@@ -18,12 +18,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.group_tables import POSITION
+from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.joining.asof_lookup import AsofTable
 from tessel.clauses.joining.asof_shape import AsofShape
 from tessel.clauses.joining.hashed import placed, rows_of_side
 from tessel.clauses.registry import register
-from tessel.clauses.streams import units_of_tables
+from tessel.clauses.running.streams import units_of_tables
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError, TesselError
 from tessel.expression.schema import TableSchema

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.group_tables import POSITION
+from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.joining.lookup import KeyTable
 from tessel.clauses.joining.matching import Matches
 from tessel.clauses.joining.shape import JoinShape

@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.group_tables import POSITION
-from tessel.clauses.grouping import missing_rows
-from tessel.clauses.hashing import bucket_of
+from tessel.clauses.grouped.group_tables import POSITION
+from tessel.clauses.grouped.grouping import missing_rows
+from tessel.clauses.grouped.hashing import bucket_of
 from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.joining.lookup import KeyTable, order_of_codes
 from tessel.clauses.joining.matching import Matches

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tessel.clauses.grouping import check_key_type
+from tessel.clauses.grouped.grouping import check_key_type
 from tessel.clauses.promotion import promote
 from tessel.clauses.values import (
     integers,

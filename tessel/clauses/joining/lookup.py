@@ -1,11 +1,11 @@
 """Finding the rows of one table that have the keys of another's rows.
 
 :class:`KeyTable` is made of the key columns of one side, the *built* one. It numbers their distinct
-keys column by column, as :func:`tessel.clauses.grouping.group_codes` does, and finds for a row of
-the other side the number of its key. A column's values are found by their hash
-(:mod:`tessel.clauses.hashing`): the hashes of the distinct values are sorted, and a directory over
-their leading bits tells where to look, so that a look-up is one or two comparisons of numbers.
-Where two values can have one hash, the values themselves are compared.
+keys column by column, as :func:`tessel.clauses.grouped.grouping.group_codes` does, and finds for a
+row of the other side the number of its key. A column's values are found by their hash
+(:mod:`tessel.clauses.grouped.hashing`): the hashes of the distinct values are sorted, and a
+directory over their leading bits tells where to look, so that a look-up is one or two comparisons
+of numbers. Where two values can have one hash, the values themselves are compared.
 
 Hashes are fixed and can be made to collide on purpose; that costs time and never an answer.
 """
@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tessel.clauses.grouping import group_codes
-from tessel.clauses.hashing import hash_column
+from tessel.clauses.grouped.grouping import group_codes
+from tessel.clauses.grouped.hashing import hash_column
 from tessel.clauses.values import integers
 
 __all__ = ["KeyTable", "order_of_codes"]

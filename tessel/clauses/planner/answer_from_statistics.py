@@ -20,11 +20,11 @@ from tessel.clauses.aggregates.max import Max
 from tessel.clauses.aggregates.min import Min
 from tessel.clauses.aggregates.size import Size
 from tessel.clauses.aggregation import PartialAggregation
-from tessel.clauses.base import Proves
-from tessel.clauses.group_tables import partial_schema
+from tessel.clauses.grouped.group_tables import partial_schema
 from tessel.clauses.known_rows import KnownRows
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.planner.draft import Draft
+from tessel.clauses.powers import Proves
 from tessel.clauses.rename import Rename
 from tessel.clauses.select import Select
 from tessel.clauses.values import plain_type

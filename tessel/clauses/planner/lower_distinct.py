@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tessel.clauses.base import Clause
 from tessel.clauses.distinct import Distinct, DistinctBucket, PartialDistinct
-from tessel.clauses.group_tables import POSITION
+from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.partition import Partition
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.sort import MergeSorted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from tessel.clauses.base import Asks, Clause, Structure
+from tessel.clauses.base import Clause, Structure
 from tessel.clauses.combining import CombinedInput, Combining, PlanLimits, SubQuery
 from tessel.clauses.plan import Catalog, Change, Plan, SourcePlan, continued, cut_stages
 from tessel.clauses.planner.answer_from_statistics import answer_from_statistics
@@ -28,6 +28,7 @@ from tessel.clauses.planner.resample_range import range_before_resample
 from tessel.clauses.planner.shorthands import write_shorthands
 from tessel.clauses.planner.stop_early import stop_early
 from tessel.clauses.positional import Positional
+from tessel.clauses.powers import Asks
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.options import Options, current

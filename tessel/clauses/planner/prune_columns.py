@@ -6,10 +6,11 @@ import itertools
 from collections.abc import Sequence
 
 from tessel.clauses.apply import Apply
-from tessel.clauses.base import Clause, Narrows
+from tessel.clauses.base import Clause
 from tessel.clauses.drop import Drop
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.planner.narrow_inputs import narrow_inputs
+from tessel.clauses.powers import Narrows
 from tessel.clauses.select import Select
 from tessel.expression.schema import TableSchema
 

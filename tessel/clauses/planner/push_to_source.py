@@ -9,11 +9,12 @@ rows that clause counts.
 
 from __future__ import annotations
 
-from tessel.clauses.base import Clause, Proves, Prunes
+from tessel.clauses.base import Clause
 from tessel.clauses.no_rows import NoRows
 from tessel.clauses.planner.commutation import KEEPS_ROWS, ROW_WISE, is_one_of
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.positional import Positional
+from tessel.clauses.powers import Proves, Prunes
 from tessel.clauses.rename import Rename
 from tessel.store import SegmentIndex
 

@@ -17,16 +17,16 @@ from typing import TypeVar
 import pyarrow as pa
 
 from tessel.clauses.base import Carry
-from tessel.clauses.local_pool import LocalPool, Task
 from tessel.clauses.plan import Stage
-from tessel.clauses.spill import Parked, Spool, Workspace
-from tessel.clauses.stage import (
+from tessel.clauses.running.local_pool import LocalPool, Task
+from tessel.clauses.running.stage import (
     carrying_clause,
     combine_carries,
     nothing_carried,
     run_between,
     summarise,
 )
+from tessel.clauses.spill import Parked, Spool, Workspace
 from tessel.ecs import ProcessingUnit
 
 __all__ = ["Between", "carried_units", "carries_between"]

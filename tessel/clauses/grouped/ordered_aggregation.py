@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from tessel.clauses.aggregates import MergeableAggregate, find_aggregate
 from tessel.clauses.aggregates.base import FromOrder
-from tessel.clauses.group_merging import GroupMerge, GroupShape
-from tessel.clauses.group_tables import partial_schema, partial_table
-from tessel.clauses.grouping import group_codes, missing_rows
+from tessel.clauses.grouped.group_merging import GroupMerge, GroupShape
+from tessel.clauses.grouped.group_tables import partial_schema, partial_table
+from tessel.clauses.grouped.grouping import group_codes, missing_rows
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.ordering import Ordering
 from tessel.clauses.spill import Parked, Spool, Workspace

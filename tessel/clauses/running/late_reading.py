@@ -16,8 +16,9 @@ from typing import cast
 import pyarrow as pa
 
 from tessel import telemetry
-from tessel.clauses.base import Clause, Reduces, Scans, Selects
-from tessel.clauses.stage import failed_clause, load_piece, piece_of
+from tessel.clauses.base import Clause
+from tessel.clauses.powers import Reduces, Scans, Selects
+from tessel.clauses.running.stage import failed_clause, load_piece, piece_of
 from tessel.ecs import ColRange, Piece
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema

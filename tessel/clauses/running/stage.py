@@ -8,16 +8,9 @@ from typing import TypeVar
 import pyarrow as pa
 
 from tessel import telemetry
-from tessel.clauses.base import (
-    Broadcasts,
-    Carries,
-    Clause,
-    Consumes,
-    Expands,
-    Interleaves,
-    ReducesPieces,
-)
+from tessel.clauses.base import Clause
 from tessel.clauses.plan import Stage
+from tessel.clauses.powers import Broadcasts, Carries, Consumes, Expands, Interleaves, ReducesPieces
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange
 from tessel.errors import ClauseFailedError, PlanError, SchemaPromiseError, TesselError

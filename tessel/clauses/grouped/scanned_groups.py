@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from tessel.clauses.aggregates import Aggregate, FromSums, MergeableAggregate
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
-from tessel.clauses.group_tables import partial_schema
-from tessel.clauses.grouping import group_codes
+from tessel.clauses.grouped.group_tables import partial_schema
+from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.values import is_temporal, missing_rows, plain
 from tessel.expression import Number

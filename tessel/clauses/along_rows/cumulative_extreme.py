@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
 from tessel.clauses.aggregates.kernels.windows import window_extremes
-from tessel.clauses.cumulative import Cumulative, Running
+from tessel.clauses.along_rows.cumulative import Cumulative, Running
 
 __all__ = ["CumulativeExtreme"]
 

@@ -17,22 +17,14 @@ from typing import Protocol
 import pyarrow as pa
 
 from tessel import telemetry
-from tessel.clauses.barrier import Barrier
-from tessel.clauses.base import (
-    Broadcasts,
-    Clause,
-    Consumes,
-    Expands,
-    Interleaves,
-    ReducesPieces,
-    Structure,
-)
-from tessel.clauses.carrying import carried_units
-from tessel.clauses.late_reading import read_pieces
-from tessel.clauses.local_pool import LocalPool, Task
+from tessel.clauses.base import Clause, Structure
 from tessel.clauses.plan import Plan, SourcePlan, Stage, answered
-from tessel.clauses.spill import Workspace
-from tessel.clauses.stage import (
+from tessel.clauses.powers import Broadcasts, Consumes, Expands, Interleaves, ReducesPieces
+from tessel.clauses.running.barrier import Barrier
+from tessel.clauses.running.carrying import carried_units
+from tessel.clauses.running.late_reading import read_pieces
+from tessel.clauses.running.local_pool import LocalPool, Task
+from tessel.clauses.running.stage import (
     bound_stage,
     consume_units,
     interleave_units,
@@ -42,6 +34,7 @@ from tessel.clauses.stage import (
     run_stage,
     stages_of_parts,
 )
+from tessel.clauses.spill import Workspace
 from tessel.clauses.structures import structure_by_row_slice
 from tessel.ecs import (
     ColRange,

@@ -15,7 +15,7 @@ from typing import Self
 import pyarrow as pa
 
 from tessel.clauses.base import Carry, Clause, ClauseInfo, Structure
-from tessel.clauses.grouping import check_key_type
+from tessel.clauses.grouped.grouping import check_key_type
 from tessel.ecs import ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError
 from tessel.expression.schema import TableSchema

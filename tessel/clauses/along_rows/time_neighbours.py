@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.clauses.along_rows.key_order import KeyOrder, codes_of_parts, key_fields, plain_keys
+from tessel.clauses.along_rows.neighbours import Around, carried_keys, values_around
 from tessel.clauses.base import Carry
-from tessel.clauses.key_order import KeyOrder, codes_of_parts, key_fields, plain_keys
-from tessel.clauses.neighbours import Around, carried_keys, values_around
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
 from tessel.store import index_integers

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.clauses.aggregates import MergeableAggregate
-from tessel.clauses.grouping import group_codes, order_of_keys
+from tessel.clauses.grouped.grouping import group_codes, order_of_keys
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.values import plain_type
 from tessel.expression.schema import TableSchema

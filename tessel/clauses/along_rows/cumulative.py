@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.clauses.aggregates.base import Codes, MergeableAggregate
-from tessel.clauses.grouping import group_codes
-from tessel.clauses.key_order import KeyOrder, codes_of_parts, in_rows, key_fields
-from tessel.clauses.ordered import OrderedColumns
+from tessel.clauses.along_rows.key_order import KeyOrder, codes_of_parts, in_rows, key_fields
+from tessel.clauses.along_rows.ordered import OrderedColumns
+from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.values import BoolArray, missing_rows, plain
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema

@@ -19,8 +19,8 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from tessel.clauses.group_tables import finished_table, merged_states
-from tessel.clauses.hashing import bucket_of
+from tessel.clauses.grouped.group_tables import finished_table, merged_states
+from tessel.clauses.grouped.hashing import bucket_of
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.spill import SpillBlock, SpillFile, Workspace
 from tessel.expression.schema import TableSchema

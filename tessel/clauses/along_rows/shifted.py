@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from tessel.clauses.along_rows.neighbours import Reach
+from tessel.clauses.along_rows.ordered import OrderedColumns, check_reach
 from tessel.clauses.base import Carry
-from tessel.clauses.neighbours import Reach
-from tessel.clauses.ordered import OrderedColumns, check_reach
 from tessel.clauses.positional import check_count
 from tessel.clauses.values import BoolArray
 from tessel.ecs import ProcessingUnit

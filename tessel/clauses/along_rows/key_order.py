@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.grouping import group_codes
+from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.values import plain, plain_type
 
 __all__ = ["KeyOrder", "codes_of_parts", "edge_rows", "in_rows", "key_fields", "plain_keys"]

@@ -76,7 +76,7 @@ def bucket_of(columns: Sequence[Column], buckets: int) -> NDArray[np.int32]:
     ----------
     columns
         At least one key column, all of one length, of types that
-        :func:`tessel.clauses.grouping.check_key_type` takes.
+        :func:`tessel.clauses.grouped.grouping.check_key_type` takes.
     buckets
         How many buckets: 1 to 2³¹ − 1.
 

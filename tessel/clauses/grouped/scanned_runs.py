@@ -20,8 +20,13 @@ from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
 from tessel.clauses.aggregates.one_value import OneValueAggregate
 from tessel.clauses.buckets import Bucketer
+from tessel.clauses.grouped.scanned_groups import (
+    all_from_sums,
+    is_summable,
+    may_hold_nan,
+    sum_field,
+)
 from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.clauses.scanned_groups import all_from_sums, is_summable, may_hold_nan, sum_field
 from tessel.clauses.values import is_temporal
 from tessel.expression.schema import TableSchema
 from tessel.kernels import FieldKind, SumField, run_facts, search_rows

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tessel.clauses.base import Carry
-from tessel.clauses.key_order import (
+from tessel.clauses.along_rows.key_order import (
     KeyOrder,
     codes_of_parts,
     edge_rows,
     key_fields,
     plain_keys,
 )
+from tessel.clauses.base import Carry
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
 

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.grouping import group_codes
-from tessel.clauses.key_order import KeyOrder, codes_of_parts, key_fields
-from tessel.clauses.neighbours import carried_keys
+from tessel.clauses.along_rows.key_order import KeyOrder, codes_of_parts, key_fields
+from tessel.clauses.along_rows.neighbours import carried_keys
+from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.values import BoolArray, missing_rows, plain
 from tessel.ecs import ProcessingUnit
 from tessel.store import index_integers

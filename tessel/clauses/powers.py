@@ -1,0 +1,258 @@
+"""The optional powers of a clause: what it may do beyond its contract, each a protocol.
+
+A clause has a power by having its methods. Each says what it costs to be without it. Nothing else
+asks what kind a clause is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence, Set
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tessel.ecs import ProcessingUnit
+from tessel.expression.schema import TableSchema
+from tessel.store import BlockScan, CandidateRows, SegmentIndex
+
+if TYPE_CHECKING:
+    from tessel.clauses.base import Clause
+
+__all__ = [
+    "Asks",
+    "Broadcasts",
+    "Carries",
+    "Consumes",
+    "Expands",
+    "Interleaves",
+    "Limits",
+    "Narrows",
+    "Proves",
+    "Prunes",
+    "Reduces",
+    "ReducesPieces",
+    "Scans",
+    "Selects",
+]
+
+
+@runtime_checkable
+class Asks(Protocol):
+    """A clause that must know something of all its input before it can run on a part of it.
+
+    Without it a clause knows one unit at a time. The planner has the question answered by a query
+    of its own, which reads only what it needs, and then plans with the clause that was answered.
+    """
+
+    @property
+    def asks(self) -> bool:
+        """Whether there is something left to ask."""
+
+    def question(self, schema: TableSchema) -> tuple[Clause, ...]:
+        """Return the clauses that, run on the input of this one, find the answer."""
+
+    def answered(self, answer: pa.Table) -> Clause:
+        """Return the clause with the answer in it; it asks no more, whatever the answer is."""
+
+
+@runtime_checkable
+class Prunes(Protocol):
+    """A clause that can drop or cut segments from their facts alone.
+
+    Without it a clause never saves I/O. It is asked only where the planner has shown that its input
+    still has the columns of the symbol and no positional clause stands to its left.
+    """
+
+    def prune(self, index: SegmentIndex) -> SegmentIndex:
+        """Return the index without what cannot contribute, with the reason for each drop."""
+
+
+@runtime_checkable
+class Proves(Protocol):
+    """A clause that can tell from the facts of segments that it keeps all of their rows.
+
+    Without it, it runs on every segment that it did not drop.
+    """
+
+    def proves(self, index: SegmentIndex) -> npt.NDArray[np.bool_]:
+        """Return for each row slice whether every row of it is kept. Shape ``(slices,)``."""
+
+
+@runtime_checkable
+class Selects(Protocol):
+    """A clause that only drops rows, and can tell which before all their columns are read.
+
+    Without it, a unit is read whole before its first clause runs. It is asked of the first clauses
+    of a query, as long as each of them selects; ``process`` gives the same answer.
+    """
+
+    def select(self, rows: CandidateRows) -> bool:
+        """Narrow the rows; False, with the rows as they were, leaves the unit to ``process``."""
+
+
+@runtime_checkable
+class Scans(Protocol):
+    """A clause whose rows can be dropped, or columns computed, block by block on what is stored.
+
+    Without it, the clauses behind it get values. It is asked of the first clauses of a query, as
+    long as each of them scans, where one that reduces stands behind them.
+    """
+
+    def scan(self, rows: BlockScan) -> bool:
+        """Add what the clause does to the scan; False leaves the unit to be read."""
+
+
+@runtime_checkable
+class Reduces(Protocol):
+    """A clause that can make its result of rows as they are stored.
+
+    Without it, or where it answers None, columns are decoded and ``process`` gets them; it gives
+    the same answer.
+    """
+
+    def reduce(self, rows: BlockScan) -> pa.Table | None:
+        """Return the table that ``process`` would leave of these rows, or None."""
+
+
+@runtime_checkable
+class Consumes(Protocol):
+    """A clause over everything that does not need everything at once.
+
+    Without it, an ALL clause gets one unit that holds all the data before it.
+    """
+
+    def consume(
+        self, units: Iterable[ProcessingUnit], schema: TableSchema
+    ) -> Iterator[ProcessingUnit]:
+        """Take units in plan order, give units in plan order; stop taking to stop the stage before.
+
+        ``schema`` is the schema of the input, known also where no unit arrives.
+        """
+
+
+@runtime_checkable
+class Narrows(Protocol):
+    """A clause that makes columns, each of which it can also leave out.
+
+    Without it, all are made, and what they are made of is read, though nothing uses them.
+    """
+
+    def narrowed(self, needed: Set[str]) -> Clause | None:
+        """Return a clause that makes no column but ``needed`` ones; None if none is left."""
+
+
+@runtime_checkable
+class Carries(Protocol):
+    """A clause over row slices whose answer for a row depends on rows of other units.
+
+    Declared by ``ClauseInfo.carries``. Without it, such a clause needs everything in one unit.
+
+    What a run of units means to its neighbours is a *carry*: a small Arrow table of
+    ``carry_schema``, the last rows or one state a key for instance. Units are summarised side by
+    side, carries are combined from unit to unit, and units are then processed side by side, each
+    with what lies before and after it. A table without rows stands for nothing on that side, and
+    ``process`` gives the same as ``process_between`` with nothing on either side.
+
+    Nothing may depend on where units are cut: combining the carries of two runs gives the carry of
+    both, whichever way they were made. (A clause that carries from before alone may rely on its
+    carries being combined in order, one unit at a time, from a table without rows on.)
+    """
+
+    def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
+        """Return the columns of a carry, which may cross processes; checked wherever one is."""
+
+    def summary(self, unit: ProcessingUnit) -> pa.Table:
+        """Return the carry of one unit; a copy, so that it keeps no unit alive. Pure."""
+
+    def combine(self, earlier: pa.Table, later: pa.Table, schema: TableSchema) -> pa.Table:
+        """Return the carry of two runs of rows that follow one another. Pure.
+
+        ``schema`` is the schema of the input.
+        """
+
+    def suffices(self, summary: pa.Table, after: pa.Table) -> bool:
+        """Say whether nothing later than ``after`` can matter to the unit of ``summary``.
+
+        Asked only of clauses that carry from after; False holds the unit until more has been seen,
+        or the end.
+        """
+
+    def process_between(
+        self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
+    ) -> ProcessingUnit:
+        """Turn a unit into another, knowing the carries of all before and of enough after. Pure."""
+
+
+@runtime_checkable
+class ReducesPieces(Protocol):
+    """A clause that can reduce one work unit without holding all of it.
+
+    It is asked only for units that are more than a query may hold; ``process`` gives the same
+    answer. Without it, such a unit is gathered whole, and runs alone.
+    """
+
+    def reduce_pieces(
+        self, units: Iterable[ProcessingUnit], schema: TableSchema
+    ) -> Iterator[pa.Table]:
+        """Take the parts of one unit in order; give the result, of the promised schema."""
+
+
+@runtime_checkable
+class Interleaves(Protocol):
+    """A clause over several symbols that takes units of all of them in turn.
+
+    Without it, a MULTI_SYMBOL clause gets the units of one symbol after those of the other, one by
+    one.
+    """
+
+    def interleave(self, inputs: Sequence[Iterator[ProcessingUnit]]) -> Iterator[ProcessingUnit]:
+        """Take units of each input in their order, give units in plan order."""
+
+
+@runtime_checkable
+class Broadcasts(Protocol):
+    """A clause over several symbols that takes units of the first, given the others whole.
+
+    Without it, the units of all symbols come one after another. The others are read before the
+    first unit of the first symbol; each later clause of the same query over these symbols that has
+    this power is given them too.
+    """
+
+    def bound(self, others: Sequence[pa.Table]) -> Clause:
+        """Return the clause that runs, over row slices or over what this one declares.
+
+        ``others`` are the results of the second symbol and those after it. The clause that runs
+        promises the columns that this one does, in this process or in another.
+        """
+
+
+@runtime_checkable
+class Expands(Protocol):
+    """A clause over row slices that can make many times the rows that it gets.
+
+    Without it, all that a unit becomes is made at once, whatever its size.
+    """
+
+    def parts(self, unit: ProcessingUnit) -> Sequence[tuple[Clause, int]]:
+        """Return the clauses that make the output of a unit part by part, in order.
+
+        Each is run on the same unit; what they give, one after another, is what ``process`` gives.
+        Beside each stand the estimated bytes of what it makes, which count as alive.
+        """
+
+
+@runtime_checkable
+class Limits(Protocol):
+    """A clause that keeps row ranges of its input chosen from row counts alone.
+
+    It lets an executor count first and then fetch only what is kept, or cut the index where row
+    counts are known before anything ran.
+    """
+
+    def ranges(self, total: int) -> tuple[int, int]:
+        """Return the rows ``[start, stop)`` that are kept out of ``total``."""
+
+    def demand(self) -> int | None:
+        """Return how many leading rows suffice whatever the total; None when all must be seen."""
