@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from benchmarks import events
 from benchmarks.answers import canonical, difference
 from benchmarks.commits import appends, opening, small
 from benchmarks.commits.stores import kind_named
 from benchmarks.commits.stores.base import rows
+from benchmarks.encodings import Clock
 from benchmarks.measure import touch
 from benchmarks.workloads import Query
 from benchmarks.workloads.trades import make
@@ -104,3 +106,20 @@ def test_commits_are_counted_and_what_they_left_is_compared(tmp_path: Path) -> N
     assert [line[:3] for line in grown.rows] == [("tessel", 10, 3), ("tessel", 20, 3)]
     opened = opening.measure([1, 500])
     assert all(int(str(line[1])) <= opening.MOST_REQUESTS for line in opened.rows)
+
+
+def test_events_are_measured_after_their_answers_were_compared() -> None:
+    lines = list(events.row_lines(200, Clock(1, 0.0)))
+    lines += events.store_lines(500, 1, {"one": 36_000.0})
+    assert len({line.name for line in lines}) == len(lines) >= 15
+    assert all(line.figure > 0 for line in lines)
+    shown = events.table(lines, peer=True).splitlines()
+    assert len(shown) == len(lines) + 1
+    assert any(line.startswith("one latest_at") and "36,000" in line for line in shown)
+    live = events.filled(500)
+    wrong = events.answers(live, 500)
+    events.check(wrong, 500)
+    for name, table in wrong.items():
+        spoiled = table.set_column(1, "value", pa.array(table["value"].to_numpy() + 1))
+        with pytest.raises(SystemExit, match=f"{name}: another answer"):
+            events.check({**wrong, name: spoiled}, 500)
