@@ -153,7 +153,7 @@ RESAMPLE: Answers = {
     "arcticdb": _arctic(lambda q: q.resample("1min").agg(_OHLC), list(_OHLC)),
     "duckdb": _sql(
         """
-        SELECT time_bucket(INTERVAL 1 MINUTE, ts::TIMESTAMPTZ) AS ts, arg_min(price, ts) AS open,
+        SELECT to_timestamp(epoch_ns(ts) // 60000000000 * 60) AS ts, arg_min(price, ts) AS open,
                max(price) AS high, min(price) AS low, arg_max(price, ts) AS close,
                sum(volume) AS volume
         FROM trades GROUP BY 1
