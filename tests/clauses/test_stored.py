@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from tessel.clauses import QueryBuilder, late_reading
+from tessel.clauses import QueryBuilder
+from tessel.clauses.running import late_reading
 from tessel.expression import Expression, col, evaluate, parse
 from tessel.expression.encoded import scaled_range
 from tessel.expression.operators.comparison import (
