@@ -21,6 +21,7 @@ __all__ = ["EventServer", "check_address"]
 
 _LOOK_SECONDS = 0.1
 _WAITING_CONNECTIONS = 128
+_GREETING_SECONDS = 10.0
 _HEAR_OUT_SECONDS, _HEAR_OUT_BYTES = 1.0, 1 << 20
 
 
@@ -129,7 +130,6 @@ class EventServer:
                 connection, _ = self._listener.accept()
             except OSError:  # nobody came, or somebody left before he was heard
                 continue
-            connection.setblocking(True)
             thread = threading.Thread(
                 target=self._serve, args=(connection,), name="tessel-producer", daemon=True
             )
@@ -140,7 +140,9 @@ class EventServer:
     def _serve(self, connection: socket.socket) -> None:
         try:
             with connection:
+                connection.settimeout(_GREETING_SECONDS)
                 self._greet(connection)
+                connection.settimeout(None)
                 self._take_all(connection)
         except TesselError as error:
             self._report(error)

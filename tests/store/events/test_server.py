@@ -128,6 +128,61 @@ def test_three_producers_of_which_one_is_killed():
         store.check()
 
 
+SERVER = """
+import sys
+from tessel.store.events import LiveStore
+live = LiveStore(journal=sys.argv[1])
+live.serve(sys.argv[2])
+print(len(live), flush=True)
+sys.stdin.read()
+live.close()
+"""
+
+
+def test_a_store_that_is_killed_and_opened_again_has_everything_once(tmp_path):
+    """The producer notices nothing but a pause: what was not acknowledged it sends again."""
+    paths = [str(tmp_path / "journal"), str(tmp_path / "events.sock")]
+
+    def started() -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", SERVER, *paths],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    server = started()
+    assert server.stdout is not None
+    assert server.stdout.readline() == "0\n"
+    enough, acknowledged = threading.Event(), 0
+
+    def produce() -> None:
+        nonlocal acknowledged
+        with SocketSink(paths[1], patience_seconds=120) as sink, Recorder(sink) as recorder:
+            for at in range(400):
+                recorder.log("a", {"x": float(at)}, frame=at)
+                if at % 10 == 9:
+                    recorder.flush()
+                    acknowledged = at + 1
+                if at == 199:
+                    enough.set()
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    assert enough.wait(120)
+    server.send_signal(signal.SIGKILL)
+    server.communicate()
+    known = acknowledged
+    server = started()
+    assert server.stdout is not None
+    assert int(server.stdout.readline()) >= known >= 200
+    producer.join()
+    server.communicate()
+    with LiveStore(journal=paths[0]) as store:
+        assert values(store, "a") == [float(at) for at in range(400)]
+        store.check()
+
+
 class Proxy:
     """Stands between a sink and a server; of the first connections it swallows the reply."""
 
