@@ -19,15 +19,31 @@ from tessel.store.rows.schema import NULLS, FieldLayout, Layout, RowSchema
 if TYPE_CHECKING:
     from tessel.store.rows.rows import Rows
 
-__all__ = ["arrow_column", "records_of_batch", "row_texts"]
+__all__ = ["arrow_column", "arrow_columns", "records_of_batch", "row_texts"]
 
 _MOST_SMALL_OFFSETS = 2**31 - 1
 
 
-def arrow_column(rows: Rows, field: FieldLayout) -> pa.Array:
-    """Return a field of all rows as an Arrow array."""
+def arrow_columns(rows: Rows) -> list[pa.Array]:
+    """Return all fields of all rows as Arrow arrays; bits of null are looked at once for all."""
+    if rows.schema.null_bitmap_size and len(rows.records):
+        bits = np.bitwise_or.reduce(rows.records[NULLS], axis=0)
+    else:
+        bits = np.zeros(rows.schema.null_bitmap_size, np.uint8)
+    return [
+        arrow_column(
+            rows,
+            field,
+            has_nulls=len(bits) > 0 and bool(bits[field.null_bit >> 3] >> (field.null_bit & 7) & 1),
+        )
+        for field in rows.schema.fields
+    ]
+
+
+def arrow_column(rows: Rows, field: FieldLayout, *, has_nulls: bool = True) -> pa.Array:
+    """Return a field of all rows as an Arrow array; ``has_nulls`` is false where none is known."""
     count = len(rows.records)
-    nulls = _nulls(rows, field)
+    nulls = _nulls(rows, field) if has_nulls else None
     validity = None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
     null_count = 0 if nulls is None else int(np.count_nonzero(nulls))
     if field.is_variable:

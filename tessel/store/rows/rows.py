@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.errors import RowFormatError
-from tessel.store.rows.columns import arrow_column, records_of_batch, row_texts
+from tessel.store.rows.columns import arrow_column, arrow_columns, records_of_batch, row_texts
 from tessel.store.rows.event_row import EventRow
 from tessel.store.rows.schema import NULLS, Layout, RowSchema
 from tessel.store.rows.wire import BATCH_HEADER, batch_header, parse_batch, parse_records
@@ -155,8 +155,7 @@ class Rows(Sequence[EventRow]):
 
     def to_batch(self) -> pa.RecordBatch:
         """Return the rows as columns."""
-        columns = [arrow_column(self, field) for field in self.schema.fields]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow)
+        return pa.RecordBatch.from_arrays(arrow_columns(self), schema=self.schema.arrow)
 
     @property
     def raw(self) -> memoryview:
