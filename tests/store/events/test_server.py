@@ -412,6 +412,13 @@ def test_who_says_something_else_is_told_and_shut_out(greeting, kind):
         assert len(store) == 0
 
 
+def test_a_store_that_says_nothing_is_not_waited_for_forever():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        sink = SocketSink(listener.getsockname(), patience_seconds=0.01, silence_seconds=0.05)
+        with pytest.raises(StoreError, match="no live store answers"):
+            sink.insert(batches(one(1)))
+
+
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 no", b"TSLEVS\x09\x00" + bytes(20)], ids=repr)
 def test_a_sink_that_reaches_something_else_says_so(answer):
     listener = socket.create_server(("127.0.0.1", 0))
@@ -424,7 +431,7 @@ def test_a_sink_that_reaches_something_else_says_so(answer):
 
     thread = threading.Thread(target=run)
     thread.start()
-    sink = SocketSink(listener.getsockname(), patience_seconds=5)
+    sink = SocketSink(listener.getsockname())
     with pytest.raises(NotAStoreError, match="is no live store of this release"):
         sink.insert(batches(one(1)))
     thread.join()

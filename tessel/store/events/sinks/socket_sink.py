@@ -29,7 +29,9 @@ class SocketSink:
     address
         As the server says it: ``("127.0.0.1", 9000)``, or the path of a UNIX socket.
     patience_seconds
-        How long a store that cannot be reached is tried again, and how long it may be silent.
+        How long a store that cannot be reached is tried again.
+    silence_seconds
+        How long a store may take to answer; then it counts as one that cannot be reached.
 
     Examples
     --------
@@ -43,13 +45,21 @@ class SocketSink:
     connection of its own.
     """
 
-    def __init__(self, address: wire.Address, *, patience_seconds: float = 30.0) -> None:
-        if not patience_seconds > 0:
+    def __init__(
+        self,
+        address: wire.Address,
+        *,
+        patience_seconds: float = 30.0,
+        silence_seconds: float = 60.0,
+    ) -> None:
+        if not patience_seconds > 0 or not silence_seconds > 0:
             raise InvalidInputError(
-                f"a patience of {patience_seconds} seconds", hint="give a positive number"
+                f"a patience of {patience_seconds} seconds, and {silence_seconds} of silence",
+                hint="give positive numbers",
             )
         self._address = check_address(address)
         self._patience_seconds = patience_seconds
+        self._silence_seconds = silence_seconds
         self._renew()
         _sinks.add(self)
 
@@ -116,7 +126,7 @@ class SocketSink:
         if self._encoder.schema_bytes > wire.MOST_SCHEMA_BYTES:
             self._drop()
         if self._connection is None:
-            connection = _connection(self._address, self._patience_seconds)
+            connection = _connection(self._address, self._silence_seconds)
             try:
                 connection.sendall(wire.GREETING)
                 greeting = wire.receive(connection, len(wire.GREETING))
@@ -161,14 +171,14 @@ class SocketSink:
         self.close()
 
 
-def _connection(address: wire.Address, patience_seconds: float) -> socket.socket:
+def _connection(address: wire.Address, timeout_seconds: float) -> socket.socket:
     if isinstance(address, tuple):
-        connection = socket.create_connection(address, patience_seconds)
+        connection = socket.create_connection(address, timeout_seconds)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
     connection = socket.socket(socket.AF_UNIX)
     try:
-        connection.settimeout(patience_seconds)
+        connection.settimeout(timeout_seconds)
         connection.connect(os.fspath(address))
     except BaseException:
         connection.close()
