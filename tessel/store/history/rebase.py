@@ -101,6 +101,9 @@ def rebase(ours: Change, theirs: LandedChange) -> Change:
     if taken.isdisjoint(theirs.names) or isinstance(ours, Repacking):
         return ours
     if ours.name not in theirs.names:
+        if set(theirs.kinds) == {"compact"}:
+            # That neither makes a symbol nor takes a name: ours made the name free, and still does.
+            return ours
         name = next(name for name in theirs.names if name in taken)
         raise Conflicting(f"symbol {name!r}, whose name was to be taken, {_DONE[theirs.kinds[0]]}")
     for mine in ours.kinds:

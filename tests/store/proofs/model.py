@@ -44,6 +44,8 @@ class Table:
     metadata: dict[str, Any]
     stamp: int = 0
     """Another number after everything that was done to the symbol."""
+    filled: bool = False
+    """Whether rows have got values in a new column since this was copied."""
 
     def copy(self) -> Table:
         """Return a table that changes apart from this one."""
@@ -255,6 +257,7 @@ class Verbs:
         values = [data.draw(st.none() | _VALUES[kind]) for _ in table.rows]
         given: Any = {"missing": None, "one": value, "each": values}[how]
         table.types[column] = kind
+        table.filled |= bool(table.rows) and how != "missing"
         for row, each in zip(table.rows, values, strict=True):
             row[column] = each if how == "each" else given
         return target.add_column(name, column, given, data_type=kind)

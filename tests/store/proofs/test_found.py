@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 
 from tessel.api import Store
-from tessel.errors import CorruptStoreError, InvalidInputError
+from tessel.errors import CommitConflictError, CorruptStoreError, InvalidInputError
 from tessel.options import options
 from tessel.store.history import open_store
 from tessel.store.maintenance.fsck import check_store
+from tessel.store.transaction import Transaction
 from tests.store.maintenance.helpers import AgingObjects, opened
 
 
@@ -86,3 +88,90 @@ def test_a_check_says_which_lease_keeps_everything_from_collection() -> None:
             damaged.gc(minimum_age=timedelta(0), dry_run=False)
         assert [damage.object for damage in check_store(damaged).damages] == [name]
         assert check_store(store).damages == []
+
+
+# --- beside a compaction --------------------------------------------------------------------------
+
+Act = Callable[[Transaction], object]
+
+
+def _beside_a_compaction(act: Act) -> tuple[Store, Transaction]:
+    """Return a transaction that did something before a symbol was compacted."""
+    store = Store.open("memory://")
+    store.write("s", {"x": [0]})
+    for value in range(1, 4):
+        store.append("s", {"x": [value]})
+    store.write("other", {"x": [7]})
+    late = store.transaction()
+    act(late)
+    assert store.compact("s", target=4).version == store.version == 6
+    return store, late
+
+
+def _fill_and_drop(tx: Transaction) -> None:
+    tx.add_column("s", "f", 1)
+    tx.drop_column("s", "f")
+
+
+def _fill_and_rename(tx: Transaction) -> None:
+    tx.add_column("s", "f", [1, 2, 3, 4])
+    tx.rename_symbol("s", "z")
+
+
+@pytest.mark.parametrize(
+    "act", [lambda tx: tx.add_column("s", "f", 1), _fill_and_drop, _fill_and_rename]
+)
+def test_a_column_with_values_does_not_land_after_a_compaction(act: Act) -> None:
+    store, late = _beside_a_compaction(act)
+    with pytest.raises(CommitConflictError, match="version 6 came first: symbol 's' was compacted"):
+        late.commit()
+    assert store.version == 6
+    assert store.read("s").to_arrow().to_pydict() == {"x": [0, 1, 2, 3]}
+
+
+def _write_and_fill(tx: Transaction) -> None:
+    tx.write("s", {"x": [5]})
+    tx.add_column("s", "f", 1)
+
+
+def _empty_and_fill(tx: Transaction) -> None:
+    tx.delete_rows("s", rows=(0, 4))
+    tx.add_column("s", "f", 1)
+
+
+def _delete_and_take_its_name(tx: Transaction) -> None:
+    tx.delete("s")
+    tx.rename_symbol("other", "s")
+
+
+def _rename_and_take_its_name(tx: Transaction) -> None:
+    tx.rename_symbol("s", "z")
+    tx.rename_symbol("other", "s")
+
+
+def _fill_and_take_its_name(tx: Transaction) -> None:
+    tx.add_column("s", "f", 1)
+    tx.add_column("other", "g", 2)
+    tx.delete("s")
+    tx.rename_symbol("other", "s")
+
+
+@pytest.mark.parametrize(
+    ("act", "expected"),
+    [
+        (_write_and_fill, {"other": {"x": [7]}, "s": {"x": [5], "f": [1]}}),
+        (_empty_and_fill, {"other": {"x": [7]}, "s": {"x": [], "f": []}}),
+        (_delete_and_take_its_name, {"s": {"x": [7]}}),
+        (_rename_and_take_its_name, {"s": {"x": [7]}, "z": {"x": [0, 1, 2, 3]}}),
+        (_fill_and_take_its_name, {"s": {"x": [7], "g": [2]}}),
+    ],
+)
+def test_other_changes_land_after_a_compaction(
+    act: Act, expected: dict[str, dict[str, list[int]]]
+) -> None:
+    store, late = _beside_a_compaction(act)
+    assert late.commit() == store.version == 7
+    for name in store.symbols():
+        assert store.read(name).to_arrow().to_pydict() == expected.pop(name)
+    assert not expected
+    assert store.check().damages == []
