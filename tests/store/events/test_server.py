@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+import select
 import signal
 import socket
 import subprocess
@@ -221,6 +223,55 @@ def test_what_was_not_acknowledged_is_sent_again_and_taken_once():
             assert sink.insert(batches(one(4))) == 1
         proxy.thread.join()
         store.check()
+
+
+def carry(front: socket.socket, target: tuple[str, int], most_bytes: int) -> None:
+    """Carry so many bytes between a sink and a server, in both directions, and then cut."""
+    with front, socket.create_connection(target) as back:
+        while most_bytes > 0:
+            ready, _, _ = select.select([front, back], [], [])
+            for source in ready:
+                data = source.recv(min(most_bytes, 1000))
+                if not data:
+                    return
+                most_bytes -= len(data)
+                (back if source is front else front).sendall(data)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_connections_that_break_anywhere_lose_nothing_and_repeat_nothing(seed):
+    pick = random.Random(seed)
+    cuts = [pick.choice([0, 9, 100, 400, 700, 900, 2000]) for _ in range(12)]
+    history = History(seed)
+    for _ in range(10):
+        history.step()
+    errors: list[TesselError] = []
+    with LiveStore() as store, store.serve(on_error=errors.append) as server:
+        listener = socket.create_server(("127.0.0.1", 0))
+
+        def run() -> None:
+            for most_bytes in [*cuts, 1 << 40]:
+                connection, _ = listener.accept()
+                try:
+                    carry(connection, server.address, most_bytes)
+                except OSError:  # one of them was quicker
+                    continue
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        with SocketSink(listener.getsockname(), patience_seconds=120) as sink:
+            for batch in history.store.batches():
+                sink.insert([batch])
+            sink.insert(history.store.batches())
+        assert len(store) == len(history.store)
+        with SocketSink(server.address) as sink:
+            assert sink.insert(history.store.batches()) == 0
+        store.check()
+        while thread.is_alive():  # connections that nobody needed any more
+            socket.create_connection(listener.getsockname()).close()
+            thread.join(0.01)
+        listener.close()
+    assert all(isinstance(error, StoreError) for error in errors)
 
 
 def test_a_store_that_comes_back_gets_what_waited(tmp_path):
