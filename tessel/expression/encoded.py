@@ -40,13 +40,12 @@ from tessel.expression.operators.comparison import (
 )
 from tessel.expression.protocols import ArithmeticColumn
 from tessel.expression.schema import TableSchema
+from tessel.expression.stored_ranges import EXACT, GREATEST, LEAST, integer_range, scaled_range
 from tessel.kernels import Op, Program
 
-__all__ = ["BlockProgram", "Number", "scaled_range"]
+__all__ = ["BlockProgram", "Number"]
 
-_LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 _NO_OVERFLOW = 1 << 62
-_EXACT = 1 << 53
 _MOST_ENTRIES = 1 << 16
 _SLACK = 1 + 2.0**-50
 _MOST_STEPS = 256
@@ -338,9 +337,9 @@ class BlockProgram:
         if number is None:
             return None
         if not number.is_float:
-            if is_float and max(abs(number.low), abs(number.high)) > _EXACT:
+            if is_float and max(abs(number.low), abs(number.high)) > EXACT:
                 return None
-            pair = np.array(_integer_range(asked, bound), np.int64)
+            pair = np.array(integer_range(asked, bound), np.int64)
             ranges = np.broadcast_to(pair, (self._pages, 2))
             if isinstance(left, _Stored):
                 return self._column_range(left.name, ranges)
@@ -364,7 +363,7 @@ class BlockProgram:
         if one is None or two is None or inputs[0] != inputs[1]:
             return None
         if one.is_float or two.is_float:
-            registers = [self._float(number, limit=_EXACT) for number in (one, two)]
+            registers = [self._float(number, limit=EXACT) for number in (one, two)]
             if None in registers:
                 return None
             return self._float_comparison(asked, *registers)  # type: ignore[arg-type]
@@ -372,7 +371,7 @@ class BlockProgram:
         if not -_NO_OVERFLOW <= difference[0] <= difference[1] <= _NO_OVERFLOW:
             return None
         register = self._step(Op.INTEGER_SUBTRACT, 0, one.register, two.register)
-        pair = np.array(_integer_range(asked, 0), np.int64)
+        pair = np.array(integer_range(asked, 0), np.int64)
         return self._range(register, np.broadcast_to(pair, (self._pages, 2)))
 
     def _float_comparison(self, asked: type[Comparison], one: int, two: int) -> int:
@@ -423,7 +422,7 @@ class BlockProgram:
                 return None
             if isinstance(bound, float):
                 return Number(True, self._constant(bound), bound, bound)
-            if not _LEAST <= bound <= _GREATEST:
+            if not LEAST <= bound <= GREATEST:
                 return None
             return Number(False, self._step(Op.INTEGER, 0, 0, 0, bound), bound, bound)
         if isinstance(value, _Stored):
@@ -447,7 +446,7 @@ class BlockProgram:
         if column.dictionary is not None or column.bounds is None:
             return None
         low, high = column.bounds
-        if column.exponents is None and not _LEAST <= low <= high <= _GREATEST:
+        if column.exponents is None and not LEAST <= low <= high <= GREATEST:
             return None
         return Number(column.exponents is not None, -1, low, high)
 
@@ -508,66 +507,3 @@ def _interval(op: int, one: Number, two: Number) -> tuple[Any, Any]:
         return one.low - two.high, one.high - two.low
     products = [a * b for a in (one.low, one.high) for b in (two.low, two.high)]
     return min(products), max(products)
-
-
-def _integer_range(asked: type[Comparison], bound: Any) -> tuple[int, int]:
-    """Return which integers compare so with a bound, which may be a float."""
-    if math.isinf(bound):
-        reach = _GREATEST + 1 if bound > 0 else _LEAST - 1
-        at_or_above, above = reach, reach
-    else:
-        at_or_above, above = math.ceil(bound), math.floor(bound) + 1
-    return _closed(asked, at_or_above, above)
-
-
-def scaled_range(asked: type[Comparison], bound: Any, exponent: int) -> tuple[int, int]:
-    """Return which integers ``k`` compare so with a bound once divided by a power of ten.
-
-    What compares is the double nearest to ``k / 10**exponent``, so the integers beside the
-    translated bound are tried out: division rounds, but never past a neighbour.
-
-    Parameters
-    ----------
-    asked
-        Less, LessEqual, Greater, GreaterEqual or Equal.
-    bound
-        An integer or a float, not NaN.
-    exponent
-        From 0 to 22.
-
-    Returns
-    -------
-    tuple of int
-        The least and the greatest; the least is above the greatest where there is none.
-    """
-    if math.isinf(bound):
-        return _integer_range(asked, bound)
-    guess = math.floor(Fraction(bound) * 10**exponent)
-    if abs(guess) > _EXACT + 4:
-        # All stored integers are at most 2**53 in size: they lie on one side.
-        return _integer_range(asked, math.inf if guess > 0 else -math.inf)
-    power = float(10**exponent)
-    at_or_above = above = guess - 4
-    while at_or_above / power < bound:
-        at_or_above += 1
-    above = at_or_above
-    while above / power <= bound:
-        above += 1
-    return _closed(asked, at_or_above, above)
-
-
-def _closed(asked: type[Comparison], at_or_above: int, above: int) -> tuple[int, int]:
-    """Return a closed range, from the first integers at or above a bound and above it."""
-    if asked is Less:
-        low, high = _LEAST, at_or_above - 1
-    elif asked is LessEqual:
-        low, high = _LEAST, above - 1
-    elif asked is Greater:
-        low, high = above, _GREATEST
-    elif asked is GreaterEqual:
-        low, high = at_or_above, _GREATEST
-    else:
-        low, high = at_or_above, above - 1
-    if low > _GREATEST or high < _LEAST or low > high:
-        return 1, 0
-    return max(low, _LEAST), min(high, _GREATEST)

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from tessel.clauses import QueryBuilder
 from tessel.clauses.running import late_reading
 from tessel.expression import Expression, col, evaluate, parse
-from tessel.expression.encoded import scaled_range
 from tessel.expression.operators.comparison import (
     Comparison,
     Equal,
@@ -26,6 +25,7 @@ from tessel.expression.operators.comparison import (
     Less,
     LessEqual,
 )
+from tessel.expression.stored_ranges import scaled_range
 from tessel.options import options
 from tessel.store import CandidateRows
 from tessel.testing.tables import bits
