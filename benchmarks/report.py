@@ -54,7 +54,7 @@ def _ratio(by_engine: Mapping[str, Measured]) -> str:
     others = [
         each.median_ms
         for name, each in by_engine.items()
-        if name != OURS and each.median_ms is not None
+        if not name.startswith(OURS) and each.median_ms is not None
     ]
     return "" if ours is None or not others else f"{ours / min(others):.2f}"
 

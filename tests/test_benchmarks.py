@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks import events
+from benchmarks import events, growth
 from benchmarks.answers import canonical, difference
 from benchmarks.commits import appends, opening, small
 from benchmarks.commits.stores import kind_named
@@ -123,3 +123,12 @@ def test_events_are_measured_after_their_answers_were_compared() -> None:
         spoiled = table.set_column(1, "value", pa.array(table["value"].to_numpy() + 1))
         with pytest.raises(SystemExit, match=f"{name}: another answer"):
             events.check({**wrong, name: spoiled}, 500)
+
+
+def test_growth_is_measured_after_plans_and_sums_were_compared(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    growth.main(["--smoke"])
+    shown = capsys.readouterr().out
+    assert "planning a date range" in shown
+    assert "10,000" in shown

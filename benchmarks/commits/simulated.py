@@ -20,8 +20,13 @@ MANIFEST_SEGMENTS = 1_000_000
 SCHEMA = TableSchema(pa.schema([("t", pa.int64())]), "t")
 
 
-def simulate(repository: Repository, symbol: str, segments: int) -> None:
-    """Make a symbol of so many segments of one row each, which nobody can read."""
+def simulate(
+    repository: Repository, symbol: str, segments: int, schema: TableSchema = SCHEMA
+) -> None:
+    """Make a symbol of so many segments of one row each, which nobody can read.
+
+    Row n has the time n, in the unit of the index of ``schema``.
+    """
     identity = secrets.randbits(63)
     extents = []
     for start in range(0, segments, MANIFEST_SEGMENTS):
@@ -32,7 +37,7 @@ def simulate(repository: Repository, symbol: str, segments: int) -> None:
         extents.append(
             ManifestEntry(reference, count, count, start, start + count - 1, set="default")
         )
-    state = SymbolState(identity, SCHEMA, {"t": 0}, 1, segments, tuple(extents))
+    state = SymbolState(identity, schema, {"t": 0}, 1, segments, tuple(extents))
     repository.history.commit(repository.at(None), [Replacement(symbol, state)], "simulate")
 
 

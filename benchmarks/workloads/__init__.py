@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks.workloads import flights, segments, trades
+from benchmarks.workloads import flights, groups, segments, trades, wide
 from benchmarks.workloads.base import Query, Workload
 
 __all__ = ["WORKLOADS", "Query", "Workload"]
 
 WORKLOADS = {
-    workload.name: workload for workload in (flights.WORKLOAD, trades.WORKLOAD, segments.WORKLOAD)
+    module.WORKLOAD.name: module.WORKLOAD for module in (flights, trades, segments, wide, groups)
 }
