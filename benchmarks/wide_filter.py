@@ -1,7 +1,7 @@
 """Measure the memory of a filter on a wide table: 407 columns, a million rows, one in 100 is kept.
 
-    python benchmarks/wide_filter.py            # the figure of the design
-    python benchmarks/wide_filter.py --smoke    # a small run that only shows that it works
+    python -m benchmarks.wide_filter            # the figure of the design
+    python -m benchmarks.wide_filter --smoke    # a small run that only shows that it works
 
 Target: at most 300 MB of anonymous memory more than the process has before the query, the answer
 (about 33 MB) included. The query runs in a process of its own, on a store in a directory; mapped
@@ -89,7 +89,10 @@ def run(sizes: Sizes, workers: int) -> list[dict[str, object]]:
         for way in ("collect", "iter_batches"):
             arguments = ["--measure", place, "--way", way, "--workers", str(workers)]
             done = subprocess.run(
-                [sys.executable, __file__, *arguments], check=True, capture_output=True, text=True
+                [sys.executable, "-m", "benchmarks.wide_filter", *arguments],
+                check=True,
+                capture_output=True,
+                text=True,
             )
             found.append({"way": way, "workers": workers, **json.loads(done.stdout)})
     return found

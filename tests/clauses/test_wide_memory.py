@@ -55,9 +55,9 @@ def test_a_predicate_in_the_middle_reads_as_little(store: Store) -> None:
 
 
 def test_the_benchmark_runs() -> None:
-    script = Path(__file__).parents[2] / "benchmarks" / "wide_filter.py"
-    command = [sys.executable, str(script), "--smoke"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-m", "benchmarks.wide_filter", "--smoke"]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root)
     assert "target: 300 MB" in done.stdout
     picked = sum((batch["pick"].to_numpy() == 0).sum() for batch in batches(SMOKE))
     runs = json.loads(done.stdout.splitlines()[-1])["runs"]
