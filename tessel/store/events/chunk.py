@@ -9,7 +9,7 @@ neighbours are merged into a larger one which takes their place, so that readers
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -271,8 +271,3 @@ def merged(chunks: Sequence[Chunk]) -> Chunk:
         ),
         cells,
     )
-
-
-def types_of(shapes: Sequence[Shape]) -> Mapping[str, pa.DataType]:
-    """Return the type of every component of some shapes."""
-    return {name: kind for shape in shapes for name, kind in shape.components}

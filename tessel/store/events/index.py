@@ -10,9 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from tessel.errors import InvalidInputError
 from tessel.store.events.chunk import Chunk, Shape, merged
+from tessel.store.events.event_ids import Ids
 from tessel.store.events.row import MARKS
 from tessel.store.events.timeline import Timeline
 
@@ -21,6 +23,7 @@ __all__ = ["EventIndex", "Key", "Place", "ShapeLog", "View"]
 Key = tuple[int, int, int]
 """What decides between two events: time, and the two parts of the id."""
 
+IdTimes = npt.NDArray[np.uint64]
 _MERGED_ROWS = 65_536
 
 
@@ -196,19 +199,19 @@ class EventIndex:
                     return Place((0, *event_id), log, chunk, row)
         return None
 
-    def known(self, chunk: Chunk) -> np.ndarray:
-        """Return the rows of a chunk whose ids may be here already."""
-        if not len(chunk) or chunk.first_id > self.last_id:
+    def known(self, ids: Ids) -> np.ndarray:
+        """Return the rows of ``ids`` that may be here already: an event has their time."""
+        first, last = ids.min(axis=0)[0], ids.max(axis=0)[0]
+        if not len(self.logs) or int(first) > self.last_id[0]:
             return np.zeros(0, np.int64)
-        found = np.zeros(len(chunk), np.bool_)
-        for log in self.logs.values():
-            for other in log.chunks:
-                if other.last_id < chunk.first_id or other.first_id > chunk.last_id:
-                    continue
-                at = np.searchsorted(other.id_times, chunk.id_times)
-                inside = at < len(other)
-                found[inside] |= other.id_times[at[inside]] == chunk.id_times[inside]
-        return np.flatnonzero(found)
+        times = np.sort(ids[:, 0])
+        common = [
+            _common(times, chunk.id_times)
+            for log in self.logs.values()
+            for chunk in log.chunks
+            if chunk.id_times[-1] >= first and chunk.id_times[0] <= last
+        ]
+        return np.flatnonzero(np.isin(ids[:, 0], np.concatenate([times[:0], *common])))
 
     def verify(self) -> None:
         """Verify what must always hold; raises ``AssertionError`` where it does not."""
@@ -233,3 +236,11 @@ class EventIndex:
                     if order is not None:
                         assert np.array_equal(np.sort(order), rows)
         assert all(id_ <= self.last_id for id_ in seen)
+
+
+def _common(one: IdTimes, two: IdTimes) -> IdTimes:
+    """Return what two ascending arrays both hold, by looking the shorter up in the longer."""
+    short, long = (one, two) if len(one) < len(two) else (two, one)
+    at = np.minimum(long.searchsorted(short), len(long) - 1)
+    found: IdTimes = short[long[at] == short]
+    return found

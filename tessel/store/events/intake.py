@@ -9,8 +9,9 @@ import numpy as np
 
 from tessel.errors import InvalidInputError
 from tessel.store.events.batch import EventBatch, batches_of_rows
-from tessel.store.events.chunk import Chunk
-from tessel.store.events.index import EventIndex, ShapeLog
+from tessel.store.events.chunk import Chunk, Shape
+from tessel.store.events.event_ids import Ids
+from tessel.store.events.index import EventIndex
 from tessel.store.events.row import Row
 from tessel.store.events.table import Table
 
@@ -43,60 +44,81 @@ def new_batches(index: EventIndex, batches: Sequence[EventBatch]) -> list[EventB
         For an event whose id another one has, a timeline of another kind than before, or a
         component of another type.
     """
+    held = [batch for batch in batches if len(batch)]
     trial = EventIndex()  # of these alone: they must fit each other as well
-    new = []
-    for batch in batches:
-        if not len(batch):
-            continue
+    for batch in held:
         index.check(batch.shape)
         trial.check(batch.shape)
-        fresh = _without_known(index, batch)
-        fresh = None if fresh is None else _without_known(trial, fresh)
-        if fresh is not None:
-            trial.log(fresh.shape).add(fresh.chunk)
-            trial.last_id = max(trial.last_id, fresh.chunk.last_id)
-            new.append(fresh)
+        trial.log(batch.shape)
+    if not held:
+        return []
+    ids = np.concatenate([batch.chunk.ids(np.arange(len(batch))) for batch in held])
+    wanted = np.ones(len(ids), np.bool_)
+    starts = np.cumsum([0, *map(len, held)])
+    _refuse_other_twins(held, starts, ids, wanted)
+    _refuse_others(index, held, starts, ids, wanted)
+    new = []
+    for batch, start, stop in zip(held, starts[:-1], starts[1:], strict=True):
+        rows = np.flatnonzero(wanted[start:stop])
+        if len(rows) == len(batch):
+            new.append(batch)
+        elif len(rows):
+            new.append(EventBatch(batch.shape, batch.chunk.take(rows)))
     return new
 
 
-def _without_known(index: EventIndex, batch: EventBatch) -> EventBatch | None:
-    """Return a batch without the events that are here, which must be the same."""
-    chunk = batch.chunk
-    wanted = np.ones(len(chunk), np.bool_)
-    for row in index.known(chunk).tolist():
-        place = index.find(chunk.id_at(row))
-        if place is None:
-            continue
-        if not _same(batch, row, place.log, place.chunk, place.row):
+def _refuse_other_twins(
+    batches: Sequence[EventBatch], starts: np.ndarray, ids: Ids, wanted: np.ndarray
+) -> None:
+    """Want only the first of the events of one id, which must be the same."""
+    order = np.lexsort((ids[:, 1], ids[:, 0]))  # stable: the first one comes first
+    again = np.flatnonzero((ids[order][1:] == ids[order][:-1]).all(axis=1))
+    for at in again.tolist():
+        first, other = (_place(batches, starts, int(order[n])) for n in (at, at + 1))
+        if not _same(*first, *other):
             raise InvalidInputError(
-                f"another event has the id {chunk.ids(np.array([row])).tolist()[0]}",
+                f"two events that arrive have the id {ids[order[at]].tolist()}",
                 hint="make ids with EventIds, one for each process",
-                entity=batch.shape.entity,
+                entity=first[0].entity,
+            )
+        wanted[order[at + 1]] = False
+
+
+def _refuse_others(
+    index: EventIndex,
+    batches: Sequence[EventBatch],
+    starts: np.ndarray,
+    ids: Ids,
+    wanted: np.ndarray,
+) -> None:
+    """Want no event that is here, which must be the same."""
+    for row in index.known(ids).tolist():
+        here = index.find((int(ids[row, 0]), int(ids[row, 1])))
+        if here is None:
+            continue
+        shape, chunk, at = _place(batches, starts, row)
+        if not _same(shape, chunk, at, here.log.shape, here.chunk, here.row):
+            raise InvalidInputError(
+                f"another event has the id {ids[row].tolist()}",
+                hint="make ids with EventIds, one for each process",
+                entity=shape.entity,
             )
         wanted[row] = False
-    for row in (np.flatnonzero(_repeated(chunk)) + 1).tolist():
-        if not _same(batch, row, ShapeLog(batch.shape), chunk, row - 1):
-            raise InvalidInputError(f"two events of a batch have one id: rows {row - 1}, {row}")
-        wanted[row] = False
-    if wanted.all():
-        return batch
-    rows = np.flatnonzero(wanted)
-    return EventBatch(batch.shape, chunk.take(rows)) if len(rows) else None
 
 
-def _repeated(chunk: Chunk) -> np.ndarray:
-    """Return which rows, from the second on, have the id of the row before."""
-    ids = chunk.ids(np.arange(len(chunk)))
-    return np.asarray((ids[1:] == ids[:-1]).all(axis=1))
+def _place(batches: Sequence[EventBatch], starts: np.ndarray, row: int) -> tuple[Shape, Chunk, int]:
+    """Return where a row of all batches lies."""
+    batch = int(np.searchsorted(starts, row, side="right")) - 1
+    return batches[batch].shape, batches[batch].chunk, row - int(starts[batch])
 
 
-def _same(batch: EventBatch, row: int, log: ShapeLog, chunk: Chunk, other: int) -> bool:
-    mine, theirs = batch.chunk.take(np.array([row])), chunk.take(np.array([other]))
+def _same(
+    shape: Shape, chunk: Chunk, row: int, other_shape: Shape, other_chunk: Chunk, other_row: int
+) -> bool:
+    mine, theirs = chunk.take(np.array([row])), other_chunk.take(np.array([other_row]))
     return (
-        batch.shape == log.shape
+        shape == other_shape
         and [times.tolist() for times in mine.times] == [times.tolist() for times in theirs.times]
         and mine.instances.tolist() == theirs.instances.tolist()
-        and all(
-            mine.lists(at).equals(theirs.lists(at)) for at in range(len(batch.shape.components))
-        )
+        and all(mine.lists(at).equals(theirs.lists(at)) for at in range(len(shape.components)))
     )

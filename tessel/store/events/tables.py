@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -84,86 +84,70 @@ def range_of(
     components: Sequence[str],
 ) -> pa.Table:
     """Return every event with one of the components, and every clear, by (time, id)."""
-    parts: list[pa.Table] = []
+    schema = _range_schema(index, timeline, entity, components)
+    parts = [schema.empty_table()]
     for log in index.by_entity.get(entity, ()):
-        names = [name for name in components if name in log.components]
-        if names:
-            parts += _in_range(index, log, timeline, first, last, entity, components)
+        if not log.shape.names.isdisjoint(components):
+            parts += _in_range(log, timeline, first, last, schema)
     for above, mark in index.marks(entity):
         for log in index.by_component[above, mark]:
-            parts += _in_range(index, log, timeline, first, last, entity, components, clear=True)
-    kinds = {name: pa.large_list(kind_of(index, entity, name)) for name in components}
-    schema = _range_schema(index, timeline, kinds)
-    table = pa.concat_tables([schema.empty_table(), *parts])
+            parts += _in_range(log, timeline, first, last, schema, clear=True)
     order = [(timeline, "ascending"), (EVENT_ID, "ascending")]
-    return table.sort_by(order).combine_chunks()
+    return pa.concat_tables(parts).sort_by(order).combine_chunks()
 
 
-def _range_schema(index: EventIndex, timeline: str, kinds: dict[str, pa.DataType]) -> pa.Schema:
+def _range_schema(
+    index: EventIndex, timeline: str, entity: str, components: Sequence[str]
+) -> pa.Schema:
+    kinds = [(name, pa.large_list(kind_of(index, entity, name))) for name in components]
     return pa.schema(
         [
             (timeline, index.timelines[timeline].type),
             (EVENT_ID, pa.binary(16)),
             (INSTANCES, pa.uint32()),
             (CLEARED, pa.bool_()),
-            *kinds.items(),
+            *kinds,
         ]
     )
 
 
 def _in_range(
-    index: EventIndex,
-    log: ShapeLog,
-    timeline: str,
-    first: int,
-    last: int,
-    entity: str,
-    components: Sequence[str],
-    *,
-    clear: bool = False,
-) -> list[pa.Table]:
+    log: ShapeLog, timeline: str, first: int, last: int, schema: pa.Schema, *, clear: bool = False
+) -> Iterator[pa.Table]:
+    """Give the events of each chunk between two times, as tables of a schema."""
     at = log.timelines.get(timeline)
-    tables = []
-    for chunk in log.chunks if at is not None else ():
-        assert at is not None
+    if at is None:
+        return
+    for chunk in log.chunks:
         order, times = chunk.ordered(at)
         start = int(times.searchsorted(first, side="left"))
         stop = int(times.searchsorted(last, side="right"))
         if start < stop:
             rows = np.arange(start, stop) if order is None else order[start:stop]
-            tables.append(
-                _rows_table(index, log, chunk, rows, timeline, times[start:stop], entity,
-                            components, clear=clear)
-            )  # fmt: skip
-    return tables
+            yield _rows_table(log, chunk, rows, times[start:stop], schema, clear=clear)
 
 
 def _rows_table(
-    index: EventIndex,
     log: ShapeLog,
     chunk: Chunk,
     rows: np.ndarray,
-    timeline: str,
     times: np.ndarray,
-    entity: str,
-    components: Sequence[str],
+    schema: pa.Schema,
     *,
     clear: bool,
 ) -> pa.Table:
     raw = pa.py_buffer(chunk.ids(rows).astype(">u8").tobytes())
     columns = [
-        pa.array(times).view(index.timelines[timeline].type),
+        pa.array(times).view(schema.field(0).type),
         pa.Array.from_buffers(pa.binary(16), len(rows), [None, raw]),
         pa.array(np.array(chunk.instances_at(rows))),
         pa.array(np.full(len(rows), clear)),
     ]
-    kinds = {}
-    for name in components:
-        kinds[name] = kind = pa.large_list(kind_of(index, entity, name))
-        held = not clear and name in log.components
-        lists = chunk.lists(log.components[name], rows).cast(kind) if held else None
-        columns.append(pa.nulls(len(rows), kind) if lists is None else lists)
-    return pa.Table.from_arrays(columns, schema=_range_schema(index, timeline, kinds))
+    for field in list(schema)[len(columns) :]:
+        at = None if clear else log.components.get(field.name)
+        lists = pa.nulls(len(rows)) if at is None else chunk.lists(at, rows)
+        columns.append(lists.cast(field.type))
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def state_rows(state: Mapping[str, Found], schema: pa.Schema, timeline: str) -> pa.Table:

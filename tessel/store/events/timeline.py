@@ -19,7 +19,6 @@ __all__ = [
     "TimelineKind",
     "check_component",
     "check_entity",
-    "is_below",
     "time_point_of",
 ]
 
@@ -97,11 +96,6 @@ def check_component(name: str) -> str:
             f"{name!r} is reserved", hint=f"names that begin {RESERVED!r} are the store's own"
         )
     return name
-
-
-def is_below(path: str, ancestor: str) -> bool:
-    """Return whether an entity is the other, or lies below it."""
-    return path == ancestor or path.startswith(ancestor + "/")
 
 
 def time_point_of(times: Mapping[str, Any]) -> dict[Timeline, int]:
