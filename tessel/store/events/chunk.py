@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.errors import InvalidInputError
 from tessel.store.events.event_ids import Ids
 from tessel.store.events.timeline import Timeline
 
@@ -42,6 +43,16 @@ class Shape:
     entity: str
     timelines: tuple[Timeline, ...]
     components: tuple[tuple[str, pa.DataType], ...]
+
+    def __post_init__(self) -> None:
+        for timeline in self.timelines:
+            if timeline.name in self.names:
+                raise InvalidInputError(
+                    f"an event of {self.entity!r} has a component and a timeline "
+                    f"{timeline.name!r}, which would be two columns of one name",
+                    hint="log one of them under another name",
+                    component=timeline.name,
+                )
 
     @functools.cached_property
     def names(self) -> frozenset[str]:

@@ -27,9 +27,13 @@ class Pending:
         timelines: Sequence[Timeline],
         kinds: Mapping[str, pa.DataType],
     ) -> None:
-        self.entity = entity
         self.timelines = tuple(timelines)
         self.kinds = dict(kinds)
+        self._shape = Shape(
+            entity,
+            tuple(sorted(timelines, key=lambda timeline: timeline.name)),
+            tuple(sorted(kinds.items())),
+        )
         self.row_bytes = 64 + 16 * len(kinds)
         self.ids: list[tuple[int, int]] = []
         self._rows: list[tuple[Any, ...]] = []
@@ -95,19 +99,14 @@ class Pending:
         for (name, kind), values in zip(self.kinds.items(), columns[:count], strict=True):
             cells[name], lengths = _column(values, kind)
             np.maximum(counts, lengths, out=counts)
-        by_name = sorted(range(len(self.timelines)), key=lambda at: self.timelines[at].name)
+        times = dict(zip(self.timelines, columns[count:], strict=True))
         chunk = chunk_of(
             np.array(ids, np.uint64),
-            [np.array(columns[count + at], np.int64) for at in by_name],
+            [np.array(times[timeline], np.int64) for timeline in self._shape.timelines],
             counts,
-            [cells[name] for name in sorted(cells)],
+            [cells[name] for name, _ in self._shape.components],
         )
-        shape = Shape(
-            self.entity,
-            tuple(self.timelines[at] for at in by_name),
-            tuple(sorted((name, kind) for name, kind in self.kinds.items())),
-        )
-        return EventBatch(shape, chunk)
+        return EventBatch(self._shape, chunk)
 
 
 _PYTHON: dict[pa.DataType, type] = {

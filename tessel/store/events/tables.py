@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.errors import InvalidInputError
 from tessel.store.events.chunk import Chunk
 from tessel.store.events.index import EventIndex, ShapeLog, View
 from tessel.store.events.queries import Found, kind_of, states_many
@@ -31,6 +32,7 @@ def view_of(
     """Return a row a time: the cells logged at it, or with ``fill`` the state at it."""
     if times is None:
         times = _distinct_times(index, timeline, entity, components)
+    _check_names(components, (timeline,))
     view, axis = View(), index.timelines[timeline]
     columns: dict[str, pa.Array] = {timeline: pa.array(times).view(axis.type)}
     for component in components:
@@ -51,6 +53,7 @@ def states_of(
     component: str,
 ) -> pa.Table:
     """Return the state of a component at many times, a row each."""
+    _check_names([component], (timeline, EVENT_ID, INSTANCES))
     axis = index.timelines[timeline]
     states = states_many(index, View(), timeline, times, entity, component)
     names = [timeline, component, f"{component}.{timeline}", EVENT_ID, INSTANCES]
@@ -62,6 +65,17 @@ def states_of(
         states.instances(),
     ]
     return pa.Table.from_arrays(columns, names=names)
+
+
+def _check_names(components: Sequence[str], columns: Sequence[str]) -> None:
+    """Refuse components that a table's own columns are named like."""
+    for name in components:
+        if name in columns:
+            raise InvalidInputError(
+                f"component {name!r} is named like a column that this table has of its own",
+                hint="leave it out of the components asked for, or ask latest_at",
+                component=name,
+            )
 
 
 def _distinct_times(
@@ -99,6 +113,7 @@ def range_of(
 def _range_schema(
     index: EventIndex, timeline: str, entity: str, components: Sequence[str]
 ) -> pa.Schema:
+    _check_names(components, (timeline, EVENT_ID, INSTANCES, CLEARED))
     kinds = [(name, pa.large_list(kind_of(index, entity, name))) for name in components]
     return pa.schema(
         [

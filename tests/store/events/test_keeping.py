@@ -164,3 +164,28 @@ def test_an_event_that_cannot_be_written_is_not_there(tmp_path, monkeypatch):
     assert len(store) == 1
     monkeypatch.undo()
     store.close()
+
+
+def test_a_component_named_like_its_timeline_is_refused_and_leaves_the_journal_readable(tmp_path):
+    path = tmp_path / "journal"
+    cell = Cell.from_values("f", [1.0])
+    with LiveStore(journal=path) as store:
+        with Recorder(store) as recorder, pytest.raises(InvalidInputError, match="of one name"):
+            recorder.log("a", {"frame": 1.0}, frame=1)
+        with pytest.raises(InvalidInputError, match="of one name"):
+            store.insert(Row(id_bytes(1, 1), "a", {"f": 1}, cells=[cell]))
+        store.insert(one(1))
+    with LiveStore(journal=path) as store:
+        assert len(store) == 1
+
+
+@pytest.mark.parametrize("name", ["f", "event_id", "num_instances", "cleared"])
+def test_components_named_like_columns_of_a_table_are_named_in_the_error(name):
+    store = LiveStore()
+    store.insert(one(1))
+    cell = Cell.from_values(name, [1.0])
+    store.insert(Row(id_bytes(1, 2), "a", {"g": 1}, cells=[cell]))
+    with pytest.raises(InvalidInputError, match=f"component '{name}' is named like a column"):
+        store.range("f", 0, 9, "a")
+    assert store.range("f", 0, 9, "a", ["x"]).num_rows == 1
+    assert store.latest_at("g", 1, "a")[name].cell.to_list() == [1.0]
