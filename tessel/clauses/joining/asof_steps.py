@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.joining.asof_lookup import AsofTable
 from tessel.clauses.joining.asof_shape import AsofShape
 from tessel.clauses.joining.hashed import placed, rows_of_side
+from tessel.clauses.joining.steps import BoundStep, BucketStep, JoinStep, UnboundStep
 from tessel.clauses.registry import register
 from tessel.clauses.running.streams import units_of_tables
 from tessel.ecs import ProcessingUnit
@@ -32,14 +33,6 @@ from tessel.store import checked_order
 __all__ = ["AsofInputs", "BroadcastAsof", "HashAsof", "InOrder"]
 
 _NOT_ORDERED = 'order it first, for instance with merge(on="{}"), which makes it the time index'
-
-
-class _Asof(Clause):
-    shape: AsofShape
-
-    def describe(self) -> str:
-        """Return one line for people."""
-        return f"{self.name}({self.shape.describe()})"
 
 
 @register
@@ -97,15 +90,10 @@ def _ordered(tables: Iterable[pa.Table], column: str, symbol: str) -> Iterator[p
         raise
 
 
-@register
-@dataclass(frozen=True)
-class BroadcastAsof(_Asof):
-    """Put rows of the right, which are all here, beside those of units of the left."""
+class _OfTwoSymbols(JoinStep):
+    """An as-of join of units of two symbols: as many rows as the left has, in its order."""
 
-    name: ClassVar[str] = "broadcast_asof"
-    internal: ClassVar[bool] = True
     shape: AsofShape
-    symbol: str
 
     @property
     def structure(self) -> ClauseInfo:
@@ -121,12 +109,17 @@ class BroadcastAsof(_Asof):
         """Return the columns of the join."""
         return self.shape.schema
 
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Refuse: an executor binds the step first."""
-        raise PlanError(
-            f"{self.name} runs once it is bound to the rows of the right",
-            hint="write join_asof(...), of which the planner makes it",
-        )
+
+@register
+@dataclass(frozen=True)
+class BroadcastAsof(_OfTwoSymbols, UnboundStep):
+    """Put rows of the right, which are all here, beside those of units of the left."""
+
+    name: ClassVar[str] = "broadcast_asof"
+    verb: ClassVar[str] = "join_asof"
+    internal: ClassVar[bool] = True
+    shape: AsofShape
+    symbol: str
 
     def bound(self, others: Sequence[pa.Table]) -> Clause:
         """Return what takes units of the left; a right that is not in order is refused."""
@@ -136,13 +129,14 @@ class BroadcastAsof(_Asof):
         return _BoundAsof(self, right)
 
 
-class _BoundAsof(Clause):
+class _BoundAsof(BoundStep):
     """A :class:`BroadcastAsof` with the right: nothing is changed after it is made."""
 
     name = BroadcastAsof.name
 
     def __init__(self, step: BroadcastAsof, right: pa.Table) -> None:
-        self._step = step
+        super().__init__(step)
+        self._shape = step.shape
         self._table = AsofTable(step.shape, right)
         self._right = right.combine_chunks()
 
@@ -152,48 +146,21 @@ class _BoundAsof(Clause):
         info = self._step.structure
         return ClauseInfo(Structure.ROW_SLICE, Structure.ROW_SLICE, adds=info.adds)
 
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return what the step returns."""
-        return self._step.output_schema(input_schema)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the plain form of the step; the rows of the right are no part of it."""
-        return self._step.to_json()
-
-    def describe(self) -> str:
-        """Return one line for people."""
-        return self._step.describe()
-
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Join one unit."""
         table = unit.table
-        return unit.replace(self._step.shape.joined(table, self._right, self._table.find(table)))
+        return unit.replace(self._shape.joined(table, self._right, self._table.find(table)))
 
 
 @register
 @dataclass(frozen=True)
-class HashAsof(_Asof):
+class HashAsof(BucketStep):
     """Join one bucket of both sides; the rows that come out say where they belong."""
 
     name: ClassVar[str] = "hash_asof"
     internal: ClassVar[bool] = True
     shape: AsofShape
     buckets: int
-
-    @property
-    def structure(self) -> ClauseInfo:
-        """Hash buckets in; out come parts of units in plan order, to be grouped by unit."""
-        return ClauseInfo(
-            Structure.HASH_BUCKETED,
-            Structure.ROW_SLICE,
-            adds=frozenset([*self.shape.schema.names, POSITION]),
-            keeps_order=False,
-            index=IndexEffect.DROP,
-        )
-
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the columns of the join, and the position."""
-        return TableSchema(self.shape.schema.arrow).with_column(POSITION, pa.int64())
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Join the pieces of the left with those of the right."""
@@ -207,7 +174,7 @@ class HashAsof(_Asof):
 
 @register
 @dataclass(frozen=True)
-class AsofInputs(_Asof):
+class AsofInputs(_OfTwoSymbols):
     """Put rows of one ordered stream beside those of another, without keys.
 
     Attributes
@@ -220,20 +187,6 @@ class AsofInputs(_Asof):
     internal: ClassVar[bool] = True
     shape: AsofShape
     inputs: tuple[str, str]
-
-    @property
-    def structure(self) -> ClauseInfo:
-        """Units of two symbols in, row slices out: the rows of the left."""
-        return ClauseInfo(
-            Structure.MULTI_SYMBOL,
-            Structure.ROW_SLICE,
-            adds=frozenset(self.shape.schema.names),
-            keeps_count=True,
-        )
-
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the columns of the join."""
-        return self.shape.schema
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Refuse: the step takes two streams."""

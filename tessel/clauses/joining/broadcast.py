@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +21,10 @@ from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.joining.lookup import KeyTable
 from tessel.clauses.joining.matching import Matches
 from tessel.clauses.joining.shape import JoinShape
+from tessel.clauses.joining.steps import BoundStep, UnboundStep
 from tessel.clauses.registry import register
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange
-from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
 from tessel.options import current
 
@@ -37,26 +37,9 @@ _PART_SHARE = 16
 _UNMATCHED_ROWS = 65_536
 
 
-class _Broadcast(Clause):
-    """A step of a join that must be bound to the right before it runs."""
-
-    shape: JoinShape
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Refuse: an executor binds the step first."""
-        raise PlanError(
-            f"{self.name} runs once it is bound to the rows of the right",
-            hint="write join(...), of which the planner makes it",
-        )
-
-    def describe(self) -> str:
-        """Return one line for people."""
-        return f"{self.name}({self.shape.describe()})"
-
-
 @register
 @dataclass(frozen=True)
-class BroadcastJoin(_Broadcast):
+class BroadcastJoin(UnboundStep):
     """Probe units of the left with the rows of the right, which are all here."""
 
     name: ClassVar[str] = "broadcast_join"
@@ -84,13 +67,13 @@ class BroadcastJoin(_Broadcast):
         return _BoundJoin(self, right)
 
 
-class _BoundJoin(Clause):
+class _BoundJoin(BoundStep):
     """A :class:`BroadcastJoin` with the right: nothing is changed after it is made."""
 
     name = BroadcastJoin.name
 
     def __init__(self, step: BroadcastJoin, right: pa.Table) -> None:
-        self._step = step
+        super().__init__(step)
         self._shape = step.shape
         self._table = KeyTable(self._shape.right_keys(right))
         # One chunk a column: rows are taken from it again and again.
@@ -105,18 +88,6 @@ class _BoundJoin(Clause):
         return ClauseInfo(
             Structure.ROW_SLICE, Structure.ROW_SLICE, adds=info.adds, index=info.index
         )
-
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return what the step returns."""
-        return self._step.output_schema(input_schema)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the plain form of the step; the rows of the right are no part of it."""
-        return self._step.to_json()
-
-    def describe(self) -> str:
-        """Return one line for people."""
-        return self._step.describe()
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Join one unit."""
@@ -157,32 +128,16 @@ class _BoundJoin(Clause):
         return Matches.of(self._table, codes, keep_unmatched=self._shape.keeps_left)
 
 
-class _PartOfJoin(Clause):
+class _PartOfJoin(BoundStep):
     """Some rows of what a join makes of one unit."""
 
     name = BroadcastJoin.name
 
     def __init__(self, whole: _BoundJoin, matches: Matches, start: int, stop: int) -> None:
+        super().__init__(whole)
         self._whole = whole
         self._matches = matches
         self._rows = start, stop
-
-    @property
-    def structure(self) -> ClauseInfo:
-        """Row slices in, row slices out."""
-        return self._whole.structure
-
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return what the whole returns."""
-        return self._whole.output_schema(input_schema)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the plain form of the step."""
-        return self._whole.to_json()
-
-    def describe(self) -> str:
-        """Return one line for people."""
-        return self._whole.describe()
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Make these rows; the unit is the one that was counted."""
@@ -191,7 +146,7 @@ class _PartOfJoin(Clause):
 
 @register
 @dataclass(frozen=True)
-class AppendUnmatched(_Broadcast):
+class AppendUnmatched(UnboundStep):
     """Let the rows of a join pass, then give the right rows that none of them used."""
 
     name: ClassVar[str] = "append_unmatched"
@@ -213,31 +168,15 @@ class AppendUnmatched(_Broadcast):
         return _BoundAppend(self, right)
 
 
-class _BoundAppend(Clause):
+class _BoundAppend(BoundStep):
     """An :class:`AppendUnmatched` with the right."""
 
     name = AppendUnmatched.name
 
     def __init__(self, step: AppendUnmatched, right: pa.Table) -> None:
-        self._step = step
+        super().__init__(step)
+        self._shape = step.shape
         self._right = right.combine_chunks()
-
-    @property
-    def structure(self) -> ClauseInfo:
-        """Everything in, row slices out."""
-        return self._step.structure
-
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return what the step returns."""
-        return self._step.output_schema(input_schema)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the plain form of the step; the rows of the right are no part of it."""
-        return self._step.to_json()
-
-    def describe(self) -> str:
-        """Return one line for people."""
-        return self._step.describe()
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Give everything at once."""
@@ -248,7 +187,7 @@ class _BoundAppend(Clause):
         self, units: Iterable[ProcessingUnit], schema: TableSchema
     ) -> Iterator[ProcessingUnit]:
         """Hand units on as they come; the last ones hold what is left of the right."""
-        promised = self._step.shape.schema
+        promised = self._shape.schema
         used = np.zeros(self._right.num_rows, np.bool_)
         ordinal = -1
         for unit in units:
@@ -259,6 +198,6 @@ class _BoundAppend(Clause):
         left_over = np.flatnonzero(~used)
         for number, start in enumerate(range(0, len(left_over), _UNMATCHED_ROWS), ordinal + 1):
             rows = left_over[start : start + _UNMATCHED_ROWS]
-            table = self._step.shape.unmatched(self._right, rows)
+            table = self._shape.unmatched(self._right, rows)
             piece = Piece(table, RowRange(start, start + len(rows)), ColRange(0, table.num_columns))
             yield ProcessingUnit(number, promised, [piece])

@@ -25,6 +25,7 @@ from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.joining.lookup import KeyTable, order_of_codes
 from tessel.clauses.joining.matching import Matches
 from tessel.clauses.joining.shape import JoinShape
+from tessel.clauses.joining.steps import BucketStep, JoinStep
 from tessel.clauses.registry import register
 from tessel.clauses.structures import UnitFacts, structure_by_bucket
 from tessel.ecs import Piece, ProcessingUnit
@@ -37,17 +38,9 @@ _RIGHT_UNITS = 1 << 30
 """Buckets from here on are units of the right; those below are units of the left."""
 
 
-class _Step(Clause):
-    shape: JoinShape
-
-    def describe(self) -> str:
-        """Return one line for people."""
-        return f"{self.name}({self.shape.describe()})"
-
-
 @register
 @dataclass(frozen=True)
-class JoinPartition(_Step):
+class JoinPartition(JoinStep):
     """Split one side of a join into hash buckets of its keys, each row with its position.
 
     Attributes
@@ -111,7 +104,7 @@ class JoinPartition(_Step):
 
 @register
 @dataclass(frozen=True)
-class HashJoin(_Step):
+class HashJoin(BucketStep):
     """Join one bucket of both sides; the rows that come out say where they belong.
 
     Attributes
@@ -124,21 +117,6 @@ class HashJoin(_Step):
     internal: ClassVar[bool] = True
     shape: JoinShape
     buckets: int
-
-    @property
-    def structure(self) -> ClauseInfo:
-        """Hash buckets in; out come parts of units in plan order, to be grouped by unit."""
-        return ClauseInfo(
-            Structure.HASH_BUCKETED,
-            Structure.ROW_SLICE,
-            adds=frozenset([*self.shape.schema.names, POSITION]),
-            keeps_order=False,
-            index=IndexEffect.DROP,
-        )
-
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the columns of the join, and the position."""
-        return TableSchema(self.shape.schema.arrow).with_column(POSITION, pa.int64())
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Join the pieces of the left with those of the right."""

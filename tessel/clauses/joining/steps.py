@@ -1,0 +1,92 @@
+"""What the steps of a join share, whichever way it is run.
+
+A step names its join by its shape. One over a side that is held whole is bound to that side's rows
+before it runs, and is the same clause to everybody else; one over hash buckets gives rows that say
+where they belong.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.grouped.group_tables import POSITION
+from tessel.clauses.joining.asof_shape import AsofShape
+from tessel.clauses.joining.shape import JoinShape
+from tessel.ecs import ProcessingUnit
+from tessel.errors import PlanError
+from tessel.expression.schema import TableSchema
+
+__all__ = ["BoundStep", "BucketStep", "JoinStep", "UnboundStep"]
+
+
+class JoinStep(Clause):
+    """A step that is told to people by the shape of its join."""
+
+    shape: AsofShape | JoinShape
+
+    def describe(self) -> str:
+        """Return one line for people."""
+        return f"{self.name}({self.shape.describe()})"
+
+
+class UnboundStep(JoinStep):
+    """A step that must be bound to the rows of the right before it runs."""
+
+    verb: ClassVar[str] = "join"
+    """What people write, of which the planner makes the step."""
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Refuse: an executor binds the step first."""
+        raise PlanError(
+            f"{self.name} runs once it is bound to the rows of the right",
+            hint=f"write {self.verb}(...), of which the planner makes it",
+        )
+
+
+class BoundStep(Clause):
+    """A step with what it was bound to: the same clause to everybody else.
+
+    Nothing is changed after it is made. The rows it holds are no part of its plain form.
+    """
+
+    def __init__(self, step: Clause) -> None:
+        self._step = step
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """What the step declares."""
+        return self._step.structure
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return what the step returns."""
+        return self._step.output_schema(input_schema)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plain form of the step."""
+        return self._step.to_json()
+
+    def describe(self) -> str:
+        """Return one line for people."""
+        return self._step.describe()
+
+
+class BucketStep(JoinStep):
+    """A step that joins one bucket of both sides; the rows that come out say where they belong."""
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """Hash buckets in; out come parts of units in plan order, to be grouped by unit."""
+        return ClauseInfo(
+            Structure.HASH_BUCKETED,
+            Structure.ROW_SLICE,
+            adds=frozenset([*self.shape.schema.names, POSITION]),
+            keeps_order=False,
+            index=IndexEffect.DROP,
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the columns of the join, and the position."""
+        return TableSchema(self.shape.schema.arrow).with_column(POSITION, pa.int64())
