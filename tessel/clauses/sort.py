@@ -7,6 +7,7 @@ time index says that the rows are in order; and as ``top_k`` where a ``head`` fo
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -24,11 +25,11 @@ from tessel.clauses.spill.sorting import ExternalSort
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
 
-__all__ = ["MergeSorted", "Sort", "SortUnits"]
+__all__ = ["MergeSorted", "OrderedClause", "Sort", "SortUnits"]
 
 
-class _Ordered(Clause):
-    """What the clauses here share: by what rows are ordered, and what that leaves."""
+class OrderedClause(Clause):
+    """What clauses share that order rows by columns: by which, and what that leaves."""
 
     by: tuple[str, ...]
     descending: tuple[bool, ...]
@@ -45,6 +46,24 @@ class _Ordered(Clause):
         kept = self.ordering.keeps_index(input_schema)
         return TableSchema(input_schema.arrow, input_schema.index if kept else None)
 
+
+class _Sorting(OrderedClause):
+    """What the clauses here share: every row comes out once, in another order."""
+
+    needs: ClassVar[Structure] = Structure.ALL
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """What is needed in, row slices out, every row once."""
+        return ClauseInfo(
+            self.needs,
+            Structure.ROW_SLICE,
+            columns=frozenset(self.by),
+            keeps_order=False,
+            keeps_count=True,
+            index=IndexEffect.DROP,
+        )
+
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Order the rows of one unit."""
         schema = self.output_schema(unit.schema)
@@ -55,7 +74,7 @@ class _Ordered(Clause):
 
 @register
 @dataclass(frozen=True)
-class Sort(_Ordered):
+class Sort(_Sorting):
     """Order the rows by one column or several.
 
     Attributes
@@ -83,46 +102,23 @@ class Sort(_Ordered):
     def __post_init__(self) -> None:
         self.ordering.check(self.name)
 
-    @property
-    def structure(self) -> ClauseInfo:
-        """Everything in, row slices out, every row once."""
-        return ClauseInfo(
-            Structure.ALL,
-            Structure.ROW_SLICE,
-            columns=frozenset(self.by),
-            keeps_order=False,
-            keeps_count=True,
-            index=IndexEffect.DROP,
-        )
-
 
 @register
 @dataclass(frozen=True)
-class SortUnits(_Ordered):
+class SortUnits(_Sorting):
     """Order the rows of each unit: the first half of a sort."""
 
     name: ClassVar[str] = "sort_units"
     internal: ClassVar[bool] = True
+    needs: ClassVar[Structure] = Structure.ROW_SLICE
     by: tuple[str, ...]
     descending: tuple[bool, ...]
     missing: Missing = "last"
 
-    @property
-    def structure(self) -> ClauseInfo:
-        """Row slices in, row slices out, every row once."""
-        return ClauseInfo(
-            Structure.ROW_SLICE,
-            Structure.ROW_SLICE,
-            columns=frozenset(self.by),
-            keeps_order=False,
-            keeps_count=True,
-            index=IndexEffect.DROP,
-        )
-
 
 @register
 @dataclass(frozen=True)
-class MergeSorted(_Ordered):
+class MergeSorted(_Sorting):
     """Bring ordered units into one order: the second half of a sort.
 
     Attributes
@@ -152,12 +148,9 @@ class MergeSorted(_Ordered):
     @property
     def structure(self) -> ClauseInfo:
         """Everything in, row slices out, every row once."""
-        return ClauseInfo(
-            Structure.ALL,
-            Structure.ROW_SLICE,
+        return dataclasses.replace(
+            super().structure,
             columns=frozenset((*self.by, *self.without)),
-            keeps_order=False,
-            keeps_count=True,
             index=IndexEffect.DROP if self.index is None else IndexEffect.REPLACE,
         )
 

@@ -8,12 +8,13 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.base import ClauseInfo, IndexEffect, Structure
 from tessel.clauses.index_values import with_times_of_index
-from tessel.clauses.ordering import Missing, Ordering
+from tessel.clauses.ordering import Missing
 from tessel.clauses.positional import check_count
 from tessel.clauses.registry import register
 from tessel.clauses.running.streams import unit_of_table
+from tessel.clauses.sort import OrderedClause
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
@@ -24,30 +25,16 @@ _MOST_GATHERED = 100_000
 """Rows a unit up to which what is left of the units may be gathered in one process."""
 
 
-class _First(Clause):
+class _First(OrderedClause):
     """What the clauses here share: by what rows are ordered, and how many are kept."""
 
     k: int
-    by: tuple[str, ...]
-    descending: tuple[bool, ...]
-    missing: Missing
 
     def __post_init__(self) -> None:
         check_count("top_k", self.k)
         if self.k < 0:
             raise PlanError(f"top_k keeps at least no rows, not {self.k}", clause="top_k")
         self.ordering.check("top_k")
-
-    @property
-    def ordering(self) -> Ordering:
-        """By what rows are ordered."""
-        return Ordering(self.by, self.descending, self.missing)
-
-    def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the input's columns; the index stays one where the first key is it, ascending."""
-        self.ordering.check_types(input_schema)
-        kept = self.ordering.keeps_index(input_schema)
-        return TableSchema(input_schema.arrow, input_schema.index if kept else None)
 
     def first(self, table: pa.Table) -> pa.Table:
         """Return the first rows of a table."""
