@@ -5,16 +5,50 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
-from tessel.testing.tables import columns, cut_into_segments
-from tests.clauses.helpers import SETTINGS, answer, fresh_store
+from tessel.testing.oracles import nan_as_null, polars_frame, same_rows
+from tessel.testing.tables import PLAIN_TYPES, columns, cut_into_segments
+from tests.clauses.helpers import SETTINGS, answer, fresh_store, stored
 
-__all__ = ["check_cumulative", "python_values"]
+__all__ = [
+    "EXTREME_ROWS",
+    "check_cumulative",
+    "check_extreme",
+    "check_extreme_with_polars",
+    "python_values",
+]
 
 _KEYS = st.sampled_from(["a", "b", None])
+_KINDS = (*PLAIN_TYPES, pa.dictionary(pa.int32(), pa.string()))
+EXTREME_ROWS = st.lists(st.tuples(st.sampled_from("ab"), st.none() | st.floats()), max_size=20)
+"""Keys and values for :func:`check_extreme_with_polars`."""
+
+
+def check_extreme(data: st.DataObject, verb: str, choose: Callable[[list[Any]], Any]) -> None:
+    """Check cum_min or cum_max on a column of any type that has an order."""
+
+    def expected(past: list[Any], value: Any) -> Any:
+        return None if value is None else choose(past)
+
+    check_cumulative(data, verb, data.draw(st.sampled_from(_KINDS)), expected)
+
+
+def check_extreme_with_polars(rows: list[tuple[str, float | None]], cut: int, verb: str) -> None:
+    """Check cum_min or cum_max of floats, NaN among them, by key against Polars."""
+    table = pa.table(
+        {
+            "k": pa.array([k for k, _ in rows], pa.string()),
+            "v": pa.array([v for _, v in rows], pa.float64()),
+        }
+    )
+    query = getattr(QueryBuilder(), verb)("v", by="k")
+    found = answer(stored(table, rows=cut), query).select(["v"])
+    frame = polars_frame(nan_as_null(table)).select(getattr(pl.col("v"), verb)().over("k"))
+    assert same_rows(found, frame.to_arrow())
 
 
 def check_cumulative(

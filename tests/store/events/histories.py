@@ -24,7 +24,7 @@ class History:
         self.store = LiveStore()
         self.model = Model()
         self.counter = 0
-        self.horizons: dict[str, int] = {}
+        self.compared = 0
 
     def step(self) -> str:
         """Do something; return what."""
@@ -159,6 +159,7 @@ class History:
                         got.event_id, got.time, got.cell.to_list(), got.num_instances,
                     )  # fmt: skip
                     assert shown == expected, (timeline, time, entity, component)
+                    self.compared += got is not None
 
     def compare_many(self, timeline: str) -> None:
         """The states at many times, in any order and some twice, in one call."""

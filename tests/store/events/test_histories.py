@@ -16,6 +16,7 @@ def run(seed: int, steps: int) -> None:
             history.compare()
     except AssertionError as error:
         raise AssertionError(f"history {seed} after {done}: {error}") from error
+    assert history.compared > steps, "states that are there were compared"
 
 
 @pytest.mark.parametrize("seed", range(40))
