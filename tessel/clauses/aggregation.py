@@ -37,9 +37,10 @@ from tessel.clauses.grouped.grouping import check_key_type, group_codes, order_o
 from tessel.clauses.grouped.ordered_aggregation import aggregate_pieces
 from tessel.clauses.grouped.scanned_groups import all_from_sums, scanned_groups
 from tessel.clauses.index_values import with_times_of_index
-from tessel.clauses.named_aggregate import NamedAggregate, check_outputs
+from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.ordering import Ordering
 from tessel.clauses.registry import register
+from tessel.clauses.results import AggregatingClause
 from tessel.clauses.running.streams import units_of_tables
 from tessel.clauses.spill import Workspace, workspace_of
 from tessel.clauses.spill.sorting import ExternalSort
@@ -57,17 +58,22 @@ def _grouped_schema(
     aggregates: tuple[NamedAggregate, ...],
     schema: TableSchema,
 ) -> TableSchema:
-    fields = []
-    for name, kind in types_of_keys(keys, schema):
-        check_key_type(name, kind)
-        fields.append(pa.field(name, plain_type(kind)))
+    fields = _key_fields(keys, schema)
     fields += [pa.field(each.output, each.result_type(schema)) for each in aggregates]
     return TableSchema(pa.schema(fields))
 
 
+def _key_fields(keys: tuple[str | ComputedColumn, ...], schema: TableSchema) -> list[pa.Field]:
+    fields = []
+    for name, kind in types_of_keys(keys, schema):
+        check_key_type(name, kind)
+        fields.append(pa.field(name, plain_type(kind)))
+    return fields
+
+
 @register
 @dataclass(frozen=True)
-class Aggregation(Clause):
+class Aggregation(AggregatingClause):
     """One row a group: the keys, then each aggregate under its output name.
 
     Attributes
@@ -78,15 +84,18 @@ class Aggregation(Clause):
         What to compute. Missing values are skipped (see the table of result types).
     sort
         Whether groups come out by key, missing last; otherwise in order of first appearance.
+    results
+        The outputs, where some compute with the results of aggregates.
     """
 
     name: ClassVar[str] = "aggregation"
     keys: tuple[str | ComputedColumn, ...]
     aggregates: tuple[NamedAggregate, ...]
     sort: bool = True
+    results: tuple[ComputedColumn, ...] = ()
 
     def __post_init__(self) -> None:
-        check_outputs(key_names(self.keys), self.aggregates, "groupby")
+        self.check_results(key_names(self.keys))
 
     @property
     def structure(self) -> ClauseInfo:
@@ -95,18 +104,20 @@ class Aggregation(Clause):
             Structure.HASH_BUCKETED if self.keys else Structure.ALL,
             Structure.HASH_BUCKETED if self.keys else Structure.ROW_SLICE,
             columns=columns_of_keys(self.keys).union(*(each.columns for each in self.aggregates)),
-            adds=frozenset(each.output for each in self.aggregates),
+            adds=self.output_names,
             keeps_order=False,
             index=IndexEffect.DROP,
         )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return keys and outputs; a hidden position column is handed on for the order."""
-        schema = _grouped_schema(self.keys, self.aggregates, input_schema)
+        fields = [*_key_fields(self.keys, input_schema), *self.output_fields(input_schema)]
+        schema = TableSchema(pa.schema(fields))
         return schema.with_column(POSITION, pa.int64()) if POSITION in input_schema else schema
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Aggregate one bucket, in which every group is whole."""
+        self.check_planned()
         table, keys = unit.table, stored_names(self.keys)
         result, first_row = complete_table(table, keys, self.aggregates)
         if POSITION in unit.schema:

@@ -24,9 +24,11 @@ from tessel.clauses.along_rows.key_order import (
 )
 from tessel.clauses.along_rows.neighbours import carried_keys
 from tessel.clauses.along_rows.ordered import check_keys, check_names
-from tessel.clauses.base import Carry, Clause, ClauseInfo, Structure
-from tessel.clauses.named_aggregate import NamedAggregate, check_outputs
+from tessel.clauses.base import Carry, ClauseInfo, Structure
+from tessel.clauses.computed import ComputedColumn
+from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.registry import register
+from tessel.clauses.results import AggregatingClause
 from tessel.clauses.values import is_temporal, plain
 from tessel.ecs import ProcessingUnit
 from tessel.errors import AggregateError, PlanError
@@ -37,7 +39,7 @@ __all__ = ["Ewm", "alpha_of"]
 
 @register
 @dataclass(frozen=True)
-class Ewm(Clause):
+class Ewm(AggregatingClause):
     """Exponentially weighted aggregates of the rows up to each one, of the same key.
 
     Attributes
@@ -56,6 +58,8 @@ class Ewm(Clause):
         Whether rows without a value take no part; else the values before them fade all the same.
     min_periods
         Values that there must be so far, or the result is missing.
+    results
+        The outputs, where some compute with the results of aggregates.
 
     Notes
     -----
@@ -72,6 +76,7 @@ class Ewm(Clause):
     adjust: bool = True
     ignore_missing: bool = False
     min_periods: int = 1
+    results: tuple[ComputedColumn, ...] = ()
 
     def __post_init__(self) -> None:
         if type(self.alpha) not in (int, float) or not 0 < self.alpha <= 1:
@@ -91,7 +96,7 @@ class Ewm(Clause):
                     aggregate=each.aggregate.name,
                 )
         check_names(self.name, self.by)
-        check_outputs([], self.aggregates, self.name)
+        self.check_results([])
 
     @property
     def structure(self) -> ClauseInfo:
@@ -100,7 +105,7 @@ class Ewm(Clause):
             Structure.ROW_SLICE,
             Structure.ROW_SLICE,
             columns=frozenset(self.by).union(*(each.columns for each in self.aggregates)),
-            adds=frozenset(each.output for each in self.aggregates),
+            adds=self.output_names,
             keeps_count=True,
             carries=Carry.BEFORE,
         )
@@ -120,13 +125,17 @@ class Ewm(Clause):
         input_schema.require([*sorted(stored), *self.by], where=self.name)
         check_keys(self.by, input_schema)
         schema = input_schema
-        for each in self.aggregates:
-            kind = each.input_type(input_schema)
-            found = mean_type(kind)
-            if found is None or is_temporal(found):
-                raise each.aggregate.refuse(each.column, kind, "ewm takes numbers")
-            schema = schema.with_column(each.output, pa.float64())
+        for field in self.output_fields(input_schema):
+            schema = schema.with_column(field.name, field.type)
         return schema
+
+    def aggregate_type(self, aggregate: NamedAggregate, schema: TableSchema) -> pa.DataType:
+        """Return float64, for columns of numbers; others are refused."""
+        kind = aggregate.input_type(schema)
+        found = mean_type(kind)
+        if found is None or is_temporal(found):
+            raise aggregate.aggregate.refuse(aggregate.column, kind, "ewm takes numbers")
+        return pa.float64()
 
     def narrowed(self, needed: Set[str]) -> Self | None:
         """Return the clause with the needed results alone; None without any."""
@@ -180,6 +189,7 @@ class Ewm(Clause):
         self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
     ) -> ProcessingUnit:
         """Go on from the states that were carried."""
+        self.check_planned()
         keys = [unit.column(name) for name in self.by]
         values = [_floats(unit.column(name)) for name in self._columns]
         run = _Run(self._fading, before, carried_keys(before, self.by), keys, values, unit.num_rows)

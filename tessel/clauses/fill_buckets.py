@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.buckets import Bucketer
+from tessel.clauses.computed import stored_names
 from tessel.clauses.grouped.group_tables import complete_table
 from tessel.clauses.grouped.grouping import group_codes, order_of_keys
 from tessel.clauses.index_values import index_integers, with_times_of_index
@@ -89,7 +90,7 @@ class FillBuckets(Clause):
             return
         table = unit.table.combine_chunks()
         numbers = self.resample.numbers_of_labels(index_integers(unit), self.source)
-        grid = _Grid(numbers, [table.column(key) for key in self.resample.by])
+        grid = _Grid(numbers, [table.column(key) for key in stored_names(self.resample.by)])
         if grid.total > _MOST_ROWS:
             raise PlanError(
                 f"resample by {self.resample.rule!r} with empty={self.resample.empty!r} makes "

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from tessel.clauses.aggregates import (
-    Aggregate,
-    aggregate_from_json,
-    bind_aggregate,
-    find_aggregate,
-    find_bundle,
-)
+from tessel.clauses.aggregates import Aggregate, aggregate_from_json
 from tessel.clauses.computed import (
     ComputedColumn,
     free_name,
@@ -24,18 +18,16 @@ from tessel.clauses.computed import (
 )
 from tessel.clauses.plain import expression_form, expression_from_form
 from tessel.errors import AggregateError, DuplicateColumnError, PlanFormatError
-from tessel.expression import Expression, parse
-from tessel.expression.leaves import Column, Literal
+from tessel.expression import Expression
+from tessel.expression.leaves import Column
 from tessel.expression.node import post_order
 from tessel.expression.operators.aggregate import Aggregated
 from tessel.expression.schema import TableSchema
 
-__all__ = ["AggregateForm", "AggregateLike", "NamedAggregate", "check_outputs", "named_aggregates"]
+__all__ = ["FORMS", "NamedAggregate", "check_outputs", "named_aggregate"]
 
-AggregateLike = str | Aggregate
-AggregateForm = str | Aggregate | Expression | tuple[Any, ...]
-
-_FORMS = 'x=("column", "sum"), x=col("column").sum() or x="sum(column)"'
+FORMS = 'x=("column", "sum"), x=col("column").sum() or x="sum(column)"'
+"""How an output is written, for messages."""
 
 
 @dataclass(frozen=True)
@@ -129,12 +121,16 @@ class NamedAggregate:
             raise PlanFormatError(f"not the plain form of an aggregate: {dict(data)!r}")
         columns = [] if column is None else [_input_from_json(column)]
         columns += [_input_from_json(each) for each in further]
-        return _named(output, aggregate_from_json(data["aggregate"]), columns)
+        return named_aggregate(output, aggregate_from_json(data["aggregate"]), columns)
+
+    @property
+    def shown(self) -> str:
+        """What is aggregated and how, for people."""
+        shown = {each.name: shown_expression(each.expression) for each in self.computed}
+        return self.aggregate.describe(*(shown.get(name, name) for name in self.inputs))
 
     def __repr__(self) -> str:
-        shown = {each.name: shown_expression(each.expression) for each in self.computed}
-        inputs = [shown.get(name, name) for name in self.inputs]
-        return f"{self.output}={self.aggregate.describe(*inputs)}"
+        return self.shown if self.output == self.shown else f"{self.output}={self.shown}"
 
 
 def _input_from_json(form: Any) -> str | Expression:
@@ -147,129 +143,7 @@ def _input_from_json(form: Any) -> str | Expression:
     )
 
 
-# --- what people write ----------------------------------------------------------------------------
-
-
-def named_aggregates(
-    by_column: Mapping[str, Any] | None, by_output: Mapping[str, Any]
-) -> tuple[NamedAggregate, ...]:
-    """Read the forms in which people write aggregates.
-
-    Parameters
-    ----------
-    by_column
-        ``{"qty": "sum"}`` makes a column ``qty``; ``{"qty": ["sum", "max"]}`` makes ``qty_sum`` and
-        ``qty_max``. Names of outputs may stand here as well, with the forms below.
-    by_output
-        ``total=("qty", "sum")``, with further columns and parameters behind:
-        ``price=("price", "weighted_mean", "qty")``, ``high=("price", "quantile", 0.9)``; an
-        expression, ``total=(col("price") * col("qty")).sum()``, or its text,
-        ``total="sum(price * qty)"``; an aggregate of rows alone: ``rows="size"``. A bundle such as
-        ``ohlc`` makes several outputs, each with the name and what it is: ``bar_open``.
-    """
-    found: list[NamedAggregate] = []
-    for name, value in (by_column or {}).items():
-        if isinstance(value, list):
-            for each in value:
-                found += _of_column(name, each, several=True)
-        elif isinstance(value, tuple | Expression) or _is_call(value):
-            found += _of_output(name, value)
-        else:
-            found += _of_column(name, value, several=False)
-    for name, value in by_output.items():
-        found += _of_output(name, value)
-    if not found:
-        raise AggregateError(
-            "agg needs at least one aggregate", hint='write agg(total=("column", "sum"))'
-        )
-    return tuple(found)
-
-
-def _is_call(value: Any) -> bool:
-    return isinstance(value, str) and "(" in value
-
-
-def _of_column(column: str, aggregate: Any, *, several: bool) -> Iterator[NamedAggregate]:
-    if isinstance(aggregate, str):
-        bundle = find_bundle(aggregate)
-        if bundle is not None:
-            for part, each in bundle.parts().items():
-                yield _named(f"{column}_{part}", each, [column])
-            return
-        aggregate, _ = bind_aggregate(aggregate, [column])
-    found = _checked(aggregate)
-    yield _named(f"{column}_{found.suffix}" if several else column, found, [column])
-
-
-def _of_output(output: str, value: Any) -> Iterator[NamedAggregate]:
-    if isinstance(value, str) and not _is_call(value):
-        yield _named(output, find_aggregate(value), [])
-    elif isinstance(value, Aggregate):
-        yield _named(output, value, [])
-    elif isinstance(value, str | Expression):
-        expression = parse(value) if isinstance(value, str) else value
-        if not isinstance(expression, Aggregated):
-            raise _not_an_aggregate(output, expression)
-        yield from _called(output, expression.how, expression.operands)
-    elif isinstance(value, Sequence) and len(value) >= 2:
-        column, how, *rest = value
-        if isinstance(how, str):
-            yield from _called(output, how, (column, *rest))
-        else:
-            yield _named(output, _checked(how), [column, *rest])
-    else:
-        raise AggregateError(
-            f"{output}={value!r} is not a column and an aggregate",
-            hint=f"write {_FORMS.replace('x=', output + '=')}",
-            output=output,
-        )
-
-
-def _not_an_aggregate(output: str, expression: Expression) -> AggregateError:
-    inside = [node for node in post_order(expression) if isinstance(node, Aggregated)]
-    if inside:
-        return AggregateError(
-            f"{output}={expression} computes with the results of aggregates",
-            hint=f"give each its own output, such as a={inside[0]}, and compute {output} by apply "
-            "after agg",
-            output=output,
-        )
-    return AggregateError(
-        f"{output}={expression} is not an aggregate",
-        hint=f"say which: {output}=({expression}).sum()",
-        output=output,
-    )
-
-
-def _called(output: str, how: str, arguments: Sequence[Any]) -> Iterator[NamedAggregate]:
-    """Read ``how(*arguments)``: columns first, then parameters."""
-    bundle = find_bundle(how)
-    if bundle is not None:
-        if len(arguments) != 1:
-            raise AggregateError(
-                f"{how} takes one column, not {len(arguments)} arguments",
-                hint=f'write {output}=("column", "{how}")',
-                output=output,
-            )
-        for part, each in bundle.parts().items():
-            yield _named(f"{output}_{part}", each, list(arguments))
-        return
-    plain = [each.value if isinstance(each, Literal) else each for each in arguments]
-    aggregate, columns = bind_aggregate(how, plain)
-    yield _named(output, aggregate, arguments[: len(columns)])
-
-
-def _checked(value: Any) -> Aggregate:
-    if isinstance(value, Aggregate):
-        return value
-    if isinstance(value, Mapping):
-        return aggregate_from_json(value)
-    raise AggregateError(
-        f"{value!r} is not an aggregate", hint='name it by text, such as "sum"', value=repr(value)
-    )
-
-
-def _named(
+def named_aggregate(
     output: str, aggregate: Aggregate, columns: Sequence[str | Expression]
 ) -> NamedAggregate:
     """Bind an aggregate to columns by name and to expressions."""
@@ -303,7 +177,7 @@ def _named(
         else:
             raise AggregateError(
                 f"{output}: a column is named by text or is an expression, not {each!r}",
-                hint=f"write {_FORMS.replace('x=', output + '=')}",
+                hint=f"write {FORMS.replace('x=', output + '=')}",
                 output=output,
             )
     return NamedAggregate(output, names[0], aggregate, tuple(names[1:]), tuple(computed))
@@ -319,9 +193,9 @@ def _check_rows(output: str, expression: Expression) -> None:
             )
 
 
-def check_outputs(keys: Sequence[str], aggregates: Sequence[NamedAggregate], clause: str) -> None:
+def check_outputs(keys: Sequence[str], outputs: Sequence[str], clause: str) -> None:
     """Refuse two outputs of one name, a key among them included."""
-    names = [*keys, *(each.output for each in aggregates)]
+    names = [*keys, *outputs]
     for name in names:
         if names.count(name) > 1:
             raise DuplicateColumnError(

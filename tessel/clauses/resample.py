@@ -20,13 +20,21 @@ from tessel.clauses.buckets import (
     bucketer_for,
     parse_rule,
 )
+from tessel.clauses.computed import (
+    ComputedColumn,
+    columns_of_keys,
+    key_names,
+    stored_names,
+    types_of_keys,
+)
 from tessel.clauses.grouped.group_tables import complete_table, partial_schema, partial_table
 from tessel.clauses.grouped.grouping import check_key_type, group_codes, missing_rows, order_of_keys
 from tessel.clauses.grouped.scanned_runs import all_from_runs, scanned_runs
 from tessel.clauses.head import Head
 from tessel.clauses.index_values import index_integers, with_times_of_index
-from tessel.clauses.named_aggregate import NamedAggregate, check_outputs
+from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.registry import register
+from tessel.clauses.results import AggregatingClause
 from tessel.clauses.select import Select
 from tessel.clauses.structures import StructuredUnits, UnitFacts, structure_by_time_bucket
 from tessel.clauses.tail import Tail
@@ -44,7 +52,7 @@ _EMPTY = ("omit", "null", "zero", "ffill")
 
 
 @dataclass(frozen=True)
-class _Resampling(Clause):
+class _Resampling(AggregatingClause):
     """What the forms of resample share: the rule, the keys, the aggregates, and the buckets."""
 
     rule: str
@@ -53,7 +61,7 @@ class _Resampling(Clause):
     label: Literal["left", "right"] | None = None
     origin: str = "epoch"
     offset: str | None = None
-    by: tuple[str, ...] = ()
+    by: tuple[str | ComputedColumn, ...] = ()
     drop_missing: bool = True
     origin_at: int | None = None
 
@@ -129,23 +137,22 @@ class _Resampling(Clause):
         return ClauseInfo(
             structure,
             structure,
-            columns=frozenset(self.by).union(*(each.columns for each in self.aggregates)),
-            adds=frozenset(each.output for each in self.aggregates),
+            columns=columns_of_keys(self.by).union(*(each.columns for each in self.aggregates)),
+            adds=self.output_names,
             uses_index=True,
             index=IndexEffect.REPLACE,
         )
 
-    def _keys(self, schema: TableSchema) -> list[str]:
+    def _keys(self, schema: TableSchema) -> list[pa.Field]:
         """Return the columns that tell rows of the result apart; refuse misuse."""
         self.bucketer(schema)
         assert schema.index is not None
-        schema.require(self.by)
-        for key in self.by:
-            check_key_type(key, schema.type_of(key))
-        check_outputs([schema.index, *self.by], self.aggregates, "resample")
-        for each in self.aggregates:
-            each.result_type(schema)
-        return [schema.index, *self.by]
+        self.check_results([schema.index, *key_names(self.by)])
+        fields = [pa.field(schema.index, plain_type(schema.type_of(schema.index)))]
+        for name, kind in types_of_keys(self.by, schema):
+            check_key_type(name, kind)
+            fields.append(pa.field(name, plain_type(kind)))
+        return fields
 
 
 @register
@@ -174,7 +181,7 @@ class Resample(_Resampling):
     offset
         A span by which all edges are moved; for calendar rules a time on local clocks.
     by
-        Key columns: each key has buckets of its own.
+        Key columns, or expressions with names for them: each key has buckets of its own.
     drop_missing
         Whether rows with a missing key are left out.
     origin_at
@@ -184,10 +191,14 @@ class Resample(_Resampling):
         each key on its own: ``"omit"`` leaves them out, ``"null"`` gives them missing values,
         ``"zero"`` what each aggregate answers of no rows (0 for sum, count, size, nunique),
         ``"ffill"`` the values of the bucket before.
+    results
+        The outputs, where some compute with the results of aggregates; in a bucket without rows
+        they compute with what stands there.
     """
 
     name: ClassVar[str] = "resample"
     empty: Empty = "omit"
+    results: tuple[ComputedColumn, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -201,12 +212,8 @@ class Resample(_Resampling):
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the index, the keys and the outputs; refuse a table without a time index."""
-        keys = self._keys(input_schema)
-        fields = [pa.field(key, plain_type(input_schema.type_of(key))) for key in keys]
-        fields += [
-            pa.field(each.output, each.result_type(input_schema)) for each in self.aggregates
-        ]
-        return TableSchema(pa.schema(fields), keys[0])
+        fields = [*self._keys(input_schema), *self.output_fields(input_schema)]
+        return TableSchema(pa.schema(fields), fields[0].name)
 
     @property
     def whole_by_itself(self) -> bool:
@@ -221,7 +228,7 @@ class Resample(_Resampling):
     def question(self, schema: TableSchema) -> tuple[Clause, ...]:
         """Return what finds the first or the last time: the index never goes back."""
         (index, *_) = self._keys(schema)
-        return Select((index,)), Tail(1) if self.origin.startswith("end") else Head(1)
+        return Select((index.name,)), Tail(1) if self.origin.startswith("end") else Head(1)
 
     def answered(self, answer: pa.Table) -> Resample:
         """Return the clause with the time that was found; without rows any will do."""
@@ -265,6 +272,7 @@ class Resample(_Resampling):
         A front piece that an earlier unit fetches too leaves its first bucket there, and rows past
         the front slice's last bucket belong to the units after.
         """
+        self.check_planned()
         table = unit.table
         numbers, starts = bucket_runs(self.bucketer(unit.schema), index_integers(unit))
         stops = np.append(starts[1:], len(table))
@@ -285,13 +293,14 @@ class Resample(_Resampling):
         name = unit.schema.index
         assert name is not None
         keyed = table.append_column(_KEY, labels)
-        if self.by and self.drop_missing:
-            missing = missing_rows([table.column(key) for key in self.by])
+        by = stored_names(self.by)
+        if by and self.drop_missing:
+            missing = missing_rows([table.column(key) for key in by])
             keyed = keyed.filter(pa.array(~missing)) if missing.any() else keyed
-        result, _ = complete_table(keyed, [_KEY, *self.by], self.aggregates)
+        result, _ = complete_table(keyed, [_KEY, *by], self.aggregates)
         result = result.rename_columns([name, *result.column_names[1:]])
-        if self.by:
-            keys = [result.column(key) for key in (name, *self.by)]
+        if by:
+            keys = [result.column(key) for key in (name, *by)]
             result = result.take(pa.array(order_of_keys(keys)))
         return with_times_of_index(unit.replace(result, index=name))
 
@@ -327,13 +336,17 @@ class PartialResample(_Resampling):
         if found is None:
             return None
         numbers, states = found
-        fields = partial_schema(self._keys(schema), self.aggregates, schema)
+        fields = partial_schema(self._partial_keys(schema), self.aggregates, schema)
         return pa.Table.from_arrays([self.labels(numbers, schema), *states], schema=fields)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the label, the keys and the states."""
-        keys = self._keys(input_schema)
+        keys = self._partial_keys(input_schema)
         return TableSchema(partial_schema(keys, self.aggregates, input_schema), keys[0])
+
+    def _partial_keys(self, schema: TableSchema) -> list[str]:
+        self.output_fields(schema)
+        return [field.name for field in self._keys(schema)]
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Reduce the unit; its buckets are runs, since the index never goes back."""
@@ -344,7 +357,7 @@ class PartialResample(_Resampling):
         codes = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(table)))
         keys = []
         if self.by:
-            columns = [pa.array(codes), *(table.column(key) for key in self.by)]
+            columns = [pa.array(codes), *(table.column(key) for key in stored_names(self.by))]
             found = group_codes(columns, drop_missing=self.drop_missing)
             if found.rows is not None:
                 table = table.take(pa.array(found.rows))
@@ -356,7 +369,7 @@ class PartialResample(_Resampling):
             codes,
             len(numbers),
             [labels, *keys],
-            [name, *self.by],
+            [name, *stored_names(self.by)],
             self.aggregates,
             unit.schema,
         )

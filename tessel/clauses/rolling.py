@@ -17,10 +17,12 @@ from tessel.clauses.along_rows.neighbours import Around, Reach
 from tessel.clauses.along_rows.ordered import check_keys, check_names, check_reach
 from tessel.clauses.along_rows.time_neighbours import TimeReach
 from tessel.clauses.along_rows.window_aggregates import Windows, window_aggregate
-from tessel.clauses.base import Clause, ClauseInfo, Structure
+from tessel.clauses.base import ClauseInfo, Structure
 from tessel.clauses.buckets import parse_span
-from tessel.clauses.named_aggregate import NamedAggregate, check_outputs
+from tessel.clauses.computed import ComputedColumn
+from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.registry import register
+from tessel.clauses.results import AggregatingClause
 from tessel.ecs import ProcessingUnit
 from tessel.errors import AggregateError, IndexColumnError, PlanError
 from tessel.expression.periods import NANOSECONDS
@@ -35,7 +37,7 @@ _DAY_NS = 86_400 * NANOSECONDS["s"]
 
 @register
 @dataclass(frozen=True)
-class Rolling(Clause):
+class Rolling(AggregatingClause):
     """Aggregates of the rows around each row, of the same key, as columns beside it.
 
     Attributes
@@ -55,6 +57,8 @@ class Rolling(Clause):
         time, the instants ``window`` before the row's time and that time itself.
     center
         Whether the row lies in the middle of its window: of ``n`` rows, ``n // 2`` lie before it.
+    results
+        The outputs, where some compute with the results of aggregates.
 
     Notes
     -----
@@ -70,6 +74,7 @@ class Rolling(Clause):
     min_periods: int | None = None
     closed: Closed = "right"
     center: bool = False
+    results: tuple[ComputedColumn, ...] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.window, bool) or not isinstance(self.window, int | str):
@@ -94,7 +99,7 @@ class Rolling(Clause):
         if not self.aggregates:
             raise AggregateError("rolling needs an aggregate", hint='agg(total=("column", "sum"))')
         check_names(self.name, self.by)
-        check_outputs([], self.aggregates, self.name)
+        self.check_results([])
 
     @property
     def structure(self) -> ClauseInfo:
@@ -106,7 +111,7 @@ class Rolling(Clause):
             Structure.ROW_SLICE,
             Structure.ROW_SLICE,
             columns=frozenset(self.by).union(*(each.columns for each in self.aggregates)),
-            adds=frozenset(each.output for each in self.aggregates),
+            adds=self.output_names,
             uses_index=isinstance(self.window, str),
             keeps_count=True,
             carries=reach.carries,
@@ -123,8 +128,8 @@ class Rolling(Clause):
         if isinstance(self.window, str):
             self._length(input_schema)
         schema = input_schema
-        for each in self.aggregates:
-            schema = schema.with_column(each.output, each.result_type(input_schema))
+        for field in self.output_fields(input_schema):
+            schema = schema.with_column(field.name, field.type)
         return schema
 
     def narrowed(self, needed: Set[str]) -> Self | None:
@@ -180,6 +185,7 @@ class Rolling(Clause):
         self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
     ) -> ProcessingUnit:
         """Compute the windows of the rows of a unit, which reach into what lies around it."""
+        self.check_planned()
         reach = self._reach(unit.schema)
         if isinstance(reach, Reach):
             around = reach.around(unit, before, after)

@@ -319,7 +319,7 @@ def test_the_names_of_bars() -> None:
 MISUSE = [
     (lambda: Q.agg(x=P * N), AggregateError, r"x=p \* n is not an aggregate"),
     (lambda: Q.agg(x="round(p)"), AggregateError, "is not an aggregate"),
-    (lambda: Q.agg(x=P.sum() / N.sum()), AggregateError, "computes with the results"),
+    (lambda: Q.agg(x=P.sum() / N), AggregateError, "reads column 'n' outside of an aggregate"),
     (lambda: Q.agg(x=(P - P.mean()).sum()), AggregateError, "mean.p. is an aggregate inside"),
     (lambda: Q.agg(x=(P.mean(), "sum")), AggregateError, "aggregate inside an aggregate"),
     (lambda: Q.agg(x=("p", "weighted_mean")), AggregateError, "cannot take 1 argument"),

@@ -1,8 +1,12 @@
-"""Pass: compute what clauses that aggregate compute for themselves, in an ``apply`` before them.
+"""Pass: compute what clauses that aggregate compute for themselves, in ``apply`` around them.
 
-The columns get names that no column has, and are gone behind the clause: groupby and resample leave
-their keys and outputs alone, and behind rolling and ewm stands a ``drop``. Equal expressions are
-computed once. A key whose name is taken by a column of the table is renamed behind the clause.
+Before them those of the rows: keys and arguments of aggregates. The columns get names that no
+column has, and are gone behind the clause: groupby and resample leave their keys and outputs alone,
+and behind rolling and ewm stands a ``drop``. Equal expressions are computed once. A key whose name
+is taken by a column of the table is renamed behind the clause.
+
+Behind them what computes with the results of aggregates, which get names that no column has either;
+a ``select`` of the outputs comes last.
 """
 
 from __future__ import annotations
@@ -21,7 +25,12 @@ from tessel.clauses.partition import Partition
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.rename import Rename
 from tessel.clauses.resample import Resample
+from tessel.clauses.results import AggregatingClause, is_itself
 from tessel.clauses.rolling import Rolling
+from tessel.clauses.select import Select
+from tessel.expression import Expression
+from tessel.expression.leaves import Column
+from tessel.expression.rewriting import rewrite
 from tessel.expression.schema import TableSchema
 
 __all__ = ["compute_columns"]
@@ -40,14 +49,15 @@ def compute_columns(draft: Draft) -> Draft:
             clauses += _groupby(clause, following, schema)
             position += 1
         elif type(clause) is Resample:
-            columns = _Columns(schema, [each.output for each in clause.aggregates])
-            lowered = columns.lowered(clause.aggregates)
-            clauses += [*columns.applies, dataclasses.replace(clause, aggregates=lowered)]
+            clauses += _resample(clause, schema)
         elif type(clause) is Rolling or type(clause) is Ewm:
-            columns = _Columns(schema, [each.output for each in clause.aggregates])
-            lowered = columns.lowered(clause.aggregates)
-            clauses += [*columns.applies, dataclasses.replace(clause, aggregates=lowered)]
-            if columns.applies:  # these keep the columns of their rows
+            columns = _Columns(schema, clause)
+            aggregates, results = columns.lowered(clause)
+            lowered = dataclasses.replace(clause, aggregates=aggregates, results=())
+            clauses += [*columns.applies, lowered, *results]
+            if results:
+                clauses.append(Select(tuple(clause.output_schema(schema).names)))
+            elif columns.applies:  # these keep the columns of their rows
                 clauses.append(Drop(tuple(each.column for each in columns.applies)))
         else:
             clauses.append(clause)
@@ -57,9 +67,16 @@ def compute_columns(draft: Draft) -> Draft:
 class _Columns:
     """The columns that are made for one clause."""
 
-    def __init__(self, schema: TableSchema, outputs: Sequence[str]) -> None:
+    def __init__(
+        self,
+        schema: TableSchema,
+        clause: AggregatingClause,
+        keys: Sequence[str | ComputedColumn] = (),
+    ) -> None:
         self.applies: list[Apply] = []
-        self._taken = {*schema.names, *outputs}
+        self.renamed: list[tuple[str, str]] = []
+        self._taken = {*schema.names, *clause.output_names}
+        self._taken |= {key for key in keys if isinstance(key, str)}
         self._made: dict[bytes, str] = {}
 
     def make(self, column: ComputedColumn, wanted: str) -> str:
@@ -70,39 +87,76 @@ class _Columns:
         self._made.setdefault(column.expression.digest, name)
         return name
 
-    def lowered(self, aggregates: Sequence[NamedAggregate]) -> tuple[NamedAggregate, ...]:
-        """Compute the columns of aggregates, and let them read those."""
+    def keys(self, keys: Sequence[str | ComputedColumn]) -> tuple[str, ...]:
+        """Compute the keys that are expressions; note which are to be renamed behind the clause."""
+        found: list[str] = []
+        for key in keys:
+            if isinstance(key, str):
+                found.append(key)
+                continue
+            found.append(self.make(key, key.name))
+            if found[-1] != key.name:
+                self.renamed.append((found[-1], key.name))
+        self._taken |= set(key_names(keys))
+        return tuple(found)
+
+    def lowered(self, clause: AggregatingClause) -> tuple[tuple[NamedAggregate, ...], list[Apply]]:
+        """Compute the columns of aggregates, let them read those, and compute the results."""
         found: list[NamedAggregate] = []
-        for each in aggregates:
+        outputs: dict[str, str] = {}
+        for each in clause.aggregates:
             names = {
                 column.name: self._made.get(column.expression.digest)
                 or self.make(column, column.name)
                 for column in each.computed
             }
-            found.append(each.with_inputs(names))
-        return tuple(found)
+            output = each.output
+            if output not in clause.output_names:
+                output = free_name(output, self._taken)
+                self._taken.add(output)
+            outputs[each.output] = output
+            found.append(dataclasses.replace(each.with_inputs(names), output=output))
+
+        def read(node: Expression) -> Expression:
+            return Column(outputs[node.column]) if isinstance(node, Column) else node
+
+        results = [
+            Apply(each.name, rewrite(each.expression, read))
+            for each in clause.results
+            if not is_itself(each)
+        ]
+        return tuple(found), results
+
+
+def _resample(clause: Resample, schema: TableSchema) -> list[Clause]:
+    columns = _Columns(schema, clause, clause.by)
+    keys = columns.keys(clause.by)
+    aggregates, results = columns.lowered(clause)
+    lowered = dataclasses.replace(clause, by=keys, aggregates=aggregates, results=())
+    return [*columns.applies, lowered, *_behind(clause, schema, columns, results)]
+
+
+def _behind(
+    clause: AggregatingClause, schema: TableSchema, columns: _Columns, results: Sequence[Apply]
+) -> list[Clause]:
+    """Return what stands behind a clause whose rows are keys and outputs."""
+    renamed = [Rename(tuple(columns.renamed))] if columns.renamed else []
+    if not clause.results:
+        return [*renamed]
+    return [*renamed, *results, Select(tuple(clause.output_schema(schema).names))]
 
 
 def _groupby(partition: Partition, aggregation: Aggregation, schema: TableSchema) -> list[Clause]:
-    outputs = [each.output for each in aggregation.aggregates]
-    columns = _Columns(schema, [*outputs, *(key for key in partition.keys if isinstance(key, str))])
-    keys: list[str] = []
-    renamed: list[tuple[str, str]] = []
-    for key in partition.keys:
-        if isinstance(key, str):
-            keys.append(key)
-            continue
-        keys.append(columns.make(key, key.name))
-        if keys[-1] != key.name:
-            renamed.append((keys[-1], key.name))
-    lowered = columns.lowered(aggregation.aggregates)
+    columns = _Columns(schema, aggregation, partition.keys)
+    keys = columns.keys(partition.keys)
+    aggregates, results = columns.lowered(aggregation)
     # An aggregation by other keys than its partition is refused later, as it was written.
     same = key_names(aggregation.keys) == key_names(partition.keys)
-    clauses: list[Clause] = [
+    return [
         *columns.applies,
-        dataclasses.replace(partition, keys=tuple(keys)),
+        dataclasses.replace(partition, keys=keys),
         dataclasses.replace(
-            aggregation, keys=tuple(keys) if same else aggregation.keys, aggregates=lowered
+            aggregation, keys=keys if same else aggregation.keys, aggregates=aggregates, results=()
         ),
+        *_behind(aggregation, schema, columns, results),
     ]
-    return [*clauses, Rename(tuple(renamed))] if renamed else clauses

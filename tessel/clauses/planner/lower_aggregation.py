@@ -85,8 +85,8 @@ def _resample(clause: Resample, schema: TableSchema) -> list[Clause]:
     if not _merges(clause.aggregates):
         return [dataclasses.replace(clause, empty="omit"), *filled]
     fields = {field.name: getattr(clause, field.name) for field in dataclasses.fields(clause)}
-    del fields["empty"]
-    keys = (schema.index, *clause.by)
+    del fields["empty"], fields["results"]
+    keys = (schema.index, *stored_names(clause.by))
     # Without keys the partials of one bucket follow one another: the order is there already.
     merged = MergeAggregation(
         keys, clause.aggregates, schema, sort=bool(clause.by), index=schema.index

@@ -6,14 +6,19 @@ at an instant that the query names, not at the first row, and where empty ones a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
+from tessel.clauses.apply import Apply
 from tessel.clauses.base import Clause
 from tessel.clauses.date_range import DateRange
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.planner.instants import instant
+from tessel.clauses.rename import Rename
 from tessel.clauses.resample import Resample
+from tessel.clauses.select import Select
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.expression.types import UNIT_NANOSECONDS
@@ -29,13 +34,26 @@ def range_before_resample(draft: Draft) -> Draft:
     clauses: list[Clause] = []
     schemas = draft.schemas()
     for at, clause in enumerate(draft.clauses):
-        before = draft.clauses[at - 1] if at else None
-        if type(clause) is DateRange and type(before) is Resample:
-            rows = _rows_of(before, clause, schemas[at - 1])
+        maker = _maker_of_labels(draft.clauses[:at], schemas)
+        made = draft.clauses[maker] if maker is not None else None
+        if type(clause) is DateRange and type(made) is Resample:
+            assert maker is not None
+            rows = _rows_of(made, clause, schemas[maker])
             if rows is not None:
-                clauses.insert(len(clauses) - 1, rows)
+                clauses.insert(len(clauses) - (at - maker), rows)
         clauses.append(clause)
     return draft.replace(clauses=tuple(clauses))
+
+
+def _maker_of_labels(before: Sequence[Clause], schemas: Sequence[TableSchema]) -> int | None:
+    """Return the last clause but for those that leave rows and labels as they are."""
+    for at in reversed(range(len(before))):
+        clause, index = before[at], schemas[at].index
+        passes = type(clause) is Select or type(clause) is Rename
+        passes = passes or (type(clause) is Apply and clause.column != index)
+        if not passes or schemas[at + 1].index != index:
+            return at
+    return None
 
 
 def _rows_of(resample: Resample, labels: DateRange, schema: TableSchema) -> DateRange | None:

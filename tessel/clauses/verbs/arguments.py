@@ -86,18 +86,23 @@ def _pairs(verb: str, names: Any) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
-def as_keys(keys: Sequence[Any], named: Mapping[str, Any]) -> tuple[str | ComputedColumn, ...]:
-    """Return keys of a group, by name, as expressions or in mappings from name to expression."""
+def as_keys(
+    keys: Sequence[Any], named: Mapping[str, Any], example: str = "groupby(name={})"
+) -> tuple[str | ComputedColumn, ...]:
+    """Return keys of a group, by name, as expressions or in mappings from name to expression.
+
+    ``example`` shows in errors how an expression gets a name.
+    """
     found: list[str | ComputedColumn] = []
     for key in keys:
         if isinstance(key, Mapping):
             found += [_named_key(name, value) for name, value in key.items()]
         elif isinstance(key, Expression):
-            found.append(_unnamed_key(key))
+            found.append(_unnamed_key(key, example))
         elif isinstance(key, str) or not isinstance(key, Iterable):
             found += as_names((key,))
         else:
-            found += as_keys(list(key), {})
+            found += as_keys(list(key), {}, example)
     return (*found, *(_named_key(name, value) for name, value in named.items()))
 
 
@@ -107,13 +112,13 @@ def _named_key(name: str, value: Any) -> str | ComputedColumn:
     return name if is_itself else ComputedColumn(name, expression)
 
 
-def _unnamed_key(expression: Expression) -> str | ComputedColumn:
+def _unnamed_key(expression: Expression, example: str) -> str | ComputedColumn:
     columns = sorted(expression.columns())
     if len(columns) != 1:
         what = f"reads {', '.join(columns)}" if columns else "reads no column"
         raise PlanError(
             f"the key {expression} {what}, so it needs a name",
-            hint=f"groupby(name={expression})",
+            hint=example.format(expression),
         )
     return _named_key(columns[0], expression)
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal
 
+from tessel.clauses.aggregate_forms import AggregateForm, AggregateLike, read_outputs
 from tessel.clauses.aggregation import Aggregation
 from tessel.clauses.computed import ComputedColumn
-from tessel.clauses.named_aggregate import AggregateForm, AggregateLike, named_aggregates
 from tessel.clauses.partition import Partition
 from tessel.clauses.resample import Empty, Resample
-from tessel.clauses.verbs.arguments import ExpressionLike, KeyLike, as_keys, as_names
+from tessel.clauses.verbs.arguments import ExpressionLike, KeyLike, as_keys
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
 from tessel.expression.periods import instant_text
@@ -49,14 +49,14 @@ class GroupingVerbs(Query):
         self: QueryType, by_column: Mapping[str, Any] | None = None, **outputs: Any
     ) -> QueryType:
         """Aggregate all rows into one; the forms are those of ``groupby(...).agg``."""
-        found = named_aggregates(by_column, outputs)
-        return self.then(Partition(()), Aggregation((), found))
+        found = read_outputs(by_column, outputs)
+        return self.then(Partition(()), Aggregation((), found.aggregates, results=found.results))
 
     def resample(
         self: QueryType,
         rule: str,
         *,
-        by: str | Sequence[str] = (),
+        by: KeyLike | Sequence[KeyLike] | Mapping[str, ExpressionLike] = (),
         closed: Literal["left", "right"] | None = None,
         label: Literal["left", "right"] | None = None,
         origin: Any = "epoch",
@@ -75,7 +75,9 @@ class GroupingVerbs(Query):
         rule
             Length of a bucket.
         by
-            Key columns; each key has buckets of its own, and rows come out by (time, key).
+            Keys as those of ``groupby``: columns, or expressions, in a mapping with their names
+            (``by={"day": col("shipped").floor("1d")}``). Each key has buckets of its own, and rows
+            come out by (time, key).
         closed, label
             Which edge of a bucket belongs to it, and which one it is labelled with. By default
             left; right for the origins ``end`` and ``end_day``.
@@ -98,7 +100,7 @@ class GroupingVerbs(Query):
             label,
             instant_text(origin) or "epoch",
             offset,
-            as_names((by,)),
+            as_keys((by,), {}, 'resample(..., by={{"name": {}}})'),
             empty,
             drop_missing,
         )
@@ -124,12 +126,15 @@ class GroupedQuery(Generic[QueryType]):
         ``agg({"qty": ["sum", "max"]})`` (named ``qty_sum`` and ``qty_max``); with parameters or
         further columns ``agg(high=("price", "quantile", 0.9), mean=("price", "vwap", "qty"))``; of
         an expression ``agg(notional=(col("price") * col("qty")).sum())`` or, as text,
-        ``agg(notional="sum(price * qty)")``; of rows ``agg(rows="size")``. ``bar=("price",
-        "ohlc")`` makes ``bar_open``, ``bar_high``, ``bar_low`` and ``bar_close``.
+        ``agg(notional="sum(price * qty)")``; computed with the results of several
+        ``agg(spread=col("price").max() - col("price").min(), vwap="sum(price * qty) / sum(qty)")``;
+        of rows ``agg(rows="size")``. ``bar=("price", "ohlc")`` makes ``bar_open``, ``bar_high``,
+        ``bar_low`` and ``bar_close``.
         """
-        found = named_aggregates(by_column, outputs)
+        found = read_outputs(by_column, outputs)
         partition = Partition(self.keys, self.drop_missing)
-        return self.query.then(partition, Aggregation(self.keys, found, self.sort))
+        aggregation = Aggregation(self.keys, found.aggregates, self.sort, found.results)
+        return self.query.then(partition, aggregation)
 
 
 @dataclass(frozen=True)
@@ -142,7 +147,7 @@ class ResampledQuery(Generic[QueryType]):
     label: Literal["left", "right"] | None
     origin: str
     offset: str | None
-    by: tuple[str, ...]
+    by: tuple[str | ComputedColumn, ...]
     empty: Empty
     drop_missing: bool
 
@@ -152,10 +157,11 @@ class ResampledQuery(Generic[QueryType]):
         **outputs: AggregateForm,
     ) -> QueryType:
         """Compute aggregates of each bucket; the forms are those of ``groupby(...).agg``."""
+        found = read_outputs(by_column, outputs)
         return self.query.then(
             Resample(
                 self.rule,
-                named_aggregates(by_column, outputs),
+                found.aggregates,
                 self.closed,
                 self.label,
                 self.origin,
@@ -163,5 +169,6 @@ class ResampledQuery(Generic[QueryType]):
                 self.by,
                 self.drop_missing,
                 empty=self.empty,
+                results=found.results,
             )
         )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal
 
+from tessel.clauses.aggregate_forms import AggregateForm, AggregateLike, read_outputs
 from tessel.clauses.constants import constant_text
 from tessel.clauses.cum_count import CumCount
 from tessel.clauses.cum_max import CumMax
@@ -15,7 +16,6 @@ from tessel.clauses.diff import Diff
 from tessel.clauses.ewm import Ewm, alpha_of
 from tessel.clauses.fill import Fill, Method
 from tessel.clauses.latest_at import LatestAt
-from tessel.clauses.named_aggregate import AggregateLike, named_aggregates
 from tessel.clauses.pct_change import PctChange
 from tessel.clauses.rank import Rank, RankMethod
 from tessel.clauses.rolling import Closed, Rolling
@@ -295,14 +295,21 @@ class RollingQuery(Generic[QueryType]):
 
     def agg(
         self,
-        by_column: Mapping[str, AggregateLike | list[AggregateLike] | tuple[str, AggregateLike]]
-        | None = None,
-        **outputs: tuple[str, AggregateLike],
+        by_column: Mapping[str, AggregateForm | list[AggregateLike]] | None = None,
+        **outputs: AggregateForm,
     ) -> QueryType:
         """Add aggregates of each row's window; the forms are those of ``groupby(...).agg``."""
-        found = named_aggregates(by_column, outputs)
+        found = read_outputs(by_column, outputs)
         return self.query.then(
-            Rolling(self.window, found, self.by, self.min_periods, self.closed, self.center)
+            Rolling(
+                self.window,
+                found.aggregates,
+                self.by,
+                self.min_periods,
+                self.closed,
+                self.center,
+                found.results,
+            )
         )
 
 
@@ -319,14 +326,21 @@ class EwmQuery(Generic[QueryType]):
 
     def agg(
         self,
-        by_column: Mapping[str, AggregateLike | list[AggregateLike] | tuple[str, AggregateLike]]
-        | None = None,
-        **outputs: tuple[str, AggregateLike],
+        by_column: Mapping[str, AggregateForm | list[AggregateLike]] | None = None,
+        **outputs: AggregateForm,
     ) -> QueryType:
         """Add weighted ``mean``, ``var`` or ``std``; the forms are those of ``groupby``'s agg."""
-        found = named_aggregates(by_column, outputs)
+        found = read_outputs(by_column, outputs)
         return self.query.then(
-            Ewm(found, self.alpha, self.by, self.adjust, self.ignore_missing, self.min_periods)
+            Ewm(
+                found.aggregates,
+                self.alpha,
+                self.by,
+                self.adjust,
+                self.ignore_missing,
+                self.min_periods,
+                results=found.results,
+            )
         )
 
 

@@ -1,7 +1,8 @@
 """Aggregates of expressions: ``(col("price") * col("qty")).sum()``, ``quantile(price, 0.9)``.
 
-An aggregate makes one value of many rows, so it is no value of a row: it stands alone in ``agg``,
-which knows what the names mean. Here is only how it is written, kept and read.
+An aggregate makes one value of many rows, so it is no value of a row: it stands in ``agg``, alone
+or in an expression with others (``max(price) - min(price)``), which knows what the names mean. Here
+is only how it is written, kept and read.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class Aggregated(Expression):
         """Refuse: a row has no aggregate."""
         raise AggregateError(
             f"{self} is an aggregate of rows, not a value of each row",
-            hint="aggregates stand alone in agg(...); compute with their results by apply after it",
+            hint="aggregates stand in agg(...), where expressions compute with several, or with "
+            "their results by apply after it",
             aggregate=self.how,
         )
 
