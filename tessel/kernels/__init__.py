@@ -14,7 +14,9 @@ from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.group_sums import FieldKind, GroupSums, SumField, group_sums
 from tessel.kernels.jit import compiled_kernels
 from tessel.kernels.load_rows import load_rows
+from tessel.kernels.nearest_rows import Looks, NearestRows
 from tessel.kernels.program import Op, Program
+from tessel.kernels.rows_by_code import order_of_codes, rows_by_code
 from tessel.kernels.run_facts import run_facts
 from tessel.kernels.search_rows import search_rows
 from tessel.kernels.select_rows import select_rows
@@ -22,6 +24,8 @@ from tessel.kernels.select_rows import select_rows
 __all__ = [
     "FieldKind",
     "GroupSums",
+    "Looks",
+    "NearestRows",
     "Op",
     "Program",
     "StoredBlocks",
@@ -29,6 +33,8 @@ __all__ = [
     "compiled_kernels",
     "group_sums",
     "load_rows",
+    "order_of_codes",
+    "rows_by_code",
     "run_facts",
     "search_rows",
     "select_rows",

@@ -24,7 +24,7 @@ from tessel.errors import IntegerOverflowError, PlanError
 from tessel.expression.schema import TableSchema
 from tessel.store import index_integers
 
-__all__ = ["DIRECTIONS", "AsofShape", "Direction", "check_tolerance"]
+__all__ = ["DIRECTIONS", "AsofShape", "Direction", "Times", "check_tolerance"]
 
 Direction = Literal["backward", "forward", "nearest"]
 DIRECTIONS: tuple[str, ...] = get_args(Direction)
@@ -174,7 +174,9 @@ class AsofShape:
         """
         name = self.index[side]
         column = table.column(name)
-        index_integers(column, name)  # says where one is missing
+        own: Times = index_integers(column, name)  # says where one is missing
+        if column.type == self.time_type and not pa.types.is_date64(column.type):
+            return own
         (found,) = as_keys([column], [self.time_type])
         if found.null_count:
             raise IntegerOverflowError(

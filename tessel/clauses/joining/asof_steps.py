@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.joining.asof_lookup import AsofTable
-from tessel.clauses.joining.asof_shape import AsofShape
+from tessel.clauses.joining.asof_shape import AsofShape, Times
 from tessel.clauses.joining.hashed import placed, rows_of_side
 from tessel.clauses.joining.steps import BoundStep, BucketStep, JoinStep, UnboundStep
 from tessel.clauses.registry import register
@@ -123,10 +123,13 @@ class BroadcastAsof(_OfTwoSymbols, UnboundStep):
 
     def bound(self, others: Sequence[pa.Table]) -> Clause:
         """Return what takes units of the left; a right that is not in order is refused."""
-        (right,) = others
-        for _ in _ordered([right], self.shape.index[1], self.symbol):
-            pass
-        return _BoundAsof(self, right)
+        # One chunk a column: its rows are looked at as they lie, and taken again and again.
+        right = others[0].combine_chunks()
+        times = self.shape.times(right, 1)
+        if (times[1:] < times[:-1]).any():
+            for _ in _ordered([right], self.shape.index[1], self.symbol):
+                pass
+        return _BoundAsof(self, right, times)
 
 
 class _BoundAsof(BoundStep):
@@ -134,11 +137,11 @@ class _BoundAsof(BoundStep):
 
     name = BroadcastAsof.name
 
-    def __init__(self, step: BroadcastAsof, right: pa.Table) -> None:
+    def __init__(self, step: BroadcastAsof, right: pa.Table, times: Times) -> None:
         super().__init__(step)
         self._shape = step.shape
-        self._table = AsofTable(step.shape, right)
-        self._right = right.combine_chunks()
+        self._table = AsofTable(step.shape, right, times)
+        self._right = right
 
     @property
     def structure(self) -> ClauseInfo:

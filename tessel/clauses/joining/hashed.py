@@ -22,7 +22,7 @@ from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.grouped.grouping import missing_rows
 from tessel.clauses.grouped.hashing import bucket_of
 from tessel.clauses.index_values import with_times_of_index
-from tessel.clauses.joining.lookup import KeyTable, order_of_codes
+from tessel.clauses.joining.lookup import KeyTable
 from tessel.clauses.joining.matching import Matches
 from tessel.clauses.joining.shape import JoinShape
 from tessel.clauses.joining.steps import BucketStep, JoinStep
@@ -31,6 +31,7 @@ from tessel.clauses.structures import UnitFacts, structure_by_bucket
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.errors import ExecutionError
 from tessel.expression.schema import TableSchema
+from tessel.kernels import order_of_codes
 
 __all__ = ["HashJoin", "JoinPartition", "OrderJoined", "placed", "rows_of_side"]
 

@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.grouped.hashing import hash_column
 from tessel.clauses.values import integers
+from tessel.kernels import rows_by_code
 
-__all__ = ["KeyTable", "order_of_codes"]
+__all__ = ["KeyTable"]
 
 Codes = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
@@ -65,11 +66,7 @@ class KeyTable:
             codes = found.codes
         self.codes = codes
         keys = len(self._pairs[-1] if self._pairs else self._values[-1])
-        present = np.flatnonzero(codes >= 0)
-        order = order_of_codes(codes[present], keys)
-        self.rows: Codes = present[order]
-        counts = np.bincount(codes[present], minlength=keys)
-        self.starts: Codes = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.rows, self.starts = rows_by_code(codes, keys)
 
     @property
     def most(self) -> int:
@@ -88,12 +85,6 @@ class KeyTable:
         values = _Values.of(column)
         self._values.append(values)
         return values.codes
-
-
-def order_of_codes(codes: NDArray[Any], limit: int) -> Codes:
-    """Return the stable order of numbers in ``[0, limit)``; those of 16 bits by radix."""
-    narrow = codes.astype(np.int16) if limit < 1 << 15 else codes
-    return np.argsort(narrow, kind="stable")
 
 
 def _combined(codes: Codes, more: Codes, size: int) -> pa.Array:

@@ -1,0 +1,124 @@
+"""The kernels of the joins: compiled ones, their numpy twins, and a search row by row."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tessel.kernels import Looks, NearestRows, compiled, jit, order_of_codes, rows_by_code
+from tessel.kernels import nearest_rows as nearest_rows_module
+
+_LEAST, _MOST = -(2**63), 2**63 - 1
+
+
+@contextlib.contextmanager
+def _compiled(wanted: bool) -> Iterator[None]:
+    """Run the compiled kernels, whatever the rows, or their twins."""
+    with pytest.MonkeyPatch.context() as patch, np.errstate(over="ignore"):
+        patch.setattr(jit, "LEAST_ROWS", 0)
+        patch.setattr(jit, "_LEAST_ROWS_ONCE_THERE", 0)
+        patch.setattr(jit, "_found", [compiled] if wanted else [None])
+        yield
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+@given(codes=st.lists(st.integers(-1, 6), max_size=60))
+def test_rows_of_each_number(is_compiled: bool, codes: list[int]) -> None:
+    held = np.array(codes, np.int64)
+    with _compiled(is_compiled):
+        rows, starts = rows_by_code(held, 7)
+        order = order_of_codes(held[held >= 0], 7)
+    expected = [[at for at, code in enumerate(codes) if code == number] for number in range(7)]
+    assert [rows[a:b].tolist() for a, b in itertools.pairwise(starts)] == expected
+    assert len(rows) == starts[-1]
+    assert (order == np.argsort(held[held >= 0], kind="stable")).all()
+
+
+numbers = st.one_of(
+    st.integers(-5, 5), st.integers(0, 40), st.sampled_from([_LEAST, _LEAST + 1, _MOST - 1, _MOST])
+)
+
+
+def _expected(
+    groups: list[list[int]], number: int, group: int, looks: Looks, exact: bool, most: int | None
+) -> int:
+    """Return the place that is right, of all that there are."""
+    if group < 0:
+        return -1
+    first = sum(map(len, groups[:group]))
+    ranked = [
+        (abs(held - number), held > number, -at)
+        for at, held in enumerate(groups[group], first)
+        if (exact or held != number)
+        and (looks is not Looks.BACKWARD or held <= number)
+        and (looks is not Looks.FORWARD or held >= number)
+        and (most is None or abs(held - number) <= most)
+    ]
+    return -min(ranked)[2] if ranked else -1
+
+
+@pytest.mark.parametrize("few", [0, 256])
+@pytest.mark.parametrize("is_compiled", [True, False])
+@given(
+    groups=st.lists(st.lists(numbers, max_size=30).map(sorted), min_size=1, max_size=3),
+    data=st.data(),
+    looks=st.sampled_from(Looks),
+    exact=st.booleans(),
+    most=st.none() | st.integers(0, 6) | st.sampled_from([2**63, 2**64 - 1, 2**64]),
+    in_order=st.booleans(),
+)
+def test_the_nearest_row(
+    is_compiled: bool,
+    few: int,
+    groups: list[list[int]],
+    data: st.DataObject,
+    looks: Looks,
+    exact: bool,
+    most: int | None,
+    in_order: bool,
+) -> None:
+    asked: list[Any] = data.draw(st.lists(numbers, max_size=40))
+    asked = sorted(asked) if in_order else asked
+    codes = data.draw(st.none()) if len(groups) == 1 and data.draw(st.booleans()) else [0]
+    if codes is not None:
+        code = st.integers(-1, len(groups) - 1)
+        codes = data.draw(st.lists(code, min_size=len(asked), max_size=len(asked)))
+    held = np.array([number for group in groups for number in group], np.int64)
+    starts = np.cumsum([0, *map(len, groups)], dtype=np.int64)
+    with _compiled(is_compiled), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nearest_rows_module, "_FEW_GROUPS", few)
+        rows = NearestRows(held, starts, looks=looks, exact=exact, most_apart=most)
+        found = rows.find(
+            np.array(asked, np.int64), None if codes is None else np.array(codes, np.int64)
+        )
+    expected = [
+        _expected(groups, number, 0 if codes is None else codes[at], looks, exact, most)
+        for at, number in enumerate(asked)
+    ]
+    assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+@pytest.mark.parametrize("looks", Looks)
+def test_many_rows_far_apart(is_compiled: bool, looks: Looks) -> None:
+    """Long runs of one number, and steps over many rows at once."""
+    random = np.random.default_rng(int(looks))
+    held = np.sort(random.choice(np.append(np.arange(2_000), np.repeat(997, 40)), 6_000))
+    asked = np.sort(random.integers(-50, 2_050, 300))
+    codes = random.integers(-1, 3, 300)
+    starts = np.array([0, 1_500, 1_500, 6_000])
+    with _compiled(is_compiled):
+        found = NearestRows(held, starts, looks=looks, exact=True, most_apart=9).find(asked, codes)
+        alone = NearestRows(held, starts[[0, 3]], looks=looks, exact=False).find(asked)
+    groups = [held[a:b].tolist() for a, b in itertools.pairwise(starts)]
+    for at, (number, code) in enumerate(zip(asked.tolist(), codes.tolist(), strict=True)):
+        assert found[at] == _expected(groups, number, code, looks, True, 9)
+        if at % 10 == 0:
+            assert alone[at] == _expected([held.tolist()], number, 0, looks, False, None)
