@@ -49,7 +49,13 @@ class EventAnswers:
         return latest_at(self._index, timeline, number, entity, self._names(entity, components))
 
     def latest_at_many(
-        self, timeline: str, times: Sequence[Any] | np.ndarray, entity: str, component: str
+        self,
+        timeline: str,
+        times: Sequence[Any] | np.ndarray,
+        entity: str,
+        component: str,
+        *,
+        event_times: bool = False,
     ) -> pa.Table:
         """Return the state of a component at many times at once.
 
@@ -57,6 +63,9 @@ class EventAnswers:
         ----------
         timeline, times
             When, in any order: numbers, or times of the timeline's kind.
+        event_times
+            Whether to add columns ``log_time`` and ``ingestion_time``: when the event was logged,
+            and when this store took it.
 
         Returns
         -------
@@ -68,7 +77,8 @@ class EventAnswers:
         """
         self._time(timeline, 0)
         (name,) = self._names(entity, [component])
-        return states_of(self._index, timeline, self._times(timeline, times), entity, name)
+        asked = self._times(timeline, times)
+        return states_of(self._index, timeline, asked, entity, name, event_times=event_times)
 
     def range(
         self,
@@ -79,8 +89,15 @@ class EventAnswers:
         components: Sequence[str] | None = None,
         *,
         include_latest_at_start: bool = False,
+        event_times: bool = False,
     ) -> pa.Table:
         """Return what happened to an entity between two times, both included.
+
+        Parameters
+        ----------
+        event_times
+            Whether to add columns ``log_time`` and ``ingestion_time``: when each event was logged,
+            and when this store took it.
 
         Returns
         -------
@@ -92,7 +109,7 @@ class EventAnswers:
         """
         start, stop = self._time(timeline, first), self._time(timeline, last)
         names = self._names(entity, components)
-        found = range_of(self._index, timeline, start, stop, entity, names)
+        found = range_of(self._index, timeline, start, stop, entity, names, event_times=event_times)
         if not include_latest_at_start:
             return found
         state = latest_at(self._index, timeline, start - 1, entity, names)
@@ -108,6 +125,7 @@ class EventAnswers:
         at: Sequence[Any] | None = None,
         fill: Literal["latest_at"] | None = None,
         origins: bool = False,
+        event_times: bool = False,
     ) -> pa.Table:
         """Return a row a time of the timeline.
 
@@ -120,6 +138,9 @@ class EventAnswers:
             at exactly that time.
         origins
             Whether to add a column ``component.timeline`` that says when each cell was logged.
+        event_times
+            Whether to add columns ``component.log_time`` and ``component.ingestion_time``: when the
+            event of each cell was logged by the clock of its producer, and when this store took it.
         """
         if fill not in (None, "latest_at"):
             raise InvalidInputError(f"fill is {fill!r}", hint='it is "latest_at", or None')
@@ -133,6 +154,7 @@ class EventAnswers:
             times,
             fill=fill is not None,
             origins=origins,
+            event_times=event_times,
         )
 
     def entities(self) -> list[str]:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.errors import InvalidInputError
+from tessel.store.events.arrivals import from_text, to_text
 from tessel.store.events.cell import check_type
 from tessel.store.events.chunk import Chunk, Shape, chunk_of
 from tessel.store.events.event_ids import id_parts
@@ -26,6 +27,7 @@ __all__ = ["EventBatch", "batches_of_rows"]
 
 EVENT_ID, INSTANCES = "event_id", "num_instances"
 _KIND, _ENTITY, _TIMELINE = b"tessel.kind", b"tessel.entity", b"tessel.timeline"
+_ARRIVED = b"tessel.ingestion_time"
 _OWN = frozenset((*MARKS, INSTANCE_KEY))
 
 
@@ -39,8 +41,12 @@ class EventBatch:
     def __len__(self) -> int:
         return len(self.chunk)
 
-    def to_arrow(self) -> pa.RecordBatch:
-        """Return the events as a record batch that says by itself what its columns are."""
+    def to_arrow(self, *, arrivals: bool = False) -> pa.RecordBatch:
+        """Return the events as a record batch that says by itself what its columns are.
+
+        With ``arrivals`` its metadata say when a live store took them, where one has: for what
+        the store keeps. Who is sent events finds out himself when they arrive.
+        """
         rows = np.arange(len(self.chunk))
         ids = self.chunk.ids(rows).astype(">u8").tobytes()
         columns: list[pa.Array] = [
@@ -58,6 +64,8 @@ class EventBatch:
             columns.append(cells)
             fields.append(pa.field(name, cells.type, metadata={_KIND: b"component"}))
         metadata = {_KIND: b"events", _ENTITY: self.shape.entity.encode()}
+        if arrivals and self.chunk.arrivals is not None:
+            metadata[_ARRIVED] = to_text(self.chunk.arrivals.at(rows)).encode()
         return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata))
 
     def split(self, parts: int) -> list[EventBatch]:
@@ -70,8 +78,8 @@ class EventBatch:
         ]
 
     @classmethod
-    def from_arrow(cls, batch: pa.RecordBatch) -> EventBatch:
-        """Read what :meth:`to_arrow` made.
+    def from_arrow(cls, batch: pa.RecordBatch, *, arrivals: bool = False) -> EventBatch:
+        """Read what :meth:`to_arrow` made, with ``arrivals`` also when the events were taken.
 
         Raises
         ------
@@ -104,11 +112,13 @@ class EventBatch:
         raw = np.frombuffer(ids.buffers()[1], ">u8", 2 * len(ids), 16 * ids.offset)
         counts = instances.to_numpy()
         _check_counts(components, counts)
+        arrived = metadata.get(_ARRIVED) if arrivals else None
         chunk = chunk_of(
             raw.astype(np.uint64).reshape(-1, 2),
             [times for _, times in timelines],
             counts,
             [cells for _, _, cells in components],
+            None if arrived is None else from_text(arrived.decode(errors="replace"), len(batch)),
         )
         shape = Shape(
             entity,

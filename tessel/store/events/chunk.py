@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.errors import InvalidInputError
+from tessel.store.events.arrivals import Arrivals
 from tessel.store.events.event_ids import Ids
 from tessel.store.events.timeline import Timeline
 
@@ -115,6 +116,8 @@ class Chunk:
     cells
         Of each component of the shape, in its order: the values of all events end to end where each
         has one and none is missing; else a list a row.
+    arrivals
+        When a live store took each event; None where none has.
     """
 
     id_times: npt.NDArray[np.uint64]
@@ -122,6 +125,7 @@ class Chunk:
     times: tuple[Times, ...]
     instances: npt.NDArray[np.uint32]
     cells: tuple[pa.Array, ...]
+    arrivals: Arrivals | None = None
     _orders: dict[int, tuple[Rows | None, Times]] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
@@ -166,6 +170,15 @@ class Chunk:
         """Return the id of one row."""
         return int(self.id_times[row]), self.counters.one(row)
 
+    def arrived(self, arrived_ns: int) -> Chunk:
+        """Return the same events as ones that arrived at a time."""
+        return replace(self, arrivals=Arrivals.at_once(arrived_ns))
+
+    def arrived_at(self, rows: Rows) -> Times:
+        """Return when some rows arrived; all that a live store holds have."""
+        assert self.arrivals is not None
+        return self.arrivals.at(rows)
+
     def instances_at(self, rows: Rows) -> npt.NDArray[np.uint32]:
         """Return the counts of instances of some rows."""
         return (
@@ -209,12 +222,14 @@ class Chunk:
             tuple(times[rows] for times in self.times),
             self.instances if len(self.instances) == 1 else self.instances[rows],
             tuple(cells.take(chosen) for cells in self.cells),
+            None if self.arrivals is None else Arrivals.of(self.arrivals.at(rows)),
         )
 
     @property
     def nbytes(self) -> int:
-        """Bytes of ids, times, counts, cells, and of orders that were made."""
+        """Bytes of ids, times, counts, cells, arrivals, and of orders that were made."""
         held = self.id_times.nbytes + self.instances.nbytes + self.counters.nbytes
+        held += 0 if self.arrivals is None else self.arrivals.nbytes
         held += sum(times.nbytes for times in self.times)
         for order, times in self._orders.values():
             if order is not None:
@@ -239,6 +254,7 @@ def chunk_of(
     times: Sequence[Times],
     instances: npt.NDArray[np.uint32],
     cells: Sequence[pa.Array],
+    arrived: Times | None = None,
 ) -> Chunk:
     """Make a chunk of columns in any order of ids; cells are lists, or single values."""
     order = None
@@ -247,6 +263,7 @@ def chunk_of(
     if not ordered.all():
         order = np.lexsort((ids[:, 1], ids[:, 0]))
         ids, instances = ids[order], instances[order]
+        arrived = None if arrived is None else arrived[order]
     held = []
     for column in cells:
         array = column if order is None else column.take(pa.array(order))
@@ -259,6 +276,7 @@ def chunk_of(
         tuple(t if order is None else t[order] for t in times),
         instances[:1].copy() if same else instances,
         tuple(held),
+        None if arrived is None else Arrivals.of(arrived),
     )
 
 
@@ -281,4 +299,5 @@ def merged(chunks: Sequence[Chunk]) -> Chunk:
             [chunk.instances_at(each) for chunk, each in zip(chunks, rows, strict=True)]
         ),
         cells,
+        np.concatenate([chunk.arrived_at(each) for chunk, each in zip(chunks, rows, strict=True)]),
     )

@@ -140,7 +140,7 @@ class Journal:
 
 
 def _frame(batch: EventBatch) -> bytes:
-    arrow = batch.to_arrow()
+    arrow = batch.to_arrow(arrivals=True)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, arrow.schema) as writer:
         writer.write_batch(arrow)
@@ -183,7 +183,7 @@ def _frames(file: BinaryIO, path: str | Path) -> Iterator[tuple[EventBatch, int]
 def _batch(payload: bytes, path: str | Path, at: int) -> EventBatch:
     try:
         (batch,) = pa.ipc.open_stream(payload)
-        return EventBatch.from_arrow(batch)
+        return EventBatch.from_arrow(batch, arrivals=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptStoreError(
             f"the events at byte {at} of {str(path)!r} cannot be read: {error}"

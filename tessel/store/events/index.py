@@ -226,6 +226,7 @@ class EventIndex:
                 assert len(ids) == len(chunk) > 0
                 assert all(len(times) == len(chunk) for times in chunk.times)
                 assert len(chunk.instances) in (1, len(chunk))
+                assert len(chunk.arrived_at(rows)) == len(chunk)
                 for (name, kind), cells in zip(shape.components, chunk.cells, strict=True):
                     assert len(cells) == len(chunk)
                     held = cells.type.value_type if cells.type != kind else kind

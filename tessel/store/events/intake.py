@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,10 +16,27 @@ from tessel.store.events.index import EventIndex
 from tessel.store.events.row import Row
 from tessel.store.events.table import Table
 
-__all__ = ["Events", "batches_of", "new_batches"]
+__all__ = ["ArrivalClock", "Events", "batches_of", "new_batches"]
 
 Events = Row | Table | EventBatch | Iterable[Row] | Iterable[EventBatch]
 """What can be inserted."""
+
+
+class ArrivalClock:
+    """Says when events arrive: nanoseconds since 1970 that never go back. Used under a lock."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def stamped(self, batches: Sequence[EventBatch], *, were_kept: bool) -> list[EventBatch]:
+        """Return events that arrive together with the time; that of ``were_kept`` ones stays."""
+        self._last = max(time.time_ns(), self._last)
+        return [
+            batch
+            if were_kept and batch.chunk.arrivals is not None
+            else EventBatch(batch.shape, batch.chunk.arrived(self._last))
+            for batch in batches
+        ]
 
 
 def batches_of(events: Events) -> list[EventBatch]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +24,7 @@ from tessel.store.events.collection import (
 from tessel.store.events.event_file import Journal, read_events, write_events
 from tessel.store.events.event_ids import id_parts
 from tessel.store.events.index import ShapeLog
-from tessel.store.events.intake import Events, batches_of, new_batches
+from tessel.store.events.intake import ArrivalClock, Events, batches_of, new_batches
 from tessel.store.events.recordings import load_recording, save_recording
 from tessel.store.events.server import EventServer
 from tessel.store.events.wire import Address
@@ -84,13 +84,14 @@ class LiveStore(EventAnswers):
             raise InvalidInputError(f"durable is {durable!r}", hint='it is "process" or "power"')
         super().__init__()
         self._lock = threading.RLock()
+        self._clock = ArrivalClock()
         self._subscribers: list[Callable[[Change], object]] = []
         self._servers: list[EventServer] = []
         self._journal: Journal | None = None
         if journal is not None:
             opened = Journal(journal, sync=durable == "power")
             try:
-                self.insert(list(opened.replay()))
+                self._take(list(opened.replay()))
             except BaseException:
                 opened.close()
                 raise
@@ -101,7 +102,8 @@ class LiveStore(EventAnswers):
     def insert(self, events: Events) -> int:
         """Take events; return how many were new. All of them, or none.
 
-        An event that is here already is passed over. Times in any order are taken.
+        An event that is here already is passed over. Times in any order are taken. The events'
+        ``ingestion_time`` is now, by a clock that never goes back.
 
         Raises
         ------
@@ -109,9 +111,12 @@ class LiveStore(EventAnswers):
             For an event whose id another one has, a timeline of another kind than before, or a
             component of another type; the store is as it was.
         """
-        batches = batches_of(events)
+        return self._take(batches_of(events), were_kept=False)
+
+    def _take(self, batches: Sequence[EventBatch], *, were_kept: bool = True) -> int:
+        """Take events; those that were kept come back, with the time at which they arrived."""
         with self._lock:
-            new = new_batches(self._index, batches)
+            new = self._clock.stamped(new_batches(self._index, batches), were_kept=were_kept)
             if self._journal is not None and new:
                 self._journal.append(new)
             for batch in new:
@@ -264,7 +269,7 @@ class LiveStore(EventAnswers):
     def open(cls, store: Repository, name: str) -> LiveStore:
         """Return the recording that :meth:`save` wrote, with the same answer to every question."""
         live = cls()
-        live.insert(load_recording(store, name))
+        live._take(load_recording(store, name))
         return live
 
     def dump(self, path: str | Path) -> None:
@@ -273,7 +278,7 @@ class LiveStore(EventAnswers):
 
     def load(self, path: str | Path) -> int:
         """Take the events of a file; return how many were new. A torn last batch is left out."""
-        return self.insert(list(read_events(path)))
+        return self._take(list(read_events(path)))
 
     def close(self) -> None:
         """Stop serving, and let the journal go; the events can still be asked."""

@@ -17,10 +17,10 @@ import pyarrow as pa
 from tessel.errors import ColumnNotFoundError
 from tessel.store.events.cell import Cell
 from tessel.store.events.chunk import Chunk
-from tessel.store.events.event_ids import Ids, id_bytes
+from tessel.store.events.event_ids import Ids, id_bytes, log_time
 from tessel.store.events.index import EventIndex, Key, Place, ShapeLog, View
 from tessel.store.events.row import INSTANCE_KEY
-from tessel.store.events.timeline import Timeline
+from tessel.store.events.timeline import STAMP, Timeline
 
 __all__ = ["Found", "States", "kind_of", "latest_at", "latest_many", "states_many"]
 
@@ -43,6 +43,8 @@ class Found:
         How many instances that event has: a single value stands for all of them.
     instance_keys
         The keys of its instances; None where they go by their place.
+    ingestion_time
+        When the live store took that event; None for what no store has.
     """
 
     cell: Cell
@@ -50,6 +52,12 @@ class Found:
     event_id: bytes
     num_instances: int
     instance_keys: pa.Array | None = None
+    ingestion_time: np.datetime64 | None = None
+
+    @property
+    def log_time(self) -> np.datetime64:
+        """When that event was logged, by the clock of its producer."""
+        return log_time(self.event_id)
 
 
 # --- the state at a time --------------------------------------------------------------------------
@@ -90,6 +98,7 @@ def _found(place: Place, component: str, time: int | None) -> Found:
         id_bytes(place.key[1], place.key[2]),
         int(counts[0] if len(counts) == 1 else counts[row]),
         None if keys is None else chunk.values(keys, row),
+        None if chunk.arrivals is None else np.datetime64(chunk.arrivals.one(row), "ns"),
     )
 
 
@@ -209,6 +218,18 @@ class States:
         raw = pa.py_buffer(self.found.ids.astype(">u8").tobytes())
         ids = pa.Array.from_buffers(pa.binary(16), len(self.there), [None, raw])
         return ids.take(pa.array(np.arange(len(self.there)), mask=~self.there))
+
+    def event_times(self) -> tuple[pa.Array, pa.Array]:
+        """Return when the event of each was logged, and when it arrived, or null."""
+        arrived = np.zeros(len(self.there), np.int64)
+        for number, (_, chunk) in enumerate(self.found.chunks):
+            wanted = self.found.source == number
+            arrived[wanted] = chunk.arrived_at(self.found.row[wanted])
+        logged = self.found.ids[:, 0].astype(np.int64)
+        return (
+            pa.array(logged, mask=~self.there).view(STAMP),
+            pa.array(arrived, mask=~self.there).view(STAMP),
+        )
 
     def instances(self) -> pa.Array:
         """Return how many instances the event of each has, or null."""

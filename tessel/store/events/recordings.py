@@ -19,13 +19,15 @@ import pyarrow.compute as pc
 from tessel.errors import InvalidInputError, SymbolNotFoundError
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.chunk import Shape, as_lists, chunk_of
-from tessel.store.events.timeline import Timeline, TimelineKind
+from tessel.store.events.timeline import STAMP, Timeline, TimelineKind
 from tessel.store.repository import Repository
 
 __all__ = ["load_recording", "save_recording"]
 
 _ATTACHED = "tessel.events"
 _LOG_TIME, _EVENT_ID, _INSTANCES = "log_time", "event_id", "num_instances"
+_INGESTION_TIME = "ingestion_time"
+_OWN = (_LOG_TIME, _EVENT_ID, _INGESTION_TIME, _INSTANCES)
 
 
 def save_recording(store: Repository, name: str, batches: Iterable[EventBatch]) -> int:
@@ -78,7 +80,7 @@ def load_recording(store: Repository, name: str) -> list[EventBatch]:
 def _table(entity: str, batches: Sequence[EventBatch]) -> tuple[pa.Table, dict[str, Any]]:
     timelines = {t.name: t for batch in batches for t in batch.shape.timelines}
     kinds = {name: kind for batch in batches for name, kind in batch.shape.components}
-    taken = {_LOG_TIME, _EVENT_ID, _INSTANCES} & (timelines.keys() | kinds.keys())
+    taken = set(_OWN) & (timelines.keys() | kinds.keys())
     if taken or timelines.keys() & kinds.keys():
         raise InvalidInputError(
             f"entity {entity!r} has a component or timeline {sorted(taken) or 'twice'}, which a "
@@ -100,6 +102,7 @@ def _table(entity: str, batches: Sequence[EventBatch]) -> tuple[pa.Table, dict[s
         "entity": entity,
         "timelines": {name: timeline.kind.value for name, timeline in sorted(timelines.items())},
         "components": sorted(kinds),
+        "ingestion_time": True,
     }
     return table, description
 
@@ -114,8 +117,9 @@ def _columns(
     rows = np.arange(count)
     arrow = batch.to_arrow()
     columns = {
-        _LOG_TIME: pa.array(chunk.id_times.astype(np.int64)).view(pa.timestamp("ns", "UTC")),
+        _LOG_TIME: pa.array(chunk.id_times.astype(np.int64)).view(STAMP),
         _EVENT_ID: arrow.column(0),
+        _INGESTION_TIME: pa.array(chunk.arrived_at(rows)).view(STAMP),
     }
     for name, timeline in sorted(timelines.items()):
         held = timeline in batch.shape.timelines
@@ -139,6 +143,7 @@ def _batches(symbol: str, table: pa.Table, description: Mapping[str, Any]) -> li
     entity, timelines, components = _described(symbol, table, description)
     if not table.num_rows:
         return []
+    has_arrivals = description.get("ingestion_time") is True
     present = [table.column(name).is_valid() for name in (*timelines, *components)]
     marks = np.zeros(table.num_rows, np.int64)
     numbers: dict[bytes, int] = {}
@@ -151,7 +156,8 @@ def _batches(symbol: str, table: pa.Table, description: Mapping[str, Any]) -> li
         part = table.take(pa.array(rows)).combine_chunks()
         here = stacked[rows[0]]
         names = [n for n, held in zip((*timelines, *components), here, strict=True) if held]
-        found.append(_batch(entity, part, names, timelines))
+        arrived = part.column(_INGESTION_TIME).chunk(0) if has_arrivals else None
+        found.append(_batch(entity, part, names, timelines, arrived))
     return found
 
 
@@ -168,14 +174,26 @@ def _described(
         or not set(timelines.values()) <= kinds.keys()
         or not {_EVENT_ID, _INSTANCES, *timelines, *components} <= set(table.column_names)
         or table.column(_EVENT_ID).type != pa.binary(16)
+        or (description.get("ingestion_time") is True and not _has_arrivals(table))
     ):
         raise InvalidInputError(f"symbol {symbol!r} is no saved recording, though it says so")
     named = {name: Timeline(name, kinds[kind]) for name, kind in timelines.items()}
     return entity, named, list(components)
 
 
+def _has_arrivals(table: pa.Table) -> bool:
+    if _INGESTION_TIME not in table.column_names:
+        return False
+    column = table.column(_INGESTION_TIME)
+    return bool(column.type == STAMP and not column.null_count)
+
+
 def _batch(
-    entity: str, part: pa.Table, names: Sequence[str], timelines: Mapping[str, Timeline]
+    entity: str,
+    part: pa.Table,
+    names: Sequence[str],
+    timelines: Mapping[str, Timeline],
+    arrived: pa.Array | None,
 ) -> EventBatch:
     mine = tuple(timelines[name] for name in sorted(names) if name in timelines)
     components = sorted(name for name in names if name not in timelines)
@@ -187,6 +205,7 @@ def _batch(
         [part.column(t.name).chunk(0).view(pa.int64()).to_numpy() for t in mine],
         pc.cast(part.column(_INSTANCES), pa.uint32()).to_numpy(),
         cells,
+        None if arrived is None else arrived.view(pa.int64()).to_numpy(),
     )
     kinds = tuple(
         (name, each.type.value_type) for name, each in zip(components, cells, strict=True)

@@ -13,10 +13,12 @@ from tessel.errors import InvalidInputError
 from tessel.store.events.chunk import Chunk
 from tessel.store.events.index import EventIndex, ShapeLog, View
 from tessel.store.events.queries import Found, kind_of, states_many
+from tessel.store.events.timeline import STAMP
 
 __all__ = ["range_of", "state_rows", "states_of", "view_of"]
 
 EVENT_ID, INSTANCES, CLEARED = "event_id", "num_instances", "cleared"
+EVENT_TIMES = ("log_time", "ingestion_time")
 
 
 def view_of(
@@ -28,12 +30,15 @@ def view_of(
     *,
     fill: bool,
     origins: bool,
+    event_times: bool,
 ) -> pa.Table:
     """Return a row a time: the cells logged at it, or with ``fill`` the state at it."""
     if times is None:
         times = _distinct_times(index, timeline, entity, components)
-    _check_names(components, (timeline,))
     view, axis = View(), index.timelines[timeline]
+    beside = [timeline] * origins + list(EVENT_TIMES) * event_times
+    own = (timeline, *(f"{component}.{name}" for component in components for name in beside))
+    _check_names(components, own)
     columns: dict[str, pa.Array] = {timeline: pa.array(times).view(axis.type)}
     for component in components:
         states = states_many(index, view, timeline, times, entity, component, timeless=fill)
@@ -42,6 +47,9 @@ def view_of(
         columns[component] = states.cells(component, kind_of(index, entity, component))
         if origins:
             columns[f"{component}.{timeline}"] = states.origins(axis)
+        if event_times:
+            names = (f"{component}.{name}" for name in EVENT_TIMES)
+            columns.update(zip(names, states.event_times(), strict=True))
     return pa.table(columns)
 
 
@@ -51,9 +59,11 @@ def states_of(
     times: npt.NDArray[np.int64],
     entity: str,
     component: str,
+    *,
+    event_times: bool,
 ) -> pa.Table:
     """Return the state of a component at many times, a row each."""
-    _check_names([component], (timeline, EVENT_ID, INSTANCES))
+    _check_names([component], (timeline, EVENT_ID, INSTANCES, *EVENT_TIMES * event_times))
     axis = index.timelines[timeline]
     states = states_many(index, View(), timeline, times, entity, component)
     names = [timeline, component, f"{component}.{timeline}", EVENT_ID, INSTANCES]
@@ -64,11 +74,21 @@ def states_of(
         states.event_ids(),
         states.instances(),
     ]
+    if event_times:
+        names += EVENT_TIMES
+        columns += states.event_times()
     return pa.Table.from_arrays(columns, names=names)
 
 
 def _check_names(components: Sequence[str], columns: Sequence[str]) -> None:
-    """Refuse components that a table's own columns are named like."""
+    """Refuse components, or a timeline, that a table's own columns are named like."""
+    for name in columns:
+        if columns.count(name) > 1:
+            raise InvalidInputError(
+                f"timeline {name!r} is named like a column that this table has of its own",
+                hint="ask latest_at, or without event_times",
+                timeline=name,
+            )
     for name in components:
         if name in columns:
             raise InvalidInputError(
@@ -96,9 +116,11 @@ def range_of(
     last: int,
     entity: str,
     components: Sequence[str],
+    *,
+    event_times: bool,
 ) -> pa.Table:
     """Return every event with one of the components, and every clear, by (time, id)."""
-    schema = _range_schema(index, timeline, entity, components)
+    schema = _range_schema(index, timeline, entity, components, event_times)
     parts = [schema.empty_table()]
     for log in index.by_entity.get(entity, ()):
         if not log.shape.names.isdisjoint(components):
@@ -111,9 +133,10 @@ def range_of(
 
 
 def _range_schema(
-    index: EventIndex, timeline: str, entity: str, components: Sequence[str]
+    index: EventIndex, timeline: str, entity: str, components: Sequence[str], event_times: bool
 ) -> pa.Schema:
-    _check_names(components, (timeline, EVENT_ID, INSTANCES, CLEARED))
+    stamps = EVENT_TIMES * event_times
+    _check_names(components, (timeline, EVENT_ID, INSTANCES, CLEARED, *stamps))
     kinds = [(name, pa.large_list(kind_of(index, entity, name))) for name in components]
     return pa.schema(
         [
@@ -121,6 +144,7 @@ def _range_schema(
             (EVENT_ID, pa.binary(16)),
             (INSTANCES, pa.uint32()),
             (CLEARED, pa.bool_()),
+            *((name, STAMP) for name in stamps),
             *kinds,
         ]
     )
@@ -158,6 +182,9 @@ def _rows_table(
         pa.array(np.array(chunk.instances_at(rows))),
         pa.array(np.full(len(rows), clear)),
     ]
+    if schema.types[4:6] == [STAMP, STAMP]:
+        both = chunk.id_times[rows].astype(np.int64), chunk.arrived_at(rows)
+        columns += [pa.array(each).view(STAMP) for each in both]
     for field in list(schema)[len(columns) :]:
         at = None if clear else log.components.get(field.name)
         lists = pa.nulls(len(rows)) if at is None else chunk.lists(at, rows)
@@ -177,9 +204,12 @@ def state_rows(state: Mapping[str, Found], schema: pa.Schema, timeline: str) -> 
         columns["event_id"].append(event_id)
         columns["num_instances"].append(next(iter(cells.values())).num_instances)
         columns["cleared"].append(False)
-        for name in schema.names[4:]:
-            cell = cells.get(name)
-            columns[name].append(None if cell is None else cell.cell.values)
+        for field in list(schema)[4:]:
+            if field.type == STAMP:  # log_time, ingestion_time: any of its cells tells
+                columns[field.name].append(getattr(next(iter(cells.values())), field.name))
+            else:
+                cell = cells.get(field.name)
+                columns[field.name].append(None if cell is None else cell.cell.values)
     arrays = []
     for field in schema:
         values = columns[field.name]
@@ -187,6 +217,8 @@ def state_rows(state: Mapping[str, Found], schema: pa.Schema, timeline: str) -> 
             arrays.append(pa.array(values, pa.int64()).view(field.type))
         elif pa.types.is_large_list(field.type):
             arrays.append(_lists(values, field.type))
+        elif field.name in EVENT_TIMES:
+            arrays.append(pa.array(np.array(values, "M8[ns]").astype(np.int64)).view(STAMP))
         else:
             arrays.append(pa.array(values, field.type))
     return pa.Table.from_arrays(arrays, schema=schema)

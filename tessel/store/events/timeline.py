@@ -15,6 +15,7 @@ import pyarrow as pa
 from tessel.errors import InvalidInputError
 
 __all__ = [
+    "STAMP",
     "Timeline",
     "TimelineKind",
     "check_component",
@@ -27,6 +28,10 @@ _PART = re.compile(r"[^/\x00-\x1f]+")
 _MOST_NAME_BYTES = 512
 RESERVED = "tessel."
 """What begins so names a column or component of our own."""
+
+
+STAMP = pa.timestamp("ns", "UTC")
+"""The type of every instant of ours."""
 
 
 class TimelineKind(enum.Enum):
@@ -58,7 +63,7 @@ class Timeline:
         """The Arrow type of its times."""
         return {
             TimelineKind.SEQUENCE: pa.int64(),
-            TimelineKind.TIMESTAMP: pa.timestamp("ns", "UTC"),
+            TimelineKind.TIMESTAMP: STAMP,
             TimelineKind.DURATION: pa.duration("ns"),
         }[self.kind]
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from time import time_ns
 
 import numpy as np
 import pyarrow as pa
 
-from tessel.store.events import Cell, EventBatch, LiveStore, Row, Table, id_bytes
+from tessel.store.events import Cell, EventBatch, LiveStore, Row, Table, id_bytes, id_parts
 from tests.store.events.model import Event, Model
 
 ENTITIES = ["a", "a/b", "a/b/c", "ab", "z"]
@@ -23,6 +24,7 @@ class History:
         self.random = random.Random(seed)
         self.store = LiveStore()
         self.model = Model()
+        self.arrivals: dict[bytes, int] = {}
         self.counter = 0
         self.compared = 0
 
@@ -72,16 +74,20 @@ class History:
 
     def log(self) -> None:
         events = [self.event() for _ in range(self.random.choice([1, 1, 4, 20]))]
+        since = time_ns()
         assert self.store.insert(Table.from_rows(map(self.row, events))) == len(events)
         for event in events:
             self.model.add(event)
+        self.note_arrivals(since)
 
     def clear(self) -> None:
         event = self.event()
         event.cells, event.count = {}, 1
         event.mark = self.random.choice(["flat", "recursive"])
+        since = time_ns()
         self.store.insert(self.row(event))
         self.model.add(event)
+        self.note_arrivals(since)
 
     def repeat(self) -> None:
         if self.model.events:
@@ -92,7 +98,8 @@ class History:
         self.store.compact()
 
     def reopen(self) -> None:
-        """Carry everything through bytes into another store, in another order."""
+        """Send everything as bytes to another store, in another order: it arrives there anew."""
+        since = time_ns()
         batches = self.store.batches()
         self.random.shuffle(batches)
         other = LiveStore()
@@ -105,6 +112,8 @@ class History:
             other.insert(EventBatch.from_arrow(again))
         assert len(other) == len(self.store)
         self.store = other
+        self.arrivals = {}
+        self.note_arrivals(since)
 
     def drop(self) -> None:
         timeline = self.random.choice(TIMELINES)
@@ -137,14 +146,32 @@ class History:
         for timeline in self.store.timelines():
             horizon = done.horizons.get(timeline, -(2**62))
             self.compare_states(timeline, [t for t in range(-1, MOST_TIME + 2) if t >= horizon])
-        held = {
-            id_bytes(*pair)
-            for batch in self.store.batches()
-            for pair in batch.chunk.ids(np.arange(len(batch))).tolist()
-        }
+        held = self.held_arrivals().keys()
         assert held <= set(self.model.events)
         assert all(e in held for e, event in self.model.events.items() if not event.times)
         self.model.events = {k: v for k, v in self.model.events.items() if k in held}
+
+    # --- arrivals ---------------------------------------------------------------------------------
+
+    def held_arrivals(self) -> dict[bytes, int]:
+        """Return when each event that is held arrived."""
+        found = {}
+        for batch in self.store.batches():
+            rows = np.arange(len(batch))
+            ids, arrived = batch.chunk.ids(rows).tolist(), batch.chunk.arrived_at(rows).tolist()
+            found.update(zip((id_bytes(*pair) for pair in ids), arrived, strict=True))
+        return found
+
+    def note_arrivals(self, since: int) -> None:
+        """Note when the events that are new came: all of them together, since then and by now."""
+        held = self.held_arrivals()
+        new = {held[event_id] for event_id in held.keys() - self.arrivals.keys()}
+        assert all(since <= arrived <= time_ns() for arrived in new)
+        self.arrivals.update({e: arrived for e, arrived in held.items() if e not in self.arrivals})
+
+    def compare_arrivals(self) -> None:
+        held = self.held_arrivals()
+        assert held == {event_id: self.arrivals[event_id] for event_id in self.model.events}
 
     # --- comparison -------------------------------------------------------------------------------
 
@@ -160,6 +187,9 @@ class History:
                     )  # fmt: skip
                     assert shown == expected, (timeline, time, entity, component)
                     self.compared += got is not None
+                    if got is not None:
+                        arrived = np.datetime64(self.arrivals[got.event_id], "ns")
+                        assert got.ingestion_time == arrived
 
     def compare_many(self, timeline: str) -> None:
         """The states at many times, in any order and some twice, in one call."""
@@ -167,7 +197,11 @@ class History:
         for entity in self.store.entities():
             names = self.store.components(entity)
             for component in self.random.sample(names, min(1, len(names))):
-                table = self.store.latest_at_many(timeline, times, entity, component)
+                table = self.store.latest_at_many(
+                    timeline, times, entity, component, event_times=True
+                )
+                self.compare_event_times(table, table.column("event_id").to_pylist())
+                table = table.drop_columns(["log_time", "ingestion_time"])
                 columns = [column.to_pylist() for column in table.columns]
                 assert columns[0] == times
                 for time, values, at, event_id, count in zip(*columns, strict=True):
@@ -176,9 +210,21 @@ class History:
                     assert got == expected, (timeline, time, entity, component)
                     assert event_id is not None or (values, at, count) == (None, None, None)
 
+    def compare_event_times(
+        self, table: pa.Table, event_ids: list[bytes | None], prefix: str = ""
+    ) -> None:
+        """When the events of rows were logged and when they arrived; null where there is none."""
+        logged, arrived = (
+            table.column(f"{prefix}{name}").cast(pa.int64()).to_pylist()
+            for name in ("log_time", "ingestion_time")
+        )
+        assert logged == [None if each is None else id_parts(each)[0] for each in event_ids]
+        assert arrived == [None if each is None else self.arrivals[each] for each in event_ids]
+
     def compare(self) -> None:
         """Compare every answer."""
         self.store.check()
+        self.compare_arrivals()
         assert len(self.store) == len(self.model.events)
         for timeline in self.store.timelines():
             self.compare_states(timeline, list(range(-1, MOST_TIME + 2)))
@@ -192,7 +238,15 @@ class History:
         first = self.random.randint(-1, MOST_TIME)
         last = self.random.randint(first, MOST_TIME + 1)
         chosen = self.random.sample(names, self.random.randint(0, len(names)))
-        table = self.store.range(timeline, first, last, entity, chosen)
+        start = self.random.random() < 0.5
+        table = self.store.range(
+            timeline, first, last, entity, chosen,
+            include_latest_at_start=start, event_times=True,
+        )  # fmt: skip
+        self.compare_event_times(table, table.column("event_id").to_pylist())
+        table = table.drop_columns(["log_time", "ingestion_time"])
+        if start:
+            table = self.after_state(table, timeline, first - 1, entity, chosen)
         columns = table.column(timeline).cast(pa.int64()), *table.columns[1:]
         rows = list(zip(*(column.to_pylist() for column in columns), strict=True))
         got = [
@@ -206,15 +260,45 @@ class History:
         ]
         assert got == self.model.range(timeline, first, last, entity, chosen)
 
+    def after_state(
+        self, table: pa.Table, timeline: str, time: int, entity: str, names: list[str]
+    ) -> pa.Table:
+        """Compare the rows of a range that are the state before it; return those after them."""
+        state = {n: self.model.latest_at(timeline, time, entity, n) for n in names}
+        expected: dict[tuple[int, bytes], dict[str, object]] = {}
+        for name, found in state.items():
+            if found is not None and found[1] is not None:
+                expected.setdefault((found[1], found[0]), {})[name] = found[2]
+        for row, ((at, event_id), cells) in zip(
+            table.slice(0, len(expected)).to_pylist(), sorted(expected.items()), strict=True
+        ):
+            assert (row[timeline], row["event_id"], row["cleared"]) == (at, event_id, False)
+            assert {n: row[n] for n in names if row[n] is not None} == cells
+        return table.slice(len(expected))
+
     def compare_tables(self, timeline: str, entity: str, names: list[str]) -> None:
         for fill in (False, True):
             at = None
             if self.random.random() < 0.5:
                 at = [self.random.randint(-1, MOST_TIME + 1) for _ in range(5)]
             table = self.store.table(
-                timeline, entity, names, at=at, fill="latest_at" if fill else None
+                timeline, entity, names, at=at, fill="latest_at" if fill else None, event_times=True
             )
+            self.compare_table_times(table, timeline, entity, names, fill=fill)
             times = table.column(timeline).cast(pa.int64()).to_pylist()
             cells = table.select(names).to_pylist()
             expected = self.model.table(timeline, at, entity, names, fill=fill)
             assert list(zip(times, cells, strict=True)) == expected
+
+    def compare_table_times(
+        self, table: pa.Table, timeline: str, entity: str, names: list[str], *, fill: bool
+    ) -> None:
+        """Each cell of a table says when its event was logged and arrived."""
+        for name in names:
+            event_ids = []
+            cells = zip(table.column(timeline).to_pylist(), table.column(name), strict=True)
+            for time_, cell in cells:
+                model = self.model if fill else self.model.temporal()
+                found = model.latest_at(timeline, time_, entity, name) if cell.is_valid else None
+                event_ids.append(None if found is None else found[0])
+            self.compare_event_times(table, event_ids, f"{name}.")

@@ -103,13 +103,14 @@ class Model:
                 if fill:
                     found = self.latest_at(timeline, time, entity, component)
                 else:
-                    found = self._temporal().latest_at(timeline, time, entity, component)
+                    found = self.temporal().latest_at(timeline, time, entity, component)
                     found = found if found is not None and found[1] == time else None
                 row[component] = None if found is None else found[2]
             rows.append((time, row))
         return rows
 
-    def _temporal(self) -> Model:
+    def temporal(self) -> Model:
+        """Return the model without timeless events."""
         other = Model()
         other.events = {key: e for key, e in self.events.items() if e.times}
         return other
