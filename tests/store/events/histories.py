@@ -111,9 +111,7 @@ class History:
             (again,) = pa.ipc.open_stream(sink.getvalue())
             other.insert(EventBatch.from_arrow(again))
         assert len(other) == len(self.store)
-        self.store = other
-        self.arrivals = {}
-        self.note_arrivals(since)
+        self.move_to(other, since)
 
     def drop(self) -> None:
         timeline = self.random.choice(TIMELINES)
@@ -161,6 +159,11 @@ class History:
             ids, arrived = batch.chunk.ids(rows).tolist(), batch.chunk.arrived_at(rows).tolist()
             found.update(zip((id_bytes(*pair) for pair in ids), arrived, strict=True))
         return found
+
+    def move_to(self, store: LiveStore, since: int = 0) -> None:
+        """Go on with another store, to which all events were sent."""
+        self.store, self.arrivals = store, {}
+        self.note_arrivals(since)
 
     def note_arrivals(self, since: int) -> None:
         """Note when the events that are new came: all of them together, since then and by now."""

@@ -83,7 +83,7 @@ def test_a_random_history_arrives_whole_and_once(seed):
         history.random.shuffle(given)
         assert sink.insert(given) == len(history.store)
         assert sink.insert(given[: len(given) // 2]) == 0
-        history.store = store
+        history.move_to(store)
         history.compare()
 
 

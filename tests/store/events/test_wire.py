@@ -87,7 +87,7 @@ def test_requests_hold_what_was_sent(seed, limit):
     history = History(seed)
     for _ in range(10):
         history.step()
-    history.store = taken(requests, wire.Decoder(limit))
+    history.move_to(taken(requests, wire.Decoder(limit)))
     history.compare()
 
 
