@@ -1,10 +1,10 @@
-"""ewm: means, variances and deviations with weights that fade from row to row."""
+"""ewm: means, variances and deviations with weights that fade from row to row, or with time."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from tessel.clauses.aggregates import Mean, Std, Var
 from tessel.clauses.aggregates.mean import mean_type
-from tessel.clauses.along_rows.fading import Fading, FadingState
+from tessel.clauses.along_rows.fading import Fading, FadingState, Moments
+from tessel.clauses.along_rows.index_spans import span_on_index
 from tessel.clauses.along_rows.key_order import (
     KeyOrder,
     codes_of_parts,
@@ -25,16 +26,18 @@ from tessel.clauses.along_rows.key_order import (
 from tessel.clauses.along_rows.neighbours import carried_keys
 from tessel.clauses.along_rows.ordered import check_keys, check_names
 from tessel.clauses.base import Carry, ClauseInfo, Structure
+from tessel.clauses.buckets import parse_span
 from tessel.clauses.computed import ComputedColumn
+from tessel.clauses.index_values import index_integers
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.registry import register
 from tessel.clauses.results import AggregatingClause
 from tessel.clauses.values import is_temporal, plain
 from tessel.ecs import ProcessingUnit
-from tessel.errors import AggregateError, PlanError
+from tessel.errors import AggregateError, IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
 
-__all__ = ["Ewm", "alpha_of"]
+__all__ = ["Ewm"]
 
 
 @register
@@ -48,7 +51,7 @@ class Ewm(AggregatingClause):
         ``mean``, ``var`` and ``std`` of columns of numbers, as float64. ``ddof=1`` (the default)
         corrects var and std for the weights, ``ddof=0`` does not.
     alpha
-        How much a new value counts, above 0 and at most 1.
+        How much a new value counts, above 0 and at most 1; None where weights fade with time.
     by
         Keys: each fades by itself. A missing key is a key like others.
     adjust
@@ -58,6 +61,9 @@ class Ewm(AggregatingClause):
         Whether rows without a value take no part; else the values before them fade all the same.
     min_periods
         Values that there must be so far, or the result is missing.
+    halflife
+        Time on the index, such as ``"10s"``, in which a weight becomes half of itself; None where
+        weights fade from row to row.
     results
         The outputs, where some compute with the results of aggregates.
 
@@ -65,22 +71,38 @@ class Ewm(AggregatingClause):
     -----
     The recurrences are those of pandas, in its order of operations; the answer depends on no cut
     because they run strictly from row to row. That is also why the carry of a unit is the columns
-    that are read: the states are reached one unit after another. A row without a value has no
-    result (pandas repeats the one before).
+    that are read: the states are reached one unit after another. Linear recurrences compose, and
+    states of units could be combined side by side; but each composition rounds, so that the last
+    bits would tell where units were cut. A row without a value has no result (pandas repeats the
+    one before).
+
+    With a ``halflife`` a value fades by the time from its row to the next ones; without ``adjust``
+    a new value counts as much as the older ones have faded since the row before. pandas has the
+    mean of this alone; ``var`` and ``std`` weigh by the same weights.
     """
 
     name: ClassVar[str] = "ewm"
     aggregates: tuple[NamedAggregate, ...]
-    alpha: float
+    alpha: float | None
     by: tuple[str, ...] = ()
     adjust: bool = True
     ignore_missing: bool = False
     min_periods: int = 1
+    halflife: str | None = None
     results: tuple[ComputedColumn, ...] = ()
 
     def __post_init__(self) -> None:
-        if type(self.alpha) not in (int, float) or not 0 < self.alpha <= 1:
+        if (self.alpha is None) == (self.halflife is None):
+            raise PlanError(
+                f"ewm: alpha is {self.alpha!r} and halflife {self.halflife!r}",
+                hint="weights fade by alpha from row to row, or by half in a time",
+            )
+        if self.alpha is not None and (
+            type(self.alpha) not in (int, float) or not 0 < self.alpha <= 1
+        ):
             raise PlanError(f"ewm: alpha is {self.alpha!r}", hint="it lies above 0, up to 1")
+        if self.halflife is not None:
+            self._check_halflife(self.halflife)
         if type(self.min_periods) is not int or self.min_periods < 0:
             raise PlanError(f"ewm: min_periods is a number of values, not {self.min_periods!r}")
         if not self.aggregates:
@@ -106,24 +128,54 @@ class Ewm(AggregatingClause):
             Structure.ROW_SLICE,
             columns=frozenset(self.by).union(*(each.columns for each in self.aggregates)),
             adds=self.output_names,
+            uses_index=self.halflife is not None,
             keeps_count=True,
             carries=Carry.BEFORE,
         )
+
+    def _check_halflife(self, halflife: str) -> None:
+        if not isinstance(halflife, str):
+            raise PlanError(
+                f"ewm: halflife is a time such as '10s', not {halflife!r}",
+                hint="ewm(halflife=20) of rows is held as alpha",
+            )
+        parse_span(halflife, "halflife")
+        if self.ignore_missing:
+            raise PlanError(
+                f"ewm: time passes over rows without a value, too (halflife={halflife!r})",
+                hint="leave ignore_missing out, or drop the rows by filter first",
+            )
 
     @cached_property
     def _columns(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(each.column or "" for each in self.aggregates))
 
-    @cached_property
-    def _fading(self) -> Fading:
+    def _fading(self, schema: TableSchema) -> Fading:
         spreads = any(not isinstance(each.aggregate, Mean) for each in self.aggregates)
-        return Fading(self.alpha, self.adjust, self.ignore_missing, spreads)
+        alpha, half = self.alpha, self._half(schema)
+        return Fading(alpha or 0.5, self.adjust, self.ignore_missing, spreads, half)
+
+    def _half(self, schema: TableSchema) -> float | None:
+        """Return the half-life in units of the index; None without one."""
+        if self.halflife is None:
+            return None
+        if schema.index is None:
+            raise IndexColumnError.required(f"ewm(halflife={self.halflife!r})")
+        span = span_on_index(
+            self.halflife,
+            schema.type_of(schema.index),
+            clause=self.name,
+            what="halflife",
+            instead="give a number of rows: ewm(halflife=20)",
+        )
+        return span.length_ns / span.unit_ns
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the schema with the results added or replaced, as float64."""
         stored = frozenset().union(*(each.columns for each in self.aggregates))
         input_schema.require([*sorted(stored), *self.by], where=self.name)
         check_keys(self.by, input_schema)
+        self._half(input_schema)
         schema = input_schema
         for field in self.output_fields(input_schema):
             schema = schema.with_column(field.name, field.type)
@@ -150,6 +202,8 @@ class Ewm(AggregatingClause):
         for at in range(len(self._columns)):
             fields.append(pa.field(f"value_{at}", pa.float64()))
             fields.append(pa.field(f"state_{at}", pa.list_(pa.float64())))
+        if self.halflife is not None:
+            fields.append(pa.field("time", pa.int64()))
         return pa.schema([*fields, pa.field("is_state", pa.bool_())])
 
     def summary(self, unit: ProcessingUnit) -> pa.Table:
@@ -158,6 +212,8 @@ class Ewm(AggregatingClause):
         arrays = plain_keys([unit.column(name) for name in self.by], rows)
         for name in self._columns:
             arrays += [pa.array(_floats(unit.column(name))), pa.nulls(len(rows), _STATE)]
+        if self.halflife is not None:
+            arrays.append(pa.array(index_integers(unit)))
         arrays.append(pa.array(np.zeros(len(rows), np.bool_)))
         return pa.table(arrays, schema=self.carry_schema(unit.schema))
 
@@ -165,12 +221,15 @@ class Ewm(AggregatingClause):
         """Go on from the states of all before with the rows of one more unit."""
         keys = [carried_keys(each, self.by) for each in (earlier, later)]
         values = [later.column(f"value_{at}").to_numpy() for at in range(len(self._columns))]
-        run = _Run(self._fading, earlier, keys[0], keys[1], values, later.num_rows)
+        times = None if self.halflife is None else later.column("time").to_numpy()
+        run = _Run(self._fading(schema), earlier, keys[0], keys[1], values, later.num_rows, times)
         states = run.states()
         both = pa.concat_tables([earlier, later]).take(pa.array(run.row_of_group))
         arrays = [both.column(f"key_{at}") for at in range(len(self.by))]
         for column in states:
             arrays += [pa.nulls(len(column), pa.float64()), pa.array(column, _STATE)]
+        if self.halflife is not None:
+            arrays.append(pa.array(run.last_times(), pa.int64()))
         arrays.append(pa.array(np.ones(len(both), np.bool_)))
         return pa.table(arrays, schema=earlier.schema)
 
@@ -192,7 +251,10 @@ class Ewm(AggregatingClause):
         self.check_planned()
         keys = [unit.column(name) for name in self.by]
         values = [_floats(unit.column(name)) for name in self._columns]
-        run = _Run(self._fading, before, carried_keys(before, self.by), keys, values, unit.num_rows)
+        fading = self._fading(unit.schema)
+        times = None if fading.half is None else index_integers(unit)
+        carried = carried_keys(before, self.by)
+        run = _Run(fading, before, carried, keys, values, unit.num_rows, times)
         results = [run.results(at) for at in range(len(values))]
         made = unit
         for each in self.aggregates:
@@ -215,39 +277,6 @@ class Ewm(AggregatingClause):
         return pa.array(values, mask=missing)
 
 
-def alpha_of(
-    alpha: float | None, span: float | None, halflife: float | None, com: float | None
-) -> float:
-    """Return how much a new value counts, from whichever of four measures is given.
-
-    Raises
-    ------
-    PlanError
-        Unless exactly one is given, a number in its range.
-    """
-    given = {"alpha": alpha, "span": span, "halflife": halflife, "com": com}
-    named = {name: value for name, value in given.items() if value is not None}
-    if len(named) != 1:
-        raise PlanError(
-            f"ewm takes one of alpha, span, halflife and com, not {sorted(named) or 'none'}",
-            hint="ewm(span=20)",
-        )
-    ((name, value),) = named.items()
-    least, inclusive = {"alpha": (0, 0), "span": (1, 1), "halflife": (0, 0), "com": (0, 1)}[name]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise PlanError(f"ewm: {name} is a number, not {value!r}")
-    if value < least or (value == least and not inclusive) or (name == "alpha" and value > 1):
-        raise PlanError(
-            f"ewm: {name} is {value!r}",
-            hint="alpha lies above 0, up to 1; span from 1 on; halflife above 0; com from 0 on",
-        )
-    if name == "alpha":
-        return float(value)
-    if name == "halflife":
-        value = 1 / (1 - math.exp(-math.log(2) / value)) - 1
-    return 1 / (1 + ((value - 1) / 2 if name == "span" else value))
-
-
 _STATE = pa.list_(pa.float64())
 
 
@@ -262,6 +291,7 @@ class _Run:
         keys: Sequence[Any],
         values: Sequence[np.ndarray],
         rows: int,
+        times: np.ndarray | None,
     ) -> None:
         self._fading = fading
         (earlier, own), groups = codes_of_parts([carried, keys], [before.num_rows, rows])
@@ -269,11 +299,18 @@ class _Run:
         self._groups = self._order.arranged(own)
         self._starts = np.unique(self._order.start)
         self._values = [self._order.arranged(column) for column in values]
+        self._times = None if times is None else self._order.arranged(times)
+        carried_times = [None] * before.num_rows
+        if times is not None:
+            carried_times = before.column("time").to_pylist()
         self._before: list[dict[int, FadingState]] = [
             {
-                group: FadingState(*state)
-                for group, state in zip(
-                    earlier.tolist(), before.column(f"state_{at}").to_pylist(), strict=True
+                group: dataclasses.replace(FadingState(*state), time=time)
+                for group, state, time in zip(
+                    earlier.tolist(),
+                    before.column(f"state_{at}").to_pylist(),
+                    carried_times,
+                    strict=True,
                 )
             }
             for at in range(len(values))
@@ -291,19 +328,29 @@ class _Run:
             last = dict(self._before[at])
             for group, segment in self._segments():
                 state = last.get(group, FadingState())
-                for _ in self._fading.run(self._values[at][segment].tolist(), state):
+                for _ in self._moments(at, segment, state):
                     pass
                 last[group] = state
-            found.append([state.to_list() for _, state in sorted(last.items())])
+            self._last = [state for _, state in sorted(last.items())]
+            found.append([state.to_list() for state in self._last])
         return found
+
+    def last_times(self) -> list[int | None]:
+        """Return the time of the last row of each key, after :meth:`states`."""
+        return [state.time for state in self._last]
+
+    def _moments(self, at: int, segment: slice, state: FadingState) -> Iterator[Moments]:
+        values = self._values[at][segment].tolist()
+        times = () if self._times is None else self._times[segment].tolist()
+        return self._fading.run(values, state, times)
 
     def results(self, at: int) -> np.ndarray:
         """Return what :meth:`Fading.run` gives, a row each, in the order of the unit's rows."""
         found = np.full((5, len(self._groups)), np.nan)
         for group, segment in self._segments():
             carried = self._before[at].get(group, FadingState())
-            state = FadingState(*carried.to_list())
-            rows = list(self._fading.run(self._values[at][segment].tolist(), state))
+            state = dataclasses.replace(carried)
+            rows = list(self._moments(at, segment, state))
             found[:, segment] = np.array(rows, np.float64).T
         rows_of_places = self._order.places if self._order.order is None else self._order.order
         return np.stack([in_rows(line, rows_of_places) for line in found])

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.clauses.aggregates.base import whole_structs
+from tessel.clauses.along_rows.index_spans import span_on_index
 from tessel.clauses.along_rows.key_order import in_rows
 from tessel.clauses.along_rows.neighbours import Around, Reach
 from tessel.clauses.along_rows.ordered import check_keys, check_names, check_reach
@@ -25,14 +26,11 @@ from tessel.clauses.registry import register
 from tessel.clauses.results import AggregatingClause
 from tessel.ecs import ProcessingUnit
 from tessel.errors import AggregateError, IndexColumnError, PlanError
-from tessel.expression.periods import NANOSECONDS
 from tessel.expression.schema import TableSchema
 
 __all__ = ["Closed", "Rolling"]
 
 Closed = Literal["right", "left", "both", "neither"]
-
-_DAY_NS = 86_400 * NANOSECONDS["s"]
 
 
 @register
@@ -259,22 +257,14 @@ class Rolling(AggregatingClause):
 
     def _length_in(self, kind: pa.DataType) -> int:
         assert isinstance(self.window, str)
-        length, days = parse_span(self.window, "window")
-        unit = _unit_ns(kind)
-        if unit is None:
-            raise IndexColumnError(
-                f"rolling: a window of {self.window!r} needs an index of dates or timestamps, "
-                f"and this one is {kind}",
-                hint="give a window of rows: rolling(20)",
-                type=str(kind),
-            )
-        if days and getattr(kind, "tz", None) not in (None, "UTC"):
-            raise PlanError(
-                f"rolling: days of {kind.tz} are not all of one length",
-                hint=f'write "{24 * length}h" for elapsed time',
-                window=self.window,
-            )
-        nanoseconds = length * (_DAY_NS if days else 1)
+        span = span_on_index(
+            self.window,
+            kind,
+            clause=self.name,
+            what="window",
+            instead="give a window of rows: rolling(20)",
+        )
+        nanoseconds, unit = span.length_ns, span.unit_ns
         if nanoseconds % unit or nanoseconds // unit > 2**61:
             raise PlanError(
                 f"rolling: a window of {self.window!r} is no number of units of the index, {kind}",
@@ -282,14 +272,6 @@ class Rolling(AggregatingClause):
                 window=self.window,
             )
         return nanoseconds // unit
-
-
-def _unit_ns(kind: pa.DataType) -> int | None:
-    if pa.types.is_timestamp(kind):
-        return NANOSECONDS[kind.unit]
-    if pa.types.is_date32(kind):
-        return _DAY_NS
-    return NANOSECONDS["ms"] if pa.types.is_date64(kind) else None
 
 
 def _rows_until(times: Any, offset: int, parts: int, *, included: bool) -> np.ndarray:

@@ -33,6 +33,8 @@ STEPS: dict[str, st.SearchStrategy[Step]] = {
     ),
     "rolling time": st.just(lambda q: q.rolling("3s").agg(b=("v", "max"), n="size")),
     "ewm": st.just(lambda q: q.ewm(span=3).agg(b=("f", "mean"))),
+    "ewm, by time": st.just(lambda q: q.ewm(halflife="2s", by="k").agg(b=("f", "mean"))),
+    "rolling, computed": st.just(lambda q: q.rolling(2).agg(b="max(v) - min(v)")),
     "rank": st.just(lambda q: q.rank({"r": "f"}, by="k")),
     "latest_at": st.just(
         lambda q: q.latest_at(["1970-01-01T00:00:04", "1970-01-01T00:00:09"], by="k")

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessel.clauses import Ewm, QueryBuilder
-from tessel.clauses.aggregates import Std, Var
-from tessel.errors import AggregateError, ColumnNotFoundError, PlanError
+from tessel.clauses import Ewm, NamedAggregate, QueryBuilder
+from tessel.clauses.aggregates import Std, Var, find_aggregate
+from tessel.errors import AggregateError, ColumnNotFoundError, IndexColumnError, PlanError
 from tests.clauses.helpers import answer, stored
 
 Q = QueryBuilder()
@@ -107,6 +107,85 @@ def test_means_are_near_those_of_polars(
     np.testing.assert_allclose(*np.array(pairs).reshape(-1, 2).T, rtol=1e-9, atol=1e-9)
 
 
+steps = st.lists(st.sampled_from([0, 1, 3, 10, 60, 7_200]), min_size=20, max_size=20)
+
+
+@settings(max_examples=25)
+@given(
+    rows=rows_of_keys,
+    gaps=steps,
+    cut=st.integers(1, 6),
+    half=st.sampled_from(["1s", "10s", "1min", "2h", "1D", "1500ms"]),
+    adjust=st.booleans(),
+    least=st.integers(0, 3),
+    keyed=st.booleans(),
+    start=st.sampled_from([0, -100, 1_600_000_000]),
+)
+def test_fading_with_time_is_that_of_pandas_to_the_bit(
+    rows: list[tuple[str, float | None]],
+    gaps: list[int],
+    cut: int,
+    half: str,
+    adjust: bool,
+    least: int,
+    keyed: bool,
+    start: int,
+) -> None:
+    times = start + np.cumsum(gaps)[: len(rows)]
+    table = pa.table(
+        {
+            "t": pa.array(times * 1000, pa.timestamp("ms")),
+            "k": pa.array([k for k, _ in rows]),
+            "v": pa.array([v for _, v in rows], pa.float64()),
+        }
+    )
+    query = Q.ewm(halflife=half, by=["k"] if keyed else [], adjust=adjust, min_periods=least)
+    store = stored(table, index="t", rows=cut)
+    found = answer(store, query.agg(m=("v", "mean"))).column("m")
+    frame = table.to_pandas()
+    for _, own in frame.groupby("k") if keyed else [("", frame)]:
+        theirs = own["v"].ewm(halflife=half, times=own["t"], adjust=adjust, min_periods=least)
+        ours = found.take(pa.array(own.index.to_numpy())).to_pylist()
+        assert ours == _no_repeats(theirs.mean(), own["v"])
+
+
+def _weighted(values: np.ndarray, ages: np.ndarray, half: float, ddof: int) -> float:
+    """The variance by its definition: weights that halve, corrected for their number."""
+    weights = 0.5 ** (ages / half)
+    total = weights.sum()
+    mean = (weights * values).sum() / total
+    biased = (weights * (values - mean) ** 2).sum() / total
+    if not ddof:
+        return float(biased)
+    rest = total * total - (weights * weights).sum()
+    return float(biased * total * total / rest) if rest > 0 else math.nan
+
+
+@pytest.mark.parametrize(("unit", "half"), [("s", 30.0), ("ns", 30.0), ("us", 0.7)])
+def test_spreads_that_fade_with_time_are_those_of_their_definition(unit: str, half: float) -> None:
+    rng = np.random.default_rng(3)
+    seconds = np.cumsum(rng.integers(0, 40, 60))
+    scale = {"s": 1, "us": 10**6, "ns": 10**9}[unit]
+    values = rng.normal(size=60)
+    values[::7] = np.nan
+    times = pa.array((1_700_000_000 + seconds) * scale, pa.timestamp(unit))
+    query = Q.ewm(halflife=f"{half * 1000:.0f}ms").agg(
+        m=("v", "mean"), var=("v", "var"), std=("v", "std"), plain=("v", Var(ddof=0))
+    )
+    table = pa.table({"t": times, "v": pa.array(values)})
+    found = answer(stored(table, index="t", rows=7), query).to_pandas()
+    for row in range(60):
+        known = np.flatnonzero(~np.isnan(values[: row + 1]))
+        ages = (seconds[row] - seconds[known]).astype(float)
+        if np.isnan(values[row]):
+            assert found.loc[row, ["m", "var", "std", "plain"]].isna().all()
+            continue
+        sample, plain = (_weighted(values[known], ages, half, ddof) for ddof in (1, 0))
+        wanted = [sample, np.sqrt(sample), plain]
+        ours = found.loc[row, ["var", "std", "plain"]].to_numpy(float)
+        np.testing.assert_allclose(ours, wanted, rtol=1e-8, atol=1e-12)
+
+
 def test_the_definition() -> None:
     found = answer(stored({"v": [1, None, 4, 2]}, rows=1), Q.ewm(alpha=0.5).agg(m=("v", "mean")))
     weights = [0.125, 0.5, 1.0]
@@ -129,6 +208,26 @@ def test_integers_decimals_and_bools_are_floats() -> None:
     assert found.to_pydict() == {"i": [1.0, 3.0], "d": [1.5, 2.5], "b": [1.0, 0.0]}
 
 
+MEAN = (NamedAggregate("m", "v", find_aggregate("mean")),)
+
+
+def test_fading_with_time_needs_times() -> None:
+    zoned = pa.timestamp("s", "Europe/Berlin")
+    cases: list[tuple[pa.DataType, str, type[Exception], str]] = [
+        (pa.int64(), "1s", IndexColumnError, "needs an index of dates or timestamps"),
+        (zoned, "1D", PlanError, "not all of one length"),
+    ]
+    for kind, half, error, text in cases:
+        table = pa.table({"t": pa.array([1, 2], pa.int64()).cast(kind), "v": [1.0, 2.0]})
+        with pytest.raises(error, match=text):
+            stored(table, index="t").schema("x", Q.ewm(halflife=half).agg(m=("v", "mean")))
+    dates = pa.table({"t": pa.array([0, 2], pa.date32()), "v": [1.0, 2.0]})
+    query = Q.ewm(halflife="1D").agg(m=("v", "mean"))
+    found = answer(stored(dates, index="t"), query).column("m")
+    assert found.to_pylist() == [1.0, (1 * 0.25 + 2) / 1.25]
+    assert QueryBuilder.from_json(query.to_json()) == query
+
+
 def test_misuse_is_refused() -> None:
     store = stored({"v": [1.0], "s": ["a"], "t": pa.array([1], pa.timestamp("s"))})
     agg = {"m": ("v", "mean")}
@@ -142,6 +241,14 @@ def test_misuse_is_refused() -> None:
         (lambda: Q.ewm(com=-1).agg(**agg), PlanError, "com is -1"),
         (lambda: Q.ewm(span="20").agg(**agg), PlanError, "span is a number"),
         (lambda: Q.ewm(span=math.inf).agg(**agg), PlanError, "span is a number"),
+        (lambda: Q.ewm(halflife="10").agg(**agg), PlanError, "halflife"),
+        (lambda: Q.ewm(halflife="1MS").agg(**agg), PlanError, "halflife"),
+        (lambda: Q.ewm(halflife="0s").agg(**agg), PlanError, "halflife"),
+        (lambda: Q.ewm(halflife="1s", ignore_missing=True).agg(**agg), PlanError, "time passes"),
+        (lambda: Q.ewm(halflife="1s").agg(**agg), IndexColumnError, "index"),
+        (lambda: Q.then(Ewm(MEAN, None)), PlanError, "alpha is None and halflife None"),
+        (lambda: Q.then(Ewm(MEAN, 0.5, halflife="1s")), PlanError, "alpha is 0.5 and halflife"),
+        (lambda: Q.then(Ewm(MEAN, None, halflife=3)), PlanError, "a time such as"),  # type: ignore[arg-type]
         (lambda: Q.ewm(span=2, min_periods=1.5).agg(**agg), PlanError, "min_periods"),
         (lambda: Q.ewm(span=2, min_periods=-1).agg(**agg), PlanError, "min_periods"),
         (lambda: Q.ewm(span=2).agg(m=("v", "median")), AggregateError, "ewm has no median(v)"),

@@ -40,6 +40,8 @@ QUERIES: dict[str, QueryBuilder] = {
     "along time": Q.fill({"w": "v"}, "linear", along="time", by="c", limit=2),
     "rank": Q.filter("b").rank({"r": "v"}, "min", by="c"),
     "ewm": Q.ewm(halflife=3, by="c").agg(m=("v", "mean"), s=("v", "std")),
+    "ewm, by time": Q.ewm(halflife="2h", by="c").agg(m=("v", "mean"), s=("v", "std")),
+    "rolling, computed": Q.rolling(5, by="k").agg(v="max(v) - min(v)", n="size() / 2"),
     "latest_at": Q.latest_at(["1970-01-01T05", "1970-01-01T13"], by=["c"], origin="then"),
     "after a shuffle": Q.groupby("k", "c").agg(m=("v", "median")).shift({"w": "m"}, by="c"),
     "of several symbols": Q.concat("b", "empty", "one").diff("i", by="c"),

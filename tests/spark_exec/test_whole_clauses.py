@@ -36,6 +36,8 @@ QUERIES = [
     Q.drop("l").describe(),
     Q.cast({"k": "float64", "u": "string"}),
     Q.groupby("s", sort=False).agg(m=("v", "median"), n="size"),
+    Q.groupby("s").agg(spread="max(v) - min(v)", m="median(v) * 2", n="size"),
+    Q.resample("6h", by={"word": "upper(s)"}, empty="zero").agg(spread="max(v) - min(v)"),
 ]
 
 

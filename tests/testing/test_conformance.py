@@ -76,6 +76,7 @@ OURS: dict[str, QueryBuilder] = {
     "fill with a value": Q.fill("f", value=0),
     "rank": Q.rank({"r": "f"}, by="k").rank("v", "dense", descending=True),
     "ewm": Q.ewm(span=3, by="k").agg(m=("f", "mean"), s=("v", "std")),
+    "ewm by time": Q.ewm(halflife="40min", by="k").agg(m=("f", "mean"), s=("v", "std")),
     "latest_at": Q.latest_at(["2021-01-01T01", "2021-01-01T03:07", "2022"], origin="then"),
     "latest_at by key": Q.latest_at(["2021-01-01T00:20", "2021-01-01T05"], by=["k"]),
     "groupby, merged": Q.groupby("k").agg(s=("v", "sum"), m=("f", "mean"), n="size"),

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal
 
 from tessel.clauses.aggregate_forms import AggregateForm, AggregateLike, read_outputs
+from tessel.clauses.along_rows.fading import fading_of
 from tessel.clauses.constants import constant_text
 from tessel.clauses.cum_count import CumCount
 from tessel.clauses.cum_max import CumMax
 from tessel.clauses.cum_min import CumMin
 from tessel.clauses.cum_sum import CumSum
 from tessel.clauses.diff import Diff
-from tessel.clauses.ewm import Ewm, alpha_of
+from tessel.clauses.ewm import Ewm
 from tessel.clauses.fill import Fill, Method
 from tessel.clauses.latest_at import LatestAt
 from tessel.clauses.pct_change import PctChange
@@ -226,7 +227,7 @@ class OrderedVerbs(Query):
         *,
         alpha: float | None = None,
         span: float | None = None,
-        halflife: float | None = None,
+        halflife: float | str | None = None,
         com: float | None = None,
         by: KeysLike = (),
         adjust: bool = True,
@@ -240,18 +241,20 @@ class OrderedVerbs(Query):
         alpha, span, halflife, com
             How fast weights fade; exactly one of them. ``alpha`` is the share of a new value,
             above 0 and at most 1; ``span`` from 1 on is ``2 / alpha - 1``; after ``halflife`` rows,
-            above 0, a weight is half; ``com`` from 0 on is the centre of mass, ``1 / alpha - 1``.
+            above 0, or after that time on the index (``"10s"``), a weight is half; ``com`` from 0
+            on is the centre of mass, ``1 / alpha - 1``.
         by
             Keys: each fades by itself.
         adjust
             Whether weights are taken over the sum of those there are.
         ignore_missing
-            Whether rows without a value take no part; else the others fade all the same.
+            Whether rows without a value take no part; else the others fade all the same, as they
+            always do with time.
         min_periods
             Values that there must be so far, or the result is missing.
         """
-        share = alpha_of(alpha, span, halflife, com)
-        return EwmQuery(self, share, _keys(by), adjust, ignore_missing, min_periods)
+        share, half = fading_of(alpha, span, halflife, com)
+        return EwmQuery(self, share, half, _keys(by), adjust, ignore_missing, min_periods)
 
     def rolling(
         self: QueryType,
@@ -318,7 +321,8 @@ class EwmQuery(Generic[QueryType]):
     """A query that weighs rows, fading into the past, waiting for ``agg``."""
 
     query: QueryType
-    alpha: float
+    alpha: float | None
+    halflife: str | None
     by: tuple[str, ...]
     adjust: bool
     ignore_missing: bool
@@ -339,7 +343,8 @@ class EwmQuery(Generic[QueryType]):
                 self.adjust,
                 self.ignore_missing,
                 self.min_periods,
-                results=found.results,
+                self.halflife,
+                found.results,
             )
         )
 
