@@ -21,6 +21,7 @@ import pyarrow as pa
 from tessel.errors import InvalidInputError
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.event_ids import EventIds, id_bytes
+from tessel.store.events.merging import MergedBatch, merge_same_time
 from tessel.store.events.pending import Pending, cell_of
 from tessel.store.events.row import CLEAR, CLEAR_RECURSIVE, Row
 from tessel.store.events.timeline import Timeline, check_component, check_entity
@@ -46,6 +47,10 @@ class Recorder:
     max_delay_seconds, max_rows, max_bytes
         A batch is handed on so long after its first event, or when so many wait. Bytes are counted
         roughly, from the values as Python has them.
+    merge_same_time
+        Whether events of an entity that share all times, and wait together, become one with the
+        greatest of their ids, as far as that changes no answer but for ids: see
+        :mod:`tessel.store.events.merging`.
 
     Notes
     -----
@@ -60,6 +65,7 @@ class Recorder:
         max_delay_seconds: float = 0.05,
         max_rows: int = 65_536,
         max_bytes: int = 10 << 20,
+        merge_same_time: bool = False,
     ) -> None:
         if not max_delay_seconds > 0 or max_rows < 1 or max_bytes < 1:
             raise InvalidInputError(
@@ -70,6 +76,7 @@ class Recorder:
         self._max_delay_seconds = max_delay_seconds
         self._max_rows = max_rows
         self._max_bytes = max_bytes
+        self._merge_same_time = merge_same_time
         self._ids = EventIds()
         self._renew()
         _recorders.add(self)
@@ -167,7 +174,8 @@ class Recorder:
                 waiting = [each.take() for each in self._pending.values() if each.ids]
                 counted = self._rows, self._bytes
                 self._rows = self._bytes = 0
-            self._undelivered += [each() for each in waiting]
+            batches = [each() for each in waiting]
+            self._undelivered += merge_same_time(batches) if self._merge_same_time else batches
             try:
                 self._deliver()
             except BaseException as problem:
@@ -194,14 +202,21 @@ class Recorder:
 
     def _deliver_each(self, batches: Sequence[EventBatch]) -> None:
         first: InvalidInputError | None = None
-        for at, batch in enumerate(batches):
+        waiting = list(batches)
+        while waiting:
+            batch = waiting[0]
+            parts: Sequence[EventBatch] = ()
             try:
                 self._sink.insert([batch])
             except InvalidInputError as error:
-                first = first or error
+                if isinstance(batch, MergedBatch):  # some of its events may be good
+                    parts = batch.parts
+                else:
+                    first = first or error
             except BaseException:
-                self._undelivered = list(batches[at:])
+                self._undelivered = waiting
                 raise
+            waiting[:1] = parts
         if first is not None:
             raise first
 
