@@ -14,12 +14,14 @@ from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.group_sums import FieldKind, GroupSums, SumField, group_sums
 from tessel.kernels.jit import compiled_kernels
 from tessel.kernels.load_rows import load_rows
+from tessel.kernels.match_rows import match_ends, match_rows
 from tessel.kernels.nearest_rows import Looks, NearestRows
 from tessel.kernels.program import Op, Program
 from tessel.kernels.rows_by_code import order_of_codes, rows_by_code
 from tessel.kernels.run_facts import run_facts
 from tessel.kernels.search_rows import search_rows
 from tessel.kernels.select_rows import select_rows
+from tessel.kernels.word_numbers import WordNumbers
 
 __all__ = [
     "FieldKind",
@@ -30,9 +32,12 @@ __all__ = [
     "Program",
     "StoredBlocks",
     "SumField",
+    "WordNumbers",
     "compiled_kernels",
     "group_sums",
     "load_rows",
+    "match_ends",
+    "match_rows",
     "order_of_codes",
     "rows_by_code",
     "run_facts",

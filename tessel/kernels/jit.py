@@ -17,9 +17,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tessel.options import current
 
-__all__ = ["LEAST_ROWS", "cache_directory", "compiled_kernels", "kernel"]
+__all__ = ["LEAST_ROWS", "cache_directory", "compiled_kernels", "frozen", "kernel"]
 
 LEAST_ROWS = 1 << 18
 """Fewer rows are done before numba is imported; once it is, so are kernels for fewer."""
@@ -94,6 +97,17 @@ def kernel(function: _Function) -> _Function:
         # Other users of numba in the process have a directory of their own.
         numba.config.CACHE_DIR = before
     return made
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array as one that is read only, its items side by side, without copying where so.
+
+    Machine code is made for each kind of array that a kernel meets: whether it may be written, and
+    how it lies. Arrow's cannot be written and numpy's mostly can, so that both are made the same.
+    """
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
 
 
 def _after_fork() -> None:

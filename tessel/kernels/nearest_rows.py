@@ -11,7 +11,7 @@ import enum
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.jit import compiled_kernels
+from tessel.kernels.jit import compiled_kernels, frozen
 from tessel.kernels.rows_by_code import rows_by_code
 
 __all__ = ["Looks", "NearestRows"]
@@ -59,13 +59,13 @@ class NearestRows:
         exact: bool,
         most_apart: int | None = None,
     ) -> None:
-        self._held = held
-        self._starts = starts
+        self._held = frozen(held)
+        self._starts = frozen(starts)
         self._looks = looks
         self._exact = exact
         self._most_apart = np.uint64(_MOST if most_apart is None else min(most_apart, _MOST))
         backward = looks is Looks.BACKWARD
-        self._last = np.zeros(0, np.int64) if backward else _last_of_runs(held, starts)
+        self._last = np.zeros(0, np.int64) if backward else _last_of_runs(self._held, self._starts)
 
     def find(self, asked: Integers, codes: Integers | None = None) -> Integers:
         """Return the row that lies nearest to each number.
@@ -87,7 +87,7 @@ class NearestRows:
         if kernels is None:
             return self._find_numpy(asked, codes)
         found = np.empty(len(asked), np.int64)
-        groups = _NO_CODES if codes is None else codes
+        asked, groups = frozen(asked), frozen(_NO_CODES if codes is None else codes)
         kernels.rows_before(self._held, self._starts, asked, groups, self._exact, found)
         if codes is None and self._looks is Looks.BACKWARD and self._most_apart == _MOST:
             return found

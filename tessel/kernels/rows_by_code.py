@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.jit import compiled_kernels
+from tessel.kernels.jit import compiled_kernels, frozen
 
 __all__ = ["order_of_codes", "rows_by_code"]
 
@@ -36,7 +36,7 @@ def rows_by_code(codes: Integers, count: int) -> tuple[Integers, Integers]:
     kernels = compiled_kernels(len(codes))
     if kernels is None:
         return _rows_by_code_numpy(codes, count)
-    starts = np.zeros(count + 1, np.int64)
+    starts, codes = np.zeros(count + 1, np.int64), frozen(codes)
     kernels.count_codes(codes, starts)
     rows = np.empty(starts[-1], np.int64)
     kernels.place_rows(codes, starts[:-1].copy(), rows)

@@ -12,8 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.kernels import Looks, NearestRows, compiled, jit, order_of_codes, rows_by_code
+from tessel.kernels import (
+    Looks,
+    NearestRows,
+    WordNumbers,
+    compiled,
+    jit,
+    match_ends,
+    match_rows,
+    order_of_codes,
+    rows_by_code,
+)
 from tessel.kernels import nearest_rows as nearest_rows_module
+from tessel.kernels import word_numbers as word_numbers_module
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
@@ -122,3 +133,68 @@ def test_many_rows_far_apart(is_compiled: bool, looks: Looks) -> None:
         assert found[at] == _expected(groups, number, code, looks, True, 9)
         if at % 10 == 0:
             assert alone[at] == _expected([held.tolist()], number, 0, looks, False, None)
+
+
+words = st.one_of(
+    st.integers(-3, 9),
+    st.integers(0, 1 << 40),
+    st.sampled_from([_LEAST, _LEAST + 1, _MOST - 1, _MOST, 1 << 32, 1 << 33, -(1 << 32)]),
+)
+narrow = st.lists(st.none() | st.integers(7, 20), max_size=40)
+wide = st.lists(st.none() | words, max_size=40)
+
+
+def _with_absent(values: list[int | None]) -> tuple[Any, Any]:
+    """Return words, anything where there is none, and which have none; None where all have."""
+    held = np.array([9 if value is None else value for value in values], np.int64)
+    absent = np.array([value is None for value in values], np.bool_)
+    return held, absent if absent.any() else None
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+@given(built=narrow | wide, asked=wide, cells=st.sampled_from([0, 1 << 16]))
+def test_numbers_of_words(
+    is_compiled: bool, built: list[int | None], asked: list[int | None], cells: int
+) -> None:
+    """Whether in a range or in slots, built and asked by one twin or the other."""
+    appeared = list(dict.fromkeys(word for word in built if word is not None))
+    expected = {word: number for number, word in enumerate(appeared)} | {None: -1}
+    with _compiled(is_compiled), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(word_numbers_module, "_CELLS", cells)
+        patch.setattr(word_numbers_module, "_CELLS_A_WORD", min(cells, 4))
+        patch.setattr(word_numbers_module, "_LEAST_BITS", 1)
+        numbers = WordNumbers(*_with_absent(built))
+    assert numbers.codes.tolist() == [expected[word] for word in built]
+    assert len(numbers) == len(appeared)
+    for also_compiled in (True, False):
+        with _compiled(also_compiled):
+            found = numbers.find(*_with_absent(asked))
+        assert found.tolist() == [expected.get(word, -1) for word in asked]
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+@given(
+    codes=st.lists(st.integers(-1, 4), max_size=12),
+    sizes=st.none() | st.lists(st.integers(0, 3), min_size=5, max_size=5),
+    keep=st.booleans(),
+    data=st.data(),
+)
+def test_pairs_of_rows(
+    is_compiled: bool, codes: list[int], sizes: list[int] | None, keep: bool, data: st.DataObject
+) -> None:
+    """Any stretch of the output is that of the whole; without sizes each key has one row."""
+    held = np.array(codes, np.int64)
+    starts = np.cumsum([0, *(sizes or [1] * 5)])
+    rows = np.arange(starts[-1]) if sizes is None else np.arange(starts[-1])[::-1] + 7
+    expected = []
+    for at, code in enumerate(codes):
+        theirs = rows[starts[code] : starts[code + 1]].tolist() if code >= 0 else []
+        expected += [(at, row) for row in theirs or ([-1] if keep else [])]
+    given_starts, given_rows = (starts[:0], rows[:0]) if sizes is None else (starts, rows)
+    with _compiled(is_compiled):
+        ends = match_ends(held, given_starts, keep_unmatched=keep)
+        assert (ends[-1] if len(ends) else 0) == len(expected)
+        start = data.draw(st.integers(0, len(expected)))
+        stop = data.draw(st.integers(start, len(expected)))
+        left, right = match_rows(held, given_starts, given_rows, ends, start, stop)
+    assert list(zip(left.tolist(), right.tolist(), strict=True)) == expected[start:stop]

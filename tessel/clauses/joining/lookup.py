@@ -2,10 +2,11 @@
 
 :class:`KeyTable` is made of the key columns of one side, the *built* one. It numbers their distinct
 keys column by column, as :func:`tessel.clauses.grouped.grouping.group_codes` does, and finds for a
-row of the other side the number of its key. A column's values are found by their hash
+row of the other side the number of its key. Numbers are words of 64 bits, which a kernel finds
+(:class:`tessel.kernels.WordNumbers`). Other values are found by their hash
 (:mod:`tessel.clauses.grouped.hashing`): the hashes of the distinct values are sorted, and a
 directory over their leading bits tells where to look, so that a look-up is one or two comparisons
-of numbers. Where two values can have one hash, the values themselves are compared.
+of numbers; then the values themselves are compared. Of dictionaries only the entries are looked at.
 
 Hashes are fixed and can be made to collide on purpose; that costs time and never an answer.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,16 +24,14 @@ from numpy.typing import NDArray
 
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.grouped.hashing import hash_column
-from tessel.clauses.values import integers
-from tessel.kernels import rows_by_code
+from tessel.clauses.values import integers, raw_values
+from tessel.kernels import WordNumbers, rows_by_code
 
 __all__ = ["KeyTable"]
 
 Codes = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
-
-_CELLS_A_VALUE = 4
-_CELLS = 1 << 16
+Truths = NDArray[np.bool_]
 
 
 class KeyTable:
@@ -50,23 +49,25 @@ class KeyTable:
     rows
         The rows that have a key, those of key 0 first, each key's in their order.
     starts
-        Where in ``rows`` those of each key start; one entry more tells the end. int64, shape
-        ``(keys + 1,)``.
+        Where in ``rows`` those of each key start; one entry more tells the end. Every key has a
+        row. int64, shape ``(keys + 1,)``.
+    is_unique
+        Whether each row has a key, and no other row has it; the number of a key is that of its row.
     """
 
     def __init__(self, columns: Sequence[pa.Array]) -> None:
-        self._values: list[_Values] = []
-        self._pairs: list[_Values] = []
-        codes = self._first(columns[0])
-        for column in columns[1:]:
-            more = self._first(column)
-            pairs = _combined(codes, more, len(self._values[-1]))
-            found = _Values.of(pairs)
+        self._values = [_numbered(column) for column in columns]
+        self._pairs: list[WordNumbers] = []
+        found: _Values | WordNumbers = self._values[0]
+        for values in self._values[1:]:
+            found = WordNumbers(*_combined(found.codes, values.codes, len(values)))
             self._pairs.append(found)
-            codes = found.codes
-        self.codes = codes
-        keys = len(self._pairs[-1] if self._pairs else self._values[-1])
-        self.rows, self.starts = rows_by_code(codes, keys)
+        self.codes: Codes = found.codes
+        self.is_unique = len(found) == len(found.codes)
+        if self.is_unique:  # numbers go by first appearance: each row's is its own
+            self.rows, self.starts = found.codes, np.arange(len(found) + 1)
+        else:
+            self.rows, self.starts = rows_by_code(found.codes, len(found))
 
     @property
     def most(self) -> int:
@@ -76,98 +77,130 @@ class KeyTable:
 
     def find(self, columns: Sequence[pa.Array]) -> Codes:
         """Return the number of the key of each row of the other side, −1 where there is none."""
-        codes = self._values[0].find(columns[0])
+        codes = _found(self._values[0], columns[0])
         for values, pairs, column in zip(self._values[1:], self._pairs, columns[1:], strict=True):
-            codes = pairs.find(_combined(codes, values.find(column), len(values)))
+            codes = pairs.find(*_combined(codes, _found(values, column), len(values)))
         return codes
 
-    def _first(self, column: pa.Array) -> Codes:
-        values = _Values.of(column)
-        self._values.append(values)
-        return values.codes
 
-
-def _combined(codes: Codes, more: Codes, size: int) -> pa.Array:
-    """Return one number for two; null where either is missing.
+def _combined(codes: Codes, more: Codes, size: int) -> tuple[Codes, Truths]:
+    """Return one word for two numbers, and which rows have none as either is missing.
 
     Both count distinct values of at most 2³¹ rows, so that the product stays in 64 bits.
     """
-    return pa.array(codes * size + more, mask=(codes < 0) | (more < 0))
+    return codes * size + more, (codes < 0) | (more < 0)
 
 
-@dataclass(frozen=True)
-class _Values:
-    """The distinct values of one column of the built side."""
+class _Values(Protocol):
+    """The distinct values of one column of the built side, each of which a row has."""
 
-    distinct: pa.Array
-    codes: Codes
-    index: _Range | _HashIndex
+    @property
+    def codes(self) -> Codes:
+        """The number of each row's value, −1 where it is missing."""
 
-    @classmethod
-    def of(cls, column: pa.Array) -> _Values:
-        found = group_codes([column], drop_missing=True)
-        codes = found.codes
-        if found.rows is not None:
-            codes = np.full(len(column), -1, np.int64)
-            codes[found.rows] = found.codes
-        distinct = found.keys[0]
-        return cls(distinct, codes, _Range.of(distinct) or _HashIndex.of(distinct))
+    def __len__(self) -> int: ...
+
+    def find(self, column: pa.Array) -> Codes:
+        """Return the number of each value, −1 where it is missing or none of these.
+
+        The column is no dictionary.
+        """
+
+
+def _numbered(column: pa.Array) -> _Values:
+    if pa.types.is_dictionary(column.type):
+        return _Entries(column)
+    return _Words(column) if _has_words(column.type) else _Hashed(column)
+
+
+def _has_words(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_boolean(kind)
+        or types.is_null(kind)
+    )
+
+
+def _entry_of_rows(column: pa.DictionaryArray) -> Codes:
+    """Return the entry of each row; of one that is null itself the place after the last entry."""
+    at = integers(column.indices).astype(np.int64)
+    if column.indices.null_count:
+        at[column.indices.is_null().to_numpy(zero_copy_only=False)] = len(column.dictionary)
+    return at
+
+
+def _found(values: _Values, column: pa.Array) -> Codes:
+    """Return the number of each value of a column of the other side."""
+    if not pa.types.is_dictionary(column.type):
+        return values.find(column)
+    codes: Codes = np.append(values.find(column.dictionary), -1)[_entry_of_rows(column)]
+    return codes
+
+
+class _Entries:
+    """Values of a dictionary: those of its entries that rows have."""
+
+    def __init__(self, column: pa.DictionaryArray) -> None:
+        at = _entry_of_rows(column)
+        used = np.zeros(len(column.dictionary) + 1, np.bool_)
+        used[at] = True
+        some = np.flatnonzero(used[:-1])
+        self._values = _numbered(column.dictionary.take(pa.array(some)))
+        codes = np.full(len(used), -1, np.int64)
+        codes[some] = self._values.codes
+        self.codes: Codes = codes[at]
 
     def __len__(self) -> int:
-        return len(self.distinct)
+        return len(self._values)
 
     def find(self, column: pa.Array) -> Codes:
-        """Return the number of each value, −1 where it is missing or none of these."""
-        if not pa.types.is_dictionary(column.type):
-            return self.index.find(column)
-        # The last entry is what rows that are null themselves find.
-        entries = np.append(self.index.find(column.dictionary), np.int64(-1))
-        at = integers(column.indices).astype(np.int64)
-        if column.indices.null_count:
-            at[column.indices.is_null().to_numpy(zero_copy_only=False)] = len(entries) - 1
-        codes: Codes = entries[at]
-        return codes
+        return self._values.find(column)
 
 
-@dataclass(frozen=True)
-class _Range:
-    """Integers that lie close together: a table tells the number of each."""
+class _Words:
+    """Numbers, which are words of 64 bits, or can be."""
 
-    low: int
-    numbers: Codes
+    def __init__(self, column: pa.Array) -> None:
+        self._numbers = WordNumbers(*_words(column))
+        self.codes = self._numbers.codes
 
-    @classmethod
-    def of(cls, distinct: pa.Array) -> _Range | None:
-        if not pa.types.is_integer(distinct.type) or not len(distinct):
-            return None
-        values = integers(distinct)
-        low, high = int(values.min()), int(values.max())
-        size = high - low + 1
-        if size > max(_CELLS, _CELLS_A_VALUE * len(values)):
-            return None
-        numbers = np.full(size, -1, np.int64)
-        numbers[_distances(values, low)] = np.arange(len(values))
-        return cls(low, numbers)
+    def __len__(self) -> int:
+        return len(self._numbers)
 
     def find(self, column: pa.Array) -> Codes:
-        values = integers(column)
-        high = self.low + len(self.numbers) - 1
-        inside = (values >= self.low) & (values <= high)
-        if column.null_count:
-            inside &= column.is_valid().to_numpy(zero_copy_only=False)
-        if inside.all():
-            everything: Codes = self.numbers[_distances(values, self.low)]
-            return everything
-        codes = np.full(len(values), -1, np.int64)
-        codes[inside] = self.numbers[_distances(values[inside], self.low)]
-        return codes
+        return self._numbers.find(*_words(column))
 
 
-def _distances(values: NDArray[Any], low: int) -> Codes:
-    # Differences wrap around for unsigned values past 2**63, and come out right.
-    wide = values.view(np.int64) if values.dtype.itemsize == 8 else values.astype(np.int64)
-    distances: Codes = wide - np.array(low, values.dtype).astype(np.int64)
-    return distances
+def _words(column: pa.Array) -> tuple[Codes, Truths | None]:
+    """Return numbers as words, and which rows have none where some do not."""
+    absent = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+    if pa.types.is_floating(column.type):
+        doubles = raw_values(column, column.type.to_pandas_dtype()).astype(np.float64, copy=False)
+        return doubles.view(np.int64), absent
+    numbers = integers(column)
+    if numbers.dtype == np.uint64:
+        return numbers.view(np.int64), absent
+    return numbers.astype(np.int64, copy=False), absent
+
+
+class _Hashed:
+    """Values of any type, by their hashes."""
+
+    def __init__(self, column: pa.Array) -> None:
+        found = group_codes([column], drop_missing=True)
+        self.codes = found.codes
+        if found.rows is not None:
+            self.codes = np.full(len(column), -1, np.int64)
+            self.codes[found.rows] = found.codes
+        self._index = _HashIndex.of(found.keys[0])
+
+    def __len__(self) -> int:
+        return len(self._index.distinct)
+
+    def find(self, column: pa.Array) -> Codes:
+        return self._index.find(column)
 
 
 @dataclass(frozen=True)
@@ -184,8 +217,6 @@ class _HashIndex:
         For each prefix of ``64 - shift`` bits the first hash that has it, or a larger one.
     longest
         How many values share one hash at most.
-    exact
-        Whether equal hashes are equal values.
     """
 
     distinct: pa.Array
@@ -194,7 +225,6 @@ class _HashIndex:
     starts: Codes
     shift: np.uint64
     longest: int
-    exact: bool
 
     @classmethod
     def of(cls, distinct: pa.Array) -> _HashIndex:
@@ -208,7 +238,7 @@ class _HashIndex:
         bounds = np.flatnonzero(np.diff(hashes, prepend=~hashes[:1]) != 0)
         runs = np.diff(np.append(bounds, len(hashes)))
         longest = int(runs.max()) if len(runs) else 0
-        return cls(distinct, hashes, order, starts, shift, longest, _is_one_to_one(distinct.type))
+        return cls(distinct, hashes, order, starts, shift, longest)
 
     def find(self, column: pa.Array) -> Codes:
         codes = np.full(len(column), -1, np.int64)
@@ -219,9 +249,6 @@ class _HashIndex:
         rows = np.flatnonzero(at >= 0)
         if column.null_count:
             rows = rows[column.is_valid().to_numpy(zero_copy_only=False)[rows]]
-        if self.exact and self.longest <= 1:
-            codes[rows] = self.order[at[rows]]
-            return codes
         for step in range(self.longest):
             place = at[rows] + step
             same = place < len(self.hashes)
@@ -250,13 +277,6 @@ class _HashIndex:
             rows, place = rows[further], place[further] + 1
             stop, wanted = stop[further], wanted[further]
         return found
-
-
-def _is_one_to_one(kind: pa.DataType) -> bool:
-    """Return whether no two values of a type have one hash, which is a mixing of 64 bits then."""
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    )
 
 
 def _equal(left: pa.Array, rows: Codes, right: pa.Array, places: Codes) -> NDArray[np.bool_]:

@@ -13,10 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessel.clauses.joining.lookup import KeyTable
+from tessel.kernels import match_ends, match_rows
 
 __all__ = ["Matches"]
 
 Rows = NDArray[np.int64]
+
+_NONE = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -40,11 +43,8 @@ class Matches:
     @classmethod
     def of(cls, table: KeyTable, codes: Rows, *, keep_unmatched: bool) -> Matches:
         """Count the rows of output; a left row without a match has one where it is kept."""
-        sizes = np.append(np.diff(table.starts), 0)  # code −1 finds the last: no right row
-        counts = sizes[codes]
-        if keep_unmatched:
-            counts = np.maximum(counts, 1)
-        return cls(table, codes, np.cumsum(counts))
+        starts = _NONE if table.is_unique else table.starts
+        return cls(table, codes, match_ends(codes, starts, keep_unmatched=keep_unmatched))
 
     def __len__(self) -> int:
         return int(self.ends[-1]) if len(self.ends) else 0
@@ -60,15 +60,6 @@ class Matches:
 
         Left rows ascend, and the right rows of each do; a right row is −1 where there is none.
         """
-        first, last = np.searchsorted(self.ends, [start, stop - 1], side="right")
-        some = np.arange(first, last + 1) if stop > start else np.zeros(0, np.int64)
-        begins = np.append(0, self.ends)[some]
-        sizes = np.minimum(self.ends[some], stop) - np.maximum(begins, start)
-        left = np.repeat(some, sizes)
-        within = np.arange(start, stop) - np.repeat(begins, sizes)
-        codes = self.codes[left]
-        place = self.table.starts[codes] + within
-        if not len(self.table.rows):
-            return left, np.full(len(left), -1, np.int64)
-        place[codes < 0] = 0
-        return left, np.where(codes < 0, np.int64(-1), self.table.rows[place])
+        table = self.table
+        starts, rows = (_NONE, _NONE) if table.is_unique else (table.starts, table.rows)
+        return match_rows(self.codes, starts, rows, self.ends, start, stop)

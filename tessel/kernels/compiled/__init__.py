@@ -8,19 +8,34 @@ from __future__ import annotations
 
 from tessel.kernels.compiled.group_sums import add_groups
 from tessel.kernels.compiled.load_rows import load_rows
+from tessel.kernels.compiled.match_rows import match_ends, match_rows
 from tessel.kernels.compiled.nearest_rows import choose_rows, last_of_runs, rows_before
 from tessel.kernels.compiled.rows_by_code import count_codes, place_rows
 from tessel.kernels.compiled.run_facts import add_runs
 from tessel.kernels.compiled.search_rows import search_rows
 from tessel.kernels.compiled.select_rows import select_rows
+from tessel.kernels.compiled.word_numbers import (
+    find_in_range,
+    find_in_slots,
+    move_slots,
+    number_in_range,
+    number_in_slots,
+)
 
 __all__ = [
     "add_groups",
     "add_runs",
     "choose_rows",
     "count_codes",
+    "find_in_range",
+    "find_in_slots",
     "last_of_runs",
     "load_rows",
+    "match_ends",
+    "match_rows",
+    "move_slots",
+    "number_in_range",
+    "number_in_slots",
     "place_rows",
     "rows_before",
     "search_rows",
