@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
+from tessel.clauses.along_rows.external_ranking import VALUE, ranked_rows
 from tessel.clauses.along_rows.key_order import codes_of_parts
 from tessel.clauses.along_rows.ordered import OrderedColumns
+from tessel.clauses.along_rows.ranking import Ranking, RankMethod
 from tessel.clauses.base import ClauseInfo, Structure
 from tessel.clauses.registry import register
-from tessel.clauses.values import is_hashable, missing_rows, plain
+from tessel.clauses.running.streams import unit_of_table
+from tessel.clauses.spill import Parked, Spool, Workspace, workspace_of
+from tessel.clauses.values import is_hashable, missing_rows, plain, plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError, UnsupportedTypeError
 from tessel.expression.schema import TableSchema
 
 __all__ = ["Rank", "RankMethod"]
 
-RankMethod = Literal["average", "min", "max", "dense", "ordinal"]
 _METHODS: tuple[RankMethod, ...] = ("average", "min", "max", "dense", "ordinal")
 
 
@@ -40,16 +44,20 @@ class Rank(OrderedColumns):
         float64, the others int64.
     descending
         Whether the greatest value is the first; rows of equal values keep their order.
+    pct
+        Whether ranks are given as parts, float64: over how many values the key has, for
+        ``"dense"`` over how many distinct ones.
 
     Notes
     -----
     Values are ordered as by ``sort``: text by code point, both zeros one value. It needs everything
-    at once.
+    before it gives anything; past the byte budget it sorts in files, and back again.
     """
 
     name: ClassVar[str] = "rank"
     method: RankMethod = "average"
     descending: bool = False
+    pct: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,6 +65,13 @@ class Rank(OrderedColumns):
             raise PlanError(
                 f"rank: the method is {self.method!r}", hint=f"it is one of {list(_METHODS)}"
             )
+        for name in ("descending", "pct"):
+            if not isinstance(getattr(self, name), bool):
+                raise PlanError(f"rank: {name} is true or false, not {getattr(self, name)!r}")
+
+    @property
+    def _ranking(self) -> Ranking:
+        return Ranking(self.method, self.descending, self.pct)
 
     @property
     def carries(self) -> None:
@@ -84,7 +99,7 @@ class Rank(OrderedColumns):
                 column=column,
                 type=str(kind),
             )
-        return pa.float64() if self.method == "average" else pa.int64()
+        return pa.float64() if self.pct or self.method == "average" else pa.int64()
 
     def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
         """Return no columns: nothing is carried."""
@@ -112,26 +127,119 @@ class Rank(OrderedColumns):
         _, numbers = np.unique(numbers, return_inverse=True)
         numbers = -numbers if self.descending else numbers
         order = np.lexsort((numbers, codes[rows]))  # stable: equal values keep their order
-        ranks = self._ranks(codes[rows][order], numbers[order])
+        keys, numbers = codes[rows][order], numbers[order]
+        new_key = np.diff(keys, prepend=-1) != 0
+        new_value = new_key | (np.diff(numbers, prepend=0) != 0)
+        ranks = self._ranking.ranks(self._ranking.places(new_key, new_value))
         found = np.zeros(len(values), ranks.dtype)
         found[rows[order]] = ranks
         return pa.array(found, kind, mask=missing)
 
-    def _ranks(self, keys: np.ndarray, numbers: np.ndarray) -> NDArray[Any]:
-        """Return the ranks of values in order, those of each key by themselves."""
-        places = np.arange(len(keys))
-        new_key = np.diff(keys, prepend=-1) != 0
-        new_value = new_key | (np.diff(numbers, prepend=0) != 0)
-        of_key, of_value = np.cumsum(new_key) - 1, np.cumsum(new_value) - 1
-        start = np.flatnonzero(new_key)[of_key]
-        first = np.flatnonzero(new_value)
-        last = np.append(first[1:], len(keys)) - 1
-        ranks: NDArray[Any]
-        if self.method == "ordinal":
-            ranks = places - start + 1
-        elif self.method == "dense":
-            ranks = of_value - of_value[start] + 1
-        else:
-            low, high = first[of_value] - start + 1, last[of_value] - start + 1
-            ranks = {"min": low, "max": high, "average": (low + high) / 2}[self.method]
-        return ranks
+    # --- more than may be held --------------------------------------------------------------------
+
+    def consume(
+        self, units: Iterable[ProcessingUnit], schema: TableSchema
+    ) -> Iterator[ProcessingUnit]:
+        """Rank everything within the byte budget."""
+        with workspace_of(units) as workspace, workspace.spool() as spool:
+            account = workspace.account
+            rows = size = 0
+            parked: list[Parked] = []
+            for unit in units:
+                rows, size = rows + unit.num_rows, size + unit.nbytes
+                parked.append(_put(unit.table, spool, workspace))
+            needed = size + rows * _BYTES_OF_A_ROW
+            if needed <= account.held_limit:
+                tables = [schema.empty(), *(spool.take(each) for each in parked)]
+                with account.holding(needed):
+                    whole = unit_of_table(0, 0, pa.concat_tables(tables), schema.index)
+                    yield self.process(whole)
+                return
+            found = [self._outside(parked, spool, name, schema, workspace) for name in self.inputs]
+            start = 0
+            for at, each in enumerate(parked):
+                unit = unit_of_table(at, start, spool.take(each), schema.index)
+                start += unit.num_rows
+                for output, column in self.columns:
+                    ranks = found[self.inputs.index(column)][at]
+                    unit = unit.with_column(output, spool.read(ranks).column(0))
+                for ranked in found:
+                    spool.drop(ranked[at])
+                yield unit
+
+    def _outside(
+        self,
+        parked: Sequence[Parked],
+        spool: Spool,
+        column: str,
+        schema: TableSchema,
+        workspace: Workspace,
+    ) -> list[Parked]:
+        """Rank a column of tables that were put aside; put aside its ranks, a table for each."""
+        kind = self.result_type(column, schema.type_of(column))
+        names = [*(f"key_{at}" for at in range(len(self.by))), VALUE]
+        types = [plain_type(schema.type_of(name)) for name in (*self.by, column)]
+        narrow = pa.schema(list(zip(names, types, strict=True)))
+
+        def tables() -> Iterator[pa.Table]:
+            for each in parked:
+                table = spool.read(each)
+                columns = [plain(table.column(name)) for name in (*self.by, column)]
+                yield pa.Table.from_arrays(columns, schema=narrow)
+
+        share = workspace.account.held_limit // _SORTS_SHARE
+        ranked = ranked_rows(tables(), narrow, self._ranking, workspace, share)
+        made: list[Parked] = []
+        with contextlib.closing(_Line(ranked)) as line:
+            for each in parked:
+                rows, ranks = line.take(each.rows)
+                found = np.zeros(each.rows, kind.to_pandas_dtype())
+                missing = np.ones(each.rows, np.bool_)
+                found[rows], missing[rows] = ranks, False
+                table = pa.table([pa.array(found, kind, mask=missing)], names=["rank"])
+                made.append(_put(table, spool, workspace))
+        return made
+
+
+def _put(table: pa.Table, spool: Spool, workspace: Workspace) -> Parked:
+    """Put a table aside, so that half of what may be held is left for the sorts."""
+    half = workspace.account.held_limit // 2
+    return spool.put(table, to_file=spool.held + table.nbytes > half)
+
+
+_SORTS_SHARE = 4
+"""Each of the two sorts of a column may hold a quarter."""
+
+_BYTES_OF_A_ROW = 64
+"""What ranking a row in memory takes beside the row, about: its number, codes, order, places."""
+
+
+class _Line:
+    """Rows and their ranks, ascending, taken by so many rows of the table at a time."""
+
+    def __init__(self, parts: Generator[tuple[np.ndarray, np.ndarray], None, None]) -> None:
+        self._parts = parts
+        self._rows: np.ndarray = np.zeros(0, np.int64)
+        self._ranks: np.ndarray = np.zeros(0)
+        self._start = 0
+
+    def take(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return which of the next rows have a rank, and these ranks."""
+        stop = self._start + count
+        rows, ranks = [self._rows], [self._ranks]
+        while not len(rows[-1]) or rows[-1][-1] < stop:
+            part = next(self._parts, None)
+            if part is None:
+                break
+            rows.append(part[0])
+            ranks.append(part[1])
+        all_rows, all_ranks = np.concatenate(rows), np.concatenate(ranks)
+        end = int(np.searchsorted(all_rows, stop))
+        self._rows, self._ranks = all_rows[end:].copy(), all_ranks[end:].copy()
+        taken = all_rows[:end] - self._start
+        self._start = stop
+        return taken, all_ranks[:end]
+
+    def close(self) -> None:
+        """Hold nothing more."""
+        self._parts.close()

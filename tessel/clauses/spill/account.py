@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 
 from tessel import telemetry
 
@@ -49,6 +51,15 @@ class Account:
         with self._lock:
             self._held += size
         self.add(size)
+
+    @contextlib.contextmanager
+    def holding(self, size: int) -> Iterator[None]:
+        """Count ``size`` bytes as held for as long as the block lasts."""
+        self.hold(size)
+        try:
+            yield
+        finally:
+            self.hold(-size)
 
     def add(self, size: int) -> None:
         """Count ``size`` bytes more; fewer where it is negative."""

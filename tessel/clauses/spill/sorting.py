@@ -49,14 +49,24 @@ class ExternalSort:
         Of all tables.
     workspace
         The account and the files of the query.
+    most
+        Bytes that it may hold; by default all that the query may.
     """
 
-    def __init__(self, ordering: Ordering, schema: pa.Schema, workspace: Workspace) -> None:
+    def __init__(
+        self,
+        ordering: Ordering,
+        schema: pa.Schema,
+        workspace: Workspace,
+        most: int | None = None,
+    ) -> None:
         self._ordering = ordering
         self._schema = schema
         self._workspace = workspace
         self._account: Account = workspace.account
         self._most = min(self._account.held_limit, _MOST_RUN_BYTES)
+        if most is not None:
+            self._most = min(self._most, most)
         self._block_bytes = max(_LEAST_BLOCK_BYTES, self._most // _BLOCKS_HELD)
         self._fan_in = max(2, self._most // self._block_bytes)
         self._held: list[pa.Table] = []

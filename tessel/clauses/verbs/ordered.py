@@ -8,6 +8,7 @@ from typing import Any, Generic, Literal
 
 from tessel.clauses.aggregate_forms import AggregateForm, AggregateLike, read_outputs
 from tessel.clauses.along_rows.fading import fading_of
+from tessel.clauses.along_rows.ranking import RankMethod
 from tessel.clauses.constants import constant_text
 from tessel.clauses.cum_count import CumCount
 from tessel.clauses.cum_max import CumMax
@@ -18,7 +19,7 @@ from tessel.clauses.ewm import Ewm
 from tessel.clauses.fill import Fill, Method
 from tessel.clauses.latest_at import LatestAt
 from tessel.clauses.pct_change import PctChange
-from tessel.clauses.rank import Rank, RankMethod
+from tessel.clauses.rank import Rank
 from tessel.clauses.rolling import Closed, Rolling
 from tessel.clauses.shift import Shift
 from tessel.clauses.verbs.arguments import as_names, as_row_count
@@ -183,6 +184,7 @@ class OrderedVerbs(Query):
         *,
         by: KeysLike = (),
         descending: bool = False,
+        pct: bool = False,
     ) -> QueryType:
         """Rank each value among all of its column, from 1 on; missing values have no rank.
 
@@ -197,8 +199,10 @@ class OrderedVerbs(Query):
             Keys: values are ranked within each.
         descending
             Whether the greatest value is the first.
+        pct
+            Whether ranks are parts of the number of values, up to 1 (float64).
         """
-        return self.then(Rank(_pairs("rank", columns), _keys(by), method, descending))
+        return self.then(Rank(_pairs("rank", columns), _keys(by), method, descending, pct))
 
     def latest_at(
         self: QueryType, times: Any, *, by: KeysLike = (), origin: str | None = None
