@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tessel.errors import ColumnNotFoundError, InvalidInputError, NameNotFoundError
 from tessel.store.events.batch import EventBatch
+from tessel.store.events.cell_cache import CellCache
 from tessel.store.events.index import EventIndex
 from tessel.store.events.queries import Found, latest_at
 from tessel.store.events.tables import range_of, state_rows, states_of, view_of
@@ -23,6 +24,7 @@ class EventAnswers:
 
     def __init__(self) -> None:
         self._index = EventIndex()
+        self._cells: CellCache | None = None
 
     def latest_at(
         self,
@@ -179,8 +181,9 @@ class EventAnswers:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all events, and of the orders that queries made."""
-        return sum(log.nbytes for log in list(self._index.logs.values()))
+        """Bytes in memory: of events, of orders that queries made, of cells that were read."""
+        kept = 0 if self._cells is None else self._cells.nbytes
+        return kept + sum(log.nbytes for log in list(self._index.logs.values()))
 
     def __repr__(self) -> str:
         lines = [f"LiveStore({len(self)} events, {self.nbytes} bytes)"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,11 +23,12 @@ from tessel.store.events.timeline import (
     check_entity,
 )
 
-__all__ = ["EventBatch", "batches_of_rows"]
+__all__ = ["EventBatch", "batches_of_rows", "pieces_of"]
 
 EVENT_ID, INSTANCES = "event_id", "num_instances"
 _KIND, _ENTITY, _TIMELINE = b"tessel.kind", b"tessel.entity", b"tessel.timeline"
 _ARRIVED = b"tessel.ingestion_time"
+_PIECE_BYTES = 16 << 20
 _OWN = frozenset((*MARKS, INSTANCE_KEY))
 
 
@@ -60,7 +61,7 @@ class EventBatch:
         columns.append(pa.array(self.chunk.instances_at(rows)))
         fields.append(pa.field(INSTANCES, pa.uint32(), metadata={_KIND: b"num_instances"}))
         for at, (name, _) in enumerate(self.shape.components):
-            cells = self.chunk.cells[at]
+            cells = self.chunk.column(at)
             columns.append(cells)
             fields.append(pa.field(name, cells.type, metadata={_KIND: b"component"}))
         metadata = {_KIND: b"events", _ENTITY: self.shape.entity.encode()}
@@ -126,6 +127,15 @@ class EventBatch:
             tuple((name, kind) for name, kind, _ in components),
         )
         return cls(shape, chunk)
+
+
+def pieces_of(batches: Iterable[EventBatch]) -> Iterator[EventBatch]:
+    """Give batches one after the other; those with cells at rest in parts that memory holds."""
+    for batch in batches:
+        parts = 1
+        if batch.chunk.at_rest:
+            parts = int(batch.chunk.row_bytes * len(batch) // _PIECE_BYTES) + 1
+        yield from batch.split(parts) if parts > 1 else [batch]
 
 
 def batches_of_rows(rows: Iterable[Row]) -> list[EventBatch]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +20,13 @@ import pyarrow as pa
 from tessel.errors import InvalidInputError
 from tessel.store.events.arrivals import Arrivals
 from tessel.store.events.event_ids import Ids
+from tessel.store.events.stored_cells import StoredCells, StoredColumn
 from tessel.store.events.timeline import Timeline
 
-__all__ = ["Chunk", "Counter", "Shape", "merged"]
+__all__ = ["Cells", "Chunk", "Counter", "Shape", "as_lists", "chunk_of", "compacted", "merged"]
+
+Cells: TypeAlias = pa.Array | StoredCells
+"""The cells of a component: in memory, or of a saved recording."""
 
 Times = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int64]
@@ -115,7 +120,8 @@ class Chunk:
         How many instances each event has; one number where it is the same for all. uint32.
     cells
         Of each component of the shape, in its order: the values of all events end to end where each
-        has one and none is missing; else a list a row.
+        has one and none is missing; else a list a row. Those of a saved recording are at rest, all
+        or none of a chunk.
     arrivals
         When a live store took each event; None where none has.
     """
@@ -124,7 +130,7 @@ class Chunk:
     counters: Counter
     times: tuple[Times, ...]
     instances: npt.NDArray[np.uint32]
-    cells: tuple[pa.Array, ...]
+    cells: tuple[Cells, ...]
     arrivals: Arrivals | None = None
     _orders: dict[int, tuple[Rows | None, Times]] = field(default_factory=dict, repr=False)
 
@@ -187,9 +193,21 @@ class Chunk:
             else self.instances[rows]
         )
 
+    @property
+    def at_rest(self) -> tuple[StoredColumn, ...]:
+        """Where the cells are that are not in memory; nothing where they are."""
+        return tuple(cells.column for cells in self.cells if isinstance(cells, StoredCells))
+
+    def column(self, component: int) -> pa.Array:
+        """Return all cells; those at rest are read, and not kept."""
+        cells = self.cells[component]
+        return cells.read(keep=False) if isinstance(cells, StoredCells) else cells
+
     def values(self, component: int, row: int) -> pa.Array:
         """Return the values of one cell."""
         cells = self.cells[component]
+        if isinstance(cells, StoredCells):
+            cells, row = cells.read(np.array([row])), 0
         if pa.types.is_large_list(cells.type):
             return cells[row].values
         return cells.slice(row, 1)
@@ -197,7 +215,9 @@ class Chunk:
     def lists(self, component: int, rows: Rows | None = None) -> pa.Array:
         """Return the cells of some rows, or of all, as a list a row."""
         cells = self.cells[component]
-        if rows is not None:
+        if isinstance(cells, StoredCells):
+            cells = cells.read(rows)
+        elif rows is not None:
             cells = cells.take(pa.array(rows))
         if pa.types.is_large_list(cells.type):
             return cells
@@ -215,26 +235,42 @@ class Chunk:
 
     def take(self, rows: Rows) -> Chunk:
         """Return a chunk of some rows, ascending, that shares nothing with this one."""
-        chosen = pa.array(rows)
         return Chunk(
             self.id_times[rows],
             Counter.of(self.counters.at(rows)),
             tuple(times[rows] for times in self.times),
             self.instances if len(self.instances) == 1 else self.instances[rows],
-            tuple(cells.take(chosen) for cells in self.cells),
+            tuple(_taken(self.cells, rows)),
             None if self.arrivals is None else Arrivals.of(self.arrivals.at(rows)),
         )
 
     @property
     def nbytes(self) -> int:
-        """Bytes of ids, times, counts, cells, arrivals, and of orders that were made."""
+        """Bytes of ids, times, counts, arrivals, cells in memory, and of orders made."""
         held = self.id_times.nbytes + self.instances.nbytes + self.counters.nbytes
         held += 0 if self.arrivals is None else self.arrivals.nbytes
         held += sum(times.nbytes for times in self.times)
         for order, times in self._orders.values():
             if order is not None:
                 held += order.nbytes + times.nbytes
+        if self.at_rest:
+            return int(held + self.cells[0].nbytes)  # all of them know the same rows
         return int(held + sum(cells.nbytes for cells in self.cells))
+
+    @property
+    def row_bytes(self) -> float:
+        """Bytes of an event, roughly, with its cells wherever they are."""
+        return self.nbytes / len(self) + sum(column.row_bytes for column in self.at_rest)
+
+
+def _taken(cells: Sequence[Cells], rows: Rows) -> list[Cells]:
+    """Return some rows of all components; those at rest stay there, and share where they are."""
+    stored = [each for each in cells if isinstance(each, StoredCells)]
+    if stored:
+        places = stored[0].places(rows)
+        return [StoredCells(each.column, places) for each in stored]
+    chosen = pa.array(rows)
+    return [each.take(chosen) for each in cells if not isinstance(each, StoredCells)]
 
 
 def as_lists(values: pa.Array) -> pa.Array:
@@ -253,7 +289,7 @@ def chunk_of(
     ids: Ids,
     times: Sequence[Times],
     instances: npt.NDArray[np.uint32],
-    cells: Sequence[pa.Array],
+    cells: Sequence[Cells],
     arrived: Times | None = None,
 ) -> Chunk:
     """Make a chunk of columns in any order of ids; cells are lists, or single values."""
@@ -264,11 +300,12 @@ def chunk_of(
         order = np.lexsort((ids[:, 1], ids[:, 0]))
         ids, instances = ids[order], instances[order]
         arrived = None if arrived is None else arrived[order]
-    held = []
-    for column in cells:
-        array = column if order is None else column.take(pa.array(order))
-        lists = pa.types.is_large_list(array.type)
-        held.append(array.flatten() if lists and is_plain(array) else array)
+    held: list[Cells] = []
+    for column in cells if order is None else _taken(cells, order):
+        if isinstance(column, StoredCells) or not pa.types.is_large_list(column.type):
+            held.append(column)
+        else:
+            held.append(column.flatten() if is_plain(column) else column)
     same = len(instances) > 0 and bool((instances == instances[0]).all())
     return Chunk(
         np.ascontiguousarray(ids[:, 0]),
@@ -280,15 +317,17 @@ def chunk_of(
     )
 
 
+def compacted(chunks: Sequence[Chunk]) -> tuple[Chunk, ...]:
+    """Return the rows of several chunks in as few as can be: what is at rest stays there."""
+    groups: dict[tuple[StoredColumn, ...], list[Chunk]] = {}
+    for chunk in chunks:
+        groups.setdefault(chunk.at_rest, []).append(chunk)
+    return tuple(merged(group) if len(group) > 1 else group[0] for group in groups.values())
+
+
 def merged(chunks: Sequence[Chunk]) -> Chunk:
-    """Return one chunk with the rows of several."""
+    """Return one chunk with the rows of several, which are all in memory, or at rest together."""
     rows = [np.arange(len(chunk)) for chunk in chunks]
-    cells = []
-    for component in range(len(chunks[0].cells)):
-        parts = [chunk.cells[component] for chunk in chunks]
-        if any(pa.types.is_large_list(part.type) for part in parts):
-            parts = [chunk.lists(component) for chunk in chunks]
-        cells.append(pa.concat_arrays(parts))
     return chunk_of(
         np.concatenate([chunk.ids(each) for chunk, each in zip(chunks, rows, strict=True)]),
         [
@@ -298,6 +337,22 @@ def merged(chunks: Sequence[Chunk]) -> Chunk:
         np.concatenate(
             [chunk.instances_at(each) for chunk, each in zip(chunks, rows, strict=True)]
         ),
-        cells,
+        _joined(chunks),
         np.concatenate([chunk.arrived_at(each) for chunk, each in zip(chunks, rows, strict=True)]),
     )
+
+
+def _joined(chunks: Sequence[Chunk]) -> list[Cells]:
+    """Return the cells of several chunks end to end, by component."""
+    stored = [cells for chunk in chunks for cells in chunk.cells if isinstance(cells, StoredCells)]
+    columns = chunks[0].at_rest
+    if columns:
+        places = np.concatenate([cells.places() for cells in stored[:: len(columns)]])
+        return [StoredCells(column, places) for column in columns]
+    joined = []
+    for component in range(len(chunks[0].cells)):
+        parts = [chunk.column(component) for chunk in chunks]
+        if any(pa.types.is_large_list(part.type) for part in parts):
+            parts = [chunk.lists(component) for chunk in chunks]
+        joined.append(pa.concat_arrays(parts))
+    return joined

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tessel.store.events.chunk import Chunk, merged
+from tessel.store.events.chunk import Chunk, compacted
 from tessel.store.events.index import EventIndex, ShapeLog, View
 
 __all__ = ["Collected", "collect_before", "drop_where", "id_at_fraction"]
@@ -115,7 +115,7 @@ def drop_where(index: EventIndex, keep: Callable[[ShapeLog, Chunk], np.ndarray])
         if changed:
             small = [chunk for chunk in chunks if len(chunk) < 1024]
             large = [chunk for chunk in chunks if len(chunk) >= 1024]
-            log.chunks = tuple([*large, merged(small)] if len(small) > 1 else chunks)
+            log.chunks = (*large, *compacted(small))
     return dropped
 
 

@@ -53,6 +53,8 @@ class ShapeLog:
             last, before = len(chunks[-1]), len(chunks[-2])
             if before > 2 * last or before + last > _MERGED_ROWS:
                 break
+            if chunks[-1].at_rest != chunks[-2].at_rest:
+                break  # what is at rest is not read for the sake of a neighbour
             chunks[-2:] = [merged(chunks[-2:])]
         self.chunks = tuple(chunks)
 

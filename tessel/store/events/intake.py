@@ -89,7 +89,12 @@ def _refuse_other_twins(
     batches: Sequence[EventBatch], starts: np.ndarray, ids: Ids, wanted: np.ndarray
 ) -> None:
     """Want only the first of the events of one id, which must be the same."""
-    order = np.lexsort((ids[:, 1], ids[:, 0]))  # stable: the first one comes first
+    times = np.sort(ids[:, 0])
+    repeated = times[1:][times[1:] == times[:-1]]
+    if not len(repeated):
+        return
+    rows = np.flatnonzero(np.isin(ids[:, 0], repeated))
+    order = rows[np.lexsort((ids[rows, 1], ids[rows, 0]))]  # stable: the first one comes first
     again = np.flatnonzero((ids[order][1:] == ids[order][:-1]).all(axis=1))
     for at in again.tolist():
         first, other = (_place(batches, starts, int(order[n])) for n in (at, at + 1))

@@ -13,8 +13,9 @@ import numpy as np
 
 from tessel.errors import InvalidInputError, TesselError
 from tessel.store.events.answers import EventAnswers
-from tessel.store.events.batch import EventBatch
-from tessel.store.events.chunk import Chunk, merged
+from tessel.store.events.batch import EventBatch, pieces_of
+from tessel.store.events.cell_cache import CellCache
+from tessel.store.events.chunk import Chunk, compacted
 from tessel.store.events.collection import (
     Collected,
     collect_before,
@@ -25,7 +26,8 @@ from tessel.store.events.event_file import Journal, read_events, write_events
 from tessel.store.events.event_ids import id_parts
 from tessel.store.events.index import ShapeLog
 from tessel.store.events.intake import ArrivalClock, Events, batches_of, new_batches
-from tessel.store.events.recordings import load_recording, save_recording
+from tessel.store.events.recording import Recording
+from tessel.store.events.recordings import save_recording
 from tessel.store.events.server import EventServer
 from tessel.store.events.wire import Address
 from tessel.store.repository import Repository
@@ -88,6 +90,7 @@ class LiveStore(EventAnswers):
         self._subscribers: list[Callable[[Change], object]] = []
         self._servers: list[EventServer] = []
         self._journal: Journal | None = None
+        self._recording: Recording | None = None
         if journal is not None:
             opened = Journal(journal, sync=durable == "power")
             try:
@@ -202,6 +205,7 @@ class LiveStore(EventAnswers):
             )
         with self._lock:
             size = self.nbytes
+            self._forget_cells()
             events, horizons = 0, dict[str, int]()
             for _ in range(_MOST_ROUNDS if keep_bytes is not None else 1):
                 part = fraction
@@ -241,6 +245,7 @@ class LiveStore(EventAnswers):
 
         with self._lock:
             events = drop_where(self._index, keep)
+            self._forget_cells()
             self._let_go()
         self._tell(Change("dropped", events))
         return events
@@ -249,8 +254,12 @@ class LiveStore(EventAnswers):
         """Merge the chunks of each shape; no answer changes."""
         with self._lock:
             for log in list(self._index.logs.values()):
-                if len(log.chunks) > 1:
-                    log.chunks = (merged(log.chunks),)
+                log.chunks = compacted(log.chunks)
+
+    def _forget_cells(self) -> None:
+        """Let go of what can be read again, before events go for good."""
+        if self._cells is not None:
+            self._cells.clear()
 
     def _let_go(self) -> None:
         if self._journal is not None:
@@ -266,27 +275,59 @@ class LiveStore(EventAnswers):
         return save_recording(store, name, self.batches())
 
     @classmethod
-    def open(cls, store: Repository, name: str) -> LiveStore:
-        """Return the recording that :meth:`save` wrote, with the same answer to every question."""
+    def open(cls, store: Repository, name: str, *, cell_budget_bytes: int = 256 << 20) -> LiveStore:
+        """Return the recording that :meth:`save` wrote, with the same answer to every question.
+
+        Ids, times and what each event has are read now, cells when a query asks for them. New
+        events can be logged into it; the recording stays what it is.
+
+        Parameters
+        ----------
+        store, name
+            As they were given to :meth:`save`; the newest version is opened.
+        cell_budget_bytes
+            How many bytes of cells are kept for the next query; those not used for longest are let
+            go. A query takes what it needs besides, for as long as it lasts.
+
+        Raises
+        ------
+        SymbolNotFoundError
+            Where there is no recording of that name.
+        InvalidInputError
+            For symbols that are no recording, or a budget that is no number of bytes.
+
+        Notes
+        -----
+        The version is leased until the store is closed, or nobody has it any more, so that
+        collections leave it alone; a store that is opened ``read_only`` cannot lease. Where the
+        version has expired, a query that needs its cells raises ``SnapshotExpiredError``.
+        """
         live = cls()
-        live._take(load_recording(store, name))
+        live._cells = CellCache(cell_budget_bytes)
+        live._recording = Recording(store, name, live._cells)
+        live._take(list(live._recording.batches()))
         return live
 
     def dump(self, path: str | Path) -> None:
         """Write all events to a file, which :meth:`load` and a journal read."""
-        write_events(path, self.batches())
+        write_events(path, pieces_of(self.batches()))
 
     def load(self, path: str | Path) -> int:
         """Take the events of a file; return how many were new. A torn last batch is left out."""
         return self._take(list(read_events(path)))
 
     def close(self) -> None:
-        """Stop serving, and let the journal go; the events can still be asked."""
+        """Stop serving, and let journal and recording go; the events can still be asked.
+
+        Cells of a recording that were not read yet can be, while nobody collects its version.
+        """
         while self._servers:
             self._servers.pop().close()
         if self._journal is not None:
             self._journal.close()
             self._journal = None
+        if self._recording is not None:
+            self._recording.close()
 
     def __enter__(self) -> Self:
         return self

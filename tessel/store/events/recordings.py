@@ -1,33 +1,48 @@
 """Saved recordings: the events of a live store as ordinary symbols, one an entity.
 
 Each symbol has its events in the order of their ids, however many calls logged them, on the time
-index ``log_time``; then ``event_id``, a column a timeline, ``num_instances`` and a column a
-component, null where an event has none. A component of single values is a plain column, others are
-lists. The metadata of the symbol say which column is what, so that a live store that is opened from
-it gives the same answers.
+index ``log_time``; then ``event_id``, ``ingestion_time``, a column a timeline, ``num_instances``
+and a column a component, null where an event has none. A component of single values is a plain
+column, others are lists. Where events differ in what they have, ``tessel.presence`` says what each
+has: a bit a timeline and a component. The metadata of the symbol say which column is what, so that
+a live store that is opened from it (:mod:`tessel.store.events.recording`) gives the same answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import base64
+import binascii
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tessel.errors import InvalidInputError, SymbolNotFoundError
+from tessel.errors import InvalidInputError
+from tessel.expression.schema import TableSchema
 from tessel.store.events.batch import EventBatch
-from tessel.store.events.chunk import Shape, as_lists, chunk_of
+from tessel.store.events.chunk import Chunk, as_lists
 from tessel.store.events.timeline import STAMP, Timeline, TimelineKind
 from tessel.store.repository import Repository
 
-__all__ = ["load_recording", "save_recording"]
+__all__ = [
+    "ARRIVED",
+    "ATTACHED",
+    "EVENT_ID",
+    "INSTANCES",
+    "PRESENCE",
+    "Description",
+    "save_recording",
+]
 
-_ATTACHED = "tessel.events"
-_LOG_TIME, _EVENT_ID, _INSTANCES = "log_time", "event_id", "num_instances"
-_INGESTION_TIME = "ingestion_time"
-_OWN = (_LOG_TIME, _EVENT_ID, _INGESTION_TIME, _INSTANCES)
+ATTACHED = "tessel.events"
+EVENT_ID, INSTANCES, PRESENCE = "event_id", "num_instances", "tessel.presence"
+ARRIVED = "ingestion_time"
+_LOG_TIME = "log_time"
+_OWN = frozenset((_LOG_TIME, EVENT_ID, ARRIVED, INSTANCES))
+_WINDOW_BYTES = 256 << 20
+"""Events that are made columns at a time: enough for segments of the usual size."""
 
 
 def save_recording(store: Repository, name: str, batches: Iterable[EventBatch]) -> int:
@@ -41,181 +56,247 @@ def save_recording(store: Repository, name: str, batches: Iterable[EventBatch]) 
     before = {each for each in store.symbols() if each.startswith(f"{name}/")}
     with store.transaction(f"recording {name}") as transaction:
         for entity, parts in by_entity.items():
-            table, description = _table(entity, parts)
-            transaction.write(
-                f"{name}/{entity}", table, index=_LOG_TIME, metadata={_ATTACHED: description}
-            )
-            before.discard(f"{name}/{entity}")
+            symbol = f"{name}/{entity}"
+            saved = _Saved(entity, parts)
+            for at, table in enumerate(saved.tables()):
+                if at:
+                    transaction.append(symbol, table)
+                else:
+                    attached = {ATTACHED: saved.description()}
+                    transaction.write(symbol, table, index=_LOG_TIME, metadata=attached)
+            before.discard(symbol)
         for symbol in before:
-            if _ATTACHED in store.view(symbol).metadata:
+            if ATTACHED in store.view(symbol).metadata:
                 transaction.delete(symbol)
     return store.at(None).number
-
-
-def load_recording(store: Repository, name: str) -> list[EventBatch]:
-    """Return the events of a recording.
-
-    Raises
-    ------
-    SymbolNotFoundError
-        Where there is no recording of that name.
-    InvalidInputError
-        For symbols that are no recording.
-    """
-    symbols = [each for each in store.symbols() if each.startswith(f"{name}/")]
-    if not symbols:
-        raise SymbolNotFoundError.for_name(f"{name}/…", store.symbols())
-    found = []
-    with store.transaction() as snapshot:  # reads all of one version, and changes nothing
-        for symbol in symbols:
-            description = store.view(symbol, snapshot.base_version).metadata.get(_ATTACHED)
-            if isinstance(description, Mapping):
-                found += _batches(symbol, snapshot.read(symbol), description)
-    return found
 
 
 # --- to columns -----------------------------------------------------------------------------------
 
 
-def _table(entity: str, batches: Sequence[EventBatch]) -> tuple[pa.Table, dict[str, Any]]:
-    timelines = {t.name: t for batch in batches for t in batch.shape.timelines}
-    kinds = {name: kind for batch in batches for name, kind in batch.shape.components}
-    taken = set(_OWN) & (timelines.keys() | kinds.keys())
-    if taken or timelines.keys() & kinds.keys():
-        raise InvalidInputError(
-            f"entity {entity!r} has a component or timeline {sorted(taken) or 'twice'}, which a "
-            "saved recording cannot have",
-            hint="log it under another name",
-        )
-    plain = {
-        name: not any(
-            pa.types.is_large_list(batch.chunk.cells[at].type)
+class _Saved:
+    """The events of one entity, and the columns that they become."""
+
+    def __init__(self, entity: str, batches: Sequence[EventBatch]) -> None:
+        self._entity = entity
+        self._batches = batches
+        timelines = {t.name: t for batch in batches for t in batch.shape.timelines}
+        kinds = {name: kind for batch in batches for name, kind in batch.shape.components}
+        self._timelines = dict(sorted(timelines.items()))
+        self._kinds = dict(sorted(kinds.items()))
+        taken = _OWN & (timelines.keys() | kinds.keys())
+        if taken or timelines.keys() & kinds.keys():
+            raise InvalidInputError(
+                f"entity {entity!r} has a component or timeline {sorted(taken) or 'twice'}, which "
+                "a saved recording cannot have",
+                hint="log it under another name",
+            )
+        self._lists = {
+            name
             for batch in batches
-            for at, (each, _) in enumerate(batch.shape.components)
-            if each == name
+            for (name, _), cells in zip(batch.shape.components, batch.chunk.cells, strict=True)
+            if pa.types.is_large_list(cells.type)
+        }
+        self._names = [*self._timelines, *self._kinds]
+        shapes = {_names(batch) for batch in batches}
+        self._presence = len(shapes) > 1
+
+    def description(self) -> dict[str, Any]:
+        """Return what the metadata of the symbol say."""
+        changed = [pa.field(n, kind) for n, kind in self._kinds.items() if not _is_stored(kind)]
+        types = base64.b64encode(pa.schema(changed).serialize().to_pybytes()).decode()
+        return {
+            "entity": self._entity,
+            "timelines": {name: each.kind.value for name, each in self._timelines.items()},
+            "components": list(self._kinds),
+            "lists": sorted(self._lists),
+            "ingestion_time": True,
+            **({"types": types} if changed else {}),
+        }
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Give the events in the order of their ids; as many at a time as memory should hold."""
+        weights = np.repeat(
+            [batch.chunk.row_bytes for batch in self._batches], list(map(len, self._batches))
         )
-        for name in kinds
-    }
-    tables = [_columns(batch, timelines, kinds, plain) for batch in batches]
-    table = pa.concat_tables(tables).sort_by(_EVENT_ID).combine_chunks()
-    description = {
-        "entity": entity,
-        "timelines": {name: timeline.kind.value for name, timeline in sorted(timelines.items())},
-        "components": sorted(kinds),
-        "ingestion_time": True,
-    }
-    return table, description
+        if weights.sum() <= _WINDOW_BYTES:
+            yield self._table(self._batches)
+            return
+        ids = np.concatenate([b.chunk.ids(np.arange(len(b))) for b in self._batches])
+        source = np.repeat(np.arange(len(self._batches)), list(map(len, self._batches)))
+        row = np.concatenate([np.arange(len(batch)) for batch in self._batches])
+        order = np.lexsort((ids[:, 1], ids[:, 0]))
+        window = (np.cumsum(weights[order]) // _WINDOW_BYTES).astype(np.int64)
+        for rows in np.split(order, np.flatnonzero(np.diff(window)) + 1):
+            parts = [
+                (number, row[rows[source[rows] == number]]) for number in set(source[rows].tolist())
+            ]
+            yield self._table(
+                [
+                    EventBatch(self._batches[number].shape, self._batches[number].chunk.take(here))
+                    for number, here in parts
+                ]
+            )
+
+    def _table(self, batches: Sequence[EventBatch]) -> pa.Table:
+        tables = [self._columns(batch) for batch in batches]
+        return pa.concat_tables(tables).sort_by(EVENT_ID).combine_chunks()
+
+    def _columns(self, batch: EventBatch) -> pa.Table:
+        chunk, count = batch.chunk, len(batch)
+        rows = np.arange(count)
+        ids = chunk.ids(rows).astype(">u8").tobytes()
+        columns = {
+            _LOG_TIME: pa.array(chunk.id_times.astype(np.int64)).view(STAMP),
+            EVENT_ID: pa.Array.from_buffers(pa.binary(16), count, [None, pa.py_buffer(ids)]),
+            ARRIVED: pa.array(chunk.arrived_at(rows)).view(STAMP),
+        }
+        times = {t.name: each for t, each in zip(batch.shape.timelines, chunk.times, strict=True)}
+        for name, timeline in self._timelines.items():
+            held = times.get(name)
+            columns[name] = (
+                pa.nulls(count, timeline.type)
+                if held is None
+                else pa.array(held).view(timeline.type)
+            )
+        columns[INSTANCES] = pa.array(np.array(chunk.instances_at(rows)))
+        places = {name: at for at, (name, _) in enumerate(batch.shape.components)}
+        for name, kind in self._kinds.items():
+            at = places.get(name)
+            if at is None:
+                kept = pa.large_list(kind) if name in self._lists else kind
+                columns[name] = _at_rest(pa.nulls(count, kept))
+            else:
+                columns[name] = _at_rest(self._cells(chunk, at, name))
+        if self._presence:
+            has = np.isin(self._names, list(_names(batch)))
+            bits = np.packbits(has, bitorder="little").tobytes()
+            columns[PRESENCE] = pa.array([bits], pa.binary(len(bits))).take(
+                pa.array(np.zeros(count, np.int64))
+            )
+        return pa.table(columns)
+
+    def _cells(self, chunk: Chunk, at: int, name: str) -> pa.Array:
+        cells = chunk.column(at)
+        if name not in self._lists or pa.types.is_large_list(cells.type):
+            return cells
+        return as_lists(cells)
 
 
-def _columns(
-    batch: EventBatch,
-    timelines: Mapping[str, Timeline],
-    kinds: Mapping[str, pa.DataType],
-    plain: Mapping[str, bool],
-) -> pa.Table:
-    chunk, count = batch.chunk, len(batch)
-    rows = np.arange(count)
-    arrow = batch.to_arrow()
-    columns = {
-        _LOG_TIME: pa.array(chunk.id_times.astype(np.int64)).view(STAMP),
-        _EVENT_ID: arrow.column(0),
-        _INGESTION_TIME: pa.array(chunk.arrived_at(rows)).view(STAMP),
-    }
-    for name, timeline in sorted(timelines.items()):
-        held = timeline in batch.shape.timelines
-        columns[name] = arrow.column(name) if held else pa.nulls(count, timeline.type)
-    columns[_INSTANCES] = pa.array(np.array(chunk.instances_at(rows)))
-    places = {name: at for at, (name, _) in enumerate(batch.shape.components)}
-    for name, kind in sorted(kinds.items()):
-        column_type = kind if plain[name] else pa.large_list(kind)
-        if name not in places:
-            columns[name] = pa.nulls(count, column_type)
-        else:
-            at = places[name]
-            columns[name] = chunk.cells[at] if plain[name] else chunk.lists(at)
-    return pa.table(columns)
+def _names(batch: EventBatch) -> frozenset[str]:
+    return batch.shape.names | {timeline.name for timeline in batch.shape.timelines}
+
+
+def _is_stored(kind: pa.DataType) -> bool:
+    """Whether a type comes back as it is, for all that is known without looking."""
+    return any(is_one(kind) for is_one in _STORED)
+
+
+_STORED = (
+    pa.types.is_boolean,
+    pa.types.is_integer,
+    pa.types.is_float32,
+    pa.types.is_float64,
+    pa.types.is_string,
+    pa.types.is_binary,
+    pa.types.is_temporal,
+)
+
+
+def _at_rest(cells: pa.Array) -> pa.Array:
+    """Return cells in a type that symbols have: of extension types what they are stored as."""
+    if pa.types.is_large_list(cells.type):
+        if not isinstance(cells.type.value_type, pa.BaseExtensionType):
+            return cells
+        mask = cells.is_null() if cells.null_count else None
+        return pa.LargeListArray.from_arrays(cells.offsets, _at_rest(cells.values), mask=mask)
+    return cells.storage if isinstance(cells.type, pa.BaseExtensionType) else cells
 
 
 # --- from columns ---------------------------------------------------------------------------------
 
 
-def _batches(symbol: str, table: pa.Table, description: Mapping[str, Any]) -> list[EventBatch]:
-    entity, timelines, components = _described(symbol, table, description)
-    if not table.num_rows:
-        return []
-    has_arrivals = description.get("ingestion_time") is True
-    present = [table.column(name).is_valid() for name in (*timelines, *components)]
-    marks = np.zeros(table.num_rows, np.int64)
-    numbers: dict[bytes, int] = {}
-    stacked = np.stack([each.to_numpy() for each in present], axis=1)
-    for row, bits in enumerate(np.packbits(stacked, axis=1)):
-        marks[row] = numbers.setdefault(bits.tobytes(), len(numbers))
-    found = []
-    for number in range(len(numbers)):
-        rows = np.flatnonzero(marks == number)
-        part = table.take(pa.array(rows)).combine_chunks()
-        here = stacked[rows[0]]
-        names = [n for n, held in zip((*timelines, *components), here, strict=True) if held]
-        arrived = part.column(_INGESTION_TIME).chunk(0) if has_arrivals else None
-        found.append(_batch(entity, part, names, timelines, arrived))
-    return found
+@dataclass(frozen=True)
+class Description:
+    """What the metadata of a symbol say of its columns.
+
+    Attributes
+    ----------
+    entity
+        The path.
+    timelines
+        By name, sorted.
+    components
+        The types of their values by name, sorted.
+    lists
+        The components that are columns of lists.
+    has_presence
+        Whether a column says which event has what.
+    has_arrivals
+        Whether a column says when each event arrived.
+    """
+
+    entity: str
+    timelines: dict[str, Timeline]
+    components: dict[str, pa.DataType]
+    lists: frozenset[str]
+    has_presence: bool
+    has_arrivals: bool
+
+    @classmethod
+    def read(cls, symbol: str, attached: Mapping[str, Any], schema: TableSchema) -> Description:
+        """Read what :func:`save_recording` attached; refuse what does not fit the columns.
+
+        Raises
+        ------
+        InvalidInputError
+            For a symbol that is no recording, though it says so.
+        """
+        entity, timelines = attached.get("entity"), attached.get("timelines")
+        components, lists = attached.get("components"), attached.get("lists")
+        has_arrivals = attached.get("ingestion_time") is True
+        kinds = {kind.value: kind for kind in TimelineKind}
+        if (
+            not isinstance(entity, str)
+            or not isinstance(timelines, Mapping)
+            or not isinstance(components, list)
+            or not isinstance(lists, list | None)
+            or not set(timelines.values()) <= kinds.keys()
+            or not {EVENT_ID, INSTANCES, *timelines, *components} <= set(schema.names)
+            or schema.type_of(EVENT_ID) != pa.binary(16)
+            or schema.type_of(INSTANCES) != pa.uint32()
+            or (has_arrivals and (ARRIVED not in schema or schema.type_of(ARRIVED) != STAMP))
+        ):
+            raise _no_recording(symbol)
+        stored = {name: schema.type_of(name) for name in sorted(components)}
+        if lists is None:  # an older release: every list is one of values
+            lists = [name for name, kind in stored.items() if pa.types.is_list(kind)]
+        named = {name: Timeline(name, kinds[kind]) for name, kind in sorted(timelines.items())}
+        if not all(pa.types.is_list(stored.get(name, pa.null())) for name in lists) or any(
+            schema.type_of(name) != timeline.type for name, timeline in named.items()
+        ):
+            raise _no_recording(symbol)
+        values = {n: kind.value_type if n in lists else kind for n, kind in stored.items()}
+        values |= _types(symbol, attached.get("types"), values)
+        width = (len(named) + len(values) + 7) // 8
+        present = PRESENCE in schema and schema.type_of(PRESENCE) == pa.binary(width)
+        return cls(entity, named, values, frozenset(lists), present, has_arrivals)
 
 
-def _described(
-    symbol: str, table: pa.Table, description: Mapping[str, Any]
-) -> tuple[str, dict[str, Timeline], list[str]]:
-    entity = description.get("entity")
-    timelines, components = description.get("timelines"), description.get("components")
-    kinds = {kind.value: kind for kind in TimelineKind}
-    if (
-        not isinstance(entity, str)
-        or not isinstance(timelines, Mapping)
-        or not isinstance(components, list)
-        or not set(timelines.values()) <= kinds.keys()
-        or not {_EVENT_ID, _INSTANCES, *timelines, *components} <= set(table.column_names)
-        or table.column(_EVENT_ID).type != pa.binary(16)
-        or (description.get("ingestion_time") is True and not _has_arrivals(table))
-    ):
-        raise InvalidInputError(f"symbol {symbol!r} is no saved recording, though it says so")
-    named = {name: Timeline(name, kinds[kind]) for name, kind in timelines.items()}
-    return entity, named, list(components)
+def _types(symbol: str, text: Any, known: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
+    """Return the types of components that symbols do not have."""
+    if text is None:
+        return {}
+    try:
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text, validate=True)))
+    except (pa.ArrowException, OSError, TypeError, ValueError, binascii.Error) as error:
+        raise _no_recording(symbol) from error
+    return {field.name: field.type for field in schema if field.name in known}
 
 
-def _has_arrivals(table: pa.Table) -> bool:
-    if _INGESTION_TIME not in table.column_names:
-        return False
-    column = table.column(_INGESTION_TIME)
-    return bool(column.type == STAMP and not column.null_count)
-
-
-def _batch(
-    entity: str,
-    part: pa.Table,
-    names: Sequence[str],
-    timelines: Mapping[str, Timeline],
-    arrived: pa.Array | None,
-) -> EventBatch:
-    mine = tuple(timelines[name] for name in sorted(names) if name in timelines)
-    components = sorted(name for name in names if name not in timelines)
-    cells = [_cells(part.column(name).chunk(0)) for name in components]
-    ids = part.column(_EVENT_ID).chunk(0)
-    raw = np.frombuffer(ids.buffers()[1], ">u8", 2 * len(ids), 16 * ids.offset)
-    chunk = chunk_of(
-        raw.astype(np.uint64).reshape(-1, 2),
-        [part.column(t.name).chunk(0).view(pa.int64()).to_numpy() for t in mine],
-        pc.cast(part.column(_INSTANCES), pa.uint32()).to_numpy(),
-        cells,
-        None if arrived is None else arrived.view(pa.int64()).to_numpy(),
+def _no_recording(symbol: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"symbol {symbol!r} is no saved recording, though it says so",
+        hint="save the recording anew",
+        symbol=symbol,
     )
-    kinds = tuple(
-        (name, each.type.value_type) for name, each in zip(components, cells, strict=True)
-    )
-    return EventBatch(Shape(entity, mine, kinds), chunk)
-
-
-def _cells(column: pa.Array) -> pa.Array:
-    if pa.types.is_list(column.type):
-        offsets = column.offsets.cast(pa.int64())
-        values = column.values
-        return pa.LargeListArray.from_arrays(offsets, values)
-    return column if pa.types.is_large_list(column.type) else as_lists(column)

@@ -29,7 +29,9 @@ _RENEWED_AFTER_SECONDS: Final = LEASE_SECONDS / 4
 
 
 @contextlib.contextmanager
-def leased_if_long(objects: ObjectStore, history: History, versions: set[int]) -> Iterator[None]:
+def leased_if_long(
+    objects: ObjectStore, history: History, versions: set[int], *, at_once: bool = False
+) -> Iterator[None]:
     """Lease versions for the rest of a block, once it has lasted for a minute.
 
     Parameters
@@ -38,8 +40,12 @@ def leased_if_long(objects: ObjectStore, history: History, versions: set[int]) -
         The store; it can be written to.
     versions
         What is read; more may be added to it.
+    at_once
+        Lease them when the block begins: whoever knows that it will last.
     """
     read = _Read(objects, history, versions)
+    if at_once:
+        read.keep_up()
     _watch.begin(read)
     try:
         yield
@@ -56,6 +62,7 @@ class _Read:
         self._history = history
         self._versions = versions
         self._began = seconds()
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._ended = False
         self._leases: dict[int, tuple[Lease, float]] = {}
@@ -88,6 +95,8 @@ class _Read:
 
     def end(self) -> None:
         """Give the leases back; one that cannot be given back ends by itself."""
+        if os.getpid() != self._process:
+            return  # a forked child lets go of what its parent still reads
         with self._lock:
             self._ended = True
             for lease, _ in self._leases.values():

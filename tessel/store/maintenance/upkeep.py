@@ -86,10 +86,11 @@ class Upkeep(Timeline):
         return Lease(self.objects, self.history, number, int(lasting.total_seconds()))
 
     @contextlib.contextmanager
-    def reading(self, *numbers: int) -> Iterator[set[int]]:
+    def reading(self, *numbers: int, at_once: bool = False) -> Iterator[set[int]]:
         """Tell damage from expiry while versions are read; more may be added to what it gives.
 
-        A read that lasts for more than a minute leases its versions, where it may write.
+        A read that lasts for more than a minute leases its versions, where it may write;
+        ``at_once``, for one that is known to last, when it begins.
 
         Raises
         ------
@@ -100,7 +101,9 @@ class Upkeep(Timeline):
         # A lease is held until it is known why a read failed.
         with contextlib.ExitStack() as leased:
             if not self.read_only:
-                leased.enter_context(leased_if_long(self.objects, self.history, versions))
+                leased.enter_context(
+                    leased_if_long(self.objects, self.history, versions, at_once=at_once)
+                )
             try:
                 yield versions
             except CorruptStoreError as error:

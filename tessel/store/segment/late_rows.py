@@ -63,8 +63,21 @@ class LateRows:
         node = self._nodes[column_id]
         if node.role != Role.VALUES:
             return None
-        edges = self._segment.first_rows(node.number) - self._start
-        return ColumnZones(node.type, edges, self._zone_maps(node.number))
+        return ColumnZones(node.type, self.page_edges(column_id), self._zone_maps(node.number))
+
+    def page_edges(self, column_id: int) -> Integers:
+        """Return where the pages of a column begin and the last ends, one more than there are.
+
+        The first place may be negative, and the last one past the rows.
+        """
+        edges: Integers = self._segment.first_rows(self._nodes[column_id].number) - self._start
+        return edges
+
+    def page_nulls(self, column_id: int) -> Integers:
+        """Return how many rows of each page of a column are null, as page tables say."""
+        records = self._segment.records(self._nodes[column_id].number)
+        nulls: Integers = records["null_count"].astype(np.int64)
+        return nulls
 
     def column(
         self,
