@@ -1,4 +1,4 @@
-"""Measure event rows and the live store: rows, log calls, memory, states, ranges.
+"""Measure event rows and the live store: rows, log calls, memory, states, ranges, recordings.
 
     python -m benchmarks.events                          # a million events
     python -m benchmarks.events --smoke                  # few, only to show that it works
@@ -32,6 +32,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import feather
 
+import tessel
 from benchmarks.encodings import Clock
 from benchmarks.measure import anonymous_bytes
 from tessel.store.events import EventBatch, EventIds, LiveStore, Recorder, id_bytes
@@ -320,6 +321,83 @@ def grown_bytes(count: int) -> float | None:
     return None if before is None or after is None else (after - before) / count
 
 
+# --- recordings -----------------------------------------------------------------------------------
+
+
+def recorded(count: int, values: int) -> LiveStore:
+    """Return events of so many values each."""
+    live = filled(count)
+    if values == 1:
+        return live
+    (batch,) = live.batches()
+    arrow = batch.to_arrow()
+    lists = pa.FixedSizeListArray.from_arrays(
+        pa.array(np.random.default_rng(5).random(count * values)), values
+    ).cast(pa.large_list(pa.float64()))
+    at = arrow.schema.get_field_index(COMPONENT)
+    field = arrow.schema.field(at).with_type(lists.type)
+    counts = pa.array(np.full(count, values, np.uint32))
+    arrow = arrow.set_column(at, field, lists)
+    at = arrow.schema.get_field_index("num_instances")
+    arrow = arrow.set_column(at, arrow.schema.field(at), counts)
+    other = LiveStore()
+    other.insert(EventBatch.from_arrow(arrow))
+    return other
+
+
+def recording_lines(count: int, repeats: int) -> Iterator[Line]:
+    """Measure a saved recording: what it takes to the first answer, each in processes of its own.
+
+    On demand, cells are read when they are asked for; beside it, all of them are read at once.
+    """
+    for values in (1, 16):
+        with tempfile.TemporaryDirectory() as folder:
+            live = recorded(count, values)
+            live.save(tessel.open(folder), "run")
+            size = sum(each.stat().st_size for each in Path(folder).rglob("*") if each.is_file())
+            yield Line(f"recording, {values} values an event", size / count, "bytes an event")
+            place = int(asked(count)[-1])
+            expected = live.latest_at(TIMELINE, place, ENTITY)[COMPONENT].cell.to_list()
+            for way in ("on demand", "all at once"):
+                command = [sys.executable, "-m", "benchmarks.events", "--opened", way]
+                command += [folder, str(place)]
+                runs = []
+                for _ in range(min(repeats, 5)):
+                    done = subprocess.run(command, check=True, capture_output=True, text=True)
+                    runs.append(json.loads(done.stdout))
+                if any(run["answer"] != expected for run in runs):
+                    raise SystemExit(f"opened {way}: another answer than before it was saved")
+                seconds = statistics.median(run["seconds"] for run in runs)
+                yield Line(f"  open to first answer, {way}", seconds * 1e3, "ms")
+                if runs[0]["bytes"] is not None:
+                    held = statistics.median(run["bytes"] for run in runs)
+                    yield Line(f"  memory an event, {way}", held / count, "bytes")
+
+
+def opened(way: str, folder: str, place: int) -> dict[str, object]:
+    """Return what opening a recording takes, and the state at a time."""
+    repository = tessel.open(folder)
+    warm = LiveStore()  # what is loaded once is no memory
+    warm.insert(filled(10).batches())
+    warm.save(tessel.open("memory://"), "warm")
+    gc.collect()
+    before = anonymous_bytes()
+    start = time.perf_counter()
+    live = LiveStore.open(repository, "run")
+    if way == "all at once":
+        arrows = [batch.to_arrow() for batch in live.batches()]
+        live = LiveStore()
+        live.insert([EventBatch.from_arrow(arrow) for arrow in arrows])
+        del arrows
+    answer = live.latest_at(TIMELINE, place, ENTITY)[COMPONENT].cell.to_list()
+    seconds = time.perf_counter() - start
+    gc.collect()
+    pa.default_memory_pool().release_unused()
+    after = anonymous_bytes()
+    grown = None if before is None or after is None else after - before
+    return {"seconds": seconds, "bytes": grown, "answer": answer}
+
+
 # --- the peer -------------------------------------------------------------------------------------
 
 
@@ -377,7 +455,12 @@ def main(arguments: list[str] | None = None) -> list[Line]:
     parser.add_argument("--events", type=int, default=FULL_EVENTS)
     parser.add_argument("--peer-python", help="the interpreter of an environment with rerun-sdk")
     parser.add_argument("--memory", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--opened", nargs=3, help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
+    if chosen.opened is not None:
+        way, folder, place = chosen.opened
+        print(json.dumps(opened(way, folder, int(place))))
+        return []
     if chosen.memory is not None:
         print(json.dumps(grown_bytes(chosen.memory)))
         return []
@@ -388,6 +471,7 @@ def main(arguments: list[str] | None = None) -> list[Line]:
         peer = asked_of_peer(chosen.peer_python, count, clock.repeats)
     lines = list(row_lines(min(count, 100_000), clock))
     lines += store_lines(count, clock.repeats, peer)
+    lines += recording_lines(count, clock.repeats)
     print(f"{count:,} events of one value; load of the machine {os.getloadavg()[0]:.1f}")
     print(table(lines, peer=bool(peer)))
     versions = {"numpy": np.__version__, "pyarrow": pa.__version__, "machine": platform.machine()}

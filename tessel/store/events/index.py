@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from tessel.errors import InvalidInputError
 from tessel.store.events.chunk import Chunk, Shape, merged
-from tessel.store.events.event_ids import Ids
 from tessel.store.events.row import MARKS
 from tessel.store.events.timeline import Timeline
 
@@ -201,19 +200,19 @@ class EventIndex:
                     return Place((0, *event_id), log, chunk, row)
         return None
 
-    def known(self, ids: Ids) -> np.ndarray:
-        """Return the rows of ``ids`` that may be here already: an event has their time."""
-        first, last = ids.min(axis=0)[0], ids.max(axis=0)[0]
+    def known(self, id_times: IdTimes) -> np.ndarray:
+        """Return the rows of ids that may be here already: an event has their time."""
+        first, last = id_times.min(), id_times.max()
         if not len(self.logs) or int(first) > self.last_id[0]:
             return np.zeros(0, np.int64)
-        times = np.sort(ids[:, 0])
+        times = np.sort(id_times)
         common = [
             _common(times, chunk.id_times)
             for log in self.logs.values()
             for chunk in log.chunks
             if chunk.id_times[-1] >= first and chunk.id_times[0] <= last
         ]
-        return np.flatnonzero(np.isin(ids[:, 0], np.concatenate([times[:0], *common])))
+        return np.flatnonzero(np.isin(id_times, np.concatenate([times[:0], *common])))
 
     def verify(self) -> None:
         """Verify what must always hold; raises ``AssertionError`` where it does not."""

@@ -70,11 +70,15 @@ def new_batches(index: EventIndex, batches: Sequence[EventBatch]) -> list[EventB
         trial.log(batch.shape)
     if not held:
         return []
+    times = np.concatenate([batch.chunk.id_times for batch in held])
+    twins, known = _repeated(times), index.known(times)
+    if not len(twins) and not len(known):
+        return held
     ids = np.concatenate([batch.chunk.ids(np.arange(len(batch))) for batch in held])
     wanted = np.ones(len(ids), np.bool_)
     starts = np.cumsum([0, *map(len, held)])
-    _refuse_other_twins(held, starts, ids, wanted)
-    _refuse_others(index, held, starts, ids, wanted)
+    _refuse_other_twins(held, starts, ids, twins, wanted)
+    _refuse_others(index, held, starts, ids, known, wanted)
     new = []
     for batch, start, stop in zip(held, starts[:-1], starts[1:], strict=True):
         rows = np.flatnonzero(wanted[start:stop])
@@ -85,15 +89,23 @@ def new_batches(index: EventIndex, batches: Sequence[EventBatch]) -> list[EventB
     return new
 
 
+def _repeated(times: np.ndarray) -> np.ndarray:
+    """Return the rows of which another has the time: the id, therefore, may be one as well."""
+    if bool((times[1:] > times[:-1]).all()):
+        return np.zeros(0, np.int64)
+    ordered = np.sort(times)
+    again = ordered[1:][ordered[1:] == ordered[:-1]]
+    return np.flatnonzero(np.isin(times, again)) if len(again) else np.zeros(0, np.int64)
+
+
 def _refuse_other_twins(
-    batches: Sequence[EventBatch], starts: np.ndarray, ids: Ids, wanted: np.ndarray
+    batches: Sequence[EventBatch],
+    starts: np.ndarray,
+    ids: Ids,
+    rows: np.ndarray,
+    wanted: np.ndarray,
 ) -> None:
     """Want only the first of the events of one id, which must be the same."""
-    times = np.sort(ids[:, 0])
-    repeated = times[1:][times[1:] == times[:-1]]
-    if not len(repeated):
-        return
-    rows = np.flatnonzero(np.isin(ids[:, 0], repeated))
     order = rows[np.lexsort((ids[rows, 1], ids[rows, 0]))]  # stable: the first one comes first
     again = np.flatnonzero((ids[order][1:] == ids[order][:-1]).all(axis=1))
     for at in again.tolist():
@@ -112,10 +124,11 @@ def _refuse_others(
     batches: Sequence[EventBatch],
     starts: np.ndarray,
     ids: Ids,
+    known: np.ndarray,
     wanted: np.ndarray,
 ) -> None:
     """Want no event that is here, which must be the same."""
-    for row in index.known(ids).tolist():
+    for row in known.tolist():
         here = index.find((int(ids[row, 0]), int(ids[row, 1])))
         if here is None:
             continue

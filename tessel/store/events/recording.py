@@ -149,8 +149,11 @@ class _Index:
         self, columns: Mapping[str, StoredColumn]
     ) -> Iterator[tuple[np.ndarray, Integers | range]]:
         """Give which timelines and components there are, and in which rows."""
-        bits = self._presence(columns)
         count = len(self.description.timelines) + len(columns)
+        bits = self._presence(columns)
+        if bits is None:
+            yield np.ones(count, np.bool_), range(self.table.num_rows)
+            return
         patterns = bits.dictionary_encode()
         held = np.frombuffer(patterns.dictionary.buffers()[1], np.uint8).reshape(
             -1, bits.type.byte_width
@@ -164,8 +167,8 @@ class _Index:
         ends = np.cumsum(np.bincount(number, minlength=len(kinds)))
         yield from zip(kinds, np.split(order, ends[:-1]), strict=True)
 
-    def _presence(self, columns: Mapping[str, StoredColumn]) -> pa.Array:
-        """Return for each row bits that say which timelines and components it has."""
+    def _presence(self, columns: Mapping[str, StoredColumn]) -> pa.Array | None:
+        """Return for each row bits that say which timelines and components it has; None for all."""
         if PRESENCE in self.table.column_names:
             return self._column(PRESENCE)
         # One shape, or a recording of an older release.
@@ -173,6 +176,8 @@ class _Index:
             self.table.column(name).is_valid().to_numpy() for name in self.description.timelines
         ]
         present += [column.present() for column in columns.values()]
+        if all(bool(each.all()) for each in present):
+            return None
         packed = np.packbits(np.stack(present), axis=0, bitorder="little")
         raw = pa.py_buffer(np.ascontiguousarray(packed.T))
         return pa.Array.from_buffers(pa.binary(len(packed)), self.table.num_rows, [None, raw])
