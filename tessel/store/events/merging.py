@@ -160,10 +160,8 @@ def _merged(
     for source, mine in zip(sources, rows, strict=True):
         order = np.argsort(mine)
         parts.append(_taken(batches[source], mine[order].tolist()))
-        for (name, kind), held in zip(
-            batches[source].shape.components, batches[source].chunk.cells, strict=True
-        ):
-            cells[name], kinds[name] = held.take(pa.array(mine)), kind
+        for at, (name, kind) in enumerate(batches[source].shape.components):
+            cells[name], kinds[name] = batches[source].chunk.column(at).take(pa.array(mine)), kind
     first, last = batches[sources[0]], batches[sources[-1]]
     names = sorted(cells)
     chunk = chunk_of(
