@@ -161,6 +161,13 @@ class BlockProgram:
             return self._loaded(value)
         return value if isinstance(value, Number) else None
 
+    def is_known(self, name: str) -> bool:
+        """Return whether a column has numbers or codes, one for every row."""
+        value = self._values.get(name)
+        if isinstance(value, _Stored):
+            return value.column.dictionary is not None or self._known(value) is not None
+        return isinstance(value, Number)
+
     def place(self, name: str) -> int | None:
         """Return the number of a column that is stored, not computed; None for others."""
         value = self._values.get(name)
@@ -168,9 +175,17 @@ class BlockProgram:
 
     def integers(self, name: str) -> int:
         """Return the register of what a stored column is kept as."""
+        return self._integers(self._stored(name))
+
+    def _stored(self, name: str) -> str:
         value = self._values[name]
         assert isinstance(value, _Stored)  # who asks knows its place
-        return self._integers(value.name)
+        return value.name
+
+    def residuals(self, name: str, up: int) -> int:
+        """Return the register of what the decimals of a stored column are off, times ``2**up``."""
+        place = self._names.index(self._stored(name))
+        return self._step(Op.RESIDUAL, 0, self.integers(name), place, up)
 
     def codes(self, name: str) -> tuple[Number, pa.Array] | None:
         """Return the codes of a column and its dictionary; None for what has none."""

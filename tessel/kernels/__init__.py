@@ -11,6 +11,7 @@ its start. This package knows numbers and nothing else: no types, no missing val
 from __future__ import annotations
 
 from tessel.kernels.blocks import StoredBlocks
+from tessel.kernels.decimal_sums import DecimalSum
 from tessel.kernels.group_sums import FieldKind, GroupSums, SumField, group_sums
 from tessel.kernels.jit import compiled_kernels
 from tessel.kernels.load_rows import load_rows
@@ -24,6 +25,7 @@ from tessel.kernels.select_rows import select_rows
 from tessel.kernels.word_numbers import WordNumbers
 
 __all__ = [
+    "DecimalSum",
     "FieldKind",
     "GroupSums",
     "Looks",

@@ -18,6 +18,8 @@ _BLOCK_ROWS = 1 << 16
 
 _START, _WIDTH, _MASK, _BASE, _STEP, _EXPONENT = range(6)
 _POWERS = np.array([float(10**exponent) for exponent in range(23)])
+_HIGH_HALF = ~((1 << 26) - 1)
+"""The bits of a float less the lower half of its fraction."""
 
 _FLOAT_OPS = {Op.ADD: np.add, Op.SUBTRACT: np.subtract, Op.MULTIPLY: np.multiply}
 _INTEGER_OPS = {
@@ -99,6 +101,23 @@ class StoredBlocks:
         return found
 
 
+def _residuals(whole: NDArray[np.float64], power: np.float64, scale: float) -> NDArray[np.int64]:
+    """Return what dividing by a power of ten rounds off, times that power and ``scale``.
+
+    A quotient is cut into two halves whose products with the power are exact (Dekker 1971); the
+    remainder of a division is a float itself, so nothing below is rounded.
+    """
+    quotients = whole / power
+    highs = (quotients.view(np.int64) & _HIGH_HALF).view(np.float64)
+    left = highs * power
+    left -= whole
+    quotients -= highs
+    quotients *= power
+    left += quotients
+    left *= scale
+    return left.astype(np.int64)
+
+
 def _int(width: int) -> str:
     return "<i8" if width == 64 else f"<u{width // 8}"
 
@@ -151,6 +170,9 @@ def _run(
         exponent = int(blocks.facts[_EXPONENT, b, page])
         bits = integers[a]
         floats[target] = bits / _POWERS[exponent] if exponent >= 0 else bits.view(np.float64)
+    elif op == Op.RESIDUAL:
+        power = _POWERS[int(blocks.facts[_EXPONENT, b, page])]
+        integers[target] = _residuals(integers[a].astype(np.float64), power, 2.0**c)
     elif op == Op.FLOAT:
         floats[target] = integers[a].astype(np.float64)
     elif op == Op.CONSTANT:

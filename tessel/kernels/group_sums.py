@@ -38,7 +38,8 @@ LARGEST_EXPONENT = 40
 _INTEGER_BITS = 62 - _MOST_CHUNK_BITS
 # numpy's bincount adds floats: sums of a block of 2**16 rows stay below 2**53.
 _BINCOUNT_BITS = 36
-_SLOTS_AT_ONCE = 4
+_WORD = 64
+_REGISTERS_A_SLOT = 2
 
 
 class FieldKind(IntEnum):
@@ -67,17 +68,22 @@ class SumField:
         What it is, and the register that holds it: of floats for floats, else of integers.
     exponent
         All floats are below ``2**exponent`` in size; at most :data:`LARGEST_EXPONENT`.
+    bits
+        All integers of at most 42 bits are below ``2**bits`` in size.
     """
 
     kind: FieldKind
     register: int
     exponent: int = 0
+    bits: int = _INTEGER_BITS
 
     @classmethod
     def of_integers(cls, register: int, largest: int) -> SumField:
         """Return the field of integers of which none is larger in size."""
-        narrow = largest.bit_length() <= _INTEGER_BITS
-        return cls(FieldKind.INTEGER if narrow else FieldKind.WIDE, register)
+        bits = largest.bit_length()
+        if bits > _INTEGER_BITS:
+            return cls(FieldKind.WIDE, register)
+        return cls(FieldKind.INTEGER, register, bits=bits)
 
     @classmethod
     def of_floats(cls, register: int, largest: float) -> SumField:
@@ -145,6 +151,121 @@ def group_sums(
 # --- compiled -------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, eq=False)
+class FieldRegisters:
+    """What compiled kernels know of fields.
+
+    Attributes
+    ----------
+    kinds, sources
+        int64, shape ``(fields,)``: what each is, and its register.
+    scales
+        float64, shape ``(fields, 2)``: what brings floats to high limbs, and the rest to low ones.
+    limbs
+        int64, shape ``(fields, 2)``: the registers of the low and the high limb of what has limbs.
+    parts
+        The registers that are added up, in the order of the fields.
+    bits
+        How many bits the numbers of each part have, the sign not counted.
+    used
+        How many integer registers there are, those of limbs included.
+    """
+
+    kinds: Integers
+    sources: Integers
+    scales: NDArray[np.float64]
+    limbs: Integers
+    parts: list[int]
+    bits: list[int]
+    used: int
+
+    @classmethod
+    def of(cls, fields: Sequence[SumField], registers: int, limb_bits: int) -> FieldRegisters:
+        """Give limbs registers of their own behind those of the program."""
+        limbs = np.full((len(fields), 2), -1, np.int64)
+        parts: list[int] = []
+        bits: list[int] = []
+        used = registers
+        for place, field in enumerate(fields):
+            if field.kind == FieldKind.INTEGER:
+                parts.append(field.register)
+                bits.append(field.bits)
+            elif field.kind <= FieldKind.FLOAT:
+                limbs[place] = used, used + 1
+                parts += [used, used + 1]
+                bits += [_HALF if field.kind == FieldKind.WIDE else limb_bits] * 2
+                used += 2
+        scales = [[2.0 ** (limb_bits - 1 - f.exponent), 2.0**limb_bits] for f in fields]
+        return cls(
+            np.array([field.kind for field in fields], np.int64),
+            np.array([field.register for field in fields], np.int64),
+            np.array(scales, np.float64).reshape(-1, 2),
+            limbs,
+            parts,
+            bits,
+            used,
+        )
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """What compiled kernels take."""
+        return self.kinds, self.sources, self.scales, self.limbs
+
+
+@dataclass(frozen=True, eq=False)
+class _Slots:
+    """Which sums share a word. A slot less is a load, an addition and a store less for every row.
+
+    Attributes
+    ----------
+    parts
+        int64, shape ``(parts, 2)``, by slot and from its low end on: slot, and bits with the sign.
+    words
+        int64, shape ``(slots, 4)``: a register, another or -1, by how much that is shifted, and a
+        constant, which counts rows. Those with one register come first.
+    order
+        Which part is where: the count, then those of the fields.
+    """
+
+    parts: Integers
+    words: Integers
+    order: Integers
+
+    @classmethod
+    def of(cls, held: FieldRegisters, chunk_bits: int) -> _Slots:
+        """Put several parts into one word where the sums of a chunk leave room for them."""
+        widths = [chunk_bits + 2, *(bits + chunk_bits + 1 for bits in held.bits)]
+        slots: list[list[int]] = []
+        for part in sorted(range(len(widths)), key=lambda part: (-widths[part], part)):
+            for slot in slots:
+                registers = sum(other > 0 for other in slot)
+                full = sum(widths[other] for other in slot) + widths[part] > _WORD
+                if not full and (part == 0 or registers < _REGISTERS_A_SLOT):
+                    slot.append(part)
+                    break
+            else:
+                slots.append([part])
+        slots.sort(key=lambda slot: sum(part > 0 for part in slot) == _REGISTERS_A_SLOT)
+        parts: list[tuple[int, int]] = []
+        words: list[list[int]] = []
+        for number, slot in enumerate(slots):
+            shift, constant = 0, 0
+            registers_of: list[tuple[int, int]] = []
+            # The count is narrow, and above at least one other: those begin at the low end.
+            for part in sorted(slot, key=lambda part: part == 0):
+                parts.append((number, widths[part]))
+                if part == 0:
+                    constant = 1 << shift
+                else:
+                    registers_of.append((held.parts[part - 1], shift))
+                shift += widths[part]
+            registers_of = registers_of or [(held.used, 0)]
+            second = registers_of[1] if len(registers_of) > 1 else (-1, 0)
+            words.append([registers_of[0][0], *second, constant])
+        laid = [part for slot in slots for part in sorted(slot, key=lambda part: part == 0)]
+        return cls(np.array(parts, np.int64), np.array(words, np.int64), np.argsort(np.array(laid)))
+
+
 def _group_sums_compiled(
     kernels: Any,
     spans: Sequence[StoredBlocks],
@@ -157,40 +278,30 @@ def _group_sums_compiled(
     # With many groups, bringing the sums of a chunk together costs more than a short chunk.
     chunk_bits = min(max(_CHUNK_BITS, groups.bit_length() + 4), _MOST_CHUNK_BITS)
     limb_bits = 62 - chunk_bits
-    kinds, sources, scales, width = field_slots(fields, limb_bits)
+    held = FieldRegisters.of(fields, program.integers, limb_bits)
+    slots = _Slots.of(held, chunk_bits)
     first_row = np.full(groups, -1, np.int64)
-    low, high = np.zeros((2, groups, width), np.int64)
-    for part in _chunks(spans, 1 << chunk_bits):
-        sums = np.zeros((groups, width), np.int64)
+    low, high = np.zeros((2, groups, len(slots.parts)), np.int64)
+    for span in spans:
         lost = kernels.add_groups(
-            *part.arguments,
+            *span.arguments,
             *program.arguments,
             -1 if select is None else select,
             -1 if group is None else group,
-            kinds,
-            sources,
-            scales,
+            *held.arguments,
+            slots.parts,
+            slots.words,
+            int(slots.parts[slots.order[0], 0]),
+            1 << chunk_bits,
             first_row,
-            sums,
+            low,
+            high,
         )
         if lost:
             return None
-        put_halves(low, high, sums)
-    counts = (high[:, 0] << _HALF) + low[:, 0]
-    return GroupSums(counts, first_row, field_sums(fields, low, high, limb_bits))
-
-
-def field_slots(
-    fields: Sequence[SumField], limb_bits: int
-) -> tuple[Integers, Integers, NDArray[np.float64], int]:
-    """Return what compiled kernels know of fields, and the slots of a line of sums."""
-    kinds = np.array([field.kind for field in fields], np.int64)
-    sources = np.array([field.register for field in fields], np.int64)
-    scales = np.array(
-        [[2.0 ** (limb_bits - 1 - f.exponent), 2.0**limb_bits] for f in fields], np.float64
-    ).reshape(-1, 2)
-    slots = 1 + sum(1 if kind == FieldKind.INTEGER else 2 for kind in kinds)
-    return kinds, sources, scales, -(-slots // _SLOTS_AT_ONCE) * _SLOTS_AT_ONCE
+    lows, highs = low[:, slots.order], high[:, slots.order]
+    counts = (highs[:, 0] << _HALF) + lows[:, 0]
+    return GroupSums(counts, first_row, field_sums(fields, lows[:, 1:], highs[:, 1:], limb_bits))
 
 
 def put_halves(low: Integers, high: Integers, sums: Integers) -> None:
@@ -202,9 +313,9 @@ def put_halves(low: Integers, high: Integers, sums: Integers) -> None:
 def field_sums(
     fields: Sequence[SumField], low: Integers, high: Integers, limb_bits: int
 ) -> list[dict[int, Integers]]:
-    """Return the sums of fields by bit position from lines of slots; extremes have none."""
+    """Return the sums of fields by bit position from totals of parts; extremes have none."""
     found: list[dict[int, Integers]] = []
-    slot = 1
+    part = 0
     for field in fields:
         if field.kind > FieldKind.FLOAT:
             continue
@@ -213,20 +324,14 @@ def field_sums(
             places = [0, _HALF]
         elif field.kind == FieldKind.FLOAT:
             first = field.exponent + 1 - limb_bits - _LEAST_EXPONENT
-            places = [first, first - limb_bits]
+            places = [first - limb_bits, first]
         sums_of: dict[int, Integers] = {}
         for place in places:
-            _put(sums_of, place, low[:, slot])
-            _put(sums_of, place + _HALF, high[:, slot])
-            slot += 1
+            _put(sums_of, place, low[:, part])
+            _put(sums_of, place + _HALF, high[:, part])
+            part += 1
         found.append(sums_of)
     return found
-
-
-def _chunks(spans: Sequence[StoredBlocks], rows: int) -> Iterator[StoredBlocks]:
-    for span in spans:
-        for start in range(span.start, span.stop, rows):
-            yield span.cut(start, min(start + rows, span.stop))
 
 
 def _put(sums: dict[int, Integers], place: int, more: Integers) -> None:
@@ -279,6 +384,9 @@ def field_weights(
     if field.kind != FieldKind.FLOAT:
         integers = registers.integers[field.register]
         integers = integers if rows is None else integers[rows]
+        if field.kind == FieldKind.INTEGER and field.bits <= _BINCOUNT_BITS:
+            yield 0, integers
+            return
         yield 0, integers & _HALF_MASK
         if len(integers) and (integers.min() < 0 or integers.max() > _HALF_MASK):
             yield _HALF, integers >> _HALF

@@ -59,6 +59,12 @@ class Op:
     """I[target] = I[a] * c + I[b]."""
     COLUMN_RANGE = 21
     """M[target] = whether the integers of column a lie in the closed range c of the page."""
+    RESIDUAL = 22
+    """I[target] = (q * 10**exponent - I[a]) * 2**c for the float q that DECIMAL makes of I[a].
+
+    What the division rounds off, as a whole number: who makes the program has chosen ``c`` so that
+    it is one below 2**51, exponents from 0 to 11, and integers below 2**53.
+    """
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ from tessel.kernels.blocks import StoredBlocks, run_blocks
 from tessel.kernels.group_sums import (
     LARGEST_EXPONENT,
     FieldKind,
+    FieldRegisters,
     SumField,
-    field_slots,
     field_sums,
     field_weights,
     put_halves,
@@ -87,19 +87,20 @@ def _run_facts_compiled(
 ) -> list[RunFact] | None:
     runs = len(starts)
     ends = np.append(starts[1:], blocks.stop)
-    kinds, sources, scales, width = field_slots(fields, 62 - _CHUNK_BITS)
+    held = FieldRegisters.of(fields, program.integers, 62 - _CHUNK_BITS)
+    slots = np.array(held.parts, np.int64)
     extremes = _extremes(fields, runs)
     integers = np.zeros((len(fields), runs), np.int64)
     floats = np.zeros((len(fields), runs), np.float64)
-    for place, held in enumerate(extremes):
-        (floats if held.dtype == np.float64 else integers)[place] = held
-    low, high = np.zeros((2, runs, width), np.int64)
+    for place, worst in enumerate(extremes):
+        (floats if worst.dtype == np.float64 else integers)[place] = worst
+    low, high = np.zeros((2, runs, len(slots)), np.int64)
     for start in range(blocks.start, blocks.stop, 1 << _CHUNK_BITS):
         part = blocks.cut(start, min(start + (1 << _CHUNK_BITS), blocks.stop))
-        sums = np.zeros((runs, width), np.int64)
+        sums = np.zeros((runs, len(slots)), np.int64)
         first = int(np.searchsorted(ends, start, side="right"))
         lost = kernels.add_runs(
-            *part.arguments, *program.arguments, ends, first, kinds, sources, scales, sums,
+            *part.arguments, *program.arguments, ends, first, *held.arguments, slots, sums,
             integers, floats,
         )  # fmt: skip
         if lost:

@@ -10,7 +10,7 @@ import contextlib
 import math
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -106,7 +106,9 @@ def test_single_rows(drawn: Any, data: st.DataObject) -> None:
         assert exponents.tolist() == blocks.facts[5][:, rows >> _SHIFT].tolist()
 
 
-def _program(steps: list[tuple[int, ...]], pages: int, ranges: Any = (), **more: Any) -> Program:
+def _program(
+    steps: Sequence[tuple[int, ...]], pages: int, ranges: Any = (), **more: Any
+) -> Program:
     held = np.zeros((len(ranges), pages, 2), np.int64)
     for place, pair in enumerate(ranges):
         held[place] = pair
@@ -246,7 +248,7 @@ def _past_two_limbs(values: list[float]) -> bool:
 def test_sums_of_floats_are_exact(rows: list[tuple[int, float, bool]]) -> None:
     codes, values, kept = ([row[place] for row in rows] for place in range(3))
     held = np.array(values).view(np.int64).tolist()
-    blocks = _of_integers([codes, held, [int(each) for each in kept]])  # type: ignore[arg-type]
+    blocks = _of_integers([codes, held, [int(each) for each in kept]])  # type: ignore[list-item]
     steps = [
         (Op.LOAD, 0, 0, 0, 0),
         (Op.LOAD, 1, 1, 0, 0),

@@ -9,7 +9,7 @@ made. Anything else, None: the unit is read, and its values are grouped.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -18,18 +18,22 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.aggregates import Aggregate, FromSums, MergeableAggregate
-from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
-from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
 from tessel.clauses.grouped.group_tables import partial_schema
 from tessel.clauses.grouped.grouping import group_codes
+from tessel.clauses.grouped.stored_sums import (
+    StoredSum,
+    is_summable,
+    may_hold_nan,
+    stored_sum,
+)
 from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.clauses.values import is_temporal, missing_rows, plain
+from tessel.clauses.values import is_temporal
 from tessel.expression import Number
 from tessel.expression.schema import TableSchema
-from tessel.kernels import GroupSums, SumField, group_sums
+from tessel.kernels import GroupSums, group_sums
 from tessel.store import BlockScan, OpenedScan
 
-__all__ = ["all_from_sums", "is_summable", "may_hold_nan", "scanned_groups", "sum_field"]
+__all__ = ["all_from_sums", "scanned_groups"]
 
 _MOST_GROUPS = 1 << 16
 """More groups are told apart by a hash table faster than by arithmetic."""
@@ -107,13 +111,14 @@ def scanned_groups(
     opened = rows.open([*keys, *counted])
     if opened is None:
         return None
-    if any(opened.program.number(n) is None and opened.program.codes(n) is None for n in counted):
+    if not all(map(opened.program.is_known, counted)):
         return None
     if any(may_hold_nan(opened, name, schema) for name in counted if name not in summed):
         return None
     grouped = _grouped(opened, keys, schema)
-    fields = {name: sum_field(opened, name) for name in summed}
-    if grouped is None or None in fields.values():
+    asked = {name: stored_sum(opened, name) for name in summed}
+    sums = {name: each for name, each in asked.items() if each is not None}
+    if grouped is None or len(sums) < len(asked):
         return None
     held, group, groups = grouped
     found = group_sums(
@@ -122,39 +127,11 @@ def scanned_groups(
         select=opened.select,
         group=group,
         groups=groups,
-        fields=[field for field in fields.values() if field is not None],
+        fields=[field for each in sums.values() for field in each.fields],
     )
     if found is None:
         return None
-    return _table(found, held, list(fields), keys, aggregates, schema)
-
-
-def may_hold_nan(opened: OpenedScan, name: str, schema: TableSchema) -> bool:
-    """Say whether a column may hold a NaN, which is stored like a value and is none to count."""
-    if not pa.types.is_floating(schema.type_of(name)):
-        return False
-    coded = opened.program.codes(name)
-    return coded is None or missing_rows(plain(coded[1])) is not None
-
-
-def is_summable(kind: pa.DataType) -> bool:
-    """Return whether the exact sum of a type is that of its integers, or of its doubles."""
-    if pa.types.is_integer(kind) or pa.types.is_float64(kind):
-        return True
-    return is_temporal(kind) and not pa.types.is_date64(kind)
-
-
-def sum_field(opened: OpenedScan, name: str) -> SumField | None:
-    """Return what kernels sum of a column; None where its numbers are not known well enough."""
-    number = opened.program.number(name)
-    if number is None:
-        return None
-    largest = max(abs(number.low), abs(number.high))
-    if not number.is_float:
-        return SumField.of_integers(number.register, int(largest))
-    if not np.isfinite(largest):
-        return None
-    return SumField.of_floats(number.register, float(largest))
+    return _table(found, held, sums, keys, aggregates, schema)
 
 
 def _grouped(
@@ -203,7 +180,7 @@ def _key(opened: OpenedScan, name: str, kind: pa.DataType) -> _Key | None:
 def _table(
     found: GroupSums,
     held: Sequence[_Key],
-    summed: Sequence[str],
+    summed: Mapping[str, StoredSum],
     keys: Sequence[str],
     aggregates: Sequence[NamedAggregate],
     schema: TableSchema,
@@ -214,10 +191,10 @@ def _table(
     order = there[np.argsort(found.first_row[there], kind="stable")]
     counts = found.counts[order]
     sums: dict[str, Any] = {}
-    for name, parts in zip(summed, found.sums, strict=True):
-        chosen = {place: held_sums[order] for place, held_sums in parts.items()}
-        kind = FloatSums if pa.types.is_floating(schema.type_of(name)) else IntegerSums
-        sums[name] = kind.of_parts(chosen, len(order))
+    parts = iter(found.sums)
+    for name, total in summed.items():
+        own = [{place: held[order] for place, held in next(parts).items()} for _ in total.fields]
+        sums[name] = total.sums(own, len(order))
     arrays: list[pa.Array] = []
     rest = order
     for key in reversed(held):

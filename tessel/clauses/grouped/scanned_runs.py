@@ -16,15 +16,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.aggregates import FromSums
-from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
-from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
 from tessel.clauses.aggregates.one_value import OneValueAggregate
 from tessel.clauses.buckets import Bucketer
-from tessel.clauses.grouped.scanned_groups import (
-    all_from_sums,
+from tessel.clauses.grouped.scanned_groups import all_from_sums
+from tessel.clauses.grouped.stored_sums import (
+    StoredSum,
     is_summable,
     may_hold_nan,
-    sum_field,
+    stored_sum,
 )
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.values import is_temporal
@@ -59,14 +58,17 @@ class _Asked:
 
     Attributes
     ----------
-    field
+    fields
         For the kernel.
     divisor
         What integers are divided by to be the values; None where they are values.
+    summed
+        What makes a sum of the fields; None for an extreme.
     """
 
-    field: SumField
+    fields: tuple[SumField, ...]
     divisor: float | None = None
+    summed: StoredSum | None = None
 
 
 def scanned_runs(
@@ -95,11 +97,12 @@ def scanned_runs(
     if runs is None or asked is None:
         return None
     numbers, starts = runs
-    fields = [each.field for each in asked.values()]
+    fields = [field for each in asked.values() for field in each.fields]
     found = run_facts(opened.spans[0], opened.program.program(), starts, fields)
     if found is None:
         return None
-    facts = dict(zip(asked, found, strict=True))
+    left = iter(found)
+    facts = {name: [next(left) for _ in each.fields] for name, each in asked.items()}
     stops = np.append(starts[1:], opened.spans[0].stop)
     states: list[pa.Array] = []
     for each in aggregates:
@@ -140,7 +143,7 @@ def _asked(
         if name is None or fact in _ENDS or (name, fact) in found:
             continue
         if fact == "count":
-            if opened.program.number(name) is None and opened.program.codes(name) is None:
+            if not opened.program.is_known(name):
                 return None
             continue
         kind = schema.type_of(name)
@@ -158,8 +161,8 @@ def _asked(
 
 
 def _summed(opened: OpenedScan, name: str) -> _Asked | None:
-    field = sum_field(opened, name)
-    return None if field is None else _Asked(field)
+    summed = stored_sum(opened, name)
+    return None if summed is None else _Asked(summed.fields, summed=summed)
 
 
 def _extreme(opened: OpenedScan, name: str, fact: str) -> _Asked | None:
@@ -170,22 +173,22 @@ def _extreme(opened: OpenedScan, name: str, fact: str) -> _Asked | None:
         if exponents is not None and exponents.min() == exponents.max() >= 0:
             kind = FieldKind.LEAST if fact == "least" else FieldKind.GREATEST
             register = opened.program.integers(name)
-            return _Asked(SumField(kind, register), _POWERS[exponents[0]])
+            return _Asked((SumField(kind, register),), _POWERS[exponents[0]])
     number = opened.program.number(name)
     if number is None:
         return None
     if number.is_float:
         kind = FieldKind.LEAST_FLOAT if fact == "least" else FieldKind.GREATEST_FLOAT
-        return _Asked(SumField(kind, number.register))
+        return _Asked((SumField(kind, number.register),))
     kind = FieldKind.LEAST if fact == "least" else FieldKind.GREATEST
-    return _Asked(SumField(kind, number.register))
+    return _Asked((SumField(kind, number.register),))
 
 
 def _states(
     each: NamedAggregate,
     opened: OpenedScan,
     asked: dict[tuple[str, str], _Asked],
-    facts: dict[tuple[str, str], Any],
+    facts: dict[tuple[str, str], list[Any]],
     starts: Integers,
     stops: Integers,
     schema: TableSchema,
@@ -193,18 +196,17 @@ def _states(
     fact = _run_fact(each)
     name = each.column or ""
     if fact is None:
-        parts = facts.get((name, "sum"))
+        summed = asked[name, "sum"].summed if (name, "sum") in asked else None
         sums: Any = None
-        if parts is not None and cast(FromSums, each.aggregate).needs_sum:
-            is_float = pa.types.is_floating(schema.type_of(name))
-            sums = (FloatSums if is_float else IntegerSums).of_parts(parts, len(starts))
+        if summed is not None and cast(FromSums, each.aggregate).needs_sum:
+            sums = summed.sums(facts[name, "sum"], len(starts))
         return cast(FromSums, each.aggregate).partial_of_sums(stops - starts, sums)
     kind = schema.type_of(name)
     if fact in _ENDS:
         rows = starts if fact == "first" else stops - 1
         found = opened.values_at(name, rows)
         return None if found is None else [_typed(found, kind)]
-    values = facts[name, fact]
+    (values,) = facts[name, fact]
     divisor = asked[name, fact].divisor
     if divisor is not None:
         values = values / divisor

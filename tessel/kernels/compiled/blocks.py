@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tessel.kernels.compiled.fused import fused_multiply_add
 from tessel.kernels.jit import kernel
 
 __all__ = ["BLOCK_ROWS", "run_steps"]
@@ -19,10 +20,13 @@ _ADD, _SUBTRACT, _MULTIPLY = 5, 6, 7
 _INTEGER_ADD, _INTEGER_SUBTRACT, _INTEGER_MULTIPLY = 8, 9, 10
 _RANGE, _LESS, _LESS_EQUAL, _EQUAL, _TABLE = 11, 12, 13, 14, 15
 _AND, _OR, _XOR, _NOT = 16, 17, 18, 19
-_COLUMN_RANGE = 21
+_COLUMN_RANGE, _RESIDUAL = 21, 22
 _WIDEST_NARROW = 24
 
 _POWERS = np.array([float(10**exponent) for exponent in range(23)])
+_MOST_RECIPROCAL = 15
+_ROUNDER = 1.5 * 2.0**52
+_ROUNDER_BITS = int(np.float64(_ROUNDER).view(np.int64))
 _START, _WIDTH, _MASK, _BASE, _STEP, _EXPONENT = 0, 1, 2, 3, 4, 5
 
 
@@ -196,15 +200,48 @@ def _truth_step(op: int, left: Any, right: Any, out: Any, rows: int) -> None:
 
 
 @kernel
+def _quotient(whole: float, power: float, reciprocal: float) -> float:
+    """Return ``whole / power``, correctly rounded, without the division, which is slow.
+
+    The first guess is at most two units off, and its remainder ``r`` exact (Markstein, Computation
+    of elementary functions on the IBM RISC System/6000, 1990), so that ``guess + r * reciprocal``
+    is off by less than ``2**-51`` units before it is rounded. A quotient of whole numbers below
+    ``2**53`` that is no float is further than ``1 / (2 * power)`` units from where rounding turns:
+    powers below ``2**50`` are safe.
+    """
+    guess = whole * reciprocal
+    return fused_multiply_add(fused_multiply_add(-guess, power, whole), reciprocal, guess)
+
+
+@kernel
+def _residuals(source: Any, exponent: int, bits: int, out: Any, rows: int) -> None:
+    """Write what the division of decimals rounds off, times the power of ten and ``2**bits``."""
+    power = _POWERS[exponent]
+    reciprocal = 1.0 / power
+    scale = np.float64(np.int64(1) << bits)
+    for row in range(rows):
+        whole = np.float64(source[row])
+        quotient = _quotient(whole, power, reciprocal)
+        left = fused_multiply_add(quotient, power, -whole) * scale
+        # Adding this leaves a small whole number in the low bits of the float.
+        out[row] = np.float64(left + _ROUNDER).view(np.int64) - _ROUNDER_BITS
+
+
+@kernel
 def _unary_float(op: int, source: Any, exponent: int, out: Any, rows: int) -> None:
     """Make floats of integers: decimals, bits, or the integers themselves."""
     if op == _FLOAT:
         for row in range(rows):
             out[row] = np.float64(source[row])
-    elif exponent >= 0:
+    elif exponent > _MOST_RECIPROCAL:
         power = _POWERS[exponent]
         for row in range(rows):
             out[row] = np.float64(source[row]) / power
+    elif exponent >= 0:
+        power = _POWERS[exponent]
+        reciprocal = 1.0 / power
+        for row in range(rows):
+            out[row] = _quotient(np.float64(source[row]), power, reciprocal)
     else:
         bits = source.view(np.float64)
         for row in range(rows):
@@ -271,5 +308,7 @@ def run_steps(
         elif op == _NOT:
             for row in range(rows):
                 truths[target, row] = 1 - truths[a, row]
+        elif op == _RESIDUAL:
+            _residuals(integers[a], facts[_EXPONENT, b, page], c, integers[target], rows)
         else:
             _integer_step(op, integers[a], integers[b], c, integers[target], rows)

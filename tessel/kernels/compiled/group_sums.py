@@ -7,134 +7,29 @@ from typing import Any
 import numpy as np
 
 from tessel.kernels.compiled.blocks import BLOCK_ROWS, run_steps
+from tessel.kernels.compiled.limbs import fill_limbs
 from tessel.kernels.jit import kernel
 
-__all__ = ["add_groups", "fill_limbs", "slot_registers"]
+__all__ = ["add_groups"]
 
-_INTEGER, _WIDE, _FLOAT = 0, 1, 2
+_WIDE = 1
 _HALF = 32
 _HALF_MASK = (1 << 32) - 1
-_ROUNDER = 1.5 * 2.0**52
-_ROUNDER_BITS = int(np.float64(_ROUNDER).view(np.int64))
+_WORD = 64
+# Columns of the table of parts, and of that of slots.
+_SLOT, _WIDTH = 0, 1
+_FIRST, _SECOND, _UP, _CONSTANT = 0, 1, 2, 3
+
+
+# --- rows that count ------------------------------------------------------------------------------
 
 
 @kernel
-def _split(source: Any, scale: float, scale_below: float, high: Any, low: Any, rows: int) -> Any:
-    """Write the two limbs of floats; return whether something was left over."""
-    lost = False
+def _how_many(truths: Any, rows: int) -> Any:
+    count = np.int64(0)
     for row in range(rows):
-        scaled = source[row] * scale
-        whole = scaled + _ROUNDER
-        below = (scaled - (whole - _ROUNDER)) * scale_below
-        whole_below = below + _ROUNDER
-        lost |= (whole_below - _ROUNDER) != below
-        high[row] = np.float64(whole).view(np.int64) - _ROUNDER_BITS
-        low[row] = np.float64(whole_below).view(np.int64) - _ROUNDER_BITS
-    return lost
-
-
-@kernel
-def slot_registers(kinds: Any, sources: Any, registers: int) -> Any:
-    """Return the integer register of each slot; limbs get registers of their own, from there on."""
-    slots = np.empty(2 * len(kinds), np.int64)
-    count, own = 0, registers
-    for field in range(len(kinds)):
-        if kinds[field] == _INTEGER:
-            slots[count] = sources[field]
-            count += 1
-        elif kinds[field] <= _FLOAT:
-            slots[count], slots[count + 1] = own, own + 1
-            count, own = count + 2, own + 2
-    return slots[:count]
-
-
-@kernel
-def fill_limbs(
-    kinds: Any, sources: Any, scales: Any, integers: Any, floats: Any, slots: Any, rows: int
-) -> Any:
-    """Write the limbs of what is not added as it is; return whether bits were lost."""
-    lost = False
-    slot = 0
-    for field in range(len(kinds)):
-        if kinds[field] == _INTEGER:
-            slot += 1
-            continue
-        if kinds[field] > _FLOAT:
-            continue
-        low, high = integers[slots[slot]], integers[slots[slot + 1]]
-        if kinds[field] == _WIDE:
-            source = integers[sources[field]]
-            for row in range(rows):
-                low[row] = source[row] & _HALF_MASK
-                high[row] = source[row] >> _HALF
-        else:
-            held = floats[sources[field]]
-            scale, below = scales[field, 0], scales[field, 1]
-            lost |= _split(held, scale, below, low, high, rows)
-        slot += 2
-    return lost
-
-
-@kernel
-def _count(numbers: Any, sums: Any, rows: int) -> None:
-    for row in range(rows):
-        # Unsigned: the compiler need not ask whether it counts from the end.
-        sums[np.uint64(numbers[row]), 0] += 1
-
-
-@kernel
-def _add_one(numbers: Any, a: Any, sums: Any, at: int, rows: int) -> None:
-    for row in range(rows):
-        sums[np.uint64(numbers[row]), at] += a[row]
-
-
-@kernel
-def _add_two(numbers: Any, a: Any, b: Any, sums: Any, at: int, rows: int) -> None:
-    for row in range(rows):
-        number = np.uint64(numbers[row])
-        sums[number, at] += a[row]
-        sums[number, at + 1] += b[row]
-
-
-@kernel
-def _count_and_add_three(numbers: Any, a: Any, b: Any, c: Any, sums: Any, rows: int) -> None:
-    """Add a common number of slots in one pass: they share a line of the cache."""
-    for row in range(rows):
-        number = np.uint64(numbers[row])
-        sums[number, 0] += 1
-        sums[number, 1] += a[row]
-        sums[number, 2] += b[row]
-        sums[number, 3] += c[row]
-
-
-@kernel
-def _count_and_add_two(numbers: Any, a: Any, b: Any, sums: Any, rows: int) -> None:
-    for row in range(rows):
-        number = np.uint64(numbers[row])
-        sums[number, 0] += 1
-        sums[number, 1] += a[row]
-        sums[number, 2] += b[row]
-
-
-@kernel
-def _add(numbers: Any, integers: Any, slots: Any, sums: Any, rows: int) -> None:
-    """Add rows to their groups, and count them."""
-    count = len(slots)
-    at = 0
-    if count >= 3:
-        one, two, three = integers[slots[0]], integers[slots[1]], integers[slots[2]]
-        _count_and_add_three(numbers, one, two, three, sums, rows)
-        at = 3
-    elif count == 2:
-        _count_and_add_two(numbers, integers[slots[0]], integers[slots[1]], sums, rows)
-        at = 2
-    else:
-        _count(numbers, sums, rows)
-    while at + 1 < count:
-        _add_two(numbers, integers[slots[at]], integers[slots[at + 1]], sums, at + 1, rows)
-        at += 2
-    if at < count:
-        _add_one(numbers, integers[slots[at]], sums, at + 1, rows)
+        count += np.int64(truths[row])
+    return count
 
 
 @kernel
@@ -174,6 +69,168 @@ def _pack_registers(
 
 
 @kernel
+def _aside(truths: Any, numbers: Any, aside: int, out: Any, rows: int) -> None:
+    """Give rows that do not count to a group of their own."""
+    for row in range(rows):
+        out[row] = numbers[row] if truths[row] else aside
+
+
+# --- adding ---------------------------------------------------------------------------------------
+
+
+# A slot takes a register and a constant, or two registers, the second one shifted, and a constant:
+# what shares a word is joined on its way, since a register between costs as much as an addition.
+# Groups are unsigned: the compiler need not ask whether they count from the end.
+
+
+@kernel
+def _add_one(numbers: Any, a: Any, constant: int, sums: Any, at: int, rows: int) -> None:
+    for row in range(rows):
+        sums[np.uint64(numbers[row]), at] += a[row] + constant
+
+
+@kernel
+def _add_joined(
+    numbers: Any, a: Any, b: Any, up: int, constant: int, sums: Any, at: int, rows: int
+) -> None:
+    for row in range(rows):
+        sums[np.uint64(numbers[row]), at] += a[row] + (b[row] << up) + constant
+
+
+@kernel
+def _add_two(
+    numbers: Any, a: Any, b: Any, a_constant: int, b_constant: int, sums: Any, at: int, rows: int
+) -> None:
+    """Add two slots in one pass: they share a line of the cache."""
+    for row in range(rows):
+        number = np.uint64(numbers[row])
+        sums[number, at] += a[row] + a_constant
+        sums[number, at + 1] += b[row] + b_constant
+
+
+@kernel
+def _add_one_and_joined(
+    numbers: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    up: int,
+    a_constant: int,
+    b_constant: int,
+    sums: Any,
+    at: int,
+    rows: int,
+) -> None:
+    for row in range(rows):
+        number = np.uint64(numbers[row])
+        sums[number, at] += a[row] + a_constant
+        sums[number, at + 1] += b[row] + (c[row] << up) + b_constant
+
+
+@kernel
+def _add_three(
+    numbers: Any, a: Any, b: Any, c: Any, constant: int, sums: Any, at: int, rows: int
+) -> None:
+    for row in range(rows):
+        number = np.uint64(numbers[row])
+        sums[number, at] += a[row] + constant
+        sums[number, at + 1] += b[row]
+        sums[number, at + 2] += c[row]
+
+
+@kernel
+def _add(numbers: Any, integers: Any, slots: Any, sums: Any, rows: int) -> None:
+    """Add rows to their groups. Slots without a second register come first."""
+    count = len(slots)
+    single = 0
+    while single < count and slots[single, _SECOND] < 0:
+        single += 1
+    at = 0
+    while at < count:
+        one, two = slots[at], slots[min(at + 1, count - 1)]
+        a, b = integers[one[_FIRST]], integers[two[_FIRST]]
+        if at + 2 < single and two[_CONSTANT] == 0 and slots[at + 2, _CONSTANT] == 0:
+            c = integers[slots[at + 2, _FIRST]]
+            _add_three(numbers, a, b, c, one[_CONSTANT], sums, at, rows)
+            at += 3
+        elif at + 1 < single:
+            _add_two(numbers, a, b, one[_CONSTANT], two[_CONSTANT], sums, at, rows)
+            at += 2
+        elif at + 1 == single and at + 1 < count:
+            c = integers[two[_SECOND]]
+            _add_one_and_joined(
+                numbers, a, b, c, two[_UP], one[_CONSTANT], two[_CONSTANT], sums, at, rows
+            )
+            at += 2
+        elif at < single:
+            _add_one(numbers, a, one[_CONSTANT], sums, at, rows)
+            at += 1
+        else:
+            b = integers[one[_SECOND]]
+            _add_joined(numbers, a, b, one[_UP], one[_CONSTANT], sums, at, rows)
+            at += 1
+
+
+@kernel
+def _add_all(integers: Any, slots: Any, sums: Any, rows: int) -> None:
+    """Add rows to the one group there is: a run, in which nothing waits for a store."""
+    for at in range(len(slots)):
+        first, second = slots[at, _FIRST], slots[at, _SECOND]
+        total = slots[at, _CONSTANT] * rows
+        values = integers[first]
+        for row in range(rows):
+            total += values[row]
+        if second >= 0:
+            above = np.int64(0)
+            values = integers[second]
+            for row in range(rows):
+                above += values[row]
+            total += above << slots[at, _UP]
+        sums[0, at] += total
+
+
+@kernel
+def _drain(parts: Any, sums: Any, low: Any, high: Any) -> None:
+    """Take the slots apart, add the halves of what is in them to the totals, and clear them."""
+    for group in range(len(low)):
+        for part in range(len(parts)):
+            slot, width = parts[part, _SLOT], parts[part, _WIDTH]
+            held = sums[group, slot]
+            if held == 0:
+                continue
+            value = held
+            if part + 1 < len(parts) and parts[part + 1, _SLOT] == slot:
+                # A lower part may be negative and have borrowed from those above.
+                value = (held << (_WORD - width)) >> (_WORD - width)
+                sums[group, slot] = (held - value) >> width
+            else:
+                sums[group, slot] = 0
+            low[group, part] += value & _HALF_MASK
+            high[group, part] += value >> _HALF
+
+
+@kernel
+def _note_first(
+    numbers: Any, chosen: Any, packed: bool, row: int, rows: int, first_row: Any
+) -> None:
+    for place in range(rows):
+        number = numbers[place]
+        if number < len(first_row) and first_row[number] < 0:
+            first_row[number] = row + chosen[place] if packed else row + place
+
+
+@kernel
+def _still_unseen(unseen: Any, count: int, sums: Any, slot: int) -> int:
+    """Keep the groups of which no row has come yet; return how many."""
+    left = 0
+    for place in range(count):
+        number = unseen[place]
+        unseen[left] = number
+        left += sums[number, slot] == 0
+    return left
+
+
+@kernel
 def add_groups(
     data: Any,
     words: Any,
@@ -191,26 +248,34 @@ def add_groups(
     kinds: Any,
     sources: Any,
     scales: Any,
+    limbs: Any,
+    parts: Any,
+    slots: Any,
+    count_slot: int,
+    chunk_rows: int,
     first_row: Any,
-    sums: Any,
+    low: Any,
+    high: Any,
 ) -> Any:
-    """Add rows ``[start, stop)`` to ``sums``; return whether bits of a float were lost.
+    """Add rows ``[start, stop)`` to the totals; return whether bits of a float were lost.
 
-    ``sums`` has a line a group: how many rows, then the limbs of each field.
+    ``low`` and ``high`` have a line a group, and in it the halves of each part. Until a chunk of
+    rows is full, parts add up in the words of ``slots``, several in one.
     """
-    slots = slot_registers(kinds, sources, registers[0])
-    integers = np.empty((registers[0] + 2 * len(kinds) + 2, BLOCK_ROWS), np.int64)
+    groups = len(first_row)
+    integers = np.zeros((registers[0] + 2 * len(kinds) + 3, BLOCK_ROWS), np.int64)
     floats = np.empty((registers[1], BLOCK_ROWS), np.float64)
     truths = np.empty((registers[2], BLOCK_ROWS), np.uint8)
     packed = np.empty(BLOCK_ROWS, np.float64)
     chosen = np.arange(BLOCK_ROWS)
-    # The last register but one holds the groups of the rows that count, or the one group of all.
-    packed_group = len(integers) - 2
-    integers[packed_group] = 0
-    numbers = integers[packed_group]
-    unseen = 0
-    for place in range(len(first_row)):
-        unseen += first_row[place] < 0
+    # The last but one holds the groups of the rows that count, or the one group of all; the one
+    # before stays zero.
+    own = len(integers) - 2
+    lines = len(slots) if len(slots) < 3 else (len(slots) + 3) & ~3
+    sums = np.zeros((groups + 1, lines), np.int64)
+    unseen = np.flatnonzero(first_row < 0)
+    left = len(unseen)
+    added = 0
     page_rows = 1 << shift
     row = start
     while row < stop:
@@ -220,22 +285,43 @@ def add_groups(
             data, words, facts, steps, ranges, constants, tables, page, first, rows,
             integers, floats, truths,
         )  # fmt: skip
-        count = rows
+        numbers = integers[group] if group >= 0 else integers[own]
+        count, is_packed = rows, False
         if select >= 0:
-            count = _choose(truths[select], chosen, rows)
-            if group >= 0:  # before the fields: one may be the same register
-                _pack(integers[group], chosen, integers[packed_group], count)
-            _pack_registers(kinds, sources, integers, floats, packed, chosen, count)
-        elif group >= 0:
-            numbers = integers[group]
-        if fill_limbs(kinds, sources, scales, integers, floats, slots, count):
+            count = _how_many(truths[select], rows)
+            if count == 0:
+                row += rows
+                continue
+            if count == rows:
+                pass
+            elif group >= 0 and 2 * count > rows:
+                _aside(truths[select], numbers, groups, integers[own], rows)
+                numbers, count = integers[own], rows
+            else:
+                is_packed = True
+                _choose(truths[select], chosen, rows)
+                if group >= 0:  # before the fields: one may be the same register
+                    _pack(numbers, chosen, integers[own], count)
+                _pack_registers(kinds, sources, integers, floats, packed, chosen, count)
+                numbers = integers[own]
+        if fill_limbs(kinds, sources, scales, limbs, integers, floats, count):
             return True
-        if unseen:
-            for place in range(count):
-                number = numbers[place]
-                if first_row[number] < 0:
-                    first_row[number] = row + chosen[place] if select >= 0 else row + place
-                    unseen -= 1
-        _add(numbers, integers, slots, sums, count)
+        if group < 0:
+            _add_all(integers, slots, sums, count)
+        else:
+            _add(numbers, integers, slots, sums, count)
+        if left > count:
+            _note_first(numbers, chosen, is_packed, row, count, first_row)
+            left = _still_unseen(unseen, left, sums, count_slot)
+        elif left:
+            before = left
+            left = _still_unseen(unseen, left, sums, count_slot)
+            if left < before:
+                _note_first(numbers, chosen, is_packed, row, count, first_row)
         row += rows
+        added += rows
+        if added + BLOCK_ROWS > chunk_rows:
+            _drain(parts, sums, low, high)
+            added = 0
+    _drain(parts, sums, low, high)
     return False

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tessel.kernels.compiled.blocks import BLOCK_ROWS, run_steps
-from tessel.kernels.compiled.group_sums import fill_limbs, slot_registers
+from tessel.kernels.compiled.limbs import fill_limbs
 from tessel.kernels.jit import kernel
 
 __all__ = ["add_runs"]
@@ -62,16 +62,17 @@ def add_runs(
     kinds: Any,
     sources: Any,
     scales: Any,
+    limbs: Any,
+    slots: Any,
     sums: Any,
     least: Any,
     least_floats: Any,
 ) -> Any:
     """Reduce rows ``[start, stop)``, the first one of ``run``; return whether bits are lost.
 
-    ``sums`` has a line a run: a slot left free, then the limbs of each field. The extremes have a
-    line a field.
+    ``sums`` has a line a run, and in it a word for each of the registers ``slots``. The extremes
+    have a line a field.
     """
-    slots = slot_registers(kinds, sources, registers[0])
     integers = np.empty((registers[0] + 2 * len(kinds) + 1, BLOCK_ROWS), np.int64)
     floats = np.empty((registers[1], BLOCK_ROWS), np.float64)
     truths = np.empty((registers[2], BLOCK_ROWS), np.uint8)
@@ -84,13 +85,13 @@ def add_runs(
             data, words, facts, steps, ranges, constants, tables, page, first, rows,
             integers, floats, truths,
         )  # fmt: skip
-        if fill_limbs(kinds, sources, scales, integers, floats, slots, rows):
+        if fill_limbs(kinds, sources, scales, limbs, integers, floats, rows):
             return True
         at = 0
         while at < rows:
             until = min(rows, ends[run] - row)
             for slot in range(len(slots)):
-                sums[run, slot + 1] += _sum(integers[slots[slot]], at, until)
+                sums[run, slot] += _sum(integers[slots[slot]], at, until)
             for field in range(len(kinds)):
                 kind, source = kinds[field], sources[field]
                 if kind >= _LEAST_FLOAT:

@@ -1,0 +1,136 @@
+"""Exact sums of decimals kept as doubles, from sums of the integers that they are stored as.
+
+A decimal of ``e`` places is stored as an integer ``i``; its value is the double ``v`` nearest to
+``i / 10**e``. What rounding took away or added, ``v * 10**e - i``, is a tiny multiple of a power of
+two, so that two narrow integers a row, which add up without limbs, stand for a double:
+``sum(v) * 10**e == sum(i) + sum(residuals) / 2**c``. The quotient is brought back here, by group,
+from its low 64 bits, which division by an odd number modulo 2**64 gives, and from a double that is
+near enough to say the bits above them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessel.kernels.group_sums import SumField
+
+__all__ = ["DecimalSum"]
+
+Integers = NDArray[np.int64]
+
+_LEAST_EXPONENT = -1074
+_MOST_PLACES = 11
+_MOST_RESIDUAL_BITS = 36
+_MOST_UP = 62
+_MOST_BITS = 70
+_MOST_INTEGER_BITS = 42
+_FRACTION_BITS = 53
+_HALF = 32
+_HALF_MASK = np.uint64((1 << _HALF) - 1)
+
+
+@dataclass(frozen=True)
+class DecimalSum:
+    """How a column of decimals is added up.
+
+    Attributes
+    ----------
+    places
+        Decimal places, 0 to 11; with none, integers are values, and nothing is rounded off.
+    up
+        Residuals are multiples of ``2**-up``.
+    integer_bits, residual_bits
+        Integers, and residuals times ``2**up``, are below two to this in size.
+    """
+
+    places: int
+    up: int
+    integer_bits: int
+    residual_bits: int
+
+    @classmethod
+    def of_bounds(cls, places: int, low: float, high: float) -> DecimalSum | None:
+        """Return how decimals between two bounds are added up; None where words do not hold it.
+
+        Parameters
+        ----------
+        places
+            Decimal places of all of them.
+        low, high
+            Finite; no value is below or above.
+        """
+        largest = max(abs(low), abs(high))
+        if not 0 <= places <= _MOST_PLACES or not math.isfinite(largest):
+            return None
+        integer_bits = (math.ceil(largest * 10**places) + 1).bit_length()
+        if integer_bits > _MOST_INTEGER_BITS:
+            return None
+        if places == 0:
+            return cls(0, 0, integer_bits, 0)
+        # The least value that is not zero has the lowest bit.
+        least = low if low > 0 else -high if high < 0 else 10.0**-places
+        up = _FRACTION_BITS - math.frexp(least)[1] - places
+        unit = math.frexp(largest)[1] - _FRACTION_BITS  # the greatest has the largest last bit
+        residual_bits = math.ceil(math.log2(10**places) + unit - 1 + up) + 1
+        if not 0 <= up <= _MOST_UP or residual_bits > _MOST_RESIDUAL_BITS:
+            return None
+        if integer_bits + up > _MOST_BITS:
+            return None
+        return cls(places, up, integer_bits, max(residual_bits, 1))
+
+    def fields(self, integers: int, residuals: int | None) -> list[SumField]:
+        """Return what is summed: the registers of the integers, and of what is rounded off."""
+        found = [SumField.of_integers(integers, (1 << self.integer_bits) - 1)]
+        if residuals is not None:
+            found.append(SumField.of_integers(residuals, (1 << self.residual_bits) - 1))
+        return found
+
+    def sums(self, found: list[Mapping[int, Integers]]) -> dict[int, Integers]:
+        """Return the sums of the doubles from those of the fields.
+
+        Parameters
+        ----------
+        found
+            For each field, int64 sums, shape ``(groups,)``, by bit position.
+
+        Returns
+        -------
+        dict
+            The same for the doubles; positions count from the lowest bit that a double can have.
+        """
+        if self.places == 0:
+            return {place - _LEAST_EXPONENT: held for place, held in found[0].items()}
+        integers, residuals = found
+        with np.errstate(over="ignore"):  # modulo 2**64
+            words = (_word(integers) << np.uint64(self.up)) + _word(residuals)
+            words *= np.uint64(pow(5**self.places, -1, 1 << 64))
+        near = (_near(integers) * 2.0**self.up + _near(residuals)) / 5.0**self.places
+        above = np.rint((near - words.astype(np.float64)) / 2.0**64).astype(np.int64)
+        lowest = -(self.up + self.places) - _LEAST_EXPONENT
+        return {
+            lowest: (words & _HALF_MASK).view(np.int64),
+            lowest + _HALF: (words >> np.uint64(_HALF)).view(np.int64),
+            lowest + 2 * _HALF: above,
+        }
+
+
+def _word(parts: Mapping[int, Integers]) -> NDArray[np.uint64]:
+    """Return sums modulo 2**64."""
+    found: Any = np.uint64(0)
+    for place, held in parts.items():
+        found = found + (held.view(np.uint64) << np.uint64(place))
+    return np.asarray(found, np.uint64)
+
+
+def _near(parts: Mapping[int, Integers]) -> NDArray[np.float64]:
+    """Return sums to within a few units in the last place of the largest part."""
+    found: Any = 0.0
+    for place, held in parts.items():
+        found = found + held.astype(np.float64) * 2.0**place
+    return np.asarray(found, np.float64)

@@ -1,0 +1,148 @@
+"""Decimals kept as doubles: quotients without division, and sums without limbs, to the last bit."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
+from tessel.kernels import DecimalSum, Op, StoredBlocks, group_sums, select_rows
+from tests.kernels.test_kernels import _compiled, _of_integers, _program
+
+_whole = st.one_of(
+    st.integers(-(1 << 53) + 1, (1 << 53) - 1),
+    st.integers(-(10**6), 10**6),
+    st.builds(lambda near, off: near + off, st.integers(0, 52).map(lambda b: 1 << b), st.just(-1)),
+)
+
+
+def _with_places(blocks: StoredBlocks, column: int, places: int) -> StoredBlocks:
+    facts = blocks.facts.copy()
+    facts[5, column] = places
+    return StoredBlocks(blocks.data, facts, blocks.shift, blocks.start, blocks.stop)
+
+
+@given(whole=st.lists(_whole, min_size=1, max_size=60), places=st.integers(0, 22))
+@example(whole=[(1 << 53) - 1, 9007199254740989], places=15)
+def test_quotients_are_correctly_rounded(whole: list[int], places: int) -> None:
+    """Against exact fractions: each quotient equals the constant that it is compared with."""
+    exact = [float(Fraction(each, 10**places)) for each in whole]
+    held = np.array(exact).view(np.int64).tolist()
+    blocks = _with_places(_of_integers([whole, held]), 0, places)
+    steps = [
+        (Op.LOAD, 0, 0, 0, 0),
+        (Op.DECIMAL, 0, 0, 0, 0),
+        (Op.LOAD, 1, 1, 0, 0),
+        (Op.DECIMAL, 1, 1, 1, 0),  # no exponent: the bits of the value
+        (Op.EQUAL, 0, 0, 1, 0),
+    ]
+    program = _program(steps, blocks.facts.shape[2])
+    for is_compiled in (True, False):
+        with _compiled(is_compiled):
+            assert select_rows(blocks, program, 0).all()
+
+
+@pytest.mark.parametrize("places", range(16))
+def test_quotients_of_many_integers(places: int) -> None:
+    random = np.random.default_rng(places)
+    whole = random.integers(-(1 << 53) + 1, 1 << 53, 20_000)
+    whole = np.sign(whole) * (np.abs(whole) >> random.integers(0, 50, len(whole)))
+    held = whole / float(10**places)
+    blocks = _with_places(_of_integers([whole.tolist(), held.view(np.int64).tolist()]), 0, places)
+    steps = [
+        (Op.LOAD, 0, 0, 0, 0),
+        (Op.DECIMAL, 0, 0, 0, 0),
+        (Op.LOAD, 1, 1, 0, 0),
+        (Op.DECIMAL, 1, 1, 1, 0),
+        (Op.EQUAL, 0, 0, 1, 0),
+    ]
+    program = _program(steps, blocks.facts.shape[2])
+    with _compiled(True):
+        assert select_rows(blocks, program, 0).all()
+
+
+@st.composite
+def _decimals(draw: Any) -> tuple[int, list[tuple[int, int, bool]]]:
+    places = draw(st.integers(0, 11))
+    least = draw(st.sampled_from([-(10**9), 0, 1, 20_00, 10**8]))
+    most = least + draw(st.sampled_from([0, 5, 10**4, 10**9, 1 << 41]))
+    row = st.tuples(st.integers(0, 3), st.integers(least, most), st.booleans())
+    return places, draw(st.lists(row, min_size=1, max_size=90))
+
+
+@given(drawn=_decimals(), grouped=st.booleans(), filtered=st.booleans())
+def test_sums_of_decimals_are_those_of_the_doubles(
+    drawn: tuple[int, list[tuple[int, int, bool]]], grouped: bool, filtered: bool
+) -> None:
+    places, rows = drawn
+    codes, whole, kept = ([row[column] for row in rows] for column in range(3))
+    values = np.array(whole) / float(10**places)
+    decimal = DecimalSum.of_bounds(places, float(values.min()), float(values.max()))
+    assume(decimal is not None)
+    assert decimal is not None
+    blocks = _with_places(_of_integers([codes, whole, [int(each) for each in kept]]), 1, places)
+    steps = [
+        (Op.LOAD, 0, 0, 0, 0),
+        (Op.LOAD, 1, 1, 0, 0),
+        (Op.RESIDUAL, 2, 1, 1, decimal.up),
+        (Op.LOAD, 3, 2, 0, 0),
+        (Op.RANGE, 0, 3, 0, 0),
+    ]
+    program = _program(steps, blocks.facts.shape[2], [(1, 1)])
+    fields = decimal.fields(1, 2 if places else None)
+    counted = np.array(kept) if filtered else np.ones(len(rows), np.bool_)
+    numbers = np.array(codes if grouped else [0] * len(rows))
+    groups = 4 if grouped else 1
+    wanted = FloatSums.of_values(values[counted], numbers[counted], groups)
+    for is_compiled in (True, False):
+        with _compiled(is_compiled):
+            found = group_sums(
+                [blocks], program, select=0 if filtered else None, group=0 if grouped else None,
+                groups=groups, fields=fields,
+            )  # fmt: skip
+        assert found is not None
+        assert found.counts.tolist() == np.bincount(numbers[counted], minlength=groups).tolist()
+        sums = FloatSums.of_parts(decimal.sums(list(found.sums)), groups)
+        assert [a.to_pylist() for a in sums.to_arrays()] == [
+            a.to_pylist() for a in wanted.to_arrays()
+        ]
+
+
+@pytest.mark.parametrize(
+    ("places", "low", "high"),
+    [(12, 1.0, 2.0), (2, 0.0, 1e12), (2, -np.inf, 1.0), (9, 1e-9, 1e3), (-1, 1.0, 2.0)],
+)
+def test_decimals_that_words_do_not_hold(places: int, low: float, high: float) -> None:
+    assert DecimalSum.of_bounds(places, low, high) is None
+
+
+def test_words_are_shared_by_narrow_sums_only() -> None:
+    """Sums at the ends of what their bits allow, beside each other: none runs into another."""
+    random = np.random.default_rng(3)
+    columns, fields = [random.integers(0, 3, 5000).tolist()], []
+    from tessel.kernels import SumField
+
+    for place, bits in enumerate((1, 3, 13, 24, 30, 42)):
+        values = np.where(random.random(5000) < 0.5, -(1 << bits) + 1, (1 << bits) - 1)
+        columns.append(values.tolist())
+        fields.append(SumField.of_integers(place + 1, (1 << bits) - 1))
+    blocks = _of_integers(columns)
+    steps = [(Op.LOAD, place, place, 0, 0) for place in range(len(columns))]
+    program = _program(steps, blocks.facts.shape[2])
+    codes = np.array(columns[0])
+    for chosen in (fields, fields[::-1], fields[:1], fields[:2], fields[1:4], []):
+        for is_compiled in (True, False):
+            with _compiled(is_compiled):
+                found = group_sums([blocks], program, select=None, group=0, groups=3, fields=chosen)
+            assert found is not None
+            assert found.counts.tolist() == np.bincount(codes).tolist()
+            for field, parts in zip(chosen, found.sums, strict=True):
+                sums = sum(held << place for place, held in parts.items())
+                values = np.array(columns[field.register])
+                exact = [int(values[codes == group].sum()) for group in range(3)]
+                assert np.asarray(sums).tolist() == exact
