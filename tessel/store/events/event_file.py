@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -80,7 +81,18 @@ class Journal:
     def __init__(self, path: str | Path, *, sync: bool = False) -> None:
         self.path = Path(path)
         self._sync = sync
+        self._process = os.getpid()
         self._file = self._opened()
+        _journals.add(self)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process opened it, and is no forked child of the one that did."""
+        return self._process == os.getpid()
+
+    def forget(self) -> None:
+        """Let go of the file in a forked child, which would keep it locked after its parent."""
+        self._file.close()
 
     def _opened(self) -> BinaryIO:
         file = self.path.open("ab+", buffering=0)
@@ -196,3 +208,14 @@ def _sync_folder(path: Path) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+_journals: weakref.WeakSet[Journal] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for journal in list(_journals):
+        journal.forget()
+
+
+os.register_at_fork(after_in_child=_after_fork)

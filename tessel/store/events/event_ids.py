@@ -11,6 +11,7 @@ import os
 import secrets
 import threading
 import time
+import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -44,6 +45,7 @@ class EventIds:
         self._process = 0
         self._last = 0
         self._counter = 0
+        _makers.add(self)
 
     def next(self) -> tuple[int, int]:
         """Return the next id as its time and its counter."""
@@ -54,6 +56,17 @@ class EventIds:
             self._last = max(self._clock(), self._last)
             self._counter += 1
             return self._last, self._counter
+
+
+_makers: weakref.WeakSet[EventIds] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for maker in list(_makers):  # a thread of the parent may have been at work
+        maker._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def id_bytes(time_ns: int, counter: int) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from tessel.errors import InvalidInputError, TesselError
+from tessel.errors import ForkUnsafeError, InvalidInputError, TesselError
 from tessel.store.events.answers import EventAnswers
 from tessel.store.events.batch import EventBatch, pieces_of
 from tessel.store.events.cell_cache import CellCache
@@ -24,6 +24,7 @@ from tessel.store.events.collection import (
 )
 from tessel.store.events.event_file import Journal, read_events, write_events
 from tessel.store.events.event_ids import id_parts
+from tessel.store.events.forking import keep_whole
 from tessel.store.events.index import ShapeLog
 from tessel.store.events.intake import ArrivalClock, Events, batches_of, new_batches
 from tessel.store.events.recording import Recording
@@ -77,6 +78,12 @@ class LiveStore(EventAnswers):
     >>> recorder.flush()
     >>> store.latest_at("frame", 50, "robot/arm")["angle"].cell.to_list()
     [0.5]
+
+    Notes
+    -----
+    A forked child has a copy, never with half of an insert, and writes to it as it likes: the
+    parent does not see it. A journal and servers are the parent's; a store that has a journal can
+    only be asked in a child.
     """
 
     def __init__(
@@ -99,6 +106,7 @@ class LiveStore(EventAnswers):
                 opened.close()
                 raise
             self._journal = opened
+        keep_whole(self)
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -113,12 +121,15 @@ class LiveStore(EventAnswers):
         InvalidInputError
             For an event whose id another one has, a timeline of another kind than before, or a
             component of another type; the store is as it was.
+        ForkUnsafeError
+            In a forked child of the process that has the journal.
         """
         return self._take(batches_of(events), were_kept=False)
 
     def _take(self, batches: Sequence[EventBatch], *, were_kept: bool = True) -> int:
         """Take events; those that were kept come back, with the time at which they arrived."""
         with self._lock:
+            self._check_process()
             new = self._clock.stamped(new_batches(self._index, batches), were_kept=were_kept)
             if self._journal is not None and new:
                 self._journal.append(new)
@@ -204,6 +215,7 @@ class LiveStore(EventAnswers):
                 "collect takes one target", hint="keep_bytes, fraction between 0 and 1, or before"
             )
         with self._lock:
+            self._check_process()
             size = self.nbytes
             self._forget_cells()
             events, horizons = 0, dict[str, int]()
@@ -244,6 +256,7 @@ class LiveStore(EventAnswers):
             return (times < start) | (times > stop)
 
         with self._lock:
+            self._check_process()
             events = drop_where(self._index, keep)
             self._forget_cells()
             self._let_go()
@@ -255,6 +268,24 @@ class LiveStore(EventAnswers):
         with self._lock:
             for log in list(self._index.logs.values()):
                 log.chunks = compacted(log.chunks)
+
+    def _check_process(self) -> None:
+        """Refuse to change what would have to go to a parent's journal."""
+        if self._journal is not None and not self._journal.is_ours:
+            raise ForkUnsafeError(
+                f"the journal {str(self._journal.path)!r} is written by the process that opened "
+                "it, and this one was forked from it",
+                hint="ask what is here, and log to the parent: serve there, a SocketSink here",
+            )
+
+    def lock_for_fork(self) -> threading.RLock:
+        """Return what writers hold; for :mod:`tessel.store.events.forking`."""
+        return self._lock
+
+    def begin_in_child(self) -> None:
+        """Take up work in a forked child; for :mod:`tessel.store.events.forking`."""
+        self._lock = threading.RLock()
+        self._servers = []
 
     def _forget_cells(self) -> None:
         """Let go of what can be read again, before events go for good."""

@@ -78,6 +78,7 @@ class Recorder:
         self._max_bytes = max_bytes
         self._merge_same_time = merge_same_time
         self._ids = EventIds()
+        self._closed = False
         self._renew()
         _recorders.add(self)
 
@@ -88,7 +89,6 @@ class Recorder:
         self._rows = 0
         self._bytes = 0
         self._undelivered: list[EventBatch] = []
-        self._closed = False
         self._wake = threading.Event()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -48,7 +47,6 @@ class FileSink:
     ) -> None:
         if durable not in ("process", "power"):
             raise InvalidInputError(f"durable is {durable!r}", hint='it is "process" or "power"')
-        self._process = os.getpid()
         self._journal = Journal(path, sync=durable == "power")
         try:
             for _ in self._journal.replay():
@@ -72,7 +70,7 @@ class FileSink:
         OSError
             Where the file cannot be written; it is as it was.
         """
-        if self._process != os.getpid():
+        if not self._journal.is_ours:
             raise ForkUnsafeError(
                 f"the file {str(self.path)!r} is written by the process that opened it",
                 hint="open a FileSink of another path after the fork",
