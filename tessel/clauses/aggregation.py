@@ -33,7 +33,12 @@ from tessel.clauses.grouped.group_tables import (
     partial_schema,
     partial_table,
 )
-from tessel.clauses.grouped.grouping import check_key_type, group_codes, order_of_keys
+from tessel.clauses.grouped.grouping import (
+    check_key_type,
+    group_codes,
+    order_of_groups,
+    order_of_keys,
+)
 from tessel.clauses.grouped.ordered_aggregation import aggregate_pieces
 from tessel.clauses.grouped.scanned_groups import all_from_sums, scanned_groups
 from tessel.clauses.index_values import with_times_of_index
@@ -332,9 +337,11 @@ class MergeAggregation(Clause):
         tables = groups.finished()
         if not groups.spilled:
             (table,) = tables
-            order = ordering.order(table) if self.sort and self.keys else None
             table = table.select(names)
-            yield table if order is None else table.take(pa.array(order))
+            if self.sort and self.keys:
+                order = order_of_groups([table.column(key) for key in self.keys])
+                table = table.take(pa.array(order))
+            yield table
             return
         first = next(tables)
         with ExternalSort(ordering, first.schema, workspace) as rows:

@@ -12,8 +12,17 @@ from __future__ import annotations
 
 from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.decimal_sums import DecimalSum
+from tessel.kernels.group_rows import group_range, group_words
 from tessel.kernels.group_sums import FieldKind, GroupSums, SumField, group_sums
+from tessel.kernels.group_texts import Texts, group_texts
 from tessel.kernels.jit import compiled_kernels
+from tessel.kernels.limb_lines import (
+    add_by_group,
+    round_sums,
+    sums_of_doubles,
+    sums_of_parts,
+    sums_of_sums,
+)
 from tessel.kernels.load_rows import load_rows
 from tessel.kernels.match_rows import match_ends, match_rows
 from tessel.kernels.nearest_rows import Looks, NearestRows
@@ -34,15 +43,24 @@ __all__ = [
     "Program",
     "StoredBlocks",
     "SumField",
+    "Texts",
     "WordNumbers",
+    "add_by_group",
     "compiled_kernels",
+    "group_range",
     "group_sums",
+    "group_texts",
+    "group_words",
     "load_rows",
     "match_ends",
     "match_rows",
     "order_of_codes",
+    "round_sums",
     "rows_by_code",
     "run_facts",
     "search_rows",
     "select_rows",
+    "sums_of_doubles",
+    "sums_of_parts",
+    "sums_of_sums",
 ]

@@ -14,9 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tessel.clauses.grouped import grouping
-from tessel.clauses.grouped.grouping import check_key_type, group_codes, missing_rows, order_of_keys
+from tessel.clauses.grouped.grouping import (
+    check_key_type,
+    group_codes,
+    missing_rows,
+    order_of_groups,
+    order_of_keys,
+)
 from tessel.clauses.values import normalised, plain, plain_type
 from tessel.errors import InvalidInputError, UnsupportedTypeError
+from tests.kernels.forced import compiled_or_not
 
 KEYS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "bool": (pa.bool_(), st.booleans()),
@@ -82,8 +89,10 @@ def rows_of(columns: list[Any]) -> list[tuple[Any, ...]]:
 _COUNTED = {pa.timestamp("ns").id, pa.duration("ms").id}
 
 
-@given(key_columns(), st.booleans())
-def test_groups_are_numbered_by_first_appearance(columns: list[Any], drop: bool) -> None:
+@given(key_columns(), st.booleans(), st.booleans(), st.sampled_from([0, 1 << 16]))
+def test_groups_are_numbered_by_first_appearance(
+    columns: list[Any], drop: bool, is_compiled: bool, cells: int
+) -> None:
     rows = rows_of(columns)
     kept = [row for row, key in enumerate(rows) if not (drop and None in key)]
     order: dict[tuple[Any, ...], int] = {}
@@ -92,7 +101,10 @@ def test_groups_are_numbered_by_first_appearance(columns: list[Any], drop: bool)
         if rows[row] not in order:
             order[rows[row]] = len(order)
             first.append(row)
-    found = group_codes(columns, drop_missing=drop)
+    with compiled_or_not(is_compiled), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grouping, "_CELLS", cells)
+        patch.setattr(grouping, "_CELLS_A_ROW", cells)
+        found = group_codes(columns, drop_missing=drop)
     assert found.codes.dtype == np.int64
     assert found.codes.tolist() == [order[rows[row]] for row in kept]
     assert found.first_row.tolist() == first
@@ -123,6 +135,16 @@ def test_order_of_keys(columns: list[Any]) -> None:
     assert order_of_keys(columns).tolist() == sorted(range(len(rows)), key=place)
 
 
+@given(key_columns(), st.sampled_from([0, 1 << 16]))
+def test_order_of_groups_is_the_order_of_their_keys(columns: list[Any], cells: int) -> None:
+    keys = group_codes(columns, drop_missing=False).keys
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grouping, "_CELLS", cells)
+        patch.setattr(grouping, "_ROWS_A_RANK", 0)
+        found = order_of_groups(keys)
+    assert found.tolist() == order_of_keys(keys).tolist()
+
+
 def test_text_is_ordered_by_code_point() -> None:
     # UTF-16 order would put the emoji before U+FFFF.
     texts = ["\U0001f600", "\uffff", "b", "a", None, "B", "é"]
@@ -130,13 +152,15 @@ def test_text_is_ordered_by_code_point() -> None:
     assert [texts[row] for row in order] == ["B", "a", "b", "é", "\uffff", "\U0001f600", None]
 
 
-def test_wide_key_combinations_do_not_overflow() -> None:
+@pytest.mark.parametrize("is_compiled", [True, False], ids=["compiled", "numpy"])
+def test_wide_key_combinations_do_not_overflow(is_compiled: bool) -> None:
     generator = np.random.default_rng(3)
     columns = [
         pa.array(generator.integers(-(2**63), 2**63 - 1, 300).repeat(2)[generator.permutation(600)])
         for _ in range(9)
     ]
-    found = group_codes(columns, drop_missing=True)
+    with compiled_or_not(is_compiled):
+        found = group_codes(columns, drop_missing=True)
     rows = list(zip(*(column.to_pylist() for column in columns), strict=True))
     numbers: dict[tuple[int, ...], int] = {}
     assert found.codes.tolist() == [numbers.setdefault(row, len(numbers)) for row in rows]

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.clauses.aggregates.kernels.integer_sum import added_column
 from tessel.clauses.values import BoolArray, missing_rows, plain
 from tessel.errors import AggregateError, NameNotFoundError, PlanFormatError
 from tessel.expression.operators.aggregate import declare_aggregate
@@ -457,6 +458,4 @@ def counts_of(codes: Codes, groups: int) -> NDArray[np.int64]:
 
 def merged_counts(counts: Values, codes: Codes, groups: int) -> NDArray[np.int64]:
     """Add a column of counts into final groups."""
-    merged = np.zeros(groups, np.int64)
-    np.add.at(merged, codes, plain(counts).to_numpy(zero_copy_only=False))
-    return merged
+    return added_column(counts, codes, groups)

@@ -20,7 +20,13 @@ from tessel.clauses.aggregates.base import (
     register,
 )
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
-from tessel.clauses.aggregates.kernels.sums import DAY_MS, state_fields, sums_from, sums_of
+from tessel.clauses.aggregates.kernels.sums import (
+    DAY_MS,
+    merged_sums,
+    state_fields,
+    sums_from,
+    sums_of,
+)
 from tessel.clauses.values import is_temporal, plain, plain_type
 
 __all__ = ["Mean", "mean_type"]
@@ -79,7 +85,7 @@ class Mean(MergeableAggregate):
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType
     ) -> list[pa.Array]:
         *sum_states, counts = states
-        sums = sums_from(sum_states, value_type).merged(codes, groups)
+        sums = merged_sums(sum_states, value_type, codes, groups)
         return [*sums.to_arrays(), pa.array(merged_counts(counts, codes, groups))]
 
     def finish(  # noqa: D102

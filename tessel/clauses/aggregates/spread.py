@@ -98,12 +98,12 @@ class Spread(MergeableAggregate):
     def merge(  # noqa: D102
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType
     ) -> list[pa.Array]:
-        sums, squares, counts = _read(states)
-        merged = pa.array(merged_counts(counts, codes, groups))
+        *sums, counts = states
+        half = len(sums) // 2
         return [
-            *sums.merged(codes, groups).to_arrays(),
-            *squares.merged(codes, groups).to_arrays(),
-            merged,
+            *FloatSums.merged_arrays(sums[:half], codes, groups).to_arrays(),
+            *FloatSums.merged_arrays(sums[half:], codes, groups).to_arrays(),
+            pa.array(merged_counts(counts, codes, groups)),
         ]
 
     def finish(  # noqa: D102

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values, present, register
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
-from tessel.clauses.aggregates.kernels.sums import state_fields, sums_from, sums_of
+from tessel.clauses.aggregates.kernels.sums import merged_sums, state_fields, sums_from, sums_of
 from tessel.clauses.values import is_temporal, plain_type
 from tessel.errors import IntegerOverflowError
 
@@ -69,7 +69,7 @@ class Sum(MergeableAggregate):
     def merge(  # noqa: D102
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType
     ) -> list[pa.Array]:
-        return sums_from(states, value_type).merged(codes, groups).to_arrays()
+        return merged_sums(states, value_type, codes, groups).to_arrays()
 
     def finish(  # noqa: D102
         self, states: Sequence[Values], value_type: pa.DataType, column: str | None = None

@@ -88,10 +88,10 @@ class WeightedMean(MergeableAggregate):
     def merge(  # noqa: D102
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType
     ) -> list[pa.Array]:
-        products, weights = _read(states)
+        half = len(states) // 2
         return [
-            *products.merged(codes, groups).to_arrays(),
-            *weights.merged(codes, groups).to_arrays(),
+            *FloatSums.merged_arrays(states[:half], codes, groups).to_arrays(),
+            *FloatSums.merged_arrays(states[half:], codes, groups).to_arrays(),
         ]
 
     def finish(  # noqa: D102

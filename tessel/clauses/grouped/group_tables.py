@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.clauses.aggregates import MergeableAggregate
-from tessel.clauses.grouped.grouping import group_codes, order_of_keys
+from tessel.clauses.grouped.grouping import group_codes, order_of_groups
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.values import plain_type
 from tessel.expression.schema import TableSchema
@@ -84,7 +84,7 @@ def merge_partials(
     result = finished_table(merged, key_names, aggregates, source)
     if not sort or not key_names:
         return result
-    return result.take(pa.array(order_of_keys([result.column(key) for key in key_names])))
+    return result.take(pa.array(order_of_groups([result.column(key) for key in key_names])))
 
 
 def merged_states(

@@ -1,9 +1,10 @@
 """From key columns to group numbers, and the order of keys.
 
 Grouping works on codes: each key column is numbered by value, several are combined to one number a
-row, and numbers are packed again between columns so that no combination leaves 64 bits. Dictionary
-columns are never decoded row by row. The clauses that group (aggregation, resample with keys,
-distinct) enter here; what equal keys are is said in :mod:`tessel.clauses.values`.
+row, and numbers are packed again where a combination would leave 64 bits; then rows are numbered by
+these once. Dictionary columns are never decoded row by row. The clauses that group (aggregation,
+resample with keys, distinct) enter here; what equal keys are is said in
+:mod:`tessel.clauses.values`.
 """
 
 from __future__ import annotations
@@ -18,27 +19,48 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tessel.clauses.aggregates.kernels.positions import first_rows
+from tessel.clauses.grouped.numbering import (
+    WIDEST,
+    Numbers,
+    dictionary_parts,
+    numbered,
+    numbered_range,
+)
 from tessel.clauses.values import (
     BoolArray,
-    integers,
     is_hashable,
     is_temporal,
     normalised,
     plain,
     plain_type,
+    ranks,
     raw_values,
 )
 from tessel.clauses.values import missing_rows as _missing_values
 from tessel.errors import InvalidInputError, UnsupportedTypeError
+from tessel.kernels import group_range, group_words
 
-__all__ = ["Groups", "check_key_type", "group_codes", "missing_rows", "order_of_keys"]
+__all__ = [
+    "Groups",
+    "check_key_type",
+    "group_codes",
+    "missing_rows",
+    "order_of_groups",
+    "order_of_keys",
+]
 
 Column = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
 Codes = NDArray[np.int64]
 
 # A range of numbers is looked up in a table while it has at most this many cells a row, or in all.
+# With kernels a cell costs a nanosecond or less, and a row of a hash table of 10**6 groups 60.
 _CELLS_A_ROW = 2
+_CELLS_A_ROW_COMPILED = 16
 _CELLS = 1 << 16
+# Groups are ordered by their places in a table while it has at most this many cells a group.
+_CELLS_A_GROUP = 16
+# Texts are ranked where each occurs in so many groups.
+_ROWS_A_RANK = 4
 
 
 @dataclass(frozen=True)
@@ -108,23 +130,17 @@ def group_codes(columns: Sequence[Column], *, drop_missing: bool) -> Groups:
         Without columns, or with columns of different lengths.
     """
     _check_shape(columns)
-    codes, size = _numbered(columns[0])
-    absent = codes < 0 if drop_missing else None
-    if not drop_missing:
-        codes, size = codes + 1, size + 1
+    codes, size, absent = _combined(numbered(columns[0]), drop_missing, None)
     for column in columns[1:]:
-        more, more_size = _numbered(column)
-        if absent is None:
-            more, more_size = more + 1, more_size + 1
-        else:
-            absent |= more < 0
-        codes, size = _packed(codes, size)
-        more, more_size = _packed(more, more_size)
-        # Packed sizes are of the order of the number of rows, so the product fits.
+        more, more_size, absent = _combined(numbered(column), drop_missing, absent)
+        if size * more_size >= WIDEST:
+            # Packed sizes are of the order of the number of rows, so their product fits.
+            codes, size = _packed(codes, size)
+            more, more_size = _packed(more, more_size)
         codes = codes * more_size + more
         size *= more_size
     rows = None
-    if absent is not None and absent.any():
+    if absent is not None:
         rows = np.flatnonzero(~absent)
         codes = codes[rows]
     codes, first_row = _by_appearance(codes, size)
@@ -176,6 +192,48 @@ def order_of_keys(keys: Sequence[Column]) -> Codes:
     return _as_codes(found)
 
 
+def order_of_groups(keys: Sequence[Column]) -> Codes:
+    """Return what :func:`order_of_keys` does for keys of which no two rows are equal.
+
+    Places in a table of all values between the least and the greatest are in order without
+    comparing any two of them.
+    """
+    _check_shape(keys)
+    rows = len(keys[0])
+    places, cells = np.zeros(rows, np.int64), 1
+    for key in keys:
+        ranged = _ranked(key)
+        if ranged is None or cells * (ranged.size + 1) > max(_CELLS, _CELLS_A_GROUP * rows):
+            return order_of_keys(keys)
+        # Missing values come last.
+        codes = ranged.codes
+        if ranged.some_missing:
+            codes = np.where(codes < 0, ranged.size, codes)
+        places = places * (ranged.size + 1) + codes
+        cells *= ranged.size + 1
+    order = np.full(cells, -1, np.int64)
+    order[places] = np.arange(rows)
+    return order[order >= 0]
+
+
+def _ranked(key: Column) -> Numbers | None:
+    """Return numbers that ascend with the values of a column; None where they are too many."""
+    array = normalised(key)
+    if pa.types.is_boolean(array.type):
+        return numbered(array)
+    if pa.types.is_integer(array.type) or is_temporal(array.type):
+        return numbered_range(array)
+    if len(array) - array.null_count == 0:
+        return Numbers(np.full(len(array), -1, np.int64), 0, True)
+    encoded = array.dictionary_encode()
+    if len(encoded.dictionary) * _ROWS_A_RANK > len(array):
+        return None  # nearly every row would be compared either way
+    present = array.is_valid().to_numpy(zero_copy_only=False)
+    codes = np.full(len(array), -1, np.int64)
+    codes[present] = ranks(array.drop_null())[0]
+    return Numbers(codes, len(encoded.dictionary), array.null_count > 0)
+
+
 def _as_codes(indices: pa.Array) -> Codes:
     codes: Codes = indices.to_numpy().astype(np.int64)
     return codes
@@ -197,32 +255,10 @@ def _sortable(key: Column) -> pa.Array:
     return array
 
 
-def _dictionary_parts(column: Column) -> tuple[pa.Array, Codes]:
-    """Take a dictionary column apart: entries (plain), and the entry of each row, -1 for null.
-
-    Entries of chunks with dictionaries of their own are laid end to end; values may occur twice.
-    """
-    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    dictionaries: list[pa.Array] = []
-    pieces = [np.zeros(0, np.int64)]
-    start = end = 0
-    for chunk in chunks:
-        if not dictionaries or not chunk.dictionary.equals(dictionaries[-1]):
-            dictionaries.append(chunk.dictionary)
-            start, end = end, end + len(chunk.dictionary)
-        indices = integers(chunk.indices).astype(np.int64) + start
-        if chunk.indices.null_count:
-            indices[chunk.indices.is_null().to_numpy(zero_copy_only=False)] = -1
-        pieces.append(indices)
-    entries = [plain(dictionary) for dictionary in dictionaries]
-    indices = np.concatenate(pieces) if len(pieces) > 2 else pieces[-1]
-    return (pa.concat_arrays(entries) if entries else plain(column)), indices
-
-
 def _taken(column: Column, rows: Codes) -> pa.Array:
     """Return normalised values of some rows, without making all rows plain."""
     if pa.types.is_dictionary(column.type):
-        entries, indices = _dictionary_parts(column)
+        entries, indices = dictionary_parts(column)
         wanted = indices[rows]
         return normalised(entries.take(pa.array(wanted, mask=wanted < 0)))
     if plain_type(column.type) != column.type:
@@ -230,64 +266,36 @@ def _taken(column: Column, rows: Codes) -> pa.Array:
     return normalised(column.take(pa.array(rows)))
 
 
-def _numbered(column: Column) -> tuple[Codes, int]:
-    """Return a number for each value of a column, -1 where missing, and a bound above them."""
-    if pa.types.is_dictionary(column.type):
-        entries, indices = _dictionary_parts(column)
-        # The dictionary itself may hold a value twice, a null, or both zeros.
-        numbers, size = _numbered(entries)
-        if np.array_equal(numbers, np.arange(len(entries))):
-            return indices, size
-        # Index -1, of rows that are null themselves, finds the entry put at the end.
-        return np.append(numbers, np.int64(-1))[indices], size
-    array = normalised(column)
-    if pa.types.is_null(array.type):
-        return np.full(len(array), -1, np.int64), 0
-    if pa.types.is_boolean(array.type):
-        return _with_missing(array, integers(array).astype(np.int64)), 2
-    if pa.types.is_integer(array.type) or is_temporal(array.type):
-        ranged = _numbered_range(array)
-        if ranged is not None:
-            return ranged
-    encoded = array.dictionary_encode()
-    codes = raw_values(encoded.indices, np.int32).astype(np.int64)
-    return _with_missing(array, codes), len(encoded.dictionary)
-
-
-def _numbered_range(array: pa.Array) -> tuple[Codes, int] | None:
-    """Return integers as distances from the least of them, where the range is narrow."""
-    numbers = integers(array)
-    present = numbers
-    if array.null_count:
-        present = numbers[array.is_valid().to_numpy(zero_copy_only=False)]
-    if not len(present):
-        return np.full(len(array), -1, np.int64), 0
-    low, high = int(present.min()), int(present.max())
-    size = high - low + 1
-    if size > max(_CELLS, _CELLS_A_ROW * len(numbers)):
-        return None
-    # Differences wrap around for unsigned values past 2**63, and come out right.
-    wide = numbers.view(np.int64) if numbers.dtype.itemsize == 8 else numbers.astype(np.int64)
-    least = np.array(low, numbers.dtype).astype(np.int64)
-    return _with_missing(array, wide - least), size
-
-
-def _with_missing(array: pa.Array, codes: Codes) -> Codes:
-    if not array.null_count:
-        return codes
-    return np.where(array.is_null().to_numpy(zero_copy_only=False), np.int64(-1), codes)
+def _combined(
+    numbers: Numbers, drop_missing: bool, absent: BoolArray | None
+) -> tuple[Codes, int, BoolArray | None]:
+    """Return codes that are not negative, their bound, and the rows that fall away so far."""
+    codes, size = numbers.codes, numbers.size
+    if not numbers.some_missing:
+        return codes, size, absent
+    if not drop_missing:
+        return codes + 1, size + 1, absent
+    missing = codes < 0
+    if missing.any():
+        codes = np.where(missing, 0, codes)
+        absent = missing if absent is None else absent | missing
+    return codes, max(size, 1), absent
 
 
 def _packed(codes: Codes, size: int) -> tuple[Codes, int]:
     """Renumber codes where there are many more numbers than rows."""
     if size <= max(_CELLS, _CELLS_A_ROW * len(codes)):
         return codes, size
-    encoded = pa.array(codes).dictionary_encode()
-    return raw_values(encoded.indices, np.int32).astype(np.int64), len(encoded.dictionary)
+    codes, first_row = _by_appearance(codes, size)
+    return codes, len(first_row)
 
 
 def _by_appearance(codes: Codes, size: int) -> tuple[Codes, Codes]:
     """Renumber codes in order of first appearance; also return the first row of each."""
+    few = size <= max(_CELLS, _CELLS_A_ROW_COMPILED * len(codes))
+    found = group_range(codes, size) if few else group_words(codes)
+    if found is not None:
+        return found
     if size > max(_CELLS, _CELLS_A_ROW * len(codes)):
         # Dictionary encoding numbers by first appearance.
         encoded = pa.array(codes).dictionary_encode()

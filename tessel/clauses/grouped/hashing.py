@@ -50,7 +50,7 @@ from tessel.clauses.values import (
 )
 from tessel.errors import InvalidInputError
 
-__all__ = ["MISSING_HASH", "bucket_of", "hash_column", "hash_rows"]
+__all__ = ["MISSING_HASH", "bucket_of", "byte_offsets", "hash_column", "hash_rows"]
 
 MISSING_HASH = 0x6D697373696E6721
 """Hash of a missing value."""
@@ -172,26 +172,33 @@ def _mix(numbers: Hashes) -> Hashes:
     return mixed
 
 
-def _byte_ranges(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.Buffer | None]:
-    """Return start and length in bytes of every value, and the buffer they lie in."""
+def byte_offsets(array: pa.Array) -> tuple[NDArray[Any], pa.Buffer | None]:
+    """Return where every text or binary begins, and the last one ends, and the buffer of all.
+
+    Returns
+    -------
+    offsets : numpy.ndarray
+        int32 or int64, shape ``(rows + 1,)``, in bytes.
+    data : pyarrow.Buffer or None
+        None where there is none, and all lengths are 0.
+    """
     kind = array.type
     if pa.types.is_fixed_size_binary(kind):
-        width = kind.byte_width
-        starts = (np.arange(len(array)) + array.offset) * width
-        return starts, np.full(len(array), width), array.buffers()[1]
+        offsets = (np.arange(len(array) + 1, dtype=np.int64) + array.offset) * kind.byte_width
+        return offsets, array.buffers()[1]
     large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+    dtype = np.dtype(np.int64 if large else np.int32)
     _, offset_buffer, data = array.buffers()
     if offset_buffer is None or not len(array):
-        return np.zeros(len(array), np.int64), np.zeros(len(array), np.int64), data
-    dtype = np.dtype(np.int64 if large else np.int32)
-    offsets = np.frombuffer(
+        return np.zeros(len(array) + 1, dtype), data
+    return np.frombuffer(
         offset_buffer, dtype, count=len(array) + 1, offset=array.offset * dtype.itemsize
-    ).astype(np.int64)
-    return offsets[:-1], np.diff(offsets), data
+    ), data
 
 
 def _hash_bytes(array: pa.Array) -> Hashes:
-    starts, lengths, data = _byte_ranges(array)
+    offsets, data = byte_offsets(array)
+    starts, lengths = offsets[:-1].astype(np.int64), np.diff(offsets).astype(np.int64)
     hashes = lengths.astype(np.uint64)
     if data is not None and data.size and len(array):
         words = -(-lengths // _WORD_BYTES)

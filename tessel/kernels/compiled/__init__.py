@@ -6,7 +6,18 @@ the widths, encodings and numbers of columns, they are data here.
 
 from __future__ import annotations
 
+from tessel.kernels.compiled.group_rows import group_range
 from tessel.kernels.compiled.group_sums import add_groups
+from tessel.kernels.compiled.group_texts import group_texts, grown_texts
+from tessel.kernels.compiled.limb_lines import (
+    add_doubles,
+    add_integers,
+    add_limbs,
+    add_shifted,
+    double_range,
+    round_sums,
+    trim_lines,
+)
 from tessel.kernels.compiled.load_rows import load_rows
 from tessel.kernels.compiled.match_rows import match_ends, match_rows
 from tessel.kernels.compiled.nearest_rows import choose_rows, last_of_runs, rows_before
@@ -23,12 +34,20 @@ from tessel.kernels.compiled.word_numbers import (
 )
 
 __all__ = [
+    "add_doubles",
     "add_groups",
+    "add_integers",
+    "add_limbs",
     "add_runs",
+    "add_shifted",
     "choose_rows",
     "count_codes",
+    "double_range",
     "find_in_range",
     "find_in_slots",
+    "group_range",
+    "group_texts",
+    "grown_texts",
     "last_of_runs",
     "load_rows",
     "match_ends",
@@ -37,7 +56,9 @@ __all__ = [
     "number_in_range",
     "number_in_slots",
     "place_rows",
+    "round_sums",
     "rows_before",
     "search_rows",
     "select_rows",
+    "trim_lines",
 ]

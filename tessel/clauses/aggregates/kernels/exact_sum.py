@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,7 @@ from tessel.clauses.aggregates.kernels.limbs import (
     magnitude,
     to_floats,
 )
+from tessel.kernels import round_sums, sums_of_doubles, sums_of_parts, sums_of_sums
 
 __all__ = ["FloatSums"]
 
@@ -116,6 +117,9 @@ class FloatSums:
             finite = np.isfinite(values)
             values, codes = values[finite], codes[finite]
             largest = _largest(values)
+        found = sums_of_doubles(values, codes, groups)
+        if found is not None:
+            return cls(*found, flags[0], flags[1])
         sums: _PartSums = {}
         if largest >= _LARGE:
             large = np.abs(values) >= _LARGE
@@ -176,11 +180,39 @@ class FloatSums:
         none = np.zeros(groups, np.bool_)
         return cls(*_canonical(parts, groups), none, none)
 
+    @classmethod
+    def merged_arrays(cls, states: Sequence[Any], codes: Codes, groups: int) -> FloatSums:
+        """Add partial sums, as the columns of :meth:`to_arrays`, into final groups.
+
+        Parameters
+        ----------
+        states
+            In one chunk or many, cut alike.
+        codes
+            int64: row ``i`` goes to group ``codes[i]``.
+        groups
+            How many final groups there are.
+        """
+        chunks = [s.chunks if isinstance(s, pa.ChunkedArray) else [s] for s in states]
+        parts = [cls.from_arrays(arrays) for arrays in zip(*chunks, strict=True)]
+        if not parts:
+            parts = [cls.of_values(np.zeros(0), np.zeros(0, np.int64), 0)]
+        if len(parts) == 1:
+            return parts[0].merged(codes, groups)
+        held = [(part.first_limb, part.ends, part.limbs) for part in parts]
+        found = sums_of_sums(held, codes, groups)
+        if found is None:
+            return cls.stacked(parts).merged(codes, groups)
+        positive = np.concatenate([part.positive_infinity for part in parts])
+        negative = np.concatenate([part.negative_infinity for part in parts])
+        return cls(*found, *_merged_flags(positive, negative, codes, groups))
+
     def merged(self, codes: Codes, groups: int) -> FloatSums:
         """Add partial sums into final groups; row ``i`` goes to group ``codes[i]``."""
-        flags = np.zeros((2, groups), np.bool_)
-        flags[0, codes[self.positive_infinity]] = True
-        flags[1, codes[self.negative_infinity]] = True
+        flags = _merged_flags(self.positive_infinity, self.negative_infinity, codes, groups)
+        found = sums_of_sums([(self.first_limb, self.ends, self.limbs)], codes, groups)
+        if found is not None:
+            return FloatSums(*found, flags[0], flags[1])
         places, owners = self.places()
         targets = codes[owners]
         sums: _PartSums = {}
@@ -227,10 +259,15 @@ class FloatSums:
             float64, shape ``(groups,)``. Zero is +0.0; past the range or with an infinite value
             ±inf; NaN where infinities of both signs met.
         """
-        results = np.empty(self.groups, np.float64)
-        for groups, lowest, dense in self._blocks():
-            divisors = None if counts is None else np.maximum(counts[groups], 1)
-            results[groups] = _round_block(dense, lowest, divisors)
+        divisors = None if counts is None else np.maximum(counts, 1)
+        results = None
+        if divisors is None or divisors.max(initial=1) < _DIVISOR_LIMIT:
+            results = round_sums(self.first_limb, self.ends, self.limbs, divisors)
+        if results is None:
+            results = np.empty(self.groups, np.float64)
+            for groups, lowest, dense in self._blocks():
+                own = None if divisors is None else divisors[groups]
+                results[groups] = _round_block(dense, lowest, own)
         results[self.positive_infinity] = np.inf
         results[self.negative_infinity] = -np.inf
         results[self.positive_infinity & self.negative_infinity] = np.nan
@@ -258,6 +295,15 @@ class FloatSums:
             dense = np.zeros((width, stop - start), np.int64)
             dense[places[inside] - lowest, owners[inside] - start] = self.limbs[inside]
             yield slice(start, stop), lowest, dense
+
+
+def _merged_flags(
+    positive: BoolArray, negative: BoolArray, codes: Codes, groups: int
+) -> NDArray[np.bool_]:
+    flags = np.zeros((2, groups), np.bool_)
+    flags[0, codes[positive]] = True
+    flags[1, codes[negative]] = True
+    return flags
 
 
 def _largest(values: NDArray[np.float64]) -> float:
@@ -367,6 +413,9 @@ def _canonical(
     """Return ``first_limb, ends, limbs`` of :class:`FloatSums` for sums of parts."""
     if not sums:
         return np.zeros(groups, np.int32), np.zeros(groups + 1, np.int64), np.zeros(0, np.int64)
+    found = sums_of_parts(sums, groups)
+    if found is not None:
+        return found
     lowest = min(sums) // LIMB_BITS
     # Two limbs above the highest part take its 64 bits, one more the carries.
     width = max(sums) // LIMB_BITS - lowest + 4

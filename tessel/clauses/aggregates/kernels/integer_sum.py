@@ -23,8 +23,9 @@ from tessel.clauses.aggregates.kernels.limbs import (
     magnitude,
     to_floats,
 )
+from tessel.kernels import add_by_group
 
-__all__ = ["DECIMAL_WIDTH", "INTEGER_WIDTH", "IntegerSums"]
+__all__ = ["DECIMAL_WIDTH", "INTEGER_WIDTH", "IntegerSums", "added_column"]
 
 INTEGER_WIDTH = 3
 DECIMAL_WIDTH = 6
@@ -74,7 +75,8 @@ class IntegerSums:
         if len(values):
             largest = max(abs(int(values.min())), abs(int(values.max())))
             if largest * len(values) <= _EXACT:
-                sums = np.bincount(codes, values, groups).astype(np.int64)
+                sums = np.zeros(groups, np.int64)
+                add_by_group(sums, codes, values)
                 limbs[0] = sums & LIMB_MASK
                 limbs[1] = sums >> LIMB_BITS
             else:
@@ -119,13 +121,18 @@ class IntegerSums:
         carry(limbs)
         return cls(limbs)
 
-    def merged(self, codes: NDArray[np.int64], groups: int) -> IntegerSums:
-        """Add partial sums into final groups; row ``i`` goes to group ``codes[i]``."""
-        limbs = np.zeros((len(self.limbs), groups), np.int64)
-        for place, column in enumerate(self.limbs):
-            np.add.at(limbs[place], codes, column)
+    @classmethod
+    def merged(cls, states: Sequence[Any], codes: NDArray[np.int64], groups: int) -> Self:
+        """Add partial sums into final groups; row ``i`` goes to group ``codes[i]``.
+
+        Parameters
+        ----------
+        states
+            The columns of :meth:`to_arrays`, in one chunk or many.
+        """
+        limbs = np.stack([added_column(state, codes, groups) for state in states])
         carry(limbs)
-        return IntegerSums(limbs)
+        return cls(limbs)
 
     def to_arrays(self) -> list[pa.Array]:
         """Lay the sums out as ``width`` int64 columns, lowest limb first."""
@@ -240,6 +247,29 @@ class IntegerSums:
         means: NDArray[np.int64] = (quotients + up.astype(np.uint64)).view(np.int64)
         # Of -2**63 the magnitude wraps to itself, and so does its negation.
         return np.where(negative, -means, means)
+
+
+def added_column(column: Any, codes: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
+    """Add a column of int64 without nulls by group; no sum passes 64 bits.
+
+    Parameters
+    ----------
+    column
+        Array or chunked array, ``rows`` long.
+    codes
+        int64, shape ``(rows,)``, in ``[0, groups)``.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64, shape ``(groups,)``.
+    """
+    sums = np.zeros(groups, np.int64)
+    start = 0
+    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        add_by_group(sums, codes[start : start + len(chunk)], chunk.to_numpy())
+        start += len(chunk)
+    return sums
 
 
 def _nearest(numerator: int, denominator: int) -> int:

@@ -17,7 +17,7 @@ from tessel.clauses.aggregates.kernels.integer_sum import (
 )
 from tessel.clauses.values import decimal_words, integers, plain, plain_type, raw_values
 
-__all__ = ["DAY_MS", "Sums", "state_fields", "sums_from", "sums_of"]
+__all__ = ["DAY_MS", "Sums", "merged_sums", "state_fields", "sums_from", "sums_of"]
 
 # date64 counts milliseconds, but only whole days are dates: its days are summed.
 DAY_MS = 86_400_000
@@ -69,3 +69,24 @@ def sums_from(states: Sequence[Any], value_type: pa.DataType) -> Sums:
     if pa.types.is_floating(plain_type(value_type)):
         return FloatSums.from_arrays(arrays)
     return IntegerSums.from_arrays(arrays)
+
+
+def merged_sums(
+    states: Sequence[Any], value_type: pa.DataType, codes: NDArray[np.int64], groups: int
+) -> Sums:
+    """Add the state columns of :func:`state_fields` into final groups.
+
+    Parameters
+    ----------
+    states
+        Arrays or chunked arrays, cut alike, ``rows`` long.
+    value_type
+        Type of what was summed.
+    codes
+        int64, shape ``(rows,)``: the final group of each row.
+    groups
+        How many final groups there are.
+    """
+    if pa.types.is_floating(plain_type(value_type)):
+        return FloatSums.merged_arrays(states, codes, groups)
+    return IntegerSums.merged(states, codes, groups)

@@ -1,0 +1,166 @@
+"""The values of a key column as numbers: equal exactly where the values are.
+
+Integers count from the least of them, dictionaries by their entries, text and everything else by
+first appearance. What is made of several columns is said in
+:mod:`tessel.clauses.grouped.grouping`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tessel.clauses.grouped.hashing import byte_offsets
+from tessel.clauses.values import (
+    integers,
+    is_temporal,
+    is_text_or_binary,
+    normalised,
+    plain,
+    plain_type,
+    raw_values,
+)
+from tessel.kernels import Texts, group_texts, group_words
+
+__all__ = ["WIDEST", "Numbers", "dictionary_parts", "numbered", "numbered_range"]
+
+Column = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
+Codes = NDArray[np.int64]
+
+WIDEST = 1 << 62
+"""Ranges, and combinations of them, stay below this."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The values of a column as numbers.
+
+    Attributes
+    ----------
+    codes
+        int64, shape ``(rows,)``; equal exactly where values are; -1 where missing.
+    size
+        A bound above them, at most :data:`WIDEST`.
+    some_missing
+        Whether a code may be -1.
+    """
+
+    codes: Codes
+    size: int
+    some_missing: bool
+
+
+def numbered(column: Column) -> Numbers:
+    """Return a number for each value of a column."""
+    if pa.types.is_dictionary(column.type):
+        return _numbered_dictionary(column)
+    if is_text_or_binary(plain_type(column.type)):
+        found = _numbered_texts(column)
+        if found is not None:
+            return found
+    array = normalised(column)
+    some_missing = array.null_count > 0
+    if pa.types.is_null(array.type):
+        return Numbers(np.full(len(array), -1, np.int64), 0, some_missing)
+    if pa.types.is_boolean(array.type):
+        codes = _with_missing(array, integers(array).astype(np.int64))
+        return Numbers(codes, 2, some_missing)
+    if pa.types.is_integer(array.type) or is_temporal(array.type):
+        ranged = numbered_range(array)
+        if ranged is not None:
+            return ranged
+    if (
+        pa.types.is_integer(array.type)
+        or is_temporal(array.type)
+        or pa.types.is_float64(array.type)
+    ):
+        patterns = raw_values(array, np.int64)  # narrower integers have a narrow range
+        words = group_words(patterns)
+        if words is not None:
+            codes, first_row = words
+            return Numbers(_with_missing(array, codes), len(first_row), some_missing)
+    encoded = array.dictionary_encode()
+    codes = raw_values(encoded.indices, np.int32).astype(np.int64)
+    return Numbers(_with_missing(array, codes), len(encoded.dictionary), some_missing)
+
+
+def _numbered_texts(column: Column) -> Numbers | None:
+    """Return numbers of text or binary, chunk by chunk; None where there is no kernel for it."""
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    arrays = [plain(chunk) for chunk in chunks]
+    found = group_texts([_texts(array) for array in arrays])
+    if found is None:
+        return None
+    codes, groups = found
+    if column.null_count:
+        for array, start in zip(arrays, np.cumsum([0, *map(len, arrays)]), strict=False):
+            part = codes[start : start + len(array)]
+            part[:] = _with_missing(array, part)
+    return Numbers(codes, groups, column.null_count > 0)
+
+
+def _texts(array: pa.Array) -> Texts:
+    offsets, data = byte_offsets(array)
+    return Texts(np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8), offsets)
+
+
+def _numbered_dictionary(column: Column) -> Numbers:
+    entries, indices = dictionary_parts(column)
+    # The dictionary itself may hold a value twice, a null, or both zeros.
+    numbers = numbered(entries)
+    if np.array_equal(numbers.codes, np.arange(len(entries))):
+        return Numbers(indices, numbers.size, column.null_count > 0)
+    # Index -1, of rows that are null themselves, finds the entry put at the end.
+    codes = np.append(numbers.codes, np.int64(-1))[indices]
+    return Numbers(codes, numbers.size, numbers.some_missing or column.null_count > 0)
+
+
+def numbered_range(array: pa.Array) -> Numbers | None:
+    """Return integers as distances from the least of them; None where those are too wide."""
+    numbers = integers(array)
+    present = numbers
+    if array.null_count:
+        present = numbers[array.is_valid().to_numpy(zero_copy_only=False)]
+    if not len(present):
+        return Numbers(np.full(len(array), -1, np.int64), 0, True)
+    low, high = int(present.min()), int(present.max())
+    size = high - low + 1
+    if size >= WIDEST:
+        return None
+    # Differences wrap around for unsigned values past 2**63, and come out right.
+    wide = numbers.view(np.int64) if numbers.dtype.itemsize == 8 else numbers.astype(np.int64)
+    least = np.array(low, numbers.dtype).astype(np.int64)
+    codes = _with_missing(array, wide - least if low else wide)
+    return Numbers(codes, size, array.null_count > 0)
+
+
+def _with_missing(array: pa.Array, codes: Codes) -> Codes:
+    if not array.null_count:
+        return codes
+    return np.where(array.is_null().to_numpy(zero_copy_only=False), np.int64(-1), codes)
+
+
+def dictionary_parts(column: Column) -> tuple[pa.Array, Codes]:
+    """Take a dictionary column apart: entries (plain), and the entry of each row, -1 for null.
+
+    Entries of chunks with dictionaries of their own are laid end to end; values may occur twice.
+    """
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    dictionaries: list[pa.Array] = []
+    pieces = [np.zeros(0, np.int64)]
+    start = end = 0
+    for chunk in chunks:
+        if not dictionaries or not chunk.dictionary.equals(dictionaries[-1]):
+            dictionaries.append(chunk.dictionary)
+            start, end = end, end + len(chunk.dictionary)
+        indices = integers(chunk.indices).astype(np.int64) + start
+        if chunk.indices.null_count:
+            indices[chunk.indices.is_null().to_numpy(zero_copy_only=False)] = -1
+        pieces.append(indices)
+    entries = [plain(dictionary) for dictionary in dictionaries]
+    indices = np.concatenate(pieces) if len(pieces) > 2 else pieces[-1]
+    return (pa.concat_arrays(entries) if entries else plain(column)), indices
