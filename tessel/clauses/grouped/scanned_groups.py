@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tessel.clauses.aggregates import Aggregate, FromSums, MergeableAggregate
@@ -163,11 +164,8 @@ def _key(opened: OpenedScan, name: str, kind: pa.DataType) -> _Key | None:
         number, entries = coded
         if len(entries) > _MOST_GROUPS:
             return None
-        found = group_codes([entries], drop_missing=True)
-        # A dictionary of floats may hold both zeros, or a NaN: its codes are no groups.
-        if len(found) != len(entries):
-            return None
-        return _Key(number, len(entries), found.keys[0], 0, kind)
+        distinct = _distinct_keys(entries)
+        return None if distinct is None else _Key(number, len(entries), distinct, 0, kind)
     known = opened.program.number(name)
     if known is None or known.is_float or not (pa.types.is_integer(kind) or is_temporal(kind)):
         return None
@@ -175,6 +173,24 @@ def _key(opened: OpenedScan, name: str, kind: pa.DataType) -> _Key | None:
     if size > _MOST_GROUPS:
         return None
     return _Key(opened.program.shifted(known, -known.low), size, None, known.low, kind)
+
+
+def _distinct_keys(entries: pa.Array) -> pa.Array | None:
+    """Return the entries of a dictionary as keys; None where two would be one, or one none."""
+    if pa.types.is_string(entries.type) or pa.types.is_integer(entries.type):
+        whole = entries.null_count == 0 and len(pc.unique(entries)) == len(entries)
+        return entries if whole else None
+    # A dictionary of floats may hold both zeros, or a NaN: its codes are no groups.
+    found = group_codes([entries], drop_missing=True)
+    return found.keys[0] if len(found) == len(entries) else None
+
+
+@functools.lru_cache(maxsize=64)
+def _schema(
+    keys: tuple[str, ...], aggregates: tuple[NamedAggregate, ...], source: TableSchema
+) -> pa.Schema:
+    """Return the columns of partial tables, which are those of every unit of a query."""
+    return partial_schema(keys, aggregates, source)
 
 
 def _table(
@@ -202,4 +218,4 @@ def _table(
         arrays.insert(0, key.values(numbers))
     for each in aggregates:
         arrays += _from_sums(each).partial_of_sums(counts, sums.get(each.column or ""))
-    return pa.Table.from_arrays(arrays, schema=partial_schema(keys, aggregates, schema))
+    return pa.Table.from_arrays(arrays, schema=_schema(tuple(keys), tuple(aggregates), schema))
