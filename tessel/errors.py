@@ -50,7 +50,8 @@ the same words.
     │   ├── StoreBusyError                         store-busy
     │   ├── CommitConflictError                    commit-conflict
     │   ├── CommitUnknownError                     commit-unknown
-    │   └── LeaseExpiredError                      lease-expired
+    │   ├── LeaseExpiredError                      lease-expired
+    │   └── ReferenceChangedError                  reference-changed
     ├── ExecutionError (RuntimeError)              execution-failed
     │   ├── ClauseFailedError                      clause-failed
     │   ├── SchemaPromiseError                     schema-promise
@@ -103,6 +104,7 @@ __all__ = [
     "RefExistsError",
     "RefNameError",
     "RefNotFoundError",
+    "ReferenceChangedError",
     "RowFormatError",
     "RowSpaceError",
     "SchemaMismatchError",
@@ -637,6 +639,12 @@ class LeaseExpiredError(StoreError):
     """What a session wrote or read may have been collected: it took longer than its lease."""
 
     kind = "lease-expired"
+
+
+class ReferenceChangedError(StoreError):
+    """Data held elsewhere that is not what a reference says: shorter, or other bytes."""
+
+    kind = "reference-changed"
 
 
 # --- execution ------------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ from tessel.store.events.instances import join_instances
 from tessel.store.events.live_store import Change, LiveStore
 from tessel.store.events.queries import Found
 from tessel.store.events.recorder import Recorder, Sink
+from tessel.store.events.reference import Reference
+from tessel.store.events.reference_reader import ReferenceReader
 from tessel.store.events.row import Row
 from tessel.store.events.server import EventServer
 from tessel.store.events.sinks import FileSink, SocketSink
@@ -31,6 +33,8 @@ __all__ = [
     "Found",
     "LiveStore",
     "Recorder",
+    "Reference",
+    "ReferenceReader",
     "Row",
     "Sink",
     "SocketSink",

@@ -14,6 +14,8 @@ from tessel.store.events.arrivals import from_text, to_text
 from tessel.store.events.cell import check_type
 from tessel.store.events.chunk import Chunk, Shape, chunk_of
 from tessel.store.events.event_ids import id_parts
+from tessel.store.events.extension_types import ReferenceType
+from tessel.store.events.reference import check_references
 from tessel.store.events.row import INSTANCE_KEY, MARKS, Row
 from tessel.store.events.timeline import (
     RESERVED,
@@ -191,9 +193,13 @@ def _component(field: pa.Field, column: pa.Array) -> tuple[str, pa.DataType, pa.
     if pa.types.is_large_list(column.type):
         if column.null_count:
             raise InvalidInputError(f"component {name!r}: a cell that is null is left out instead")
+        if column.type.value_type == ReferenceType():
+            check_references(name, column.flatten())
         return name, check_type(name, column.type.value_type), column
     if column.null_count:
         raise InvalidInputError(f"component {name!r}: missing values stand inside lists")
+    if column.type == ReferenceType():
+        check_references(name, column)
     return name, check_type(name, column.type), column
 
 

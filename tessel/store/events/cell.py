@@ -9,6 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from tessel.errors import InvalidInputError, UnsupportedTypeError
+from tessel.store.events.extension_types import ReferenceType
+from tessel.store.events.reference import Reference, check_references, reference_array
 from tessel.store.events.timeline import check_component
 
 __all__ = ["Cell", "check_type"]
@@ -41,10 +43,15 @@ class Cell:
         Raises
         ------
         InvalidInputError
-            For values of several types, or none without a type.
+            For values of several types, or none without a type; for a :class:`Reference` beside
+            other values, or of a component of another type.
         """
+        given = list(values)
         try:
-            array = pa.array(list(values), data_type)
+            if data_type == ReferenceType() or any(isinstance(v, Reference) for v in given):
+                array = reference_array(given)
+            else:
+                array = pa.array(given, data_type)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
             raise InvalidInputError(
                 f"component {component!r}: values that are of no one type: {error}",
@@ -58,6 +65,8 @@ class Cell:
         check_component(component)
         array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
         check_type(component, array.type)
+        if array.type == ReferenceType():
+            check_references(component, array)
         return cls(component, array)
 
     @classmethod
@@ -127,7 +136,7 @@ def check_type(component: str, kind: pa.DataType) -> pa.DataType:
 
 def _can_be_held(kind: pa.DataType) -> bool:
     if isinstance(kind, pa.BaseExtensionType):
-        return _can_be_held(kind.storage_type)
+        return type(kind).__hash__ is not None and _can_be_held(kind.storage_type)
     if pa.types.is_dictionary(kind):
         return _can_be_held(kind.value_type)
     if pa.types.is_map(kind):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
 import numpy as np
+import pyarrow as pa
 
-from tessel.errors import ForkUnsafeError, InvalidInputError, TesselError
+from tessel.errors import ForkUnsafeError, InvalidInputError, StoreAccessError, TesselError
 from tessel.store.events.answers import EventAnswers
 from tessel.store.events.batch import EventBatch, pieces_of
 from tessel.store.events.cell_cache import CellCache
@@ -29,6 +30,7 @@ from tessel.store.events.index import ShapeLog
 from tessel.store.events.intake import ArrivalClock, Events, batches_of, new_batches
 from tessel.store.events.recording import Recording
 from tessel.store.events.recordings import save_recording
+from tessel.store.events.reference_reader import ReferenceReader, References
 from tessel.store.events.server import EventServer
 from tessel.store.events.wire import Address
 from tessel.store.repository import Repository
@@ -69,6 +71,8 @@ class LiveStore(EventAnswers):
         A file that has every event before :meth:`insert` returns; what it holds is taken first.
     durable
         ``"process"``: events survive ``kill -9``; ``"power"``: also that the power fails.
+    references
+        What fetches data held elsewhere, for :meth:`fetch`; without it none are.
 
     Examples
     --------
@@ -87,13 +91,18 @@ class LiveStore(EventAnswers):
     """
 
     def __init__(
-        self, *, journal: str | Path | None = None, durable: Literal["process", "power"] = "process"
+        self,
+        *,
+        journal: str | Path | None = None,
+        durable: Literal["process", "power"] = "process",
+        references: ReferenceReader | None = None,
     ) -> None:
         if durable not in ("process", "power"):
             raise InvalidInputError(f"durable is {durable!r}", hint='it is "process" or "power"')
         super().__init__()
         self._lock = threading.RLock()
         self._clock = ArrivalClock()
+        self._references = references
         self._subscribers: list[Callable[[Change], object]] = []
         self._servers: list[EventServer] = []
         self._journal: Journal | None = None
@@ -306,7 +315,14 @@ class LiveStore(EventAnswers):
         return save_recording(store, name, self.batches())
 
     @classmethod
-    def open(cls, store: Repository, name: str, *, cell_budget_bytes: int = 256 << 20) -> LiveStore:
+    def open(
+        cls,
+        store: Repository,
+        name: str,
+        *,
+        cell_budget_bytes: int = 256 << 20,
+        references: ReferenceReader | None = None,
+    ) -> LiveStore:
         """Return the recording that :meth:`save` wrote, with the same answer to every question.
 
         Ids, times and what each event has are read now, cells when a query asks for them. New
@@ -319,6 +335,8 @@ class LiveStore(EventAnswers):
         cell_budget_bytes
             How many bytes of cells are kept for the next query; those not used for longest are let
             go. A query takes what it needs besides, for as long as it lasts.
+        references
+            What fetches data held elsewhere, for :meth:`fetch`; without it none are.
 
         Raises
         ------
@@ -333,11 +351,26 @@ class LiveStore(EventAnswers):
         collections leave it alone; a store that is opened ``read_only`` cannot lease. Where the
         version has expired, a query that needs its cells raises ``SnapshotExpiredError``.
         """
-        live = cls()
+        live = cls(references=references)
         live._cells = CellCache(cell_budget_bytes)
         live._recording = Recording(store, name, live._cells)
         live._take(list(live._recording.batches()))
         return live
+
+    def fetch(self, references: References) -> Iterator[pa.Buffer | None]:
+        """Give the bytes that references of an answer name, one after another; None for nulls.
+
+        Raises
+        ------
+        StoreAccessError
+            Without a ``references=`` reader; otherwise as ``ReferenceReader.fetch_all``.
+        """
+        if self._references is None:
+            raise StoreAccessError(
+                "this live store reads no data that are held elsewhere",
+                hint='make it with references=ReferenceReader(["/data"]), the places it may read',
+            )
+        return self._references.fetch_all(references)
 
     def dump(self, path: str | Path) -> None:
         """Write all events to a file, which :meth:`load` and a journal read."""

@@ -121,7 +121,8 @@ def range_of(
 ) -> pa.Table:
     """Return every event with one of the components, and every clear, by (time, id)."""
     schema = _range_schema(index, timeline, entity, components, event_times)
-    parts = [schema.empty_table()]
+    nothing = [pa.nulls(0, field.type) for field in schema]  # empty_table cannot: lists of ours
+    parts = [pa.Table.from_arrays(nothing, schema=schema)]
     for log in index.by_entity.get(entity, ()):
         if not log.shape.names.isdisjoint(components):
             parts += _in_range(log, timeline, first, last, schema)

@@ -23,6 +23,7 @@ from tessel.store.objects.credentials import (
     GoogleCredentials,
     S3Credentials,
 )
+from tessel.store.objects.foreign import ForeignObjects, foreign_name, open_foreign
 from tessel.store.objects.local import LocalObjects
 from tessel.store.objects.memory import MemoryObjects
 from tessel.store.objects.open import open_objects
@@ -32,6 +33,7 @@ __all__ = [
     "CloudObjects",
     "CloudOptions",
     "CredentialsSource",
+    "ForeignObjects",
     "GoogleCredentials",
     "LocalObjects",
     "MemoryObjects",
@@ -45,7 +47,9 @@ __all__ = [
     "address_of",
     "check_name",
     "checksum",
+    "foreign_name",
     "open_address",
+    "open_foreign",
     "open_objects",
     "put_all",
 ]
