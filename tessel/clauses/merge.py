@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import pyarrow as pa
-
 from tessel.clauses.alignment import brought_to
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.combining import (
@@ -18,12 +16,15 @@ from tessel.clauses.combining import (
     SubQuery,
     common_schema,
 )
+from tessel.clauses.ordering import Ordering
 from tessel.clauses.registry import register
 from tessel.clauses.running.streams import unit_of_table, units_of_tables
+from tessel.clauses.spill import workspace_of
+from tessel.clauses.spill.sorting import ExternalSort
 from tessel.ecs import ProcessingUnit
 from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
-from tessel.store import Run, check_index_type, merge_ordered, sorted_by
+from tessel.store import Run, check_index_type, index_integers, merge_ordered, sorted_by
 
 __all__ = ["Merge", "MergeInputs"]
 
@@ -138,10 +139,18 @@ class Merge(Combining):
         if schema.index == index:
             yield from units
             return
-        tables = [unit.table for unit in units]
-        yield from units_of_tables(
-            iter([sorted_by(pa.concat_tables([schema.empty(), *tables]), index)]), index
-        )
+        ordering = Ordering((index,), (False,))
+        with (
+            workspace_of(units) as workspace,
+            ExternalSort(ordering, schema.arrow, workspace) as rows,
+        ):
+            row = 0
+            for unit in units:
+                table = unit.table
+                index_integers(table.column(index), index, row)  # refuses missing values
+                row += table.num_rows
+                rows.add(table)
+            yield from units_of_tables(rows.sorted(), index, workspace)
 
     def _check_times(self, schema: TableSchema) -> None:
         if self.on is not None:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from tessel.clauses.base import Clause, ClauseInfo, Structure
-from tessel.clauses.spill import workspace_of
+from tessel.clauses.spill import AsideUnit, workspace_of
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
@@ -73,25 +73,30 @@ class Positional(Clause):
 
     def _decided(self, units: Iterable[ProcessingUnit]) -> Iterator[ProcessingUnit]:
         """Give rows when it is known that they stay; hold those of which it is not."""
-        held: deque[ProcessingUnit] = deque()
+        held: deque[AsideUnit] = deque()
         first = total = 0
-        with workspace_of(units) as workspace:
-            account = workspace.account
-            try:
-                for unit in units:
-                    held.append(unit)
-                    account.hold(unit.nbytes)
-                    total += unit.num_rows
-                    start, stop = self.ranges(total)
-                    while held and first + held[0].num_rows <= total - self.undecided():
-                        done = held.popleft()
-                        account.hold(-done.nbytes)
-                        yield from cut_units([done], start - first, stop - first)
-                        first += done.num_rows
+        with workspace_of(units) as workspace, workspace.spool() as spool:
+            for unit in units:
+                held.append(AsideUnit(unit, spool))
+                total += unit.num_rows
                 start, stop = self.ranges(total)
-                yield from cut_units(list(held), start - first, stop - first)
-            finally:
-                account.hold(-sum(unit.nbytes for unit in held))
+                while held and first + held[0].rows <= total - self.undecided():
+                    done = held.popleft()
+                    yield from _cut_aside(done, start - first, stop - first)
+                    first += done.rows
+            start, stop = self.ranges(total)
+            while held:
+                done = held.popleft()
+                yield from _cut_aside(done, start - first, stop - first)
+                first += done.rows
+
+
+def _cut_aside(aside: AsideUnit, start: int, stop: int) -> Iterator[ProcessingUnit]:
+    """Give the rows ``[start, stop)`` of a unit; what has none of them is not read back."""
+    if stop <= 0 or start >= aside.rows:
+        aside.drop()
+        return
+    yield from cut_units([aside.unit()], start, stop)
 
 
 def check_count(clause: str, count: object) -> None:

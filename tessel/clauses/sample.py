@@ -35,7 +35,7 @@ from tessel.clauses.grouped.hashing import hash_rows
 from tessel.clauses.positional import check_count
 from tessel.clauses.registry import register
 from tessel.clauses.running.streams import unit_of_table
-from tessel.clauses.spill import workspace_of
+from tessel.clauses.spill import Parked, Spool, workspace_of
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
@@ -119,7 +119,7 @@ class Sample(Clause):
                 yield unit.take(self._by_chance(row, unit.num_rows))
                 row += unit.num_rows
         else:
-            yield from self._least_of(units)
+            yield from self._least_of(units, schema)
 
     def _by_chance(self, row: int, count: int) -> NDArray[np.int64]:
         assert self.fraction is not None
@@ -128,22 +128,66 @@ class Sample(Clause):
             return np.arange(count, dtype=np.int64)
         return np.flatnonzero(_random(self.seed, row, count) < np.uint64(chance))
 
-    def _least_of(self, units: Iterable[ProcessingUnit]) -> Iterator[ProcessingUnit]:
-        """Hold the rows with the least numbers so far, unit by unit."""
-        wanted = self.n or 0
-        held: list[ProcessingUnit] = []
-        numbers = np.zeros(0, np.uint64)
-        row = 0
-        for unit in units:
-            fresh = _random(self.seed, row, unit.num_rows)
-            row += unit.num_rows
-            if len(numbers) >= wanted and (not wanted or fresh.min(initial=_MOST) >= numbers.max()):
-                continue  # in a tie the row before stays
-            both = np.concatenate([numbers, fresh])
-            chosen = np.sort(_least(both, wanted))
-            held = list(_rows_of([*held, unit], chosen))
-            numbers = both[chosen]
-        yield from held
+    def _least_of(
+        self, units: Iterable[ProcessingUnit], schema: TableSchema
+    ) -> Iterator[ProcessingUnit]:
+        """Put aside the rows that may have the least numbers; choose among them when all are known.
+
+        Numbers are counted by their first bits: a row whose bits are above those with which enough
+        rows were counted is passed over. In the end only the rows with the last bits that matter
+        are compared, and numbers are made again from those of the rows.
+        """
+        counts = np.zeros(1 << _COUNTED_BITS, np.int64)
+        with workspace_of(units) as workspace, workspace.spool() as spool:
+            aside: list[tuple[Parked, int, int, int]] = []
+            row = 0
+            for unit in units:
+                bits = self._first_bits(row, unit.num_rows)
+                counts += np.bincount(bits, minlength=len(counts))
+                most = self._last_bits(counts)
+                candidates = np.flatnonzero(bits <= most)
+                if len(candidates):
+                    table = unit.take(candidates).table
+                    aside.append((spool.put(table), row, unit.num_rows, most))
+                row += unit.num_rows
+            yield from self._chosen(aside, spool, counts, schema)
+
+    def _chosen(
+        self,
+        aside: list[tuple[Parked, int, int, int]],
+        spool: Spool,
+        counts: NDArray[np.int64],
+        schema: TableSchema,
+    ) -> Iterator[ProcessingUnit]:
+        last = self._last_bits(counts)
+        wanted = max(0, (self.n or 0) - int(counts[:last].sum()))
+        last_rows = [
+            row + np.flatnonzero(self._first_bits(row, n) == last) for _, row, n, _ in aside
+        ]
+        among = np.concatenate([np.zeros(0, np.int64), *last_rows])
+        chosen_last = np.sort(among[_least(_numbers_of(self.seed, among), wanted)])
+        given = 0
+        for ordinal, (parked, row, count, most) in enumerate(aside):
+            bits = self._first_bits(row, count)
+            candidates = np.flatnonzero(bits <= most)
+            kept = bits[candidates] < last
+            low, high = np.searchsorted(chosen_last, [row, row + count])
+            kept[np.searchsorted(candidates, chosen_last[low:high] - row)] = True
+            if kept.any():
+                table = spool.read(parked).take(pa.array(np.flatnonzero(kept)))
+                yield unit_of_table(ordinal, given, table, schema.index)
+                given += int(kept.sum())
+            spool.drop(parked)
+
+    def _first_bits(self, row: int, count: int) -> NDArray[np.int64]:
+        """Return the first bits of the random numbers of some rows."""
+        shift = np.uint64(64 - _COUNTED_BITS)
+        return (_random(self.seed, row, count) >> shift).astype(np.int64)
+
+    def _last_bits(self, counts: NDArray[np.int64]) -> int:
+        """Return the greatest first bits of a chosen row, as far as rows were counted."""
+        enough = int(np.searchsorted(np.cumsum(counts), self.n or 0))
+        return min(enough, len(counts) - 1) if self.n else -1
 
     def _with_replacement(
         self, units: Iterable[ProcessingUnit], schema: TableSchema
@@ -168,7 +212,7 @@ class Sample(Clause):
         return np.sort(_scaled(_random(self.seed, 0, count), total))
 
 
-_MOST = np.uint64(2**64 - 1)
+_COUNTED_BITS = 16
 
 
 def _check_fraction(fraction: Any, replacement: bool) -> None:
@@ -183,8 +227,12 @@ def _check_fraction(fraction: Any, replacement: bool) -> None:
 
 def _random(seed: int, start: int, count: int) -> Numbers:
     """Return the random numbers of rows ``start`` to ``start + count``."""
-    rows = np.arange(start, start + count, dtype=np.int64)
-    return hash_rows([pa.array(np.full(count, seed, np.int64)), pa.array(rows)])
+    return _numbers_of(seed, np.arange(start, start + count, dtype=np.int64))
+
+
+def _numbers_of(seed: int, rows: NDArray[np.int64]) -> Numbers:
+    """Return the random numbers of rows."""
+    return hash_rows([pa.array(np.full(len(rows), seed, np.int64)), pa.array(rows)])
 
 
 def _least(numbers: Numbers, count: int) -> NDArray[np.int64]:
@@ -207,13 +255,3 @@ def _scaled(numbers: Numbers, total: int) -> NDArray[np.int64]:
     whole = high * much + (high * little >> shift) + (low * much >> shift) + (carried >> shift)
     scaled: NDArray[np.int64] = whole.astype(np.int64)
     return scaled
-
-
-def _rows_of(units: list[ProcessingUnit], rows: NDArray[np.int64]) -> Iterator[ProcessingUnit]:
-    """Give some rows, ascending, of units that follow one another."""
-    start = 0
-    for unit in units:
-        low, high = np.searchsorted(rows, [start, start + unit.num_rows])
-        if low < high:
-            yield unit.take(rows[low:high] - start)
-        start += unit.num_rows

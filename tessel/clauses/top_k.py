@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,8 +14,10 @@ from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.ordering import Missing
 from tessel.clauses.positional import check_count
 from tessel.clauses.registry import register
-from tessel.clauses.running.streams import unit_of_table
+from tessel.clauses.running.streams import unit_of_table, units_of_tables
 from tessel.clauses.sort import OrderedClause
+from tessel.clauses.spill import workspace_of
+from tessel.clauses.spill.sorting import ExternalSort
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
@@ -48,7 +51,8 @@ class TopK(_First):
     """Keep the ``k`` rows that come first in an order, in that order.
 
     It is ``sort`` and then ``head``, ties included: of rows of equal keys those that come first in
-    the table are kept. No more than ``k`` rows and one unit are held.
+    the table are kept. No more than ``k`` rows and one unit are held; where these are more than the
+    byte budget allows, they are sorted in files.
 
     Attributes
     ----------
@@ -85,15 +89,40 @@ class TopK(_First):
     def consume(
         self, units: Iterable[ProcessingUnit], schema: TableSchema
     ) -> Iterator[ProcessingUnit]:
-        """Keep the first rows of what has come so far."""
-        best = schema.empty()
-        for unit in units:
-            if self.k and unit.num_rows:
+        """Keep the first rows of what has come so far; sort where these may not be held."""
+        index = self.output_schema(schema).index
+        with workspace_of(units) as workspace, contextlib.ExitStack() as held:
+            best = schema.empty()
+            rows: ExternalSort | None = None
+            for unit in units:
+                if not self.k or not unit.num_rows:
+                    continue
+                if rows is not None:
+                    rows.add(unit.table)
+                    continue
                 best = self.first(pa.concat_tables([best, unit.table]))
                 # One array a column, so that the unit it came from is let go of.
                 best = best.unify_dictionaries().combine_chunks()
-        if best.num_rows:
-            yield unit_of_table(0, 0, best, self.output_schema(schema).index)
+                held.close()
+                if workspace.account.fits(best.nbytes):
+                    held.enter_context(workspace.account.holding(best.nbytes))
+                    continue
+                sort = ExternalSort(self.ordering, schema.arrow, workspace)
+                rows = held.enter_context(sort)
+                rows.add(best)  # rows of equal keys: those that came first are first
+                best = schema.empty()
+            if rows is not None:
+                yield from units_of_tables(_first_rows(rows.sorted(), self.k), index, workspace)
+            elif best.num_rows:
+                yield unit_of_table(0, 0, best, index)
+
+
+def _first_rows(tables: Iterator[pa.Table], count: int) -> Iterator[pa.Table]:
+    for table in tables:
+        yield table.slice(0, count)
+        count -= table.num_rows
+        if count <= 0:
+            return
 
 
 @register

@@ -5,6 +5,7 @@ A short word for a groupby, a sort and a division: the planner writes it as thes
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,6 +19,7 @@ from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.partition import Partition
 from tessel.clauses.registry import register
 from tessel.clauses.sort import Sort
+from tessel.clauses.spill import AsideUnit, workspace_of
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
@@ -128,5 +130,22 @@ class Shares(Clause):
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Divide by the sum of all."""
         counts = unit.column(self.column).to_numpy()
+        return self._over(unit, int(counts.sum()))
+
+    def consume(
+        self, units: Iterable[ProcessingUnit], schema: TableSchema
+    ) -> Iterator[ProcessingUnit]:
+        """Add up the counts of everything within the byte budget, then divide by the sum."""
+        with workspace_of(units) as workspace, workspace.spool() as spool:
+            aside: list[AsideUnit] = []
+            total = 0
+            for unit in units:
+                total += int(unit.column(self.column).to_numpy().sum())
+                aside.append(AsideUnit(unit, spool))
+            for each in aside:
+                yield self._over(each.unit(), total)
+
+    def _over(self, unit: ProcessingUnit, total: int) -> ProcessingUnit:
+        counts = unit.column(self.column).to_numpy()
         # Both are whole numbers below 2**53, so that the quotient is rounded once.
-        return unit.with_column(self.column, pa.array(counts / np.float64(max(1, counts.sum()))))
+        return unit.with_column(self.column, pa.array(counts / np.float64(max(1, total))))

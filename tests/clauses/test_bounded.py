@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tessel import telemetry
 from tessel.api import Store
 from tessel.clauses import Head, QueryBuilder, RowRange, Tail
 from tessel.clauses.positional import Positional
@@ -31,6 +32,7 @@ def many() -> Store:
         "i": keys,
         "s": [f"key {key}" for key in keys],
         "few": keys % 11,
+        "one": np.zeros(ROWS, np.int64),
         "v": random.random(ROWS),
         "n": random.integers(-1000, 1000, ROWS),
     }
@@ -115,3 +117,69 @@ def test_positions_from_the_end_hold_no_more_than_they_count(many: Store, clause
     assert pa.Table.from_batches(parts, expected.schema).equals(expected)
     # The rows counted, and the units at both ends of them: a unit has 250 rows of 8 bytes or so.
     assert max(event.attributes["bytes"] for event in alive) <= (500 + 2 * 300) * 9
+
+
+HOLDING: list[Any] = [
+    Q.sample(ROWS, seed=3),
+    Q.sample(ROWS, replacement=True),
+    Q.top_k(ROWS, "v"),
+    Q.top_k(ROWS * 4, "few", descending=True),
+    Q.merge(on="i"),
+    Q.sort("s", "v"),
+    Q.distinct("i"),
+    pytest.param(Q.distinct("i", "few", keep="none"), marks=pytest.mark.slow),
+    Q.describe(),
+    Q.value_counts("i", normalise=True),
+    Q.filter("v > 0.1").tail(ROWS),
+    Q.agg(m=("v", "median"), d=("s", "nunique"), q=("n", "quantile", 0.9)),
+    Q.groupby("one").agg(m=("v", "median"), d=("i", "nunique")),
+    Q.rank({"r": "s"}, by="few"),
+    Q.fill({"w": "v"}, "backward", by="few"),
+    Q.rolling(5, center=True).agg(m=("v", "mean")),
+]
+
+
+@pytest.fixture(scope="module")
+def more() -> Store:
+    """More than ten times what may be held below."""
+    random = np.random.default_rng(8)
+    keys = random.integers(0, 1 << 40, 3 * ROWS)
+    table = pa.table(
+        {
+            "i": keys,
+            "s": [f"key {key}" for key in keys],
+            "few": keys % 11,
+            "one": np.zeros(3 * ROWS, np.int64),
+            "v": random.random(3 * ROWS),
+            "n": random.integers(-1000, 1000, 3 * ROWS),
+        }
+    )
+    assert table.nbytes > 10 * BUDGET
+    return stored(table, rows=800, columns=9)
+
+
+BUDGET = 250_000
+
+
+@pytest.mark.parametrize("query", HOLDING, ids=str)
+def test_what_needs_everything_stays_in_the_budget(more: Store, query: QueryBuilder) -> None:
+    expected = more.read("x", query=query).to_arrow()
+    own: list[int] = []
+    with (
+        options(workers=1, live_bytes=BUDGET, hash_bucket_bytes=20_000),
+        events("memory.alive") as alive,
+        telemetry.subscribe(lambda _: own.append(pa.total_allocated_bytes())),
+    ):
+        before = pa.total_allocated_bytes()
+        parts = more.scan("x").then(*query.clauses).iter_batches()
+        start = 0
+        for part in parts:
+            same = expected.slice(start, part.num_rows)
+            start += part.num_rows
+            for name in expected.column_names:
+                assert bits(pa.chunked_array([part.column(name)])) == bits(same.column(name)), name
+    assert start == expected.num_rows
+    assert max(event.attributes["bytes"] for event in alive) <= BUDGET
+    assert alive[-1].attributes["bytes"] == 0
+    # What is alive is counted: Arrow's own memory, with what is being made of it, bears it out.
+    assert max(own) - before <= 4 * BUDGET

@@ -26,7 +26,7 @@ from tessel.clauses.running.stage import (
     run_between,
     summarise,
 )
-from tessel.clauses.spill import Parked, Spool, Workspace
+from tessel.clauses.spill import AsideUnit, Workspace
 from tessel.ecs import ProcessingUnit
 
 __all__ = ["Between", "carried_units", "carries_between"]
@@ -52,13 +52,13 @@ def carried_units(
     """
     with contextlib.closing(workspace.spool()) as spool:
 
-        def summary_task(unit: ProcessingUnit) -> Task[tuple[_PutAside, pa.Table]]:
+        def summary_task(unit: ProcessingUnit) -> Task[tuple[AsideUnit, pa.Table]]:
             return Task(
-                lambda: (_PutAside(unit, spool, holds=not waits), summarise(stage, unit)),
+                lambda: (AsideUnit(unit, spool, holds=not waits), summarise(stage, unit)),
                 unit.nbytes,
             )
 
-        def process_task(aside: _PutAside, between: Between) -> Task[ProcessingUnit]:
+        def process_task(aside: AsideUnit, between: Between) -> Task[ProcessingUnit]:
             return Task(
                 lambda: run_between(stage, aside.unit(), between.before, between.after),
                 aside.nbytes,
@@ -123,37 +123,6 @@ def _held_back(
             yield first(after)
     while waiting:
         yield first(ahead.total())
-
-
-class _PutAside:
-    """A unit that may have to wait; its data are held here, or by a spool.
-
-    Attributes
-    ----------
-    nbytes
-        Of its data.
-    """
-
-    def __init__(self, unit: ProcessingUnit, spool: Spool, *, holds: bool) -> None:
-        self.nbytes = unit.nbytes
-        self._unit = unit
-        self._spool = spool
-        self._parked: list[Parked] | None = None
-        if not holds:
-            self._parked = [spool.put(piece.table) for piece in unit.pieces]
-            # An empty table of its own: a slice without rows would still hold all of them.
-            facts = [piece.with_table(piece.table.schema.empty_table()) for piece in unit.pieces]
-            self._unit = unit.with_pieces(facts, unit.schema)
-
-    def unit(self) -> ProcessingUnit:
-        """Return the unit with its data, which are no longer put aside."""
-        if self._parked is None:
-            return self._unit
-        pieces = [
-            piece.with_table(self._spool.take(parked))
-            for piece, parked in zip(self._unit.pieces, self._parked, strict=True)
-        ]
-        return self._unit.with_pieces(pieces, self._unit.schema)
 
 
 class _RunningFold:

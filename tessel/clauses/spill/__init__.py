@@ -18,12 +18,14 @@ knows a clause.
 """
 
 from tessel.clauses.spill.account import Account
+from tessel.clauses.spill.aside import AsideUnit
 from tessel.clauses.spill.file import SpillBlock, SpillFile
 from tessel.clauses.spill.spool import Parked, Spool
 from tessel.clauses.spill.workspace import UnitStream, Workspace, workspace_of
 
 __all__ = [
     "Account",
+    "AsideUnit",
     "Parked",
     "SpillBlock",
     "SpillFile",
