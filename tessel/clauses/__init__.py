@@ -37,7 +37,7 @@ from tessel.clauses.join import Join
 from tessel.clauses.join_asof import JoinAsof
 from tessel.clauses.joining.asof_steps import AsofInputs, BroadcastAsof, HashAsof, InOrder
 from tessel.clauses.joining.broadcast import AppendUnmatched, BroadcastJoin
-from tessel.clauses.joining.hashed import HashJoin, JoinPartition, OrderJoined
+from tessel.clauses.joining.hashed import ExpandJoined, HashJoin, JoinPartition, OrderJoined
 from tessel.clauses.known_rows import KnownRows
 from tessel.clauses.latest_at import LatestAt
 from tessel.clauses.merge import Merge, MergeInputs
@@ -135,6 +135,7 @@ __all__ = [
     "Ewm",
     "EwmQuery",
     "Executor",
+    "ExpandJoined",
     "Expands",
     "Explanation",
     "Explode",

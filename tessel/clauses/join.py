@@ -9,7 +9,7 @@ from typing import ClassVar
 from tessel.clauses.base import ClauseInfo, IndexEffect, Structure
 from tessel.clauses.combining import CombinedInput, Combining, Lowered, PlanLimits, SubQuery
 from tessel.clauses.joining.broadcast import AppendUnmatched, BroadcastJoin
-from tessel.clauses.joining.hashed import HashJoin, JoinPartition, OrderJoined
+from tessel.clauses.joining.hashed import ExpandJoined, HashJoin, JoinPartition
 from tessel.clauses.joining.shape import HOW, How, JoinShape, columns_beside
 from tessel.clauses.joining.strategy import bucket_count, is_held_whole
 from tessel.clauses.registry import register
@@ -109,7 +109,7 @@ class Join(Combining):
             JoinPartition(shape, "left", buckets),
             JoinPartition(shape, "right", buckets),
         )
-        return Lowered((HashJoin(shape, buckets), OrderJoined(combined)), ((left,), (right,)))
+        return Lowered((HashJoin(shape, buckets), ExpandJoined(shape)), ((left,), (right,)))
 
     def _shape(self, schemas: Sequence[TableSchema]) -> JoinShape:
         left, right = schemas

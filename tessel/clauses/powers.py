@@ -230,7 +230,7 @@ class Broadcasts(Protocol):
 
 @runtime_checkable
 class Expands(Protocol):
-    """A clause over row slices that can make many times the rows that it gets.
+    """A clause over row slices or buckets that can make many times the rows that it gets.
 
     Without it, all that a unit becomes is made at once, whatever its size.
     """

@@ -171,7 +171,7 @@ class HashAsof(BucketStep):
         right = rows_of_side(unit, 1, self.shape.right)
         rows = AsofTable(self.shape, right).find(left)
         places = left.column(POSITION).to_numpy()
-        pieces = placed(unit, self.shape.joined(left, right, rows), places, 0)
+        pieces = placed(unit, self.shape.joined(left, right, rows), places)
         return unit.with_pieces(pieces, self.output_schema(unit.schema))
 
 

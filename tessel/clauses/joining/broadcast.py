@@ -22,18 +22,14 @@ from tessel.clauses.joining.lookup import KeyTable
 from tessel.clauses.joining.matching import Matches
 from tessel.clauses.joining.shape import JoinShape
 from tessel.clauses.joining.steps import BoundStep, UnboundStep
+from tessel.clauses.joining.strategy import part_bytes
 from tessel.clauses.registry import register
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange
 from tessel.expression.schema import TableSchema
-from tessel.options import current
 
 __all__ = ["AppendUnmatched", "BroadcastJoin"]
 
-_PART_BYTES = 16 * 1024 * 1024
-"""Aimed-for bytes of output that are made at a time, or fewer:"""
-_PART_SHARE = 16
-"""so many parts at least fit the bytes alive."""
 _UNMATCHED_ROWS = 65_536
 
 
@@ -100,7 +96,7 @@ class _BoundJoin(BoundStep):
     def parts(self, unit: ProcessingUnit) -> Sequence[tuple[Clause, int]]:
         """Return the joins that make the output of a unit some rows at a time."""
         width = max(1, unit.nbytes // max(1, unit.num_rows) + self._row_bytes)
-        rows = max(1, min(_PART_BYTES, current().live_bytes // _PART_SHARE) // width)
+        rows = max(1, part_bytes() // width)
         if not self._shape.adds_columns:
             return [(self, unit.nbytes)]
         if unit.num_rows * self._most <= rows:

@@ -1,14 +1,17 @@
 """Joining bucket by bucket: what the planner makes of two sides that are both large.
 
-Both sides are split by the hash of their keys (:class:`JoinPartition`), each bucket is joined by
-itself (:class:`HashJoin`), and the rows go back to where their left rows came from
-(:class:`OrderJoined`): a bucket of that second grouping is one unit of the left, or of the right
-for rows of the right that nothing matched. So the rows come out in the order and in the units in
-which a broadcast join gives them, and no step sees more than a bucket.
+Both sides are split by the hash of their keys (:class:`JoinPartition`), in each bucket is found
+which rows go together (:class:`HashJoin`), and they go back to where their left rows came from
+(:class:`ExpandJoined`, for as-of joins :class:`OrderJoined`): a bucket of that second grouping is
+one unit of the left, or of the right for rows of the right that nothing matched. So the rows come
+out in the order in which a broadcast join gives them, and no step sees more than a bucket. Until
+then each row stands once, however many rows it goes with; the pairs are made some at a time, when
+they are asked for.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,8 +27,10 @@ from tessel.clauses.grouped.hashing import bucket_of
 from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.joining.lookup import KeyTable
 from tessel.clauses.joining.matching import Matches
+from tessel.clauses.joining.pairing import Pairing, pairing_schema, with_pairing
 from tessel.clauses.joining.shape import JoinShape
-from tessel.clauses.joining.steps import BucketStep, JoinStep
+from tessel.clauses.joining.steps import BoundStep, BucketStep, JoinStep
+from tessel.clauses.joining.strategy import part_bytes
 from tessel.clauses.registry import register
 from tessel.clauses.structures import UnitFacts, structure_by_bucket
 from tessel.ecs import Piece, ProcessingUnit
@@ -33,7 +38,7 @@ from tessel.errors import ExecutionError
 from tessel.expression.schema import TableSchema
 from tessel.kernels import order_of_codes
 
-__all__ = ["HashJoin", "JoinPartition", "OrderJoined", "placed", "rows_of_side"]
+__all__ = ["ExpandJoined", "HashJoin", "JoinPartition", "OrderJoined", "placed", "rows_of_side"]
 
 _RIGHT_UNITS = 1 << 30
 """Buckets from here on are units of the right; those below are units of the left."""
@@ -106,7 +111,10 @@ class JoinPartition(JoinStep):
 @register
 @dataclass(frozen=True)
 class HashJoin(BucketStep):
-    """Join one bucket of both sides; the rows that come out say where they belong.
+    """Find in one bucket of both sides which rows go together.
+
+    What comes out are rows of both sides, each once for each unit of the left that wants it; see
+    :mod:`tessel.clauses.joining.pairing`.
 
     Attributes
     ----------
@@ -119,30 +127,152 @@ class HashJoin(BucketStep):
     shape: JoinShape
     buckets: int
 
+    @property
+    def structure(self) -> ClauseInfo:
+        """Hash buckets in; out come parts of units in plan order, to be grouped by unit."""
+        info = super().structure
+        return dataclasses.replace(info, adds=frozenset(pairing_schema(self.shape).names))
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the columns of the join, and those that pair its rows."""
+        return pairing_schema(self.shape)
+
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Join the pieces of the left with those of the right."""
-        shape = self.shape
-        left = rows_of_side(unit, 0, shape.left)
-        right = rows_of_side(unit, 1, shape.right)
-        table = KeyTable(shape.right_keys(right))
-        codes = table.find(shape.left_keys(left))
-        places = left.column(POSITION).to_numpy()
-        if not shape.adds_columns:
-            rows = np.flatnonzero(codes < 0 if shape.how == "anti" else codes >= 0)
-            kept = left.select(shape.left.names).take(pa.array(rows))
-            pieces = list(placed(unit, kept, places[rows], 0))
-        else:
-            matches = Matches.of(table, codes, keep_unmatched=shape.keeps_left)
-            rows, others = matches.rows(0, len(matches))
-            joined = shape.joined(left, rows, right, others)
-            pieces = list(placed(unit, joined, places[rows], 0))
-            if shape.keeps_right:
-                used = np.zeros(right.num_rows, np.bool_)
-                used[others[others >= 0]] = True
-                alone = np.flatnonzero(~used)
-                at = right.column(POSITION).to_numpy()[alone]
-                pieces += placed(unit, shape.unmatched(right, alone), at, _RIGHT_UNITS)
-        return unit.with_pieces(pieces, self.output_schema(unit.schema))
+        return _Bucket(self.shape, unit).made()
+
+    def parts(self, unit: ProcessingUnit) -> Sequence[tuple[Clause, int]]:
+        """Return what gives the rows for some units of the left at a time."""
+        bucket = _Bucket(self.shape, unit)
+        return [
+            (_PartOfBucket(self, bucket, start, stop), size)
+            for start, stop, size in bucket.cuts(part_bytes())
+        ]
+
+
+class _PartOfBucket(BoundStep):
+    """The rows of a bucket that some units of the left want."""
+
+    name = HashJoin.name
+
+    def __init__(self, step: HashJoin, bucket: _Bucket, start: int, stop: int) -> None:
+        super().__init__(step)
+        self._bucket = bucket
+        self._units = start, stop
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Give these rows; the unit is the one that was looked at."""
+        return self._bucket.made(*self._units)
+
+
+class _Bucket:
+    """One bucket of both sides, whose rows that go together are found and not put together yet."""
+
+    def __init__(self, shape: JoinShape, unit: ProcessingUnit) -> None:
+        self._shape = shape
+        self._unit = unit
+        self._left = rows_of_side(unit, 0, shape.left)
+        self._right = rows_of_side(unit, 1, shape.right)
+        self._table = KeyTable(shape.right_keys(self._right))
+        codes = self._table.find(shape.left_keys(self._left))
+        kept = codes < 0 if shape.how == "anti" else codes >= 0
+        rows = np.arange(len(codes)) if shape.how in ("left", "outer") else np.flatnonzero(kept)
+        self._rows = rows
+        self._codes = codes[rows] if shape.adds_columns else np.full(len(rows), -1, np.int64)
+        alone = self._unmatched(codes) if shape.keeps_right else rows[:0]
+        self._alone = alone
+        self._stretches = [
+            *_stretches(self._left.column(POSITION).to_numpy()[rows], 0),
+            *_stretches(self._right.column(POSITION).to_numpy()[alone], _RIGHT_UNITS),
+        ]
+        # Of each stretch of the left the keys of its rows that many rows of the right have.
+        self._sizes = np.append(np.diff(self._table.starts), 0)  # code −1 finds the last: no row
+        self._keys = [self._many(stretch) for stretch in self._stretches]
+
+    def cuts(self, most_bytes: int) -> Iterator[tuple[int, int, int]]:
+        """Cut the stretches into parts ``[start, stop)`` of some bytes each, which are told."""
+        both = (self._left, self._right)
+        width = sum(side.nbytes // max(1, side.num_rows) for side in both)
+        start = size = 0
+        for at, (stretch, keys) in enumerate(zip(self._stretches, self._keys, strict=True)):
+            size += (stretch.stop - stretch.start + int(self._sizes[keys].sum())) * width
+            if size >= most_bytes:
+                yield start, at + 1, size
+                start, size = at + 1, 0
+        if size or not start:
+            yield start, len(self._stretches), size
+
+    def made(self, start: int = 0, stop: int | None = None) -> ProcessingUnit:
+        """Return the rows of some stretches, of all by default, as a unit of that many pieces."""
+        pieces: list[Piece] = []
+        stretches = zip(self._stretches[start:stop], self._keys[start:stop], strict=True)
+        for stretch, keys in stretches:
+            alone = stretch.unit >= _RIGHT_UNITS
+            table = self._joined_alone(stretch) if alone else self._joined(stretch, keys)
+            pieces += self._unit.replace(table, bucket=stretch.unit).pieces
+        return self._unit.with_pieces(pieces, pairing_schema(self._shape))
+
+    def _unmatched(self, codes: np.ndarray) -> np.ndarray:
+        """Return the rows of the right whose key no row of the left has."""
+        used = np.zeros(len(self._table.starts), np.bool_)
+        used[codes] = True
+        used[-1] = False  # where rows without a key are told, of both sides
+        return np.flatnonzero(~used[self._table.codes])
+
+    def _many(self, stretch: _Stretch) -> np.ndarray:
+        if stretch.unit >= _RIGHT_UNITS:
+            return np.zeros(0, np.int64)
+        codes = self._codes[stretch.start : stretch.stop]
+        return np.unique(codes[self._sizes[codes] > 1])
+
+    def _joined(self, stretch: _Stretch, keys: np.ndarray) -> pa.Table:
+        table = self._table
+        rows = self._rows[stretch.start : stretch.stop]
+        codes = self._codes[stretch.start : stretch.stop]
+        sizes = self._sizes[codes]
+        beside = np.full(len(codes), -1, np.int64)
+        beside[sizes == 1] = table.rows[table.starts[codes[sizes == 1]]]
+        wanted = Matches.of(table, keys, keep_unmatched=False)
+        of_keys, following = wanted.rows(0, len(wanted))
+        nowhere = np.full(len(following), -1, np.int64)
+        joined = self._shape.joined(
+            self._left, np.append(rows, nowhere), self._right, np.append(beside, following)
+        )
+        numbers = np.where(sizes > 1, self._numbers(codes), -1)
+        return with_pairing(
+            joined,
+            np.append(self._left.column(POSITION).to_numpy()[rows], nowhere),
+            np.append(numbers, self._numbers(keys[of_keys])),
+        )
+
+    def _joined_alone(self, stretch: _Stretch) -> pa.Table:
+        rows = self._alone[stretch.start : stretch.stop]
+        positions = self._right.column(POSITION).to_numpy()[rows]
+        whole = np.full(len(rows), -1, np.int64)
+        return with_pairing(self._shape.unmatched(self._right, rows), positions, whole)
+
+    def _numbers(self, codes: np.ndarray) -> np.ndarray:
+        """Return numbers that no other bucket has."""
+        return codes + ((self._unit.pieces[0].bucket or 0) << 32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Rows of a bucket that stand side by side and came from one unit, or its number and more."""
+
+    unit: int
+    start: int
+    stop: int
+
+
+def _stretches(places: np.ndarray, first_unit: int) -> Iterator[_Stretch]:
+    """Cut rows in plan order, given their positions, where the units that they came from change."""
+    units = places >> 32
+    if len(units) and int(units[-1]) >= _RIGHT_UNITS:
+        raise ExecutionError(f"a join of more than {_RIGHT_UNITS:,} units of one symbol")
+    starts = np.flatnonzero(np.diff(units, prepend=-1))
+    for start, stop in itertools.pairwise([*starts.tolist(), len(units)]):
+        yield _Stretch(int(units[start]) + first_unit, start, stop)
 
 
 def rows_of_side(unit: ProcessingUnit, side: int, schema: TableSchema) -> pa.Table:
@@ -152,9 +282,7 @@ def rows_of_side(unit: ProcessingUnit, side: int, schema: TableSchema) -> pa.Tab
     return unit.with_pieces(pieces, schema).table.combine_chunks()
 
 
-def placed(
-    unit: ProcessingUnit, table: pa.Table, places: np.ndarray, first_unit: int
-) -> Iterator[Piece]:
+def placed(unit: ProcessingUnit, table: pa.Table, places: np.ndarray) -> Iterator[Piece]:
     """Cut a table, whose rows are in plan order, where the units that they came from change.
 
     Parameters
@@ -162,18 +290,81 @@ def placed(
     unit
         Whose facts the pieces get.
     table, places
-        The rows, and the position of each.
-    first_unit
-        Added to the number of the unit that the rows of a piece came from: the piece's bucket.
+        The rows, and the position of each: the unit that it came from is the piece's bucket.
     """
-    units = places >> 32
-    if len(units) and int(units[-1]) >= _RIGHT_UNITS:
-        raise ExecutionError(f"a join of more than {_RIGHT_UNITS:,} units of one symbol")
     table = table.append_column(POSITION, pa.array(places, pa.int64()))
-    starts = np.flatnonzero(np.diff(units, prepend=-1))
-    for start, stop in itertools.pairwise([*starts.tolist(), len(places)]):
-        part = table.slice(start, stop - start)
-        yield from unit.replace(part, bucket=int(units[start]) + first_unit).pieces
+    for stretch in _stretches(places, 0):
+        part = table.slice(stretch.start, stretch.stop - stretch.start)
+        yield from unit.replace(part, bucket=stretch.unit).pieces
+
+
+@register
+@dataclass(frozen=True)
+class ExpandJoined(JoinStep):
+    """Make the rows of output of one unit, for which several buckets gave rows, in their order."""
+
+    name: ClassVar[str] = "expand_joined"
+    internal: ClassVar[bool] = True
+    shape: JoinShape
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """The parts of one unit in, row slices out."""
+        replaced = self.shape.schema.index is not None
+        return ClauseInfo(
+            Structure.HASH_BUCKETED,
+            Structure.ROW_SLICE,
+            keeps_order=False,
+            index=IndexEffect.REPLACE if replaced else IndexEffect.DROP,
+        )
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the columns of the join, with the left's index where it stays."""
+        return self.shape.schema
+
+    def restructure(self, units: Sequence[UnitFacts], schema: TableSchema) -> list[list[int]]:
+        """Group parts by the unit that they belong to; see :meth:`OrderJoined.restructure`."""
+        return structure_by_bucket(units)
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Make all rows."""
+        pairing = Pairing(self.shape, unit.table)
+        return self.made(unit, pairing, 0, len(pairing))
+
+    def parts(self, unit: ProcessingUnit) -> Sequence[tuple[Clause, int]]:
+        """Return what makes some rows at a time."""
+        pairing = Pairing(self.shape, unit.table)
+        width = max(1, pairing.nbytes // max(1, unit.num_rows))
+        # A unit is not cut finer than it came where its rows do not become more.
+        rows = max(1, part_bytes() // width, unit.num_rows)
+        stops = [min(at + rows, len(pairing)) for at in range(0, max(1, len(pairing)), rows)]
+        return [
+            (_PartOfUnit(self, pairing, at, stop), (stop - at) * width)
+            for at, stop in itertools.pairwise([0, *stops])
+        ]
+
+    def made(self, unit: ProcessingUnit, pairing: Pairing, start: int, stop: int) -> ProcessingUnit:
+        """Return rows ``[start, stop)`` of the output of a unit."""
+        made = unit.replace(pairing.rows(start, stop))
+        if self.shape.schema.index is None:
+            return made
+        return with_times_of_index(made.with_pieces(made.pieces, self.shape.schema))
+
+
+class _PartOfUnit(BoundStep):
+    """Some rows of what a join makes for one unit."""
+
+    name = ExpandJoined.name
+
+    def __init__(self, whole: ExpandJoined, pairing: Pairing, start: int, stop: int) -> None:
+        super().__init__(whole)
+        self._whole = whole
+        self._pairing = pairing
+        self._rows = start, stop
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Make these rows; the unit is the one whose rows were counted."""
+        return self._whole.made(unit, self._pairing, *self._rows)
 
 
 @register

@@ -191,13 +191,13 @@ class JoinShape:
         left, right
             The tables.
         left_rows
-            Which rows of the left; None for all of them once, which copies nothing.
+            Which rows of the left, −1 for none; None for all of them once, which copies nothing.
         right_rows
             Which row of the right beside each, −1 for none.
         """
         ours = left.select(self.left.names)
         if left_rows is not None:
-            ours = ours.take(pa.array(left_rows))
+            ours = rows_or_missing(ours, left_rows)
         theirs = rows_or_missing(right.select(list(self.right_names)), right_rows)
         return self._whole([*ours.columns, *theirs.columns])
 

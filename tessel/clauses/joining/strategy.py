@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tessel.clauses.combining import CombinedInput, PlanLimits
+from tessel.options import current
 
-__all__ = ["bucket_count", "is_held_whole"]
+__all__ = ["bucket_count", "is_held_whole", "part_bytes"]
 
 _BROADCAST_SHARE = 8
 """A right of at most this share of the bytes alive is held whole: stored bytes are fewer than those
 in memory, and its keys are held once more in the table that finds them."""
 _MOST_BUCKETS = 1024
+_PART_BYTES = 16 * 1024 * 1024
+"""Aimed-for bytes of output that are made at a time, or fewer:"""
+_PART_SHARE = 16
+"""so many parts at least fit the bytes alive."""
 
 
 def is_held_whole(right: CombinedInput, limits: PlanLimits) -> bool:
@@ -23,3 +28,8 @@ def bucket_count(inputs: Sequence[CombinedInput], limits: PlanLimits) -> int:
     """Return how many hash buckets both sides are split into."""
     by_bytes = -(-sum(each.bytes for each in inputs) // limits.bucket_bytes)
     return min(_MOST_BUCKETS, max(limits.workers, by_bytes))
+
+
+def part_bytes() -> int:
+    """Return how many bytes of output are made at a time, where more can be made of a unit."""
+    return min(_PART_BYTES, current().live_bytes // _PART_SHARE)

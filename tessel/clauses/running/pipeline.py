@@ -58,6 +58,10 @@ from tessel.store import PieceSource
 __all__ = ["Executor", "LocalExecutor", "result_table", "run_stages", "symbols_of"]
 
 
+_Counted = tuple[ProcessingUnit, list[tuple[Stage, int]]]
+"""A unit, and what makes its output part by part, with the bytes of each."""
+
+
 class Executor(Protocol):
     """Something that runs plans: the local pool, or Spark."""
 
@@ -270,19 +274,33 @@ class _Run:
     def _in_parts(self, stage: Stage, before: Iterator[ProcessingUnit]) -> Iterator[ProcessingUnit]:
         """Let a clause that may make many rows of few give them some at a time, each a unit."""
 
-        def counted(unit: ProcessingUnit) -> Task[tuple[ProcessingUnit, list[tuple[Stage, int]]]]:
+        def counted(unit: ProcessingUnit) -> Task[_Counted]:
             return Task(lambda: (unit, stages_of_parts(stage, unit)), unit.nbytes)
-
-        def part(ordinal: int, of: Stage, unit: ProcessingUnit, size: int) -> Task[ProcessingUnit]:
-            renumbered = ProcessingUnit(ordinal, unit.schema, unit.pieces)
-            return Task(lambda: run_stage(of, renumbered), size)
 
         ordinals = itertools.count()
         return self._pool.map(
-            part(next(ordinals), of, unit, size)
+            _part(next(ordinals), of, unit, size)
             for unit, parts in self._pool.map(counted(unit) for unit in before)
             for of, size in parts
         )
+
+    def _buckets_in_parts(
+        self, counted: Iterator[_Counted | ProcessingUnit]
+    ) -> Iterator[ProcessingUnit]:
+        """Give the output of buckets, each done already or to be made some rows at a time."""
+        ordinals = itertools.count()
+        for found in counted:
+            if isinstance(found, ProcessingUnit):
+                yield ProcessingUnit(next(ordinals), found.schema, found.pieces)
+                continue
+            unit, parts = found
+            self._workspace.account.add(unit.nbytes)
+            try:
+                yield from self._pool.map(
+                    _part(next(ordinals), of, unit, size) for of, size in parts
+                )
+            finally:
+                self._workspace.account.add(-unit.nbytes)
 
     def _consumed(self, stage: Stage, before: Iterator[ProcessingUnit]) -> Iterator[ProcessingUnit]:
         try:
@@ -318,7 +336,28 @@ class _Run:
                     return Task(run_in_parts, 0)  # it accounts for what it holds
                 return Task(run, barrier.hand_over(group))
 
-            yield from self._pool.map(task(ordinal, group) for ordinal, group in enumerate(groups))
+            def counted(ordinal: int, group: Sequence[int]) -> Task[_Counted | ProcessingUnit]:
+                def run() -> _Counted | ProcessingUnit:
+                    unit = ProcessingUnit(ordinal, schema, barrier.gather(group))
+                    parts = stages_of_parts(stage, unit)
+                    if len(parts) == 1 and parts[0][1] <= unit.nbytes:
+                        return run_stage(parts[0][0], unit)  # it makes no more than it got
+                    return unit, parts
+
+                return Task(run, barrier.hand_over(group))
+
+            numbered = enumerate(groups)
+            if isinstance(clause, Expands):
+                tasks = itertools.starmap(counted, numbered)
+                yield from self._buckets_in_parts(self._pool.map(tasks))
+            else:
+                yield from self._pool.map(itertools.starmap(task, numbered))
+
+
+def _part(ordinal: int, of: Stage, unit: ProcessingUnit, size: int) -> Task[ProcessingUnit]:
+    """Return the task that makes one part of the output of a unit."""
+    renumbered = ProcessingUnit(ordinal, unit.schema, unit.pieces)
+    return Task(lambda: run_stage(of, renumbered), size)
 
 
 class _Loader:

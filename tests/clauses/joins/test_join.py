@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.api import Store
-from tessel.clauses import Join, QueryBuilder, SubQuery
-from tessel.clauses.joining import broadcast, lookup
+from tessel.clauses import Join, QueryBuilder, SubQuery, join
+from tessel.clauses.joining import lookup, strategy
 from tessel.errors import (
     ColumnNotFoundError,
     DuplicateColumnError,
@@ -219,7 +219,7 @@ def test_many_with_many_comes_in_bounded_parts(monkeypatch: pytest.MonkeyPatch) 
     store.write("y", pa.table({"k": [0] * count + [2], "r": range(count + 1)}))
     whole = answer(store, Q.join("y", "k", "outer"))
     assert whole.num_rows == count * count + 2
-    monkeypatch.setattr(broadcast, "_PART_BYTES", 16_000)
+    monkeypatch.setattr(strategy, "_PART_BYTES", 16_000)
     lazy = store.scan("x").join("y", "k", "outer")
     budget = 400_000
     with options(live_bytes=budget, workers=2, inline_bytes=0), events("memory.alive") as alive:
@@ -272,7 +272,7 @@ def test_explain_tells_the_way() -> None:
     with options(live_bytes=64, workers=3):
         text = str(store.explain("x", query))
     assert "hash_join(on=k, w, how=outer)" in text
-    assert "order_joined" in text
+    assert "expand_joined(on=k, w, how=outer)" in text
 
 
 def test_the_plain_form_and_the_lazy_table() -> None:
@@ -433,3 +433,38 @@ def test_two_large_sides_stay_in_the_budget() -> None:
     assert pa.Table.from_batches(batches).equals(expected)
     assert max(event.attributes["bytes"] for event in alive) <= budget
     assert sum(event.attributes["bytes"] for event in written) > 3 * budget
+
+
+@pytest.mark.parametrize("how", ["inner", "outer"])
+def test_a_key_of_many_rows_stays_in_the_budget_and_stops_early(
+    monkeypatch: pytest.MonkeyPatch, how: Any
+) -> None:
+    """25 million pairs of one bucket, of which the first rows alone are wanted."""
+    monkeypatch.setattr(join, "is_held_whole", lambda *_: False)
+    count, budget = 5_000, 2_000_000
+    random = np.random.default_rng(6)
+    store = fresh_store()
+    with options(segment_rows=1_000):
+        store.write("x", pa.table({"k": np.full(count, 7), "l": random.normal(size=count)}))
+        store.write("y", pa.table({"k": np.full(count, 7), "r": random.normal(size=count)}))
+    left, right = (store.read(name).to_arrow() for name in "xy")
+    with (
+        options(workers=2, live_bytes=budget, hash_bucket_bytes=15_000, inline_bytes=0),
+        events("memory.alive") as alive,
+        events("clause.process") as processed,
+    ):
+        assert "hash_join" in str(store.explain("x", Q.join("y", "k", how)))
+        first = store.read("x", query=Q.join("y", "k", how).head(10)).to_arrow()
+        batches: Any = store.scan("x").join("y", "k", how).iter_batches()
+        some = [next(batches) for _ in range(30)]
+        batches.close()
+    made = [e for e in processed if e.attributes["clause"] == "expand_joined"]
+    assert 10 <= sum(event.attributes["rows_out"] for event in made) < 1_000_000
+    assert max(event.attributes["bytes"] for event in alive) <= budget
+    assert max(part.nbytes for part in some) <= budget // 4
+    found = pa.Table.from_batches(some)
+    rows = np.arange(found.num_rows)
+    assert found.num_rows > 2 * count
+    assert found["l"].equals(left["l"].take(pa.array(rows // count)))
+    assert found["r"].equals(right["r"].take(pa.array(rows % count)))
+    assert first.equals(found.slice(0, 10))
