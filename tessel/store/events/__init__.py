@@ -9,6 +9,7 @@ event, a :class:`Cell` the values of one of its components, a :class:`Table` a b
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.cell import Cell
 from tessel.store.events.collection import Collected
+from tessel.store.events.converters import Converter, converter_names, register_converter
 from tessel.store.events.event_ids import EventIds, id_bytes, id_parts, log_time
 from tessel.store.events.instances import join_instances
 from tessel.store.events.live_store import Change, LiveStore
@@ -26,6 +27,7 @@ __all__ = [
     "Cell",
     "Change",
     "Collected",
+    "Converter",
     "EventBatch",
     "EventIds",
     "EventServer",
@@ -41,8 +43,10 @@ __all__ = [
     "Table",
     "Timeline",
     "TimelineKind",
+    "converter_names",
     "id_bytes",
     "id_parts",
     "join_instances",
     "log_time",
+    "register_converter",
 ]

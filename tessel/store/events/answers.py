@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,8 +12,9 @@ import pyarrow as pa
 from tessel.errors import ColumnNotFoundError, InvalidInputError, NameNotFoundError
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.cell_cache import CellCache
+from tessel.store.events.converters import Conversion, Wanted, conversions
 from tessel.store.events.index import EventIndex
-from tessel.store.events.queries import Found, latest_at
+from tessel.store.events.queries import Found, kind_of, latest_at
 from tessel.store.events.tables import range_of, state_rows, states_of, view_of
 from tessel.store.events.timeline import TimelineKind, time_point_of
 
@@ -32,6 +34,8 @@ class EventAnswers:
         time: Any,
         entity: str,
         components: Sequence[str] | None = None,
+        *,
+        convert: Wanted | None = None,
     ) -> dict[str, Found]:
         """Return the state of an entity at a time.
 
@@ -41,6 +45,9 @@ class EventAnswers:
             When: a number, or a time of the timeline's kind.
         components
             Those wanted; all by default.
+        convert
+            By component the name of a converter, or the type its values are wanted in: see
+            :mod:`tessel.store.events.converters`.
 
         Returns
         -------
@@ -48,7 +55,14 @@ class EventAnswers:
             By component; without those that were not logged by then, or cleared since.
         """
         number = self._time(timeline, time)
-        return latest_at(self._index, timeline, number, entity, self._names(entity, components))
+        names = self._names(entity, components)
+        made = self._conversions(convert, entity, names)
+        state = latest_at(self._index, timeline, number, entity, names)
+        for each in made:
+            if each.component in state:
+                found = state[each.component]
+                state[each.component] = replace(found, cell=each.cell(found.cell))
+        return state
 
     def latest_at_many(
         self,
@@ -58,6 +72,7 @@ class EventAnswers:
         component: str,
         *,
         event_times: bool = False,
+        convert: Wanted | None = None,
     ) -> pa.Table:
         """Return the state of a component at many times at once.
 
@@ -68,6 +83,8 @@ class EventAnswers:
         event_times
             Whether to add columns ``log_time`` and ``ingestion_time``: when the event was logged,
             and when this store took it.
+        convert
+            As in :meth:`latest_at`.
 
         Returns
         -------
@@ -80,7 +97,9 @@ class EventAnswers:
         self._time(timeline, 0)
         (name,) = self._names(entity, [component])
         asked = self._times(timeline, times)
-        return states_of(self._index, timeline, asked, entity, name, event_times=event_times)
+        made = self._conversions(convert, entity, [name])
+        found = states_of(self._index, timeline, asked, entity, name, event_times=event_times)
+        return _converted(found, made)
 
     def range(
         self,
@@ -92,6 +111,7 @@ class EventAnswers:
         *,
         include_latest_at_start: bool = False,
         event_times: bool = False,
+        convert: Wanted | None = None,
     ) -> pa.Table:
         """Return what happened to an entity between two times, both included.
 
@@ -100,6 +120,8 @@ class EventAnswers:
         event_times
             Whether to add columns ``log_time`` and ``ingestion_time``: when each event was logged,
             and when this store took it.
+        convert
+            As in :meth:`latest_at`.
 
         Returns
         -------
@@ -111,12 +133,13 @@ class EventAnswers:
         """
         start, stop = self._time(timeline, first), self._time(timeline, last)
         names = self._names(entity, components)
+        made = self._conversions(convert, entity, names)
         found = range_of(self._index, timeline, start, stop, entity, names, event_times=event_times)
         if not include_latest_at_start:
-            return found
+            return _converted(found, made)
         state = latest_at(self._index, timeline, start - 1, entity, names)
         before = state_rows(state, found.schema, timeline)
-        return pa.concat_tables([before, found])
+        return _converted(pa.concat_tables([before, found]), made)
 
     def table(
         self,
@@ -128,6 +151,7 @@ class EventAnswers:
         fill: Literal["latest_at"] | None = None,
         origins: bool = False,
         event_times: bool = False,
+        convert: Wanted | None = None,
     ) -> pa.Table:
         """Return a row a time of the timeline.
 
@@ -143,21 +167,26 @@ class EventAnswers:
         event_times
             Whether to add columns ``component.log_time`` and ``component.ingestion_time``: when the
             event of each cell was logged by the clock of its producer, and when this store took it.
+        convert
+            As in :meth:`latest_at`.
         """
         if fill not in (None, "latest_at"):
             raise InvalidInputError(f"fill is {fill!r}", hint='it is "latest_at", or None')
         self._time(timeline, 0)  # refuses one that is unknown
         times = None if at is None else self._times(timeline, at)
-        return view_of(
+        names = self._names(entity, components)
+        made = self._conversions(convert, entity, names)
+        found = view_of(
             self._index,
             timeline,
             entity,
-            self._names(entity, components),
+            names,
             times,
             fill=fill is not None,
             origins=origins,
             event_times=event_times,
         )
+        return _converted(found, made)
 
     def entities(self) -> list[str]:
         """Return the paths of all entities."""
@@ -228,3 +257,14 @@ class EventAnswers:
             if name not in existing:
                 raise ColumnNotFoundError.for_name(name, existing, where=f"entity {entity!r}")
         return list(dict.fromkeys(components))
+
+    def _conversions(
+        self, wanted: Wanted | None, entity: str, components: Sequence[str]
+    ) -> list[Conversion]:
+        return conversions(wanted, components, lambda name: kind_of(self._index, entity, name))
+
+
+def _converted(table: pa.Table, made: Sequence[Conversion]) -> pa.Table:
+    for each in made:
+        table = each.column(table)
+    return table

@@ -1,0 +1,31 @@
+"""degrees: angles in radians as degrees."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tessel.store.events.converters.base import Converter
+from tessel.store.events.converters.registry import register_converter
+
+__all__ = ["Degrees"]
+
+
+@register_converter
+class Degrees(Converter):
+    """Angles that were logged in radians, in degrees: times 180 / π, in their own precision."""
+
+    name: ClassVar[str] = "degrees"
+    by_name_only: ClassVar[bool] = True
+
+    def makes(self, held: pa.DataType) -> Sequence[pa.DataType]:
+        """Return the same type, for float32 and float64."""
+        return [held] if pa.types.is_float32(held) or pa.types.is_float64(held) else []
+
+    def convert(self, values: pa.Array, wanted: pa.DataType) -> pa.Array:
+        """Return the angles in degrees."""
+        return pc.multiply(values, pa.scalar(180 / math.pi, wanted))
