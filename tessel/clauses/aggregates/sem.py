@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tessel.clauses.aggregates.base import register
-from tessel.clauses.aggregates.spread import RootOfSpread
+from tessel.clauses.aggregates.spread import Counts, RootOfSpread
 
 __all__ = ["Sem"]
 
@@ -21,5 +21,5 @@ class Sem(RootOfSpread):
 
     name: ClassVar[str] = "sem"
 
-    def divisor(self, values: int) -> int:  # noqa: D102
+    def divisor(self, values: Counts) -> Counts:  # noqa: D102
         return values

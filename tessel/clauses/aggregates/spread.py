@@ -9,10 +9,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tessel.clauses.aggregates.base import (
     Codes,
@@ -31,14 +32,19 @@ from tessel.clauses.aggregates.kernels.products import (
     sums_of_numbers,
     sums_of_products,
 )
+from tessel.clauses.aggregates.kernels.spreads import rounded_spreads
 from tessel.clauses.aggregates.kernels.sums import state_fields
 from tessel.clauses.aggregates.mean import mean_type
-from tessel.clauses.values import is_temporal, plain, plain_type
+from tessel.clauses.values import BoolArray, is_temporal, plain, plain_type
 from tessel.errors import AggregateError, IntegerOverflowError
 
 __all__ = ["RootOfSpread", "Spread", "Variance"]
 
 _DAY_SECONDS = 86_400
+# The largest power of ten that is exact as a double, but one.
+_STEP = 10**15
+
+Counts = TypeVar("Counts", int, NDArray[np.int64])
 
 
 class Variance(NamedTuple):
@@ -111,15 +117,12 @@ class Spread(MergeableAggregate):
     ) -> pa.Array:
         result_type = self.result_type(value_type, column)
         whole = pa.types.is_duration(result_type)
-        found = [
-            None if variance is None else self.rounded(variance, whole=whole)
-            for variance in self._variances(states, plain_type(value_type))
-        ]
+        found, missing = self._results(states, plain_type(value_type), whole=whole)
         if not whole:
-            return pa.array(found, result_type)
+            return pa.array(found, result_type, mask=missing)
         what = "a column" if column is None else f"column {column!r}"
-        for value in found:
-            if value is not None and value >= 1 << 63:
+        for value in found[~missing]:
+            if value >= 1 << 63:
                 raise IntegerOverflowError(
                     f"{self.name} of {what} is {value} in one group, past {result_type}",
                     hint="cast the column to a coarser unit first",
@@ -128,34 +131,79 @@ class Spread(MergeableAggregate):
                     value=str(value),
                     type=str(result_type),
                 )
-        return pa.array(found, pa.int64()).view(result_type)
+        units = np.where(missing, 0, found).astype(np.int64)
+        return pa.array(units, mask=missing).view(result_type)
 
-    def _variances(self, states: Sequence[Values], kind: pa.DataType) -> Iterator[Variance | None]:
-        """Yield the variance of each group, None where it is missing."""
+    @property
+    def takes_root(self) -> bool:
+        """Whether the result is a root of the variance."""
+        return False
+
+    def divisor(self, values: Counts) -> Counts:
+        """Return what the variance of so many values is divided by before the root is taken."""
+        return values * 0 + 1
+
+    def _results(
+        self, states: Sequence[Values], kind: pa.DataType, *, whole: bool
+    ) -> tuple[NDArray[Any], BoolArray]:
+        """Return the results, as objects where they are whole, and which are missing."""
         sums, squares, count_state = _read(states)
-        infinite = sums.positive_infinity | sums.negative_infinity
+        counts = plain(count_state).to_numpy(zero_copy_only=False)
+        missing = sums.positive_infinity | sums.negative_infinity | (counts <= self.ddof)
         above, below = _scale(kind)
-        counts = plain(count_state).to_pylist()
-        totals, total_squares = ExactNumbers.of(sums), ExactNumbers.of(squares)
-        for count, missing, total, exponent, square, square_exponent in zip(
-            counts,
-            infinite.tolist(),
-            totals.integers,
-            totals.exponents,
-            total_squares.integers,
-            total_squares.exponents,
-            strict=True,
-        ):
-            if missing or count <= self.ddof:
-                yield None
-                continue
-            # Sums of products are kept 2**1074 times as large as they are.
-            square_exponent += -1074
-            lowest = min(2 * exponent, square_exponent)
-            numerator = count * square << (square_exponent - lowest)
-            numerator -= total * total << (2 * exponent - lowest)
-            denominator = count * (count - self.ddof) * below
-            yield Variance(numerator * above, denominator, lowest, count)
+        # Of groups that are missing anything may come out.
+        few = np.where(missing, self.ddof + 1, counts)
+        divisors = [few, few - self.ddof, *(np.full(len(few), step) for step in _steps(below))]
+        if self.takes_root:
+            divisors.append(self.divisor(few))
+        quick = rounded_spreads(
+            sums,
+            squares,
+            few,
+            factor=above,
+            divisors=divisors,
+            root=self.takes_root,
+            whole=whole,
+        )
+        found: NDArray[Any] = quick.values
+        if whole:
+            found = np.where(quick.certain, found, 0.0).astype(np.int64).astype(object)
+        rest = np.flatnonzero(~missing & ~quick.certain)
+        exact = _variances(sums.chosen(rest), squares.chosen(rest), counts[rest], self.ddof, kind)
+        for group, variance in zip(rest.tolist(), exact, strict=True):
+            found[group] = self.rounded(variance, whole=whole)
+        return found, missing
+
+
+def _steps(divisor: int) -> Iterator[int]:
+    """Give factors of a power of ten that doubles hold."""
+    while divisor > 1:
+        step = min(divisor, _STEP)
+        yield step
+        divisor //= step
+
+
+def _variances(
+    sums: FloatSums, squares: FloatSums, counts: NDArray[np.int64], ddof: int, kind: pa.DataType
+) -> Iterator[Variance]:
+    """Yield the variance of each group, exactly."""
+    above, below = _scale(kind)
+    totals, total_squares = ExactNumbers.of(sums), ExactNumbers.of(squares)
+    for count, total, exponent, square, square_exponent in zip(
+        counts.tolist(),
+        totals.integers,
+        totals.exponents,
+        total_squares.integers,
+        total_squares.exponents,
+        strict=True,
+    ):
+        # Sums of products are kept 2**1074 times as large as they are.
+        square_exponent += -1074
+        lowest = min(2 * exponent, square_exponent)
+        numerator = count * square << (square_exponent - lowest)
+        numerator -= total * total << (2 * exponent - lowest)
+        denominator = count * (count - ddof) * below
+        yield Variance(numerator * above, denominator, lowest, count)
 
 
 class RootOfSpread(Spread):
@@ -177,9 +225,9 @@ class RootOfSpread(Spread):
         root = rounded_integer_root if whole else rounded_root
         return root(numerator, denominator, exponent)
 
-    def divisor(self, values: int) -> int:
-        """Return what the variance of ``values`` values is divided by before the root is taken."""
-        return 1
+    @property
+    def takes_root(self) -> bool:  # noqa: D102
+        return True
 
 
 def _read(states: Sequence[Values]) -> tuple[FloatSums, FloatSums, Values]:

@@ -58,6 +58,8 @@ _BLOCK_CELLS = 1 << 17
 # Rows with something left are picked out once they are fewer than one in this many.
 _SPARSE = 2
 _DIVISOR_LIMIT = 1 << 31
+# Limbs side by side are worth it while not most of them are empty.
+_SPARSE_LIMBS = 8
 
 BoolArray = NDArray[np.bool_]
 Codes = NDArray[np.int64]
@@ -272,6 +274,40 @@ class FloatSums:
         results[self.negative_infinity] = -np.inf
         results[self.positive_infinity & self.negative_infinity] = np.nan
         return results
+
+    def dense(self, groups: slice) -> tuple[int, NDArray[np.int64]] | None:
+        """Return the number of the lowest limb, and limbs of shape ``(width, groups)``.
+
+        None where sums of these groups lie so far apart that most limbs would be empty.
+        """
+        first = self.first_limb[groups]
+        ends = self.ends[groups.start : groups.stop + 1]
+        lengths = np.diff(ends)
+        some = lengths > 0
+        if not some.any():
+            return 0, np.zeros((1, len(first)), np.int64)
+        lowest = int(first[some].min())
+        width = int((first + lengths)[some].max()) - lowest
+        if width * len(first) > max(_BLOCK_CELLS, _SPARSE_LIMBS * int(lengths.sum())):
+            return None
+        limbs = np.zeros((width, len(first)), np.int64)
+        owners = np.repeat(np.arange(len(first)), lengths)
+        places = np.arange(len(owners)) + (first - lowest - (ends[:-1] - ends[0]))[owners]
+        limbs[places, owners] = self.limbs[ends[0] : ends[-1]]
+        return lowest, limbs
+
+    def chosen(self, groups: NDArray[np.int64]) -> FloatSums:
+        """Return the sums of some groups."""
+        lengths = np.diff(self.ends)[groups]
+        ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        within = np.arange(ends[-1]) - np.repeat(ends[:-1], lengths)
+        return FloatSums(
+            self.first_limb[groups],
+            ends,
+            self.limbs[np.repeat(self.ends[:-1][groups], lengths) + within],
+            self.positive_infinity[groups],
+            self.negative_infinity[groups],
+        )
 
     def places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return number and group of every limb."""
