@@ -101,43 +101,47 @@ def add_shifted(numbers: Any, place: int, lowest: int, lines: Any) -> None:
 
 
 @kernel
-def _settle(line: Any) -> None:
+def _settle(lines: Any, group: Any) -> None:
     """Carry, and give all limbs of a line the sign of its number, below 2**32 in size."""
-    last = len(line) - 1
+    last = lines.shape[1] - 1
     carry = np.int64(0)
     for place in range(last):
-        held = line[place] + carry
-        line[place] = held & _MASK
+        held = lines[group, place] + carry
+        lines[group, place] = held & _MASK
         carry = held >> _LIMB
-    line[last] += carry
-    if line[last] < 0:
+    carry += lines[group, last]
+    lines[group, last] = carry
+    if carry < 0:
         carry = np.int64(0)
         for place in range(last):
-            held = carry - line[place]
-            line[place] = -(held & _MASK)
+            held = carry - lines[group, place]
+            lines[group, place] = -(held & _MASK)
             carry = held >> _LIMB
-        line[last] -= carry
+        lines[group, last] -= carry
 
 
 @kernel
 def trim_lines(lines: Any, lowest: int, first_limb: Any, ends: Any) -> Any:
     """Settle all lines; write first limbs and ends, and return the limbs between."""
-    ends[0] = 0
+    end = np.int64(0)
+    ends[0] = end
     for group in range(len(lines)):
-        line = lines[group]
-        _settle(line)
-        low, high = 0, len(line)
-        while high > 0 and line[high - 1] == 0:
+        line = np.uint64(group)
+        _settle(lines, line)
+        low, high = 0, lines.shape[1]
+        while high > 0 and lines[line, np.uint64(high - 1)] == 0:
             high -= 1
-        while low < high and line[low] == 0:
+        while low < high and lines[line, np.uint64(low)] == 0:
             low += 1
-        first_limb[group] = low + lowest if low < high else 0
-        ends[group + 1] = ends[group] + high - low
-    limbs = np.empty(ends[len(lines)], np.int64)
+        first_limb[line] = low + lowest if low < high else 0
+        end += high - low
+        ends[group + 1] = end
+    limbs = np.empty(end, np.int64)
     for group in range(len(lines)):
-        shift = first_limb[group] - lowest - ends[group]
-        for place in range(ends[group], ends[group + 1]):
-            limbs[place] = lines[group, np.uint64(place + shift)]
+        start = ends[group]
+        shift = np.int64(first_limb[group]) - lowest - start
+        for place in range(start, ends[group + 1]):
+            limbs[np.uint64(place)] = lines[np.uint64(group), np.uint64(place + shift)]
     return limbs
 
 

@@ -130,7 +130,9 @@ class IntegerSums:
         states
             The columns of :meth:`to_arrays`, in one chunk or many.
         """
-        limbs = np.stack([added_column(state, codes, groups) for state in states])
+        limbs = np.zeros((len(states), groups), np.int64)
+        for sums, state in zip(limbs, states, strict=True):
+            _add_column(sums, state, codes)
         carry(limbs)
         return cls(limbs)
 
@@ -265,11 +267,17 @@ def added_column(column: Any, codes: NDArray[np.int64], groups: int) -> NDArray[
         int64, shape ``(groups,)``.
     """
     sums = np.zeros(groups, np.int64)
+    _add_column(sums, column, codes)
+    return sums
+
+
+def _add_column(sums: NDArray[np.int64], column: Any, codes: NDArray[np.int64]) -> None:
     start = 0
     for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
-        add_by_group(sums, codes[start : start + len(chunk)], chunk.to_numpy())
+        numbers = chunk.to_numpy()
+        if numbers.any():  # upper limbs mostly are zero
+            add_by_group(sums, codes[start : start + len(chunk)], numbers)
         start += len(chunk)
-    return sums
 
 
 def _nearest(numerator: int, denominator: int) -> int:
