@@ -94,9 +94,11 @@ def _heard(process: Any) -> dict[str, Any]:
 
 
 def _write(session: Session, workload: Workload, rows: int) -> None:
-    source = session.folder / f"{workload.name}.parquet"
-    table = workload.make(rows)
-    parquet.write_table(table, source)
+    source = session.folder / workload.name
+    source.mkdir(exist_ok=True)
+    for each in reversed(workload.tables):
+        table = each.make(rows)
+        parquet.write_table(table, source / f"{each.name}.parquet")
     rows = table.num_rows
     del table
     for engine in session.engines:

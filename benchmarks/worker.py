@@ -8,6 +8,7 @@ writes ``go`` or ``stop``; only after ``go`` it is timed.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import shutil
 import sys
@@ -28,13 +29,18 @@ def _say(**facts: Any) -> None:
 
 
 def _write(engine: Engine, workload: Workload, source: Path, folder: Path, repeat: int) -> None:
-    table = parquet.read_table(source)
+    tables = [
+        (each, parquet.read_table(source / f"{each.name}.parquet")) for each in workload.tables
+    ]
     times = []
     for _ in range(repeat):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        _, took = milliseconds(lambda: engine.write(table, folder, workload))
-        times.append(took)
+        took = [
+            milliseconds(functools.partial(engine.write, table, folder, each))[1]
+            for each, table in tables
+        ]
+        times.append(sum(took))
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     _say(write_ms=times, size_bytes=size, version=engine.version())
 
@@ -82,7 +88,10 @@ def main() -> None:
     if options.task == "write":
         _write(engine, workload, options.source, options.folder, options.repeat)
         return
-    handle = engine.open(options.folder, workload)
+    handle: Any = engine.open(options.folder, workload)
+    if workload.others:
+        opened = {each.name: engine.open(options.folder, each) for each in workload.others}
+        handle = {workload.name: handle} | opened
     for name in options.queries:
         _ask(engine, workload, workload.query(name), handle, options)
 

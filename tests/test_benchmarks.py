@@ -16,8 +16,9 @@ from benchmarks.commits import appends, opening, small
 from benchmarks.commits.stores import kind_named
 from benchmarks.commits.stores.base import rows
 from benchmarks.encodings import Clock
+from benchmarks.engines import load_engine
 from benchmarks.measure import touch
-from benchmarks.workloads import Query
+from benchmarks.workloads import WORKLOADS, Query
 from benchmarks.workloads.trades import make
 
 ORDERED = Query("q", "?", {})
@@ -132,3 +133,25 @@ def test_growth_is_measured_after_plans_and_sums_were_compared(
     shown = capsys.readouterr().out
     assert "planning a date range" in shown
     assert "10,000" in shown
+
+
+def test_questions_over_several_tables_have_one_answer(tmp_path: Path) -> None:
+    workload = WORKLOADS["joins"]
+    answers: dict[str, dict[str, pa.Table]] = {}
+    for name in ("tessel", "duckdb", "polars"):
+        engine, folder = load_engine(name), tmp_path / name
+        folder.mkdir()
+        for each in workload.tables:
+            engine.write(each.make(700), folder, each)
+        handles = {each.name: engine.open(folder, each) for each in workload.tables}
+        answers[name] = {
+            query.name: canonical(engine.to_arrow(query.answers[name](handles)), query)
+            for query in workload.queries
+            if name in query.answers
+        }
+    for query in workload.queries:
+        expected = answers["tessel"][query.name]
+        assert expected.num_rows
+        assert any(column.null_count for column in expected.columns) or query.name != "asof-within"
+        for found in (answers[name].get(query.name) for name in ("duckdb", "polars")):
+            assert found is None or difference(found, expected) is None

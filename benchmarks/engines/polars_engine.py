@@ -10,8 +10,6 @@ import pyarrow as pa
 
 from benchmarks.workloads import Workload
 
-_FILE = "data.parquet"
-
 
 class _Polars:
     name = "polars"
@@ -20,10 +18,10 @@ class _Polars:
         return pl.__version__
 
     def write(self, table: pa.Table, folder: Path, workload: Workload) -> None:
-        pl.DataFrame(table).write_parquet(folder / _FILE)
+        pl.DataFrame(table).write_parquet(folder / f"{workload.name}.parquet")
 
     def open(self, folder: Path, workload: Workload) -> Any:
-        return pl.scan_parquet(folder / _FILE).set_sorted(workload.index)
+        return pl.scan_parquet(folder / f"{workload.name}.parquet").set_sorted(workload.index)
 
     def to_arrow(self, answer: Any) -> pa.Table:
         return answer.collect().to_arrow()

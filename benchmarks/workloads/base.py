@@ -47,6 +47,9 @@ class Workload:
         Numbers of rows for timing, and for a look at the answers.
     queries
         The questions.
+    others
+        Other tables that they are asked of as well, each without questions of its own. Where there
+        are any, answers take a mapping from the names of all tables to the engine's handles.
     """
 
     name: str
@@ -55,6 +58,12 @@ class Workload:
     rows: int
     smoke_rows: int
     queries: tuple[Query, ...]
+    others: tuple[Workload, ...] = ()
+
+    @property
+    def tables(self) -> tuple[Workload, ...]:
+        """This table and the others."""
+        return (self, *self.others)
 
     def query(self, name: str) -> Query:
         """Return the question of that name."""
