@@ -35,8 +35,10 @@ from pyarrow import feather
 import tessel
 from benchmarks.encodings import Clock
 from benchmarks.measure import anonymous_bytes
+from tessel.expression import Expression, evaluate, parse
+from tessel.kernels.jit import LEAST_ROWS
 from tessel.store.events import EventBatch, EventIds, LiveStore, Recorder, id_bytes
-from tessel.store.rows import RowBuffer, Rows, RowSchema
+from tessel.store.rows import RowBuffer, RowPipeline, Rows, RowSchema
 
 ENTITY, COMPONENT, TIMELINE = "robot/arm", "angle", "frame"
 REPEATS = 7
@@ -119,6 +121,39 @@ def row_lines(count: int, clock: Clock) -> Iterator[Line]:
     )
     overhead = (fixed.fixed_size / PACKED.size - 1) * 100
     yield Line("bytes over a packed struct", overhead, "%", "< 10")
+
+
+WHERES = {
+    "price > 0.9": "price > 0.9",
+    "three fields": "price > 0.5 and quantity < 50 and buy",
+    "text": "venue == 'VENUE07' or venue == 'VENUE08'",
+}
+
+
+def filter_lines(count: int, clock: Clock) -> Iterator[Line]:
+    """Measure filters on arrival: compiled, in numpy, and on columns, whose answer they have."""
+    schema, batch = RowSchema.from_arrow(TEXT), trades(TEXT, count)
+    rows = Rows.from_batch(schema, batch)
+    select = {"venue": "venue", "cost": "price * quantity"}
+    for name, where in WHERES.items():
+        pipeline = RowPipeline(schema, where=where, select=select)
+        condition, cost = parse(where), parse(select["cost"])
+
+        def on_columns(condition: Expression = condition, cost: Expression = cost) -> pa.Table:
+            table = pa.table(rows.to_batch())
+            table = table.filter(evaluate(condition, table))
+            return pa.table([table.column("venue"), evaluate(cost, table)], ["venue", "cost"])
+
+        expected = on_columns()
+        assert 0 < len(expected) < count
+        for way in ("compiled", "numpy"):
+            with tessel.options(jit=way == "compiled"):
+                for _ in range(2 + LEAST_ROWS // count):  # until it is worth the compiler's start
+                    assert pa.table(pipeline.run(rows)).equals(expected)
+                seconds = clock.seconds(lambda: pipeline.run(rows))  # noqa: B023  (used at once)
+            yield Line(f"filter {name}, {way}", seconds / count * 1e9, "ns a row")
+        seconds = clock.seconds(on_columns)
+        yield Line(f"filter {name}, on columns", seconds / count * 1e9, "ns a row")
 
 
 def append_seconds(schema: RowSchema, venue: object, repeats: int) -> float:
@@ -470,6 +505,7 @@ def main(arguments: list[str] | None = None) -> list[Line]:
     if chosen.peer_python:
         peer = asked_of_peer(chosen.peer_python, count, clock.repeats)
     lines = list(row_lines(min(count, 100_000), clock))
+    lines += filter_lines(min(count, 100_000), clock)
     lines += store_lines(count, clock.repeats, peer)
     lines += recording_lines(count, clock.repeats)
     print(f"{count:,} events of one value; load of the machine {os.getloadavg()[0]:.1f}")

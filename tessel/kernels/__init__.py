@@ -5,13 +5,15 @@ say where its values lie (:class:`StoredBlocks`), and with a :class:`Program`: w
 block of rows while it is in the cache. Every kernel is one file here, in numpy, and one of the same
 name in :mod:`tessel.kernels.compiled`. The two give the same bytes: the numpy twin is the oracle of
 the compiled one, and what runs where numba is absent, switched off (option ``jit``) or not worth
-its start. This package knows numbers and nothing else: no types, no missing values, no files.
+its start. This package knows numbers and nothing else: no types and no files, and missing values in
+rows that arrive as structs alone, which enter with a :class:`RowProgram`.
 """
 
 from __future__ import annotations
 
 from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.decimal_sums import DecimalSum
+from tessel.kernels.filter_rows import FilteredRows, StructRows, filter_rows
 from tessel.kernels.group_rows import group_range, group_words
 from tessel.kernels.group_sums import FieldKind, GroupSums, SumField, group_sums
 from tessel.kernels.group_texts import Texts, group_texts
@@ -27,6 +29,7 @@ from tessel.kernels.load_rows import load_rows
 from tessel.kernels.match_rows import match_ends, match_rows
 from tessel.kernels.nearest_rows import Looks, NearestRows
 from tessel.kernels.program import Op, Program
+from tessel.kernels.row_program import RowOp, RowProgram, RowStatus, field_load
 from tessel.kernels.rows_by_code import order_of_codes, rows_by_code
 from tessel.kernels.run_facts import run_facts
 from tessel.kernels.search_rows import search_rows
@@ -36,17 +39,24 @@ from tessel.kernels.word_numbers import WordNumbers
 __all__ = [
     "DecimalSum",
     "FieldKind",
+    "FilteredRows",
     "GroupSums",
     "Looks",
     "NearestRows",
     "Op",
     "Program",
+    "RowOp",
+    "RowProgram",
+    "RowStatus",
     "StoredBlocks",
+    "StructRows",
     "SumField",
     "Texts",
     "WordNumbers",
     "add_by_group",
     "compiled_kernels",
+    "field_load",
+    "filter_rows",
     "group_range",
     "group_sums",
     "group_texts",

@@ -6,6 +6,7 @@ the widths, encodings and numbers of columns, they are data here.
 
 from __future__ import annotations
 
+from tessel.kernels.compiled.filter_rows import filter_rows
 from tessel.kernels.compiled.group_rows import group_range
 from tessel.kernels.compiled.group_sums import add_groups
 from tessel.kernels.compiled.group_texts import group_texts, grown_texts
@@ -43,6 +44,7 @@ __all__ = [
     "choose_rows",
     "count_codes",
     "double_range",
+    "filter_rows",
     "find_in_range",
     "find_in_slots",
     "group_range",

@@ -1,12 +1,15 @@
 """RowPipeline: filter and project rows when they arrive, before they become columns.
 
-Only the fields that the condition reads become columns for all rows; the others are read for the
-rows that are left. The expressions are those of queries, with the same answers.
+The expressions are those of queries, with the same answers. What has a step in a row program runs
+on the rows where they lie, in one compiled loop where numba is there, and in numpy otherwise. For
+the rest the fields that the condition reads become columns for all rows; the others are read for
+the rows that are left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +17,22 @@ import pyarrow as pa
 from tessel.errors import ExpressionTypeError, InvalidInputError
 from tessel.expression import Expression, ExpressionContext, evaluate, parse
 from tessel.expression.schema import TableSchema
+from tessel.kernels import (
+    FilteredRows,
+    RowStatus,
+    StructRows,
+    compiled_kernels,
+    filter_rows,
+)
+from tessel.store.rows.row_programs import RowCompiler
 from tessel.store.rows.rows import BytesLike, Rows
 from tessel.store.rows.schema import RowSchema
 
 __all__ = ["RowPipeline"]
 
 _NO_COLUMN = "\0"
+_MOST_ROWS_IN_NUMPY = 4096
+"""More rows at a time are done on columns where numba is not there; fewer are done sooner so."""
 
 
 class RowPipeline:
@@ -89,6 +102,14 @@ class RowPipeline:
                 for name in chosen
             ]
         )
+        compiler = RowCompiler(schema)
+        self._computed: list[str] = []
+        if self._where is None or compiler.keep(self._where):
+            self._computed = [n for n, each in self._select.items() if compiler.output(each)]
+        runs = self._computed or (self._where is not None and compiler.keeps)
+        self._program = compiler.program() if runs else None
+        self._shifted = compiler.shifted
+        self._seen = 0
 
     def run(self, rows: Rows | BytesLike) -> pa.RecordBatch:
         """Return the rows that are kept, as columns of ``output_schema``, in their order.
@@ -102,16 +123,40 @@ class RowPipeline:
         """
         if not isinstance(rows, Rows):
             rows = Rows.from_bytes(self.schema, rows)
-        kept = rows if self._where is None else self._kept(rows, self._where)
-        table = _table(kept, self._select.values())
+        kept, found = self._filtered(rows)
+        if kept is None:
+            kept = rows if self._where is None else self._kept(rows, self._where)
+        rest = {name: each for name, each in self._select.items() if name not in found}
+        table = _table(kept, rest.values()) if rest else None
         memo: dict[str, object] = {}
-        columns = [
-            kept.column(self._plain[name])
-            if name in self._plain
-            else evaluate(self._select[name], table, memo)
-            for name in self.output_schema.names
-        ]
+        for name in self.output_schema.names:
+            if name in self._plain:
+                found[name] = kept.column(self._plain[name])
+            elif name not in found:
+                found[name] = evaluate(rest[name], table, memo)
+        columns = [found[name] for name in self.output_schema.names]
         return pa.RecordBatch.from_arrays(columns, schema=self.output_schema)
+
+    def _filtered(self, rows: Rows) -> tuple[Rows | None, dict[str, Any]]:
+        """Return the rows that are kept, and what was computed of them; None to use columns."""
+        if self._program is None or not len(rows):
+            return None, {}
+        self._seen += len(rows)
+        if len(rows) > _MOST_ROWS_IN_NUMPY and compiled_kernels(self._seen) is None:
+            return None, {}
+        starts = np.zeros(0, np.int64) if rows.starts is None else rows.starts
+        data = rows.records.view(np.uint8)
+        structs = StructRows(data, self.schema.fixed_size, rows.heap, starts)
+        found = filter_rows(structs, self._program, self._seen)
+        if found.status != RowStatus.DONE:
+            return None, {}  # the columns say whether a row has no result
+        columns = {
+            name: _column(found, at, self.output_schema.field(name).type, shifted=shifted)
+            for at, (name, shifted) in enumerate(zip(self._computed, self._shifted, strict=True))
+        }
+        if len(found.rows) == len(rows):
+            return rows, columns
+        return _chosen(rows, found.rows), columns
 
     def _kept(self, rows: Rows, where: ExpressionContext) -> Rows:
         found = evaluate(where, _table(rows, [where]))
@@ -119,9 +164,28 @@ class RowPipeline:
         keep = mask.to_numpy(zero_copy_only=False)
         if keep.all():
             return rows
-        chosen = np.flatnonzero(keep)
-        starts = None if rows.starts is None else rows.starts[chosen]
-        return Rows(rows.schema, rows.records[chosen], rows.heap, starts)
+        return _chosen(rows, np.flatnonzero(keep))
+
+
+def _chosen(rows: Rows, chosen: np.ndarray) -> Rows:
+    starts = None if rows.starts is None else rows.starts[chosen]
+    return Rows(rows.schema, rows.records.take(chosen), rows.heap, starts)
+
+
+def _column(found: FilteredRows, at: int, kind: pa.DataType, *, shifted: bool) -> pa.Array:
+    """Return an output of a program as an array of its type."""
+    bits, valid = found.bits[at], found.valid[at]
+    count, nulls = len(bits), len(bits) - int(np.count_nonzero(valid))
+    if pa.types.is_boolean(kind):
+        values = np.packbits(bits != 0, bitorder="little")
+    elif pa.types.is_floating(kind):
+        values = bits.view(np.float64).astype(f"f{kind.bit_width // 8}")
+    else:
+        values = (bits ^ np.int64(-(1 << 63)) if shifted else bits).astype(
+            f"i{kind.bit_width // 8}"
+        )
+    validity = pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None
+    return pa.Array.from_buffers(kind, count, [validity, pa.py_buffer(values)], nulls)
 
 
 def _expression(value: Expression | str) -> Expression:

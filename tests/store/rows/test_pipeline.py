@@ -109,9 +109,13 @@ def test_only_what_the_condition_reads_becomes_columns_for_all_rows(monkeypatch)
         return column(self, name)
 
     monkeypatch.setattr(Rows, "column", counted)
-    pipeline = RowPipeline(schema, where="price >= 8", select={"symbol": "symbol"})
+    pipeline = RowPipeline(schema, where="round(price, 0) >= 8", select={"symbol": "symbol"})
     assert pipeline.run(Rows.from_batch(schema, table_of(rows))).num_rows == 2
     assert read == [("price", 10), ("symbol", 2)]
+    read.clear()
+    pipeline = RowPipeline(schema, where="price >= 8", select={"symbol": "symbol"})
+    assert pipeline.run(Rows.from_batch(schema, table_of(rows))).num_rows == 2
+    assert read == [("symbol", 2)]
 
 
 @pytest.mark.parametrize(
