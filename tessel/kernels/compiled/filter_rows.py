@@ -361,33 +361,29 @@ def filter_rows(
         count = min(BLOCK_ROWS, rows - first)
         for at in range(count):
             index[at] = first + at
-        status = _run(
-            data, words, row_size, index, count, heap, starts, steps[:conditions], constants,
-            texts, text_starts, integers, floats, truths, valid_integers, valid_floats,
-        )  # fmt: skip
-        if status != _DONE:
-            return 0, status
-        if truth >= 0:
-            here = 0
-            for at in range(count):
-                places[here] = at
-                here += truths[truth, at] == 1
-            if len(outputs) > 0 and here < count:
-                _compact(integers, places, here)
-                _compact(floats, places, here)
-                _compact(truths, places, here)
-                _compact(valid_integers, places, here)
-                _compact(valid_floats, places, here)
-            for at in range(here):
-                index[at] = first + places[at]
-            count = here
-        if len(outputs) > 0:
+        # One call for both parts: the compiler copies what is called into each place that calls it.
+        for part in range(2):
+            begin, end = (0, conditions) if part == 0 else (conditions, len(steps))
             status = _run(
-                data, words, row_size, index, count, heap, starts, steps[conditions:], constants,
+                data, words, row_size, index, count, heap, starts, steps[begin:end], constants,
                 texts, text_starts, integers, floats, truths, valid_integers, valid_floats,
             )  # fmt: skip
             if status != _DONE:
                 return 0, status
+            if part == 0 and truth >= 0:
+                here = 0
+                for at in range(count):
+                    places[here] = at
+                    here += truths[truth, at] == 1
+                if len(outputs) > 0 and here < count:
+                    _compact(integers, places, here)
+                    _compact(floats, places, here)
+                    _compact(truths, places, here)
+                    _compact(valid_integers, places, here)
+                    _compact(valid_floats, places, here)
+                for at in range(here):
+                    index[at] = first + places[at]
+                count = here
         for at in range(count):
             chosen[kept + at] = index[at]
         for number in range(len(outputs)):
