@@ -203,6 +203,9 @@ class ReducesPieces(Protocol):
 class Interleaves(Protocol):
     """A clause over several symbols that takes units of all of them in turn.
 
+    One that also has a ``restructure`` of its own, and a ``process`` for what that groups, can run
+    as tasks side by side, each on the pieces of all symbols that it wants.
+
     Without it, a MULTI_SYMBOL clause gets the units of one symbol after those of the other, one by
     one.
     """

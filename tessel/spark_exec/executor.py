@@ -9,7 +9,7 @@
 | a range of positions | rows are counted, then only what is kept is computed; a limit from the front takes units in growing rounds and stops |
 | everything | one task gets all parts, in order |
 | what is carried from unit to unit | a job summarises the units, what lies around each is combined here and sent along with it |
-| several symbols in turn | the stage runs here, on units that are computed some at a time |
+| several symbols in turn | as with a grouping of its own, where it has one and nothing but tasks stands before; otherwise the stage runs here, on units that are computed some at a time |
 
 Errors are those that the local pool raises: of the earliest stage that failed, and of its earliest
 unit; none of units that a limit would not have asked for.
@@ -168,9 +168,7 @@ class _Run:
             else:
                 flow = NarrowFlow.from_source(source, first, self._address)
         elif isinstance(first.clauses[0], Interleaves):
-            flows = [self._deferred(part) for part in plan.inputs if isinstance(part, Plan)]
-            inputs = [self._few_at_a_time(flow) for flow in flows]
-            flow = DriverFlow(interleave_units(first, inputs))
+            flow = self._interleaved(plan, first)
         else:
             flow = self._after(self._side_by_side(plan), first, None)
         before = first
@@ -178,6 +176,19 @@ class _Run:
             flow = self._after(flow, stage, before)
             before = stage
         return flow
+
+    def _interleaved(self, plan: Plan, first: Stage) -> Flow:
+        """Run a clause that takes several inputs in turn: as tasks, where it can group their parts.
+
+        Otherwise it runs here, on units that are computed some at a time.
+        """
+        clause = first.clauses[0]
+        flows = [self._deferred(part) for part in plan.inputs if isinstance(part, Plan)]
+        if type(clause).restructure is not Clause.restructure:
+            narrow = [flow for flow in flows if isinstance(flow, NarrowFlow) and flow.units]
+            if len(narrow) == len(flows):
+                return self._routed(NarrowFlow.side_by_side(narrow), clause, first)
+        return DriverFlow(interleave_units(first, [self._few_at_a_time(flow) for flow in flows]))
 
     def _broadcast(self, plan: Plan) -> Flow:
         """Compute all inputs but the first, and send their results to what takes the first."""

@@ -9,7 +9,7 @@ import pytest
 from tessel import options
 from tessel.api import Store
 from tessel.clauses import QueryBuilder, SubQuery
-from tessel.spark_exec import SparkExecutor
+from tessel.spark_exec import SparkExecutor, executor
 from tessel.testing.parity import assert_parity
 from tests.spark_exec.queries import many_symbols
 
@@ -63,6 +63,7 @@ CASES = {
 
 FEW = {
     ("asof", "broadcast"),
+    ("asof", "hash"),
     ("asof by", "hash"),
     ("left", "broadcast"),
     ("right", "broadcast"),
@@ -80,6 +81,19 @@ MANY = [
 def test_one_answer(spark: SparkSession, store: Store, case: str, way: str) -> None:
     with options(live_bytes=WAYS[way], hash_bucket_bytes=4_000):
         assert_parity(store, "a", CASES[case], SparkExecutor(spark))
+
+
+def test_two_ordered_symbols_are_joined_by_tasks(
+    spark: SparkSession, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def here(*_: object) -> None:
+        raise AssertionError("the driver joins")
+
+    monkeypatch.setattr(executor, "interleave_units", here)
+    with options(live_bytes=WAYS["hash"]):
+        query = Q.join_asof("b", direction="forward").filter("u_right is not missing")
+        assert "asof_inputs" in str(store.explain("a", query))
+        assert_parity(store, "a", query, SparkExecutor(spark))
 
 
 @pytest.mark.parametrize("way", WAYS)

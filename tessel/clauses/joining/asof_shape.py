@@ -24,7 +24,7 @@ from tessel.errors import IntegerOverflowError, PlanError
 from tessel.expression.schema import TableSchema
 from tessel.store import index_integers
 
-__all__ = ["DIRECTIONS", "AsofShape", "Direction", "Times", "check_tolerance"]
+__all__ = ["DIRECTIONS", "NANOSECONDS", "AsofShape", "Direction", "Times", "check_tolerance"]
 
 Direction = Literal["backward", "forward", "nearest"]
 DIRECTIONS: tuple[str, ...] = get_args(Direction)
@@ -32,7 +32,7 @@ DIRECTIONS: tuple[str, ...] = get_args(Direction)
 Times = NDArray[np.int64]
 Rows = NDArray[np.int64]
 
-_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _DAY_NS = 86_400 * 10**9
 
 
@@ -151,7 +151,7 @@ class AsofShape:
         if isinstance(self.tolerance, int):
             own = self.left.type_of(self.index[0])
             if pa.types.is_timestamp(own):
-                return self.tolerance * (_NANOSECONDS[own.unit] // _NANOSECONDS[kind.unit])
+                return self.tolerance * (NANOSECONDS[own.unit] // NANOSECONDS[kind.unit])
             return self.tolerance
         if pa.types.is_integer(kind):
             raise PlanError(
@@ -159,7 +159,7 @@ class AsofShape:
                 hint="give a whole number",
             )
         length, days = parse_span(self.tolerance, "tolerance")
-        unit = _DAY_NS if pa.types.is_date(kind) else _NANOSECONDS[kind.unit]
+        unit = _DAY_NS if pa.types.is_date(kind) else NANOSECONDS[kind.unit]
         return length * (_DAY_NS if days else 1) // unit
 
     def times(self, table: pa.Table, side: Literal[0, 1]) -> Times:

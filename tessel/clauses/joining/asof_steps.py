@@ -4,7 +4,8 @@ A small right is read once and asked by units of the left in parallel. A large o
 joined by hash buckets of the keys, as :mod:`tessel.clauses.joining.hashed` does: the rows of a key
 come together in their order, however far apart in time they are. A large one without keys is
 streamed beside the left: of the right no more is held than the rows that the next row of the left
-may still want.
+may still want. An executor that runs units side by side gives each unit of the left those of the
+right whose times are in its reach.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from numpy.typing import NDArray
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.joining.asof_lookup import AsofTable
+from tessel.clauses.joining.asof_reach import pieces_in_reach
 from tessel.clauses.joining.asof_shape import AsofShape, Times
 from tessel.clauses.joining.hashed import placed, rows_of_side
 from tessel.clauses.joining.steps import BoundStep, BucketStep, JoinStep, UnboundStep
 from tessel.clauses.registry import register
 from tessel.clauses.running.streams import units_of_tables
+from tessel.clauses.structures import UnitFacts
 from tessel.ecs import ProcessingUnit
-from tessel.errors import PlanError, TesselError
+from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.store import checked_order
 
@@ -191,12 +194,25 @@ class AsofInputs(_OfTwoSymbols):
     shape: AsofShape
     inputs: tuple[str, str]
 
+    def restructure(self, units: Sequence[UnitFacts], schema: TableSchema) -> list[list[int]]:
+        """Give each piece of the left the pieces of the right that it may want, by their times.
+
+        For an executor that runs units side by side; one that has streams uses ``interleave``.
+        """
+        return pieces_in_reach(self.shape, units)
+
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Refuse: the step takes two streams."""
-        raise PlanError(
-            f"{self.name} takes two streams",
-            hint="write join_asof(...), of which the planner makes it",
-        )
+        """Join pieces of the left with those of the right that they may want."""
+        sides = []
+        for number, schema in enumerate((self.shape.left, self.shape.right)):
+            pieces = [piece for piece in unit.pieces if piece.symbol == number]
+            side = unit.with_pieces(pieces, schema)
+            for _ in _ordered([side.table], self.shape.index[number], self.inputs[number]):
+                pass
+            sides.append(side)
+        left, right = sides[0], sides[1].table.combine_chunks()
+        rows = AsofTable(self.shape, right).find(left.table)
+        return left.replace(self.shape.joined(left.table, right, rows))
 
     def interleave(self, inputs: Sequence[Iterator[ProcessingUnit]]) -> Iterator[ProcessingUnit]:
         """Join the streams as they come."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,8 +19,9 @@ from hypothesis import strategies as st
 from tessel.api import Store
 from tessel.clauses import AsofInputs, JoinAsof, QueryBuilder, SubQuery
 from tessel.clauses.joining.asof_shape import AsofShape
+from tessel.clauses.structures import UnitFacts
 from tessel.ecs import Piece, ProcessingUnit
-from tessel.ecs.components import ColRange, RowRange
+from tessel.ecs.components import ColRange, RowRange, TimeRange
 from tessel.errors import (
     ColumnNotFoundError,
     DuplicateColumnError,
@@ -257,6 +259,73 @@ def test_a_stream_holds_no_more_than_it_needs() -> None:
     assert unit.table.to_pydict() == {"t": list(left[0]), "v": list(left[0])}
     assert len(alive) == len(right) + 1
     assert max(alive) - before < 8_000_000  # three units; all of the right are 64 MB
+
+
+cuts = st.lists(st.integers(0, 14), max_size=5).map(sorted)
+
+
+@settings(max_examples=60)
+@given(
+    times=st.tuples(*[st.lists(st.integers(0, 12), max_size=14).map(sorted)] * 2),
+    cut=st.tuples(cuts, cuts),
+    kinds=st.sampled_from(TIMES),
+    direction=st.sampled_from(DIRECTIONS),
+    exact=st.booleans(),
+    slack=st.integers(0, 3),
+    told=st.booleans(),
+)
+def test_pieces_in_reach_are_enough(
+    times: Any, cut: Any, kinds: Any, direction: Any, exact: bool, slack: int, told: bool
+) -> None:
+    """Each unit of the left with what is given to it, against everything with everything."""
+    schemas = [
+        TableSchema(pa.schema([("t", kind), (name, pa.int64())]), "t")
+        for kind, name in zip(kinds, "ab", strict=True)
+    ]
+    shape = AsofShape(schemas[0], schemas[1], (), direction, None, exact, "_right")
+    step = AsofInputs(shape, ("x", "y"))
+    tables, pieces, facts = [], [], []
+    for symbol, (schema, values, places) in enumerate(zip(schemas, times, cut, strict=True)):
+        held = _times(schema.type_of("t"), values)
+        table = pa.Table.from_arrays([held, pa.array(range(len(held)))], schema=schema.arrow)
+        tables.append(table)
+        scale = 10**9 if schema.type_of("t") == pa.timestamp("ns") else 1
+        scale = {"us": 10**6, "ms": 10**3}.get(getattr(schema.type_of("t"), "unit", ""), scale)
+        for start, stop in itertools.pairwise(
+            [0, *(min(at, len(held)) for at in places), len(held)]
+        ):
+            part = table.slice(start, stop - start)
+            # What is known may be wider than what is there, as far as the neighbours let it.
+            low = max([values[start] - slack, *values[:start]]) if part.num_rows else 0
+            high = min([values[stop - 1] + slack, *values[stop:]]) if part.num_rows else 0
+            span = TimeRange(low * scale, high * scale) if told else None
+            rows = RowRange(start, stop)
+            pieces.append(Piece(part, rows, ColRange(0, 2), span, symbol))
+            facts.append(UnitFacts(len(facts), part.num_rows, rows, ColRange(0, 2), span, symbol))
+    groups = step.restructure(facts, schemas[0])
+    made = [
+        step.process(ProcessingUnit(at, schemas[0], [pieces[place] for place in group])).table
+        for at, group in enumerate(groups)
+    ]
+    found = pa.concat_tables([shape.schema.empty(), *made])
+    ours, theirs = ([(time, None) for time in side] for side in times)
+    expected = _expected(ours, theirs, direction, None, exact, False)
+    assert found["a"].to_pylist() == list(range(len(times[0])))
+    assert found["b"].to_pylist() == expected
+
+
+def test_a_unit_gets_no_piece_out_of_reach() -> None:
+    schema = TableSchema(pa.schema([("t", pa.int64()), ("v", pa.int64())]), "t")
+    facts = [
+        UnitFacts(at, 10, RowRange(0, 10), ColRange(0, 2), TimeRange(first, first + 9), symbol)
+        for symbol in (0, 1)
+        for at, first in enumerate(range(0, 100, 10), 10 * symbol)
+    ]
+    for direction, around in (("backward", (1, 0)), ("forward", (0, 1)), ("nearest", (1, 1))):
+        shape = AsofShape(schema, schema, (), direction, None, True, "_right")  # type: ignore[arg-type]
+        groups = AsofInputs(shape, ("x", "y")).restructure(facts, schema)
+        assert groups[5] == [5, *range(15 - around[0], 16 + around[1])]
+        assert len(groups) == 10
 
 
 @pytest.mark.parametrize("by", [(), (("k", "k"),)])
