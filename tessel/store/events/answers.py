@@ -13,8 +13,10 @@ from tessel.errors import ColumnNotFoundError, InvalidInputError, NameNotFoundEr
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.cell_cache import CellCache
 from tessel.store.events.converters import Conversion, Wanted, conversions
+from tessel.store.events.extension_types import ComponentNameType, EntityPathType
 from tessel.store.events.index import EventIndex
 from tessel.store.events.queries import Found, kind_of, latest_at
+from tessel.store.events.row import MARKS
 from tessel.store.events.tables import range_of, state_rows, states_of, view_of
 from tessel.store.events.timeline import TimelineKind, time_point_of
 
@@ -195,6 +197,31 @@ class EventAnswers:
     def components(self, entity: str) -> list[str]:
         """Return the components of an entity."""
         return self._index.components(entity)
+
+    def contents(self) -> pa.Table:
+        """Return what there is: a row for each component of each entity.
+
+        Returns
+        -------
+        pyarrow.Table
+            ``entity_path``, ``component`` (of Arrow types of ours, which are text elsewhere),
+            ``type`` as Arrow spells it, and ``events``, how many have it; by path and name.
+        """
+        counts: dict[tuple[str, str], int] = {}
+        for entity in self.entities():
+            for log in self._index.by_entity[entity]:
+                for name in log.shape.names.difference(MARKS):
+                    counts[entity, name] = counts.get((entity, name), 0) + len(log)
+        rows = sorted(counts)
+        types = [str(kind_of(self._index, *row)) for row in rows]
+        paths, names = (pa.array([row[at] for row in rows], pa.string()) for at in (0, 1))
+        columns = {
+            "entity_path": pa.ExtensionArray.from_storage(EntityPathType(), paths),
+            "component": pa.ExtensionArray.from_storage(ComponentNameType(), names),
+            "type": pa.array(types, pa.string()),
+            "events": pa.array([counts[row] for row in rows], pa.int64()),
+        }
+        return pa.table(columns)
 
     def timelines(self) -> dict[str, TimelineKind]:
         """Return all timelines, and what they count."""

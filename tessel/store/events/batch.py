@@ -14,7 +14,7 @@ from tessel.store.events.arrivals import from_text, to_text
 from tessel.store.events.cell import check_type
 from tessel.store.events.chunk import Chunk, Shape, chunk_of
 from tessel.store.events.event_ids import id_parts
-from tessel.store.events.extension_types import ReferenceType
+from tessel.store.events.extension_types import EventIdType, ReferenceType
 from tessel.store.events.reference import check_references
 from tessel.store.events.row import INSTANCE_KEY, MARKS, Row
 from tessel.store.events.timeline import (
@@ -52,10 +52,9 @@ class EventBatch:
         """
         rows = np.arange(len(self.chunk))
         ids = self.chunk.ids(rows).astype(">u8").tobytes()
-        columns: list[pa.Array] = [
-            pa.Array.from_buffers(pa.binary(16), len(rows), [None, pa.py_buffer(ids)])
-        ]
-        fields = [pa.field(EVENT_ID, pa.binary(16), metadata={_KIND: b"event_id"})]
+        stored = pa.Array.from_buffers(pa.binary(16), len(rows), [None, pa.py_buffer(ids)])
+        columns: list[pa.Array] = [pa.ExtensionArray.from_storage(EventIdType(), stored)]
+        fields = [pa.field(EVENT_ID, EventIdType(), metadata={_KIND: b"event_id"})]
         for timeline, times in zip(self.shape.timelines, self.chunk.times, strict=True):
             columns.append(pa.array(times).view(timeline.type))
             metadata = {_KIND: b"timeline", _TIMELINE: timeline.kind.value.encode()}
@@ -206,10 +205,12 @@ def _component(field: pa.Field, column: pa.Array) -> tuple[str, pa.DataType, pa.
 def _only(
     by_kind: dict[bytes, list[tuple[pa.Field, pa.Array]]], kind: bytes, expected: pa.DataType
 ) -> pa.Array:
-    found = by_kind.pop(kind, [])
-    if len(found) != 1 or found[0][1].type != expected or found[0][1].null_count:
+    found = [column for _, column in by_kind.pop(kind, [])]
+    if len(found) == 1 and found[0].type == EventIdType():  # plain in those of earlier releases
+        found = [found[0].storage]
+    if len(found) != 1 or found[0].type != expected or found[0].null_count:
         raise InvalidInputError(f"a batch of events needs one column {kind.decode()!r}: {expected}")
-    return found[0][1]
+    return found[0]
 
 
 def _check_counts(

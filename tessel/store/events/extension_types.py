@@ -11,7 +11,14 @@ from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
-__all__ = ["OwnType", "ReferenceType", "register_own_types"]
+__all__ = [
+    "ComponentNameType",
+    "EntityPathType",
+    "EventIdType",
+    "OwnType",
+    "ReferenceType",
+    "register_own_types",
+]
 
 
 class OwnType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
@@ -43,6 +50,27 @@ class OwnType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
         return hash(self.name)
 
 
+class EventIdType(OwnType):
+    """Event ids: time of logging in ns and a counter, both big endian."""
+
+    name = "tessel.event_id"
+    storage = pa.binary(16)
+
+
+class EntityPathType(OwnType):
+    """Paths of entities, such as ``robot/arm``."""
+
+    name = "tessel.entity_path"
+    storage = pa.string()
+
+
+class ComponentNameType(OwnType):
+    """Names of components."""
+
+    name = "tessel.component"
+    storage = pa.string()
+
+
 class ReferenceType(OwnType):
     """Data held elsewhere: an object, bytes of it, and their CRC-32C where it is known."""
 
@@ -70,7 +98,12 @@ class ReferenceScalar(pa.ExtensionScalar):  # type: ignore[misc]
         return None if self.value is None else Reference(**self.value.as_py(**options))
 
 
-_OWN: tuple[type[OwnType], ...] = (ReferenceType,)
+_OWN: tuple[type[OwnType], ...] = (
+    ComponentNameType,
+    EntityPathType,
+    EventIdType,
+    ReferenceType,
+)
 
 
 def register_own_types() -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from tessel.errors import InvalidInputError
 from tessel.store.events.batch import EventBatch, batches_of_rows
 from tessel.store.events.row import Row
+from tessel.store.events.table_arrow import batch_of_rows, rows_of_batch
 
 __all__ = ["Table"]
 
@@ -69,6 +70,30 @@ class Table:
     def batches(self) -> list[EventBatch]:
         """Return the events as columns, a batch a shape."""
         return batches_of_rows(self.rows)
+
+    def to_arrow(self) -> pa.RecordBatch:
+        """Return the events as one record batch that says by itself what its columns are.
+
+        A row an event, in the order of ids: ``event_id``, ``entity_path``, a column a timeline,
+        ``num_instances``, and a list a component, null where the event has none.
+
+        Raises
+        ------
+        InvalidInputError
+            For a timeline of two kinds.
+        """
+        return batch_of_rows(self.rows)
+
+    @classmethod
+    def from_arrow(cls, batch: pa.RecordBatch) -> Table:
+        """Read what :meth:`to_arrow` made.
+
+        Raises
+        ------
+        InvalidInputError
+            For a batch that is none, whatever is wrong with it.
+        """
+        return cls.from_rows(rows_of_batch(batch))
 
     def __len__(self) -> int:
         return len(self._rows)
