@@ -24,6 +24,7 @@ from tessel.clauses.registry import register
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError
 from tessel.expression.schema import TableSchema
+from tessel.kernels import order_of_codes
 
 __all__ = ["Partition"]
 
@@ -96,7 +97,7 @@ class Partition(Clause):
         if self.drop_missing and keys:
             rows = rows[~missing_rows(keys)]
             bucket = bucket[rows]
-        order = np.argsort(bucket, kind="stable")
+        order = order_of_codes(bucket, self.buckets)
         rows, bucket = rows[order], bucket[order]
         starts = np.flatnonzero(np.diff(bucket, prepend=-1))
         pieces: list[Piece] = []

@@ -34,6 +34,7 @@ from tessel.kernels.rows_by_code import order_of_codes, rows_by_code
 from tessel.kernels.run_facts import run_facts
 from tessel.kernels.search_rows import search_rows
 from tessel.kernels.select_rows import select_rows
+from tessel.kernels.sort_runs import sort_runs
 from tessel.kernels.word_numbers import WordNumbers
 
 __all__ = [
@@ -70,6 +71,7 @@ __all__ = [
     "run_facts",
     "search_rows",
     "select_rows",
+    "sort_runs",
     "sums_of_doubles",
     "sums_of_parts",
     "sums_of_sums",

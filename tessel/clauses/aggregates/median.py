@@ -17,10 +17,11 @@ from tessel.clauses.aggregates.base import (
     present,
     register,
 )
-from tessel.clauses.aggregates.kernels.order_statistics import ordered_rows
+from tessel.clauses.aggregates.kernels.mixes import means_of_two
+from tessel.clauses.aggregates.kernels.order_statistics import ordered_values
 from tessel.clauses.aggregates.mean import Mean, mean_type
 
-__all__ = ["Median"]
+__all__ = ["Median", "mean_of_two", "spread_out"]
 
 
 @register
@@ -46,16 +47,36 @@ class Median(Aggregate):
         self, values: Values, codes: Codes, groups: int, column: str | None = None
     ) -> pa.Array:
         array, codes, _ = present(values, codes)
-        order = ordered_rows(array, codes, groups)
+        ordered = ordered_values(array, codes, groups)
         counts = counts_of(codes, groups)
         owners = np.flatnonzero(counts)
-        starts = (np.cumsum(counts) - counts)[owners]
-        lower = order[starts + (counts[owners] - 1) // 2]
-        upper = order[starts + counts[owners] // 2]
-        middle = array.take(pa.array(np.concatenate([lower, upper])))
-        return Mean().compute(middle, np.concatenate([owners, owners]), groups, column)
+        counts = counts[owners]
+        starts = np.cumsum(counts) - counts
+        low, high = (
+            ordered.take(pa.array(starts + places)) for places in ((counts - 1) // 2, counts // 2)
+        )
+        return spread_out(mean_of_two(low, high, column), owners, groups)
 
     def from_order(self, values: OrderedValues, column: str | None = None) -> pa.Array:
         """Look at the one or two values in the middle."""
         middle = sorted({(values.count - 1) // 2, values.count // 2})
         return Mean().compute(values.at(middle), np.zeros(len(middle), np.int64), 1, column)
+
+
+def mean_of_two(low: pa.Array, high: pa.Array, column: str | None) -> pa.Array:
+    """Return the mean of each two values, whatever their type."""
+    found = means_of_two(low, high)
+    if found is not None:
+        return found
+    places = np.arange(len(low), dtype=np.int64)
+    both = pa.concat_arrays([low, high])
+    return Mean().compute(both, np.concatenate([places, places]), len(low), column)
+
+
+def spread_out(found: pa.Array, owners: Codes, groups: int) -> pa.Array:
+    """Return results of some groups as those of all; null for the others."""
+    if len(owners) == groups:
+        return found
+    places, absent = np.zeros(groups, np.int64), np.ones(groups, np.bool_)
+    places[owners], absent[owners] = np.arange(len(owners)), False
+    return found.take(pa.array(places, mask=absent))

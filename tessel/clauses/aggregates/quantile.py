@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from tessel.clauses.aggregates.base import (
     Aggregate,
@@ -20,11 +20,20 @@ from tessel.clauses.aggregates.base import (
     present,
     register,
 )
-from tessel.clauses.aggregates.kernels.order_statistics import ordered_rows
+from tessel.clauses.aggregates.kernels.mixes import mixes
+from tessel.clauses.aggregates.kernels.order_statistics import ordered_values
 from tessel.clauses.aggregates.kernels.products import rounded_integer, rounded_quotient
 from tessel.clauses.aggregates.kernels.sums import DAY_MS
-from tessel.clauses.aggregates.mean import Mean, mean_type
-from tessel.clauses.values import integers, is_hashable, is_temporal, normalised, plain_type
+from tessel.clauses.aggregates.mean import mean_type
+from tessel.clauses.aggregates.median import mean_of_two, spread_out
+from tessel.clauses.values import (
+    BoolArray,
+    integers,
+    is_hashable,
+    is_temporal,
+    normalised,
+    plain_type,
+)
 from tessel.errors import AggregateError
 
 __all__ = ["Interpolation", "Quantile"]
@@ -90,103 +99,121 @@ class Quantile(Aggregate):
         self, values: Values, codes: Codes, groups: int, column: str | None = None
     ) -> pa.Array:
         array, codes, _ = present(normalised(values), codes)
-        order = ordered_rows(array, codes, groups)
+        ordered = ordered_values(array, codes, groups)
         counts = counts_of(codes, groups)
         owners = np.flatnonzero(counts)
-        starts = (np.cumsum(counts) - counts)[owners]
-        places, shares = self._places(counts[owners])
-        lower = order[starts + places]
-        upper = order[starts + places + (shares > 0)]
-        return self._between(array, lower, upper, places, shares, owners, groups, column)
+        counts = counts[owners]
+        starts = np.cumsum(counts) - counts
+        found = self._between(ordered, starts, self._places(counts), column)
+        return spread_out(found, owners, groups)
 
     def from_order(self, values: OrderedValues, column: str | None = None) -> pa.Array:
         """Look at the two values between which the quantile lies."""
-        places, shares = self._places(np.array([values.count], np.int64))
-        lower = int(places[0])
-        pair = normalised(values.at([lower, lower + 1] if shares[0] else [lower]))
-        zero, upper = np.zeros(1, np.int64), np.array([len(pair) - 1], np.int64)
-        return self._between(pair, zero, upper, places, shares, zero, 1, column)
+        place, rest = self._place(values.count)
+        pair = normalised(values.at([place, place + 1] if rest else [place]))
+        places = _Places(np.array([place]), np.zeros(1, np.int64), [rest])
+        return self._between(pair, np.array([-place]), places, column)
 
     def _between(
-        self,
-        array: pa.Array,
-        lower: NDArray[np.int64],
-        upper: NDArray[np.int64],
-        places: NDArray[np.int64],
-        shares: NDArray[Any],
-        owners: NDArray[np.int64],
-        groups: int,
-        column: str | None,
+        self, ordered: pa.Array, starts: Codes, places: _Places, column: str | None
     ) -> pa.Array:
-        """Return the results from the rows at and above each place."""
-        if not self._mixes:
-            chosen = self._chosen(lower, upper, places, shares)
-            rows = np.zeros(groups, np.int64)
-            rows[owners] = chosen
-            absent = np.ones(groups, np.bool_)
-            absent[owners] = False
-            return array.take(pa.array(rows, mask=absent))
-        if self.interpolation == "midpoint":
-            shares[:] = _HALF
-        return _mixed(array, lower, upper, shares, owners, groups, column)
-
-    def _places(self, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """Return the place at or below the quantile of each group, and how far it lies past it."""
-        share = Fraction(repr(self.q))
-        different, number = np.unique(counts, return_inverse=True)
-        exact = [divmod(share * (n - 1), 1) for n in different.tolist()]
-        places = np.array([place for place, _ in exact], np.int64)
-        shares = np.empty(len(exact), object)
-        shares[:] = [rest for _, rest in exact]
-        return places[number], shares[number]
-
-    def _chosen(
-        self,
-        lower: NDArray[np.int64],
-        upper: NDArray[np.int64],
-        places: NDArray[np.int64],
-        shares: NDArray[Any],
-    ) -> NDArray[np.int64]:
+        """Return the results of groups whose values in order start somewhere in ``ordered``."""
+        lower = starts + places.numbers
+        upper = lower + places.told(lambda share: share > 0)
         if self.interpolation == "lower":
-            return lower
+            return ordered.take(pa.array(lower))
         if self.interpolation == "higher":
-            return upper
-        above = (shares > _HALF) | ((shares == _HALF) & (places % 2 == 1))
-        return np.where(above.astype(np.bool_), upper, lower)
+            return ordered.take(pa.array(upper))
+        if self.interpolation == "nearest":
+            halfway = places.told(lambda share: share == _HALF) & (places.numbers % 2 == 1)
+            above = halfway | places.told(lambda share: share > _HALF)
+            return ordered.take(pa.array(np.where(above, upper, lower)))
+        low, high = (ordered.take(pa.array(rows)) for rows in (lower, upper))
+        halves = mean_of_two(low, high, column)  # also the answer where both values are one
+        mixed = places.told(lambda share: share not in (0, _HALF))
+        if self.interpolation == "midpoint" or not mixed.any():
+            return halves
+        others = np.flatnonzero(mixed)
+        rows = pa.array(others)
+        found = _mixed(low.take(rows), high.take(rows), places.chosen(others), halves.type)
+        index = np.arange(len(halves))
+        index[others] = len(halves) + np.arange(len(others))
+        return pa.concat_arrays([halves, found]).take(pa.array(index))
+
+    def _place(self, count: int) -> tuple[int, Fraction]:
+        """Return the place at or below the quantile of so many values, and what is left of it."""
+        return divmod(Fraction(repr(self.q)) * (count - 1), 1)
+
+    def _places(self, counts: Codes) -> _Places:
+        """Return the places of groups of so many values."""
+        different = np.flatnonzero(np.bincount(counts))
+        which = np.zeros(int(counts.max(initial=0)) + 1, np.int64)
+        which[different] = np.arange(len(different))
+        exact = [self._place(count) for count in different.tolist()]
+        kinds = which[counts]
+        numbers = np.array([place for place, _ in exact], np.int64)
+        return _Places(numbers[kinds], kinds, [rest for _, rest in exact])
 
 
-def _mixed(
-    array: pa.Array,
-    lower: NDArray[np.int64],
-    upper: NDArray[np.int64],
-    shares: NDArray[Any],
-    owners: NDArray[np.int64],
-    groups: int,
-    column: str | None,
-) -> pa.Array:
+@dataclass(frozen=True)
+class _Places:
+    """Where quantiles lie among the values of their groups.
+
+    Attributes
+    ----------
+    numbers
+        The place at or below, int64, shape ``(groups,)``.
+    kinds, shares
+        How far past it: ``shares[kinds[group]]``; there are few that differ.
+    """
+
+    numbers: Codes
+    kinds: Codes
+    shares: list[Fraction]
+
+    def told(self, question: Callable[[Fraction], bool]) -> BoolArray:
+        """Return the answer for the share of each group."""
+        answers = np.array([question(share) for share in self.shares], np.bool_)
+        told: BoolArray = answers[self.kinds]
+        return told
+
+    def chosen(self, groups: Codes) -> _Places:
+        """Return the places of some groups."""
+        return _Places(self.numbers[groups], self.kinds[groups], self.shares)
+
+    def integers(self) -> tuple[Codes, Codes] | None:
+        """Return numerators and denominators of shares; None where they pass 63 bits."""
+        if any(share.denominator >= 1 << 63 for share in self.shares):
+            return None
+        above = np.array([share.numerator for share in self.shares], np.int64)
+        below = np.array([share.denominator for share in self.shares], np.int64)
+        return above[self.kinds], below[self.kinds]
+
+
+def _mixed(low: pa.Array, high: pa.Array, places: _Places, result_type: pa.DataType) -> pa.Array:
     """Mix two values a group: a share of the upper, the rest of the lower; rounded once."""
-    pairs = pa.array(np.concatenate([lower, upper]))
-    twice = np.concatenate([owners, owners])
-    # Means of two are exact and fast; they are also the answer where both values are one.
-    halves = Mean().compute(array.take(pairs), twice, groups, column)
-    others = np.flatnonzero((shares != _HALF) & (shares != 0))
-    if not len(others):
-        return halves
-    mixed = _exact_mixes(array, lower[others], upper[others], shares[others].tolist(), halves.type)
-    index = np.arange(groups)
-    index[owners[others]] = groups + np.arange(len(others))
-    return pa.concat_arrays([halves, mixed]).take(pa.array(index))
+    shares = places.integers()
+    found = None if shares is None else mixes(low, high, *shares)
+    if found is None:
+        exact = [places.shares[kind] for kind in places.kinds.tolist()]
+        return _exact_mixes(low, high, exact, result_type)
+    results, certain = found
+    rest = np.flatnonzero(~certain)
+    if not len(rest):
+        return results
+    rows = pa.array(rest)
+    exact = [places.shares[kind] for kind in places.kinds[rest].tolist()]
+    mixed = _exact_mixes(low.take(rows), high.take(rows), exact, result_type)
+    index = np.arange(len(results))
+    index[rest] = len(results) + np.arange(len(rest))
+    return pa.concat_arrays([results, mixed]).take(pa.array(index))
 
 
 def _exact_mixes(
-    array: pa.Array,
-    lower: NDArray[np.int64],
-    upper: NDArray[np.int64],
-    shares: list[Fraction],
-    result_type: pa.DataType,
+    lower: pa.Array, upper: pa.Array, shares: list[Fraction], result_type: pa.DataType
 ) -> pa.Array:
     """Mix pairs of values one by one, in integers of any size."""
-    low, high = (_numbers(array.take(pa.array(rows))) for rows in (lower, upper))
+    low, high = _numbers(lower), _numbers(upper)
     if not is_temporal(result_type):
         mixed = [_mixed_float(*each) for each in zip(low, high, shares, strict=True)]
         return pa.array(mixed, result_type, from_pandas=True)

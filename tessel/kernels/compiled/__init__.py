@@ -26,6 +26,7 @@ from tessel.kernels.compiled.rows_by_code import count_codes, place_rows
 from tessel.kernels.compiled.run_facts import add_runs
 from tessel.kernels.compiled.search_rows import search_rows
 from tessel.kernels.compiled.select_rows import select_rows
+from tessel.kernels.compiled.sort_runs import sort_short_runs
 from tessel.kernels.compiled.word_numbers import (
     find_in_range,
     find_in_slots,
@@ -62,5 +63,6 @@ __all__ = [
     "rows_before",
     "search_rows",
     "select_rows",
+    "sort_short_runs",
     "trim_lines",
 ]

@@ -1,12 +1,9 @@
 """Variances of many groups and their roots as arrays, rounded once wherever that is certain.
 
 ``n * Σx² - (Σx)²`` is computed exactly, in limbs. What follows is a few divisions and a root, in
-pairs of doubles ("double-double": Dekker, A floating-point technique for extending the available
-precision, 1971): a value and what rounding took from it, together good to about a hundred bits.
-Where the true value may then lie on either side of the middle between two doubles, the answer is
-not certain (Ziv, Fast evaluation of elementary mathematical functions with correctly rounded last
-bit, ACM TOMS 17, 1991), and those groups are left to integers of any size. They are as good as
-never there, but for results that are exactly such a middle.
+pairs of doubles (:mod:`tessel.clauses.aggregates.kernels.pairs`). Groups of which the rounding is
+not certain then are left to integers of any size; they are as good as never there, but for results
+that lie exactly in the middle between two doubles.
 """
 
 from __future__ import annotations
@@ -19,6 +16,7 @@ from numpy.typing import NDArray
 
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.limbs import LIMB_BITS, LIMB_MASK, carry
+from tessel.clauses.aggregates.kernels.pairs import ERROR, Pair, over, root_of, times, two_sum
 
 __all__ = ["Spreads", "rounded_spreads"]
 
@@ -30,18 +28,14 @@ _BLOCK_CELLS = 1 << 16
 _MOST_LIMBS = 24
 # Divisors are doubles, and exact.
 _EXACT = 1 << 53
-# Each step adds an error of some 2**-103 of the value; there are fewer than twenty.
-_ERROR = 2.0**-97
 # Results are far from the ends of the range of doubles.
 _MOST_EXPONENT = 900
 # Doubles below this have a fraction.
 _FRACTIONS = 2.0**51
-_SPLITTER = 2.0**27 + 1
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
-Pair = tuple[Floats, Floats]
 
 
 @dataclass(frozen=True)
@@ -92,12 +86,12 @@ def rounded_spreads(
     if factor >= _EXACT or counts.max(initial=0) >= 1 << 31:
         return Spreads(values, certain)
     for block, lowest, numerators in _numerators(sums, squares, counts):
-        pair = _times(_pairs(numerators), np.full(numerators.shape[1], float(factor)))
+        pair = times(_pairs(numerators), np.full(numerators.shape[1], float(factor)))
         for each in divisors:
-            pair = _over(pair, each[block].astype(np.float64))
+            pair = over(pair, each[block].astype(np.float64))
         exponent = lowest * LIMB_BITS + 2 * _LEAST_EXPONENT
         if root:
-            pair, exponent = _root(pair), exponent // 2
+            pair, exponent = root_of(pair), exponent // 2
         values[block], certain[block] = _rounded(pair, exponent, whole=whole)
     exact = np.ones(groups, np.bool_)
     for each in divisors:
@@ -145,52 +139,9 @@ def _pairs(limbs: Integers) -> Pair:
     """Return numbers of limbs, none negative, as pairs of doubles."""
     high, low = np.zeros(limbs.shape[1]), np.zeros(limbs.shape[1])
     for place in range(len(limbs) - 1, -1, -1):
-        high, error = _two_sum(high, limbs[place] * 2.0 ** (LIMB_BITS * place))
+        high, error = two_sum(high, limbs[place] * 2.0 ** (LIMB_BITS * place))
         low += error
-    return _two_sum(high, low)
-
-
-def _two_sum(left: Floats, right: Floats) -> Pair:
-    """Return a rounded sum and what rounding took from it (Knuth)."""
-    total = left + right
-    share = total - left
-    return total, (left - (total - share)) + (right - share)
-
-
-def _product(left: Floats, right: Floats) -> Pair:
-    """Return a rounded product and what rounding took from it (Veltkamp, Dekker)."""
-    product = left * right
-    (left_high, left_low), (right_high, right_low) = _halves(left), _halves(right)
-    error = left_high * right_high - product
-    error += left_high * right_low
-    error += left_low * right_high
-    error += left_low * right_low
-    return product, error
-
-
-def _halves(values: Floats) -> Pair:
-    scaled = values * _SPLITTER
-    high = scaled - (scaled - values)
-    return high, values - high
-
-
-def _times(pair: Pair, factors: Floats) -> Pair:
-    product, error = _product(pair[0], factors)
-    return _two_sum(product, error + pair[1] * factors)
-
-
-def _over(pair: Pair, divisors: Floats) -> Pair:
-    quotient = pair[0] / divisors
-    product, error = _product(quotient, divisors)
-    return _two_sum(quotient, ((pair[0] - product) - error + pair[1]) / divisors)
-
-
-def _root(pair: Pair) -> Pair:
-    root = np.sqrt(pair[0])
-    square, error = _product(root, root)
-    rest = (pair[0] - square) - error + pair[1]
-    # One step of Newton's method; of zero, the root is zero.
-    return _two_sum(root, rest / np.where(root > 0, 2 * root, 1.0))
+    return two_sum(high, low)
 
 
 def _rounded(pair: Pair, exponent: int, *, whole: bool) -> tuple[Floats, BoolArray]:
@@ -199,7 +150,7 @@ def _rounded(pair: Pair, exponent: int, *, whole: bool) -> tuple[Floats, BoolArr
     zero = value == 0
     inside = ~zero & (np.abs(np.frexp(value)[1] + exponent) < _MOST_EXPONENT)
     value, rest = (np.ldexp(np.where(inside, part, 0.0), exponent) for part in (value, rest))
-    error = value * _ERROR
+    error = value * ERROR
     if not whole:
         down, up = value + (rest - error), value + (rest + error)
         return down, zero | (inside & (down == up))

@@ -1,0 +1,149 @@
+"""Values between two others: means of two, and mixes of a share of one and the rest of the other.
+
+Medians and quantiles of many groups end here. What is not certain to be rounded right, and what has
+a type of its own, is left to those who do it group by group.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tessel.clauses.aggregates.kernels.pairs import ERROR, over, product_of, two_sum
+from tessel.clauses.values import integers, is_temporal, raw_values
+
+__all__ = ["means_of_two", "mixes"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+# Whole numbers up to this are doubles.
+_EXACT = 1 << 53
+# Sums of two stay in 64 bits.
+_ROOM = 1 << 62
+_LEAST, _GREATEST = 2.0**-800, 2.0**800
+
+
+def means_of_two(low: pa.Array, high: pa.Array) -> pa.Array | None:
+    """Return the mean of each two values, as the aggregate ``mean`` has it; None for other types.
+
+    Parameters
+    ----------
+    low, high
+        Plain, nothing missing, of one type.
+    """
+    if pa.types.is_floating(low.type):
+        return _float_means(_doubles(low), _doubles(high))
+    pair = _whole(low, high)
+    if pair is None:
+        return None
+    total = pair[0] + pair[1]
+    if is_temporal(low.type):
+        half = total >> 1
+        return _units(half + (total & 1 & half), low.type)  # halfway to the even one
+    return pa.array(total / 2) if _within(total, _EXACT) else None
+
+
+def mixes(
+    low: pa.Array, high: pa.Array, shares: Integers, parts: Integers
+) -> tuple[pa.Array, BoolArray] | None:
+    """Return ``low + (high - low) * shares / parts``, rounded once, and where that is certain.
+
+    None for types that are mixed otherwise.
+
+    Parameters
+    ----------
+    low, high
+        Plain, nothing missing, of one type.
+    shares, parts
+        int64, ``0 <= shares <= parts``, ``1 <= parts``.
+    """
+    if is_temporal(low.type):
+        return _whole_mixes(low, high, shares, parts)
+    if pa.types.is_floating(low.type):
+        values = _doubles(low), _doubles(high)
+    else:
+        pair = _whole(low, high)
+        if pair is None or not (_within(pair[0], _EXACT) and _within(pair[1], _EXACT)):
+            return None
+        values = pair[0].astype(np.float64), pair[1].astype(np.float64)
+    if not _within(parts, _EXACT):
+        return None
+    results, certain = _float_mixes(*values, shares.astype(np.float64), parts.astype(np.float64))
+    return pa.array(results), certain
+
+
+def _float_means(low: Floats, high: Floats) -> pa.Array:
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = low + high
+        # Halving is exact, but of the smallest, whose sum is.
+        means = total / 2
+        past = np.isinf(total) & np.isfinite(low) & np.isfinite(high)
+    means[past] = low[past] / 2 + high[past] / 2
+    means[total == 0] = 0.0
+    return pa.array(means, mask=np.isnan(means))
+
+
+def _float_mixes(
+    low: Floats, high: Floats, shares: Floats, parts: Floats
+) -> tuple[Floats, BoolArray]:
+    usual = np.ones(len(low), np.bool_)
+    for values in (low, high):
+        sizes = np.abs(values)
+        usual &= ((sizes > _LEAST) & (sizes < _GREATEST)) | (sizes == 0)
+    low, high = np.where(usual, low, 0.0), np.where(usual, high, 0.0)
+    (first, first_rest), (second, second_rest) = (
+        product_of(low, parts - shares),
+        product_of(high, shares),
+    )
+    total, rest = two_sum(first, second)
+    value, rest = over(two_sum(total, rest + (first_rest + second_rest)), parts)
+    # The two may cancel: the error goes by their sizes.
+    error = (np.abs(first) + np.abs(second)) / parts * ERROR
+    down, up = value + (rest - error), value + (rest + error)
+    certain: BoolArray = usual & (down == up)
+    return down, certain
+
+
+def _whole_mixes(
+    low: pa.Array, high: pa.Array, shares: Integers, parts: Integers
+) -> tuple[pa.Array, BoolArray] | None:
+    pair = _whole(low, high)
+    if pair is None:
+        return None
+    least, most = pair
+    apart = most - least
+    largest = int(shares.max(initial=0)) * int(np.abs(apart).max(initial=0))
+    if largest >= _ROOM or not _within(parts, _ROOM):
+        return None
+    steps, left = np.divmod(apart * shares, parts)
+    units = least + steps
+    units += (2 * left > parts) | ((2 * left == parts) & (units & 1 == 1))
+    return _units(units, low.type), np.ones(len(units), np.bool_)
+
+
+def _doubles(values: pa.Array) -> Floats:
+    return raw_values(values, values.type.to_pandas_dtype()).astype(np.float64)
+
+
+def _whole(low: pa.Array, high: pa.Array) -> tuple[Integers, Integers] | None:
+    """Return integers, or those behind a type, that leave room for sums; else None."""
+    kind = low.type
+    if pa.types.is_date64(kind) or not (pa.types.is_integer(kind) or is_temporal(kind)):
+        return None
+    held = [integers(values) for values in (low, high)]
+    if any(numbers.dtype == np.uint64 for numbers in held):
+        return None
+    least, most = (numbers.astype(np.int64) for numbers in held)
+    return (least, most) if _within(least, _ROOM >> 1) and _within(most, _ROOM >> 1) else None
+
+
+def _within(numbers: Integers, bound: int) -> bool:
+    return -bound <= int(numbers.min(initial=0)) and int(numbers.max(initial=0)) <= bound
+
+
+def _units(units: Integers, kind: pa.DataType) -> pa.Array:
+    width = np.int32 if kind.bit_width == 32 else np.int64
+    return pa.array(units.astype(width)).view(kind)
