@@ -329,7 +329,8 @@ class _Block:
         self.truths[target] = np.where(known, found.astype(np.uint8), np.uint8(2))
 
     def _connective(self, op: int, target: int, a: int, b: int) -> None:
-        one, two = self.truths[a], self.truths[b]
+        one = self.truths[a]
+        two = one if op == RowOp.NOT else self.truths[b]
         self.truths[target] = _KLEENE[op][3 * one + two]
 
     def _missing(self, op: int, target: int, a: int) -> None:

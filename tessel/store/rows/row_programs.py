@@ -101,11 +101,11 @@ class RowCompiler(RowRegisters):
 
     def output(self, expression: ExpressionContext) -> bool:
         """Compute an expression for the rows that are kept; False where it is left to columns."""
-        before = len(self._steps), dict(self._made)
+        before = len(self._steps), dict(self._made), list(self._registers)
         found = self._compiled(expression)
         if found is None:
             del self._steps[before[0] :]
-            self._made = before[1]
+            self._made, self._registers = before[1:]
             return False
         self._outputs.append(found)
         return True

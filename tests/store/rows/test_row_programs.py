@@ -376,6 +376,20 @@ def test_numba_is_imported_for_many_rows_also_when_they_come_a_few_at_a_time(mon
     assert asked == [100, 200, 300]
 
 
+@WAYS
+def test_what_was_begun_of_an_output_without_steps_is_forgotten(compiled_too):
+    table = many(100)
+    rows = Rows.from_batch(RowSchema.from_arrow(table.schema), table)
+    select = {"one": "(price is missing) and length(name) > 1", "two": "not (name == 'A')"}
+    with way(compiled_too):
+        pipeline = RowPipeline(rows.schema, select=select)
+        assert pipeline._program is not None
+        assert pipeline._program.registers.tolist() == [0, 0, 2]
+        found = pipeline.run(rows)
+    for name, text in select.items():
+        assert found.column(name) == evaluate(parse(text), table)
+
+
 @pytest.mark.parametrize("jit_wanted", [False, True])
 def test_many_rows_without_numba_are_done_on_columns(jit_wanted, monkeypatch):
     asked: list[int] = []
