@@ -40,6 +40,18 @@ def _source(plan: Plan) -> SourcePlan:
     return source
 
 
+def test_units_follow_the_byte_budget(store: Any) -> None:
+    bytes_of_a_row = 24  # decoded, of three columns
+    for budget, rows in ((1 << 20, 65_536), (16 * 131_072 * bytes_of_a_row + 999, 131_072)):
+        with ts.options(live_bytes=budget):
+            index = _source(store.scan("one").plan(slots=1)).index
+            found = store.scan("one").agg(s=("v", "sum"), m=("k", "median")).collect()
+        assert max(index.slice_row_end - index.slice_row_start) == rows
+        assert found.to_arrow().equals(
+            store.scan("many").agg(s=("v", "sum"), m=("k", "median")).collect().to_arrow()
+        )
+
+
 def test_one_segment_is_several_units(store: Any) -> None:
     source = _source(store.scan("one").plan(slots=4))
     index = source.index

@@ -31,6 +31,9 @@ _BUCKETS = 32
 _LEVELS = 4
 """How often the hash is split: a bucket of the last split is a millionth of the groups."""
 
+_MERGE_TAKES = 4
+"""How many times their own bytes partials take while they are merged, about."""
+
 _KEPT_PART = 2
 """Merging partials is worth doing again while it leaves no more than half of them."""
 
@@ -100,11 +103,12 @@ class GroupMerge:
 
     def add(self, table: pa.Table) -> None:
         """Put partials in; they follow those that are in already."""
-        if self._held and not self._workspace.account.fits(table.nbytes):
+        if self._held and not self._fits(table.nbytes):
             before = self._size
             self._hold([self._merged_states()])
-            helped = self._size * _KEPT_PART <= before
-            if not (helped and self._workspace.account.fits(table.nbytes)) and self._can_split:
+            helped = self._size * _KEPT_PART <= before or self._size <= self._most
+            fits = self._workspace.account.fits(table.nbytes)
+            if not (helped and fits) and self._can_split:
                 self._put_aside()
         self._hold([*self._held, table])
 
@@ -126,6 +130,14 @@ class GroupMerge:
                 for block in blocks:
                     bucket.add(self._file.read(block))
                 yield from bucket.finished()
+
+    @property
+    def _most(self) -> int:
+        """Bytes of partials that may be merged at a time, for all that it takes."""
+        return self._workspace.account.held_limit // _MERGE_TAKES
+
+    def _fits(self, size: int) -> bool:
+        return self._workspace.account.fits(size) and self._size + size <= self._most
 
     @property
     def _can_split(self) -> bool:

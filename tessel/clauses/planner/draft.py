@@ -71,6 +71,8 @@ class Draft:
         Slots that the plan is made for.
     bucket_bytes
         Aimed-for bytes of a hash bucket.
+    live_bytes
+        The byte budget of the query; None where it is not planned to be run.
     """
 
     schema: TableSchema
@@ -83,6 +85,7 @@ class Draft:
     bytes: int = 0
     workers: int = 1
     bucket_bytes: int = 32 * 1024 * 1024
+    live_bytes: int | None = None
 
     def replace(self, **changes: object) -> Self:
         """Return the draft with some fields changed."""

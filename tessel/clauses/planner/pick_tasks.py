@@ -1,9 +1,17 @@
-"""Pass: cut long segments into tasks, so that a few of them keep all workers busy."""
+"""Pass: cut long segments into tasks, so that a few of them keep all workers busy.
+
+And so that many fit into the byte budget at a time: what a clause makes of a unit takes several
+times the unit itself, and of that no account can know.
+"""
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from tessel.clauses.base import Structure
 from tessel.clauses.planner.draft import Draft
+from tessel.clauses.powers import Selects
+from tessel.store import SegmentIndex
 
 __all__ = ["pick_tasks"]
 
@@ -13,9 +21,13 @@ _PAGE_ROWS = 1 << 16
 
 _LEAST_PIECE_ROWS = 4 * _PAGE_ROWS
 
+_PIECES_IN_BUDGET = 16
+
+_BYTES_OF_OTHERS = 16
+
 
 def pick_tasks(draft: Draft) -> Draft:
-    """Split row slices by the number of workers.
+    """Split row slices by the number of workers, and by the byte budget.
 
     Not before time buckets, which are grouped by first and last times that never go back: of the
     pieces of a segment it is known only that they lie somewhere within its times.
@@ -27,4 +39,22 @@ def pick_tasks(draft: Draft) -> Draft:
         return draft
     aim = -(-index.row_count // (_PIECES_PER_WORKER * draft.workers))
     rows = max(_LEAST_PIECE_ROWS, -(-aim // _PAGE_ROWS) * _PAGE_ROWS)
+    # Behind a clause that selects rows, columns are read for those alone: how many is not known.
+    selects = bool(draft.clauses) and isinstance(draft.clauses[0], Selects)
+    if draft.live_bytes is not None and index.row_count and not selects:
+        most = draft.live_bytes // (_PIECES_IN_BUDGET * _bytes_of_a_row(index))
+        rows = min(rows, max(1, most // _PAGE_ROWS) * _PAGE_ROWS)
     return draft.replace(index=index.split(rows))
+
+
+def _bytes_of_a_row(index: SegmentIndex) -> int:
+    """Return about how many bytes a row takes once it is decoded: no fewer than it does stored."""
+    stored = -(-int(index.bytes.sum()) // index.row_count)
+    return max(1, stored, sum(_width(field.type) for field in index.schema.arrow))
+
+
+def _width(kind: pa.DataType) -> int:
+    try:
+        return -(-int(kind.bit_width) // 8)
+    except ValueError:  # of a type without a width
+        return _BYTES_OF_OTHERS

@@ -150,6 +150,7 @@ class _Planner:
             bytes=int(index.bytes.sum()),
             workers=self._workers,
             bucket_bytes=self._options.hash_bucket_bytes,
+            live_bytes=self._options.live_bytes,
         )
         schema = draft.schemas()[-1]
         draft, changes = self._rewritten(draft)
@@ -174,6 +175,7 @@ class _Planner:
             bytes=sum(int(self.view(p.symbol, p.as_of).index().bytes.sum()) for p in parts),
             workers=self._workers,
             bucket_bytes=self._options.hash_bucket_bytes,
+            live_bytes=self._options.live_bytes,
         )
         schema = draft.schemas()[-1]
         draft, changes = self._rewritten(draft)
