@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Asks",
+    "Begins",
     "Broadcasts",
     "Carries",
     "Consumes",
@@ -55,6 +56,18 @@ class Asks(Protocol):
 
     def answered(self, answer: pa.Table) -> Clause:
         """Return the clause with the answer in it; it asks no more, whatever the answer is."""
+
+
+@runtime_checkable
+class Begins(Protocol):
+    """A clause whose units may tell each other what they found, where they run in one process.
+
+    Without it, and on Spark, each unit knows only itself. What the result of a query is must not
+    depend on what units tell each other, nor on the order in which they do.
+    """
+
+    def begun(self) -> Clause:
+        """Return the clause for one run of the first stage of a plan; used by many threads."""
 
 
 @runtime_checkable

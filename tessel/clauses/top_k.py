@@ -1,4 +1,8 @@
-"""top_k: the rows that a sort would begin with."""
+"""top_k: the rows that a sort would begin with.
+
+The planner puts a :class:`PartialTopK` before it, which of each unit reads the columns that order
+rows, and the others only for rows that can be in the answer.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import pyarrow as pa
 
-from tessel.clauses.base import ClauseInfo, IndexEffect, Structure
+from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.first_rows import Bar, keep_first
 from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.ordering import Missing
 from tessel.clauses.positional import check_count
@@ -21,6 +27,7 @@ from tessel.clauses.spill.sorting import ExternalSort
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
+from tessel.store import CandidateRows
 
 __all__ = ["PartialTopK", "TopK"]
 
@@ -38,11 +45,6 @@ class _First(OrderedClause):
         if self.k < 0:
             raise PlanError(f"top_k keeps at least no rows, not {self.k}", clause="top_k")
         self.ordering.check("top_k")
-
-    def first(self, table: pa.Table) -> pa.Table:
-        """Return the first rows of a table."""
-        rows = self.ordering.first(table.select(self.by), self.k)
-        return table.slice(0, self.k) if rows is None else table.take(pa.array(rows, pa.int64()))
 
 
 @register
@@ -83,7 +85,7 @@ class TopK(_First):
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Keep the first rows of everything."""
         schema = self.output_schema(unit.schema)
-        found = unit.replace(self.first(unit.table), index=schema.index)
+        found = unit.replace(self._first(unit.table), index=schema.index)
         return found if schema.index is None else with_times_of_index(found)
 
     def consume(
@@ -100,7 +102,7 @@ class TopK(_First):
                 if rows is not None:
                     rows.add(unit.table)
                     continue
-                best = self.first(pa.concat_tables([best, unit.table]))
+                best = self._first(pa.concat_tables([best, unit.table]))
                 # One array a column, so that the unit it came from is let go of.
                 best = best.unify_dictionaries().combine_chunks()
                 held.close()
@@ -116,6 +118,11 @@ class TopK(_First):
             elif best.num_rows:
                 yield unit_of_table(0, 0, best, index)
 
+    def _first(self, table: pa.Table) -> pa.Table:
+        """Return the first rows of a table, in order."""
+        rows = self.ordering.first(table.select(self.by), self.k)
+        return table.slice(0, self.k) if rows is None else table.take(pa.array(rows, pa.int64()))
+
 
 def _first_rows(tables: Iterator[pa.Table], count: int) -> Iterator[pa.Table]:
     for table in tables:
@@ -128,7 +135,10 @@ def _first_rows(tables: Iterator[pa.Table], count: int) -> Iterator[pa.Table]:
 @register
 @dataclass(frozen=True)
 class PartialTopK(_First):
-    """Keep the first rows of each unit: what can be among the first of all."""
+    """Keep the first rows of each unit, in their own order: what can be among the first of all.
+
+    Where units run in one process, fewer: those that others have not ruled out.
+    """
 
     name: ClassVar[str] = "partial_top_k"
     internal: ClassVar[bool] = True
@@ -139,15 +149,43 @@ class PartialTopK(_First):
 
     @property
     def structure(self) -> ClauseInfo:
-        """Row slices in, row slices out."""
-        return ClauseInfo(
-            Structure.ROW_SLICE,
-            Structure.ROW_SLICE,
-            columns=frozenset(self.by),
-            keeps_order=False,
-            index=IndexEffect.DROP,
-        )
+        """Row slices in, row slices out, order kept."""
+        return ClauseInfo(Structure.ROW_SLICE, Structure.ROW_SLICE, columns=frozenset(self.by))
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        """Return the input's schema: rows are dropped, and stay in order."""
+        self.ordering.check_types(input_schema)
+        return input_schema
+
+    def begun(self) -> Clause:
+        """Return the clause for one run, whose units tell each other what they found."""
+        return _SharedTopK.of(self)
+
+    def select(self, rows: CandidateRows) -> bool:
+        """Find the first rows from the columns that order them."""
+        keep_first(rows, self.ordering, self.k)
+        return True
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Keep the first rows of the unit."""
-        return unit.replace(self.first(unit.table), index=self.output_schema(unit.schema).index)
+        """Keep the first rows of the unit, where they are."""
+        if unit.num_rows <= self.k:
+            return unit
+        rows = self.ordering.first(unit.table.select(self.by), self.k)
+        return unit.slice(0, self.k) if rows is None else unit.take(np.sort(rows))
+
+
+class _SharedTopK(PartialTopK):
+    """The clause in one run in one process."""
+
+    _bar: Bar
+
+    @classmethod
+    def of(cls, clause: PartialTopK) -> _SharedTopK:
+        found = cls(clause.k, clause.by, clause.descending, clause.missing)
+        # No field: it says nothing of what the clause is.
+        object.__setattr__(found, "_bar", Bar(clause.k, ties=len(clause.by) == 1))
+        return found
+
+    def select(self, rows: CandidateRows) -> bool:
+        keep_first(rows, self.ordering, self.k, self._bar)
+        return True

@@ -25,6 +25,7 @@ from tessel.clauses.running.carrying import carried_units
 from tessel.clauses.running.late_reading import read_pieces
 from tessel.clauses.running.local_pool import LocalPool, Task
 from tessel.clauses.running.stage import (
+    begun_stage,
     bound_stage,
     consume_units,
     interleave_units,
@@ -217,6 +218,7 @@ class _Run:
             # It may be given everything in parts: then not all of it is read at once either.
             slices = structure_by_row_slice(source.index)
             source = dataclasses.replace(source, units=slices.units)
+        stage = begun_stage(stage)
         loader = _Loader(self._manager, source, symbol)
         count = len(source.units)
         telemetry.emit("stage.start", units=count, symbol=source.view.name)

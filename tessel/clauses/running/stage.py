@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import pyarrow as pa
 
 from tessel import telemetry
 from tessel.clauses.base import Clause
 from tessel.clauses.plan import Stage
-from tessel.clauses.powers import Broadcasts, Carries, Consumes, Expands, Interleaves, ReducesPieces
+from tessel.clauses.powers import (
+    Begins,
+    Broadcasts,
+    Carries,
+    Consumes,
+    Expands,
+    Interleaves,
+    ReducesPieces,
+)
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange
 from tessel.errors import ClauseFailedError, PlanError, SchemaPromiseError, TesselError
@@ -18,6 +26,7 @@ from tessel.expression.schema import TableSchema
 from tessel.store import PieceSource, SegmentSource
 
 __all__ = [
+    "begun_stage",
     "bound_stage",
     "carrying_clause",
     "combine_carries",
@@ -162,6 +171,18 @@ def _named_errors(clause: Clause, work: Callable[[], Result]) -> Result:
         raise
     except Exception as error:
         raise failed_clause(clause, error) from error
+
+
+def begun_stage(stage: Stage) -> Stage:
+    """Return a stage for one run in this process."""
+    if not any(map(_begins, stage.clauses)):
+        return stage
+    clauses = (cast(Begins, each).begun() if _begins(each) else each for each in stage.clauses)
+    return Stage(tuple(clauses), stage.schemas)
+
+
+def _begins(clause: Clause) -> bool:
+    return hasattr(clause, "begun")  # whether it satisfies the protocol takes 40 µs to say
 
 
 def bound_stage(stage: Stage, others: Sequence[pa.Table]) -> Stage:

@@ -17,6 +17,7 @@ from tessel.store.manifest.index import Drop, SegmentIndex
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 from tessel.store.manifest.slice_statistics import SliceStatistics
+from tessel.store.manifest.stretch import RowPart
 from tessel.store.manifest.table import Extent, SegmentTable, SliceFacts
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Move",
     "OpenedScan",
     "PieceSource",
+    "RowPart",
     "SegmentIndex",
     "SegmentSource",
     "SegmentTable",

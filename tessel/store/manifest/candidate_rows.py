@@ -9,8 +9,7 @@ the rows that are left.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +27,7 @@ from tessel.expression import (
 from tessel.expression.schema import TableSchema
 from tessel.kernels import StoredBlocks, select_rows
 from tessel.store.manifest.piece import PieceSource, SegmentSource
+from tessel.store.manifest.stretch import RowPart, Stretch
 from tessel.store.segment import (
     ColumnZones,
     LateRows,
@@ -40,73 +40,6 @@ __all__ = ["CandidateRows"]
 
 _FEW = 8
 """Where at most one row in so many is left, rows are gathered instead of decoding pages."""
-
-
-@dataclass(slots=True, eq=False)
-class _Stretch:
-    """Rows ``[low, high)`` of the pieces, counted from their first.
-
-    Attributes
-    ----------
-    keep
-        Which of them are left; None for all.
-    held
-        Columns that were read, by name: one value per row that is left. Text may be dictionaries.
-    """
-
-    low: int
-    high: int
-    keep: npt.NDArray[np.bool_] | None = None
-    held: dict[str, pa.Array] = field(default_factory=dict)
-
-    @property
-    def rows(self) -> int:
-        return self.high - self.low if self.keep is None else int(np.count_nonzero(self.keep))
-
-    def cut(self, low: int, high: int) -> _Stretch | None:
-        """Return what of the stretch lies in ``[low, high)``."""
-        low, high = max(self.low, low), min(self.high, high)
-        if low >= high:
-            return None
-        if (low, high) == (self.low, self.high):
-            return self
-        begin, end = low - self.low, high - self.low
-        if self.keep is None:
-            held = {name: values[begin:end] for name, values in self.held.items()}
-            return _Stretch(low, high, None, held)
-        before = int(np.count_nonzero(self.keep[:begin]))
-        count = int(np.count_nonzero(self.keep[begin:end]))
-        held = {name: values[before : before + count] for name, values in self.held.items()}
-        return _Stretch(low, high, self.keep[begin:end], held)
-
-    def only(self, mask: pa.Array) -> _Stretch | None:
-        """Return the stretch with those of its rows for which ``mask`` is true."""
-        left = mask.true_count
-        if left == len(mask):
-            return self
-        if left == 0:
-            return None
-        plain = np.asarray(mask.fill_null(False).to_numpy(zero_copy_only=False))
-        keep = plain
-        if self.keep is not None:
-            keep = self.keep.copy()
-            keep[self.keep] = plain
-        held = {name: values.filter(mask) for name, values in self.held.items()}
-        return _Stretch(self.low, self.high, keep, held)
-
-    def where(self, mask: npt.NDArray[np.bool_]) -> _Stretch | None:
-        """Return the stretch with those of its rows that a mask of all its rows keeps."""
-        keep = mask if self.keep is None else self.keep & mask
-        left = int(np.count_nonzero(keep))
-        if left == self.rows:
-            return self
-        if left == 0:
-            return None
-        held = {}
-        if self.held:
-            among = pa.array(mask if self.keep is None else mask[self.keep])
-            held = {name: values.filter(among) for name, values in self.held.items()}
-        return _Stretch(self.low, self.high, keep, held)
 
 
 class CandidateRows:
@@ -133,7 +66,7 @@ class CandidateRows:
         self.pieces = tuple(pieces)
         """As given."""
         self._rows = pieces[0].row_stop - pieces[0].row_start
-        self._stretches = [_Stretch(0, self._rows)] if self._rows else []
+        self._stretches = [Stretch(0, self._rows)] if self._rows else []
         self._holders = {
             name: (piece, column_id)
             for piece in reversed(self.pieces)
@@ -145,7 +78,63 @@ class CandidateRows:
         """Return how many rows are left."""
         return sum(stretch.rows for stretch in self._stretches)
 
+    @property
+    def first_row(self) -> int:
+        """The place in the symbol of the row that places are counted from."""
+        return self.pieces[0].row_start
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    def places(self) -> npt.NDArray[np.int64]:
+        """Return the places of the rows that are left, from the first of the row range; int64."""
+        found = [stretch.places() for stretch in self._stretches]
+        return np.concatenate(found) if found else np.zeros(0, np.int64)
+
+    def values(self, names: Sequence[str]) -> pa.Table:
+        """Return columns of the rows that are left; text may be dictionaries."""
+        tables = [self._table(stretch, names) for stretch in self._stretches]
+        if not tables:
+            return self.schema.select(names).empty()
+        columns = []
+        for name in names:
+            chunks = [chunk for table in tables for chunk in table.column(name).chunks]
+            if len({chunk.type for chunk in chunks}) > 1:
+                chunks = [_plain(chunk) for chunk in chunks]
+            columns.append(pa.chunked_array(chunks, type=chunks[0].type if chunks else None))
+        return pa.table(columns, names=list(names))
+
+    def parts(self, name: str) -> list[RowPart]:
+        """Return the rows that are left page by page of a column, with what page tables say of it.
+
+        Where they say nothing, because values are of another type than declared, nested or not
+        there, stretches are not cut.
+        """
+        zone = self._zone(name)
+        if zone is None:
+            return [RowPart(stretch, self._reader(name)) for stretch in self._stretches]
+        found: list[RowPart] = []
+        for page, (low, high) in enumerate(itertools.pairwise(zone.edges.tolist())):
+            for stretch in self._stretches:
+                part = stretch.cut(low, high)
+                if part is not None:
+                    found.append(RowPart(part, self._reader(name), zone.zones, page))
+        return found
+
     # --- narrowing --------------------------------------------------------------------------------
+
+    def keep(self, places: npt.NDArray[np.int64]) -> None:
+        """Keep the rows at these places, ascending, of those that are left."""
+        left: list[Stretch] = []
+        for stretch in self._stretches:
+            begin, end = np.searchsorted(places, [stretch.low, stretch.high]).tolist()
+            if begin == end:
+                continue
+            mask = np.zeros(stretch.high - stretch.low, np.bool_)
+            mask[places[begin:end] - stretch.low] = True
+            kept = stretch.where(mask)
+            if kept is not None:
+                left.append(kept)
+        self._stretches = left
 
     def cut_index(self, low: int | None, high: int | None) -> None:
         """Keep the rows whose index lies in ``[low, high)``; None is no bound.
@@ -169,7 +158,7 @@ class CandidateRows:
         """
         names = sorted(predicate.columns())
         context = ExpressionContext.of(predicate)
-        left: list[_Stretch] = []
+        left: list[Stretch] = []
         for stretch, verdict in self._settled(context, names):
             if verdict == TRUE:
                 left.append(stretch)
@@ -271,7 +260,7 @@ class CandidateRows:
         return found
 
     def _encoded_truths(
-        self, stretch: _Stretch, predicate: Expression, names: Sequence[str]
+        self, stretch: Stretch, predicate: Expression, names: Sequence[str]
     ) -> npt.NDArray[np.bool_] | None:
         """Compute a predicate for all rows of a stretch on what is stored; None where it cannot be.
 
@@ -305,7 +294,7 @@ class CandidateRows:
 
     def _settled(
         self, context: ExpressionContext, names: Sequence[str]
-    ) -> Iterable[tuple[_Stretch, int]]:
+    ) -> Iterable[tuple[Stretch, int]]:
         """Give the stretches in which page tables do not rule out the predicate.
 
         Pages in a row with the same verdict stay one stretch.
@@ -329,15 +318,26 @@ class CandidateRows:
         """Return the pages of some columns, and what their tables say of a predicate in each."""
         zones: dict[str, ColumnZones] = {}
         for name in names:
-            found = self._holders.get(name)
-            if found is None:
-                continue
-            zone = self._late_rows(found[0]).zones(found[1])
-            if zone is not None and zone.type == self.schema.type_of(name):
+            zone = self._zone(name)
+            if zone is not None:
                 zones[name] = zone
         types = {name: self.schema.type_of(name) for name in names}
         statistics = PageStatistics(self._rows, zones, types)
         return statistics, evaluate_statistics(context, statistics, self.schema)
+
+    def _zone(self, name: str) -> ColumnZones | None:
+        """Return what page tables say of a column that is stored as it is declared."""
+        found = self._holders.get(name)
+        if found is None:
+            return None
+        zone = self._late_rows(found[0]).zones(found[1])
+        return zone if zone is not None and zone.type == self.schema.type_of(name) else None
+
+    def _reader(self, name: str) -> Callable[[Stretch], pa.Array]:
+        def read(stretch: Stretch) -> pa.Array:
+            return self._table(stretch, [name]).column(name).chunk(0)
+
+        return read
 
     def _late_rows(self, piece: PieceSource) -> LateRows:
         late = self._late.get(id(piece))
@@ -345,7 +345,7 @@ class CandidateRows:
             late = self._late[id(piece)] = self._source.late(piece)
         return late
 
-    def _table(self, stretch: _Stretch, names: Sequence[str]) -> pa.Table:
+    def _table(self, stretch: Stretch, names: Sequence[str]) -> pa.Table:
         """Return columns of the rows of a stretch that are left; text may be dictionaries."""
         for name in names:
             if name not in stretch.held:
@@ -355,7 +355,7 @@ class CandidateRows:
             return pa.table({"": pa.nulls(stretch.rows)}).select([])
         return pa.table(columns, names=list(names))
 
-    def _values(self, stretch: _Stretch, name: str) -> pa.Array:
+    def _values(self, stretch: Stretch, name: str) -> pa.Array:
         type_ = self.schema.type_of(name)
         found = self._holders.get(name)
         if found is None:
@@ -405,3 +405,10 @@ class CandidateRows:
         if len({chunk.type for chunk in chunks}) > 1:
             chunks = [self._source.declared(chunk, name, piece) for chunk in chunks]
         return pa.chunked_array(chunks, type=chunks[0].type if chunks else type_)
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """Return text as text; only some stretches have a dictionary."""
+    if isinstance(values, pa.DictionaryArray):
+        return values.dictionary.take(values.indices)
+    return values

@@ -1,0 +1,146 @@
+"""Stretches of rows that are still wanted, and their parts page by page of one column.
+
+Only :class:`~tessel.store.manifest.candidate_rows.CandidateRows` makes them; who looks for rows
+best page first gets :class:`RowPart`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tessel.store.segment.zone_maps import ZoneMaps
+
+__all__ = ["RowPart", "Stretch"]
+
+
+@dataclass(slots=True, eq=False)
+class Stretch:
+    """Rows ``[low, high)`` of the pieces, counted from their first.
+
+    Attributes
+    ----------
+    keep
+        Which of them are left; None for all.
+    held
+        Columns that were read, by name: one value per row that is left. Text may be dictionaries.
+    """
+
+    low: int
+    high: int
+    keep: npt.NDArray[np.bool_] | None = None
+    held: dict[str, pa.Array] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """How many are left."""
+        return self.high - self.low if self.keep is None else int(np.count_nonzero(self.keep))
+
+    def places(self) -> npt.NDArray[np.int64]:
+        """Return where those that are left lie, from the first row of the pieces; int64."""
+        if self.keep is None:
+            return np.arange(self.low, self.high)
+        return np.flatnonzero(self.keep) + self.low
+
+    def cut(self, low: int, high: int) -> Stretch | None:
+        """Return what of the stretch lies in ``[low, high)``."""
+        low, high = max(self.low, low), min(self.high, high)
+        if low >= high:
+            return None
+        if (low, high) == (self.low, self.high):
+            return self
+        begin, end = low - self.low, high - self.low
+        if self.keep is None:
+            held = {name: values[begin:end] for name, values in self.held.items()}
+            return Stretch(low, high, None, held)
+        before = int(np.count_nonzero(self.keep[:begin]))
+        count = int(np.count_nonzero(self.keep[begin:end]))
+        held = {name: values[before : before + count] for name, values in self.held.items()}
+        return Stretch(low, high, self.keep[begin:end], held)
+
+    def only(self, mask: pa.Array) -> Stretch | None:
+        """Return the stretch with those of its rows for which ``mask`` is true."""
+        left = mask.true_count
+        if left == len(mask):
+            return self
+        if left == 0:
+            return None
+        plain = np.asarray(mask.fill_null(False).to_numpy(zero_copy_only=False))
+        keep = plain
+        if self.keep is not None:
+            keep = self.keep.copy()
+            keep[self.keep] = plain
+        held = {name: values.filter(mask) for name, values in self.held.items()}
+        return Stretch(self.low, self.high, keep, held)
+
+    def where(self, mask: npt.NDArray[np.bool_]) -> Stretch | None:
+        """Return the stretch with those of its rows that a mask of all its rows keeps."""
+        keep = mask if self.keep is None else self.keep & mask
+        left = int(np.count_nonzero(keep))
+        if left == self.rows:
+            return self
+        if left == 0:
+            return None
+        held = {}
+        if self.held:
+            among = pa.array(mask if self.keep is None else mask[self.keep])
+            held = {name: values.filter(among) for name, values in self.held.items()}
+        return Stretch(self.low, self.high, keep, held)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowPart:
+    """The rows that are left of one page of a column; of any rows where pages are not known.
+
+    Parameters
+    ----------
+    stretch
+        Those rows.
+    read
+        Returns the column's values of them.
+    zones, page
+        The zone maps of the column, and the number of the page.
+    """
+
+    stretch: Stretch
+    read: Callable[[Stretch], pa.Array]
+    zones: ZoneMaps | None = None
+    page: int = 0
+
+    @property
+    def first(self) -> int:
+        """No row lies before this place."""
+        return self.stretch.low
+
+    @property
+    def has_values(self) -> bool:
+        """Whether some value may be neither null nor NaN."""
+        return self.zones is None or bool(self.zones.bounded[self.page])
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether some row may be null or NaN."""
+        zones, page = self.zones, self.page
+        return zones is None or bool(zones.nulls[page] + zones.nans[page])
+
+    def bound(self, dtype: np.dtype[Any], *, greatest: bool) -> Any | None:
+        """Return what no value lies below, or above, where that is known as a number of a dtype."""
+        zones, page = self.zones, self.page
+        if zones is None or not zones.bounded[page] or zones.minimum.dtype != dtype:
+            return None
+        if (zones.high_open if greatest else zones.low_open)[page]:
+            return None
+        return (zones.maximum if greatest else zones.minimum)[page]
+
+    def values(self) -> pa.Array:
+        """Return the values of the rows; text may be a dictionary."""
+        return self.read(self.stretch)
+
+    def places(self) -> npt.NDArray[np.int64]:
+        """Return where the rows lie, from the first row of the pieces; int64."""
+        return self.stretch.places()
