@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.grouping import check_key_type, group_codes
+from tessel.clauses.grouped.scanned_first_rows import scanned_first_rows
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError
 from tessel.expression.schema import TableSchema
+from tessel.store import CandidateRows
 
 __all__ = ["Distinct", "DistinctBucket", "PartialDistinct"]
 
@@ -93,7 +95,10 @@ class Distinct(Clause):
 @register
 @dataclass(frozen=True)
 class PartialDistinct(Clause):
-    """Drop rows of a unit that have no say in what is kept of all units."""
+    """Drop rows of a unit that have no say in what is kept of all units.
+
+    They are chosen from the columns that make rows equal; the others are read for what is left.
+    """
 
     name: ClassVar[str] = "partial_distinct"
     internal: ClassVar[bool] = True
@@ -109,11 +114,26 @@ class PartialDistinct(Clause):
         """Return the input's schema."""
         return input_schema
 
+    def select(self, rows: CandidateRows) -> bool:
+        """Choose rows from codes and narrow integers as they are stored, or else from values."""
+        if self.keep == "first":
+            first = scanned_first_rows(rows, self.columns)
+            if first is not None:
+                rows.keep(first)
+                return True
+        chosen = self._rows(rows.values(self.columns))
+        if len(chosen) < len(rows):
+            rows.keep(rows.places()[chosen])
+        return True
+
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Keep the first or last rows; of ``"none"`` two, which say that there are several."""
+        return _kept(unit, self._rows(unit.table))
+
+    def _rows(self, table: pa.Table) -> Rows:
         if self.keep == "none":
-            return _kept(unit, _first_two(unit.table, self.columns))
-        return _kept(unit, _distinct_rows(unit.table, self.columns, self.keep))
+            return _first_two(table, self.columns)
+        return _distinct_rows(table, self.columns, self.keep)
 
 
 @register

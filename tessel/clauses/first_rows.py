@@ -1,9 +1,10 @@
-"""Rows that can be among the first of an order, found from its columns alone, best pages first.
+"""Rows that can be among the first of an order, found from the columns that order them.
 
-``top_k`` enters here with a unit that is not read yet. Pages are taken in the order of their bounds
-on the first key. As soon as as many rows are known as are wanted, a page that cannot beat the last
-of them is not touched; units of one run tell each other through a :class:`Bar`. What may not be in
-the answer is dropped, so that the other columns are read for a handful of rows.
+``top_k`` enters here with a unit that is not read yet. The page that by its bounds holds the best
+values says how good a row must be: the worst of as many rows as are wanted is a :class:`Bar`. Rows
+that do not reach it are dropped as a filter drops them, by page tables first and then on what is
+stored; what is left is ordered by all keys. Units of one run tell each other what they found, so
+that later ones hardly touch a page.
 
 Which rows are left depends on what other units knew at that time, but never loses one of the
 answer: a row is dropped only where as many rows that come before it are known to exist.
@@ -12,217 +13,155 @@ answer: a row is dropped only where as many rows that come before it are known t
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from tessel.clauses.ordering import Ordering, Rows
-from tessel.clauses.values import integers, is_temporal, missing_rows, normalised, raw_values
-from tessel.expression.schema import TableSchema
+from tessel.clauses.values import missing_rows, plain
+from tessel.errors import TesselError
+from tessel.expression import Expression, col, lit
 from tessel.store import CandidateRows, RowPart
 
 __all__ = ["Bar", "keep_first"]
 
-Scores = NDArray[Any]
-"""Numbers that ascend as rows follow one another: int64, uint64 or float64, no NaN."""
-
-_MOST_ROWS = 1 << 17
-"""More rows are wanted than are worth comparing with those of other units."""
+_FEW, _FEW_ROWS = 4, 1 << 14
+"""Where no more rows are left, or for each that is wanted, they are ordered without a further look.
+"""
 
 _NO_ROWS = np.zeros(0, np.int64)
 
 
 class Bar:
-    """What a row must beat to be among the first; any number of threads may look and raise it.
+    """What a row must reach to be among the first; threads may look and raise it.
 
     Parameters
     ----------
-    count
-        How many rows are wanted.
-    ties
-        Whether of equal scores the earlier row comes first. Otherwise more keys follow, and rows
-        that are equal in the first are all in the race.
+    ordering
+        What rows are ordered by. Only the first key is looked at; where there is no other, earlier
+        rows of equal keys come first.
 
     Attributes
     ----------
     limit
-        The score and the row of the last of the best rows so far; None before there are as many.
-        It only ever gets harder to beat.
+        A value of the first key and the place in the symbol of a row that has it, so that as many
+        rows as are wanted come no later; None before any are known. It only ever gets harder to
+        reach.
     """
 
-    def __init__(self, count: int, *, ties: bool) -> None:
-        self.limit: tuple[Any, int] | None = None
-        self._count = count
-        self._ties = ties
+    def __init__(self, ordering: Ordering) -> None:
+        self.limit: tuple[pa.Scalar, int] | None = None
+        self._first_key = ordering.first_key
         self._lock = threading.Lock()
-        self._best: tuple[Scores, Rows] | None = None
-        self._new: list[tuple[Scores, Rows]] = []
-        self._waiting = 0
 
-    def admits(self, bound: Any, row: int) -> bool:
-        """Return whether a row not before ``row`` with a score not below ``bound`` may come in."""
-        limit = self.limit
-        if limit is None:
-            return True
-        return bool(bound < limit[0] or (bound == limit[0] and (not self._ties or row < limit[1])))
-
-    def among(self, scores: Scores, rows: Rows) -> NDArray[np.bool_] | None:
-        """Return which rows may come in; None for all of them."""
-        limit = self.limit
-        if limit is None:
-            return None
-        if not self._ties:
-            return np.asarray(scores <= limit[0])
-        return np.asarray((scores < limit[0]) | ((scores == limit[0]) & (rows <= limit[1])))
-
-    def offer(self, scores: Scores, rows: Rows) -> None:
-        """Take note of rows, each of which is offered once.
-
-        Parameters
-        ----------
-        scores, rows
-            What they are ordered by, and their places in the symbol.
-        """
-        if not len(rows):
-            return
+    def offer(self, value: pa.Scalar, row: int) -> None:
+        """Raise the limit to a row up to which as many rows are known as are wanted."""
         with self._lock:
-            self._new.append(self._first(scores, rows))
-            self._waiting += len(self._new[-1][1])
-            held = 0 if self._best is None else len(self._best[1])
-            # Where many are wanted, they are not put in order again for each few that come in.
-            if held + self._waiting >= self._count and (held == 0 or self._waiting * 4 >= held):
-                self._raise()
+            known = self.limit
+            if known is None or self._comes_before((value, row), known):
+                self.limit = value, row
 
-    def _raise(self) -> None:
-        known = self._new if self._best is None else [self._best, *self._new]
-        scores, rows = (np.concatenate(each) for each in zip(*known, strict=True))
-        scores, rows = self._best = self._first(scores, rows)
-        self._new, self._waiting = [], 0
-        last = scores.max()
-        self.limit = last, int(rows[scores == last].max())
-
-    def _first(self, scores: Scores, rows: Rows) -> tuple[Scores, Rows]:
-        """Return as many of the first rows as are wanted, in no order."""
-        if len(rows) <= self._count:
-            return scores, rows
-        last = np.partition(scores, self._count - 1)[self._count - 1]
-        before = scores < last
-        equal = np.flatnonzero(scores == last)
-        missing = self._count - int(np.count_nonzero(before))
-        if len(equal) > missing:
-            equal = equal[np.argsort(rows[equal], kind="stable")[:missing]]
-        before[equal] = True
-        return scores[before], rows[before]
+    def _comes_before(self, one: tuple[pa.Scalar, int], other: tuple[pa.Scalar, int]) -> bool:
+        pair = (one, other) if one[1] < other[1] else (other, one)
+        values = pa.array([each[0] for each in pair], one[0].type)
+        swapped = self._first_key.order(pa.table({self._first_key.by[0]: values})) is not None
+        return (pair[0] is one) is not swapped
 
 
-def keep_first(rows: CandidateRows, ordering: Ordering, count: int, bar: Bar | None = None) -> None:
+def keep_first(rows: CandidateRows, ordering: Ordering, count: int, bar: Bar) -> None:
     """Leave those rows that can be among the first of all units, in their own order.
 
     Parameters
     ----------
     rows
-        Of one unit, not read yet. At least as many are left as ``count`` of all rows that ``bar``
-        was told of and these; at most ``count``.
+        Of one unit, not read yet; afterwards no more than ``count``.
     ordering
         What rows are ordered by.
     count
         How many are wanted of all units.
     bar
-        What the units of this run know of one another, of this ordering and count; by default a
-        unit knows itself.
+        What the units of this run know of one another; a new one where a unit knows only itself.
     """
-    if not count or not len(rows):
+    if not count:
         rows.keep(_NO_ROWS)
         return
-    dtype = _score_dtype(rows.schema, ordering.by[0])
-    alone = len(ordering.by) == 1
-    if dtype is not None and count <= _MOST_ROWS:
-        places = _page_by_page(rows, ordering, bar or Bar(count, ties=alone), dtype)
-        if places is not None:
-            rows.keep(places)
-    if len(rows) > count:
-        chosen = ordering.first(rows.values(ordering.by), count)
-        places = rows.places()
-        rows.keep(places[:count] if chosen is None else places[np.sort(chosen)])
+    key = ordering.first_key
+    parts = rows.parts(key.by[0])
+    if ordering.missing == "last" or not any(part.has_missing for part in parts):
+        if bar.limit is not None:
+            _drop(rows, ordering, *bar.limit)
+            parts = rows.parts(key.by[0])
+        if len(rows) > max(_FEW * count, _FEW_ROWS) and _seed(parts, rows, key, count, bar):
+            assert bar.limit is not None
+            _drop(rows, ordering, *bar.limit)
+    if len(rows) <= count:
+        return
+    table, places = rows.values(ordering.by), rows.places()
+    chosen = ordering.first(table, count)
+    chosen = np.arange(count) if chosen is None else chosen
+    _raise(table.column(key.by[0]), places, chosen, rows, key, bar)
+    rows.keep(np.sort(places[chosen]))
 
 
-def _page_by_page(
-    rows: CandidateRows, ordering: Ordering, bar: Bar, dtype: np.dtype[Any]
-) -> Rows | None:
-    """Return the places of rows that the first key does not rule out; None where it cannot say.
-
-    It cannot where rows that miss a value are wanted.
-    """
-    name, downwards = ordering.by[0], ordering.descending[0]
-    parts = rows.parts(name)
-    missing = any(part.has_missing for part in parts)
-    if missing and ordering.missing == "first":
-        return None
-    found: list[tuple[Scores, Rows]] = []
-    for part, bound in _best_first([p for p in parts if p.has_values], dtype, downwards):
-        if bound is not None and not bar.admits(bound, rows.first_row + part.first):
+def _seed(parts: list[RowPart], rows: CandidateRows, key: Ordering, count: int, bar: Bar) -> bool:
+    """Find a limit in the page that promises most, of those that have as many rows as wanted."""
+    name, downwards = key.by[0], key.descending[0]
+    best: RowPart | None = None
+    for part in parts:
+        if len(part) < count or not part.has_values:
             continue
-        scores, places = _scores(part, dtype, downwards)
-        places += rows.first_row
-        chosen = bar.among(scores, places)
-        if chosen is not None:
-            scores, places = scores[chosen], places[chosen]
-        bar.offer(scores, places)
-        found.append((scores, places))
-    if missing and bar.limit is None:
-        return None  # there are fewer values than rows are wanted
-    left = [_NO_ROWS]
-    for scores, places in found:
-        chosen = bar.among(scores, places)
-        left.append((places if chosen is None else places[chosen]) - rows.first_row)
-    return np.sort(np.concatenate(left))
+        if best is None:
+            best = part
+            continue
+        bound, known = part.bound(greatest=downwards), best.bound(greatest=downwards)
+        if known is None or bound is None:
+            continue
+        if bound > known if downwards else bound < known:
+            best = part
+    if best is None or len(best) == len(rows):
+        return False
+    values = pa.chunked_array([best.values()])
+    chosen = key.first(pa.table({name: values}), count)
+    chosen = np.arange(count) if chosen is None else chosen
+    return _raise(values, best.places(), chosen, rows, key, bar)
 
 
-def _best_first(
-    parts: list[RowPart], dtype: np.dtype[Any], downwards: bool
-) -> list[tuple[RowPart, Any | None]]:
-    """Return pages with what no score in them lies below: unknown ones, then those in order."""
-    bounds = [part.bound(dtype, greatest=downwards) for part in parts]
-    known = [(part, bound) for part, bound in zip(parts, bounds, strict=True) if bound is not None]
-    unknown = [(part, None) for part, bound in zip(parts, bounds, strict=True) if bound is None]
-    lows = np.array([bound for _, bound in known], dtype)
-    if downwards:
-        lows = _turned(lows)
-    order = np.argsort(lows, kind="stable").tolist()
-    return [*unknown, *((known[at][0], lows[at]) for at in order)]
+def _raise(
+    values: pa.ChunkedArray,
+    places: Rows,
+    chosen: Rows,
+    rows: CandidateRows,
+    key: Ordering,
+    bar: Bar,
+) -> bool:
+    """Offer the last of chosen rows; False where it misses a value."""
+    own = values.take(pa.array(chosen))
+    order = key.order(pa.table({key.by[0]: own}))
+    last = len(chosen) - 1 if order is None else int(order[-1])
+    value = plain(own.slice(last, 1))
+    if missing_rows(value) is not None:
+        return False
+    bar.offer(value[0], rows.first_row + int(places[chosen[last]]))
+    return True
 
 
-def _scores(part: RowPart, dtype: np.dtype[Any], downwards: bool) -> tuple[Scores, Rows]:
-    """Return the scores of rows that have a value, and their places."""
-    array = normalised(part.values())
-    places = part.places()
-    numbers: Scores
-    if pa.types.is_floating(array.type):
-        numbers = raw_values(array, array.type.to_pandas_dtype())
-    else:
-        numbers = integers(array)
-    gone = missing_rows(array)
-    if gone is not None:
-        numbers, places = numbers[~gone], places[~gone]
-    numbers = numbers.astype(dtype, copy=False)
-    return (_turned(numbers) if downwards else numbers), places
+def _drop(rows: CandidateRows, ordering: Ordering, value: pa.Scalar, row: int) -> None:
+    """Drop rows that do not reach a limit."""
+    try:
+        reaches, passes = _predicates(ordering, value)
+    except TesselError:
+        return  # no literal of this type: rows are compared when they are read
+    # Of equal keys the earlier row comes first, where no other key decides.
+    alone = len(ordering.by) == 1
+    start = max(0, row + 1 - rows.first_row) if alone else None
+    rows.filter(reaches, stop=start)
+    if start is not None:
+        rows.filter(passes, start=start)
 
 
-def _turned(scores: Scores) -> Scores:
-    # Turning all bits over turns the order over, whatever the width and the sign.
-    turned: Scores = -scores if scores.dtype.kind == "f" else ~scores
-    return turned
-
-
-def _score_dtype(schema: TableSchema, name: str) -> np.dtype[Any] | None:
-    """Return what values of a column are compared as, in any unit; None for what is no number."""
-    kind = schema.type_of(name)
-    if pa.types.is_floating(kind):
-        return np.dtype(np.float64)
-    if pa.types.is_unsigned_integer(kind):
-        return np.dtype(np.uint64)
-    if pa.types.is_integer(kind) or is_temporal(kind):
-        return np.dtype(np.int64)
-    return None
+def _predicates(ordering: Ordering, value: pa.Scalar) -> tuple[Expression, Expression]:
+    """Return that a row comes no later than a value, and that it comes before it."""
+    column, bound = col(ordering.by[0]), lit(value)
+    if ordering.descending[0]:
+        return column >= bound, column > bound
+    return column <= bound, column < bound

@@ -163,7 +163,7 @@ class PartialTopK(_First):
 
     def select(self, rows: CandidateRows) -> bool:
         """Find the first rows from the columns that order them."""
-        keep_first(rows, self.ordering, self.k)
+        keep_first(rows, self.ordering, self.k, Bar(self.ordering))
         return True
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
@@ -183,7 +183,7 @@ class _SharedTopK(PartialTopK):
     def of(cls, clause: PartialTopK) -> _SharedTopK:
         found = cls(clause.k, clause.by, clause.descending, clause.missing)
         # No field: it says nothing of what the clause is.
-        object.__setattr__(found, "_bar", Bar(clause.k, ties=len(clause.by) == 1))
+        object.__setattr__(found, "_bar", Bar(clause.ordering))
         return found
 
     def select(self, rows: CandidateRows) -> bool:

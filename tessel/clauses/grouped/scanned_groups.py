@@ -34,7 +34,7 @@ from tessel.expression.schema import TableSchema
 from tessel.kernels import GroupSums, group_sums
 from tessel.store import BlockScan, OpenedScan
 
-__all__ = ["all_from_sums", "scanned_groups"]
+__all__ = ["all_from_sums", "numbered_groups", "scanned_groups"]
 
 _MOST_GROUPS = 1 << 16
 """More groups are told apart by a hash table faster than by arithmetic."""
@@ -116,7 +116,7 @@ def scanned_groups(
         return None
     if any(may_hold_nan(opened, name, schema) for name in counted if name not in summed):
         return None
-    grouped = _grouped(opened, keys, schema)
+    grouped = numbered_groups(opened, keys, schema)
     asked = {name: stored_sum(opened, name) for name in summed}
     sums = {name: each for name, each in asked.items() if each is not None}
     if grouped is None or len(sums) < len(asked):
@@ -135,7 +135,7 @@ def scanned_groups(
     return _table(found, held, sums, keys, aggregates, schema)
 
 
-def _grouped(
+def numbered_groups(
     opened: OpenedScan, keys: Sequence[str], schema: TableSchema
 ) -> tuple[list[_Key], int | None, int] | None:
     """Return the keys, the register of group numbers, and how many there can be."""

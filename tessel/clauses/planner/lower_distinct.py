@@ -7,6 +7,7 @@ from tessel.clauses.distinct import Distinct, DistinctBucket, PartialDistinct
 from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.partition import Partition
 from tessel.clauses.planner.draft import Draft
+from tessel.clauses.planner.insert_partial import insert_partial
 from tessel.clauses.sort import MergeSorted
 
 __all__ = ["lower_distinct"]
@@ -20,8 +21,8 @@ def lower_distinct(draft: Draft) -> Draft:
             clauses.append(clause)
             continue
         keys = clause.keys(schema)
+        insert_partial(clauses, PartialDistinct(keys, clause.keep), keys)
         clauses += [
-            PartialDistinct(keys, clause.keep),
             Partition(keys, drop_missing=False, buckets=draft.hash_buckets, positions=True),
             DistinctBucket(keys, clause.keep),
             MergeSorted((POSITION,), (False,), without=(POSITION,), index=schema.index),

@@ -6,6 +6,7 @@ from tessel.clauses.base import Clause
 from tessel.clauses.head import Head
 from tessel.clauses.planner.commutation import KEEPS_ROWS, is_one_of
 from tessel.clauses.planner.draft import Draft
+from tessel.clauses.planner.insert_partial import insert_partial
 from tessel.clauses.sort import MergeSorted, Sort, SortUnits
 from tessel.clauses.top_k import PartialTopK, TopK
 
@@ -47,7 +48,8 @@ def lower_order(draft: Draft) -> Draft:
             keys = (clause.by, clause.descending, clause.missing)
             clauses += [SortUnits(*keys), MergeSorted(*keys)]
         elif type(clause) is TopK:
-            clauses.append(PartialTopK(clause.k, clause.by, clause.descending, clause.missing))
+            partial = PartialTopK(clause.k, clause.by, clause.descending, clause.missing)
+            insert_partial(clauses, partial, clause.by)
             clauses.append(clause)
         else:
             clauses.append(clause)

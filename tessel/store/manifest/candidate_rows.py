@@ -85,6 +85,11 @@ class CandidateRows:
 
     # --- looking ----------------------------------------------------------------------------------
 
+    @property
+    def first_place(self) -> int:
+        """The place of the first stretch of rows that is left; there must be one."""
+        return self._stretches[0].low
+
     def places(self) -> npt.NDArray[np.int64]:
         """Return the places of the rows that are left, from the first of the row range; int64."""
         found = [stretch.places() for stretch in self._stretches]
@@ -146,10 +151,15 @@ class CandidateRows:
         late = self._late_rows(piece)
         first = 0 if low is None else late.first_at_or_after(column_id, low)
         last = self._rows if high is None else late.first_at_or_after(column_id, high)
-        self._cut(first, last)
+        self._stretches = self._between(first, last)
 
-    def filter(self, predicate: Expression) -> None:
+    def filter(self, predicate: Expression, *, start: int = 0, stop: int | None = None) -> None:
         """Keep the rows where a predicate is true.
+
+        Parameters
+        ----------
+        predicate
+            Asked of the rows at places ``[start, stop)``; all others stay.
 
         Raises
         ------
@@ -158,8 +168,12 @@ class CandidateRows:
         """
         names = sorted(predicate.columns())
         context = ExpressionContext.of(predicate)
-        left: list[Stretch] = []
-        for stretch, verdict in self._settled(context, names):
+        first, last = max(0, start), self._rows if stop is None else min(stop, self._rows)
+        asked = self._between(first, last)
+        if not asked:
+            return
+        left = self._between(0, first)
+        for stretch, verdict in self._settled(asked, context, names):
             if verdict == TRUE:
                 left.append(stretch)
                 continue
@@ -176,12 +190,12 @@ class CandidateRows:
             kept = stretch.only(mask)
             if kept is not None:
                 left.append(kept)
-        self._stretches = left
+        self._stretches = left + self._between(last, self._rows)
 
     def rule_out(self, predicate: Expression) -> None:
         """Drop the pages in which, by their page tables, a predicate is nowhere true."""
         context = ExpressionContext.of(predicate)
-        settled = self._settled(context, sorted(predicate.columns()))
+        settled = self._settled(self._stretches, context, sorted(predicate.columns()))
         self._stretches = [stretch for stretch, _ in settled]
 
     def stored(
@@ -288,12 +302,13 @@ class CandidateRows:
             found[place] = self._late_rows(piece).gather(piece.column_ids, rows)
         return found
 
-    def _cut(self, first: int, last: int) -> None:
+    def _between(self, first: int, last: int) -> list[Stretch]:
+        """Return what of the stretches lies at places ``[first, last)``."""
         cut = [stretch.cut(first, last) for stretch in self._stretches]
-        self._stretches = [stretch for stretch in cut if stretch is not None]
+        return [stretch for stretch in cut if stretch is not None]
 
     def _settled(
-        self, context: ExpressionContext, names: Sequence[str]
+        self, stretches: Sequence[Stretch], context: ExpressionContext, names: Sequence[str]
     ) -> Iterable[tuple[Stretch, int]]:
         """Give the stretches in which page tables do not rule out the predicate.
 
@@ -302,7 +317,7 @@ class CandidateRows:
         statistics, verdicts = self._verdicts(context, names)
         change = np.flatnonzero(np.diff(verdicts)) + 1
         begins = [0, *change.tolist(), len(verdicts)]
-        for stretch in self._stretches:
+        for stretch in stretches:
             for first, last in itertools.pairwise(begins):
                 verdict = int(verdicts[first])
                 if verdict == FALSE:
@@ -363,15 +378,14 @@ class CandidateRows:
         piece, column_id = found
         late = self._late_rows(piece)
         column = late.column(column_id, stretch.low, stretch.high, stretch.keep)
-        if stretch.keep is not None:
-            values = column.filter(stretch.keep)
-        elif column.type == type_ and pa.types.is_string(type_):
+        if column.type == type_ and pa.types.is_string(type_):
             dictionary = column.dictionary()
             if dictionary is not None:
-                return pa.DictionaryArray.from_arrays(column.codes(), dictionary, safe=False)
-            values = column.decode()
-        else:
-            values = column.decode()
+                codes = column.codes()
+                if stretch.keep is not None:
+                    codes = codes.filter(pa.array(stretch.keep))
+                return pa.DictionaryArray.from_arrays(codes, dictionary, safe=False)
+        values = column.decode() if stretch.keep is None else column.filter(stretch.keep)
         if values.type == type_:
             return values
         return self._source.declared(values, name, piece)

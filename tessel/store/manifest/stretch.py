@@ -58,6 +58,8 @@ class Stretch:
         if self.keep is None:
             held = {name: values[begin:end] for name, values in self.held.items()}
             return Stretch(low, high, None, held)
+        if not self.held:
+            return Stretch(low, high, self.keep[begin:end])
         before = int(np.count_nonzero(self.keep[:begin]))
         count = int(np.count_nonzero(self.keep[begin:end]))
         held = {name: values[before : before + count] for name, values in self.held.items()}
@@ -112,10 +114,9 @@ class RowPart:
     zones: ZoneMaps | None = None
     page: int = 0
 
-    @property
-    def first(self) -> int:
-        """No row lies before this place."""
-        return self.stretch.low
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+        return self.stretch.rows
 
     @property
     def has_values(self) -> bool:
@@ -128,10 +129,13 @@ class RowPart:
         zones, page = self.zones, self.page
         return zones is None or bool(zones.nulls[page] + zones.nans[page])
 
-    def bound(self, dtype: np.dtype[Any], *, greatest: bool) -> Any | None:
-        """Return what no value lies below, or above, where that is known as a number of a dtype."""
+    def bound(self, *, greatest: bool) -> Any | None:
+        """Return what no value lies above, or below, where that is known.
+
+        In the terms of the zone maps: to be compared with bounds of the same column and piece.
+        """
         zones, page = self.zones, self.page
-        if zones is None or not zones.bounded[page] or zones.minimum.dtype != dtype:
+        if zones is None or not zones.bounded[page]:
             return None
         if (zones.high_open if greatest else zones.low_open)[page]:
             return None

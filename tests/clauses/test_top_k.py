@@ -1,0 +1,199 @@
+"""top_k and sort with head: the rows of a sort, from few pages, whatever units tell each other."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from tessel.clauses import QueryBuilder, first_rows
+from tessel.clauses.combining import SubQuery
+from tessel.clauses.plan import SourcePlan
+from tessel.clauses.planner.planner import plan_query
+from tessel.clauses.running.late_reading import read_pieces
+from tessel.clauses.running.stage import begun_stage, run_clauses
+from tessel.ecs import ProcessingUnit
+from tessel.options import options
+from tessel.store.segment import paging
+from tessel.testing.oracles import duckdb_answer, nan_as_null, one_zero, polars_frame, rows_numbered
+from tessel.testing.queries import query_tables
+from tessel.testing.tables import bits, cut_into_segments
+from tests.clauses.helpers import SETTINGS, Latest, answer, bare_answer, events, fresh_store, stored
+from tests.clauses.orders import order_of_rows
+
+Q = QueryBuilder()
+
+
+@contextmanager
+def _tiny() -> Iterator[None]:
+    """Write pages of a few rows, and let a page of few rows set a limit for those after it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paging, "LARGEST_PAGE_SHIFT", 2)
+        patch.setattr(paging, "PAGE_BYTES", 64)
+        patch.setattr(paging, "_SMALL_PAGE_BYTES", 8)
+        patch.setattr(first_rows, "_FEW", 1)
+        patch.setattr(first_rows, "_FEW_ROWS", 0)
+        yield
+
+
+def _same(found: pa.Table, expected: pa.Table) -> None:
+    assert found.schema.remove_metadata() == expected.schema.remove_metadata()
+    for name in expected.column_names:
+        assert bits(found.column(name)) == bits(expected.column(name)), name
+
+
+@st.composite
+def _orders(draw: st.DrawFn, names: list[str]) -> tuple[list[str], list[bool], Any]:
+    by = draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
+    return by, [draw(st.booleans()) for _ in by], draw(st.sampled_from(["last", "first"]))
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_any_cut_and_any_pages_give_the_rows_of_a_sort(data: st.DataObject) -> None:
+    table = data.draw(query_tables(max_rows=60))
+    by, descending, missing = data.draw(_orders(table.column_names))
+    k = data.draw(st.integers(0, 12))
+    note(f"{by} {descending} {missing} {k}")
+    order = order_of_rows(table, by, descending, missing)[:k]
+    with _tiny():
+        store = fresh_store()
+        data.draw(cut_into_segments(table)).write(store, "x")
+        query = Q.top_k(k, by, descending=descending, missing=missing)
+        found = answer(store, query, [SETTINGS[0], data.draw(st.sampled_from(SETTINGS[1:]))])
+    _same(found, table.take(pa.array(order, pa.int64())))
+
+
+@st.composite
+def _trades(draw: st.DrawFn) -> pa.Table:
+    rows = draw(st.integers(20, 120))
+    random = np.random.default_rng(draw(st.integers(0, 1 << 32)))
+    price = np.round(random.normal(100, 5, rows), 2)
+    times = np.sort(random.integers(0, 90, rows))
+    if draw(st.booleans()):
+        price = np.sort(price)
+    holes = random.random(rows) < draw(st.sampled_from([0, 0, 0.2, 0.9]))
+    return pa.table(
+        {
+            "t": pa.array(times, pa.timestamp("ns", "UTC")),
+            "s": random.choice(["", "a", "common prefix 1", "common prefix 2", "é"], rows).tolist(),
+            "p": pa.array(price, mask=holes),
+            "v": random.integers(0, 5, rows),
+            "u": pa.array(random.integers(0, 1 << 63, rows, np.uint64) * 2 + 1, pa.uint64()),
+            "f": pa.array(random.normal(size=rows).astype(np.float32), pa.float32()),
+            "d": pa.array((times - 40).astype(np.int32), pa.date32()),
+            "b": random.random(rows) < 0.5,
+            "w": random.normal(size=rows),
+        }
+    )
+
+
+@settings(max_examples=30)
+@given(table=_trades(), data=st.data())
+def test_units_in_any_order_leave_the_same_answer(table: pa.Table, data: st.DataObject) -> None:
+    """What units tell each other depends on which comes first; the answer does not."""
+    by, descending, missing = data.draw(_orders(table.column_names))
+    query = Q.filter("v > 0") if data.draw(st.booleans()) else Q
+    kept = table if query is Q else table.filter(pc.greater(table.column("v"), 0))
+    k = data.draw(st.integers(1, 9))
+    query = query.top_k(k, by, descending=descending, missing=missing)
+    with _tiny(), options(segment_rows=data.draw(st.integers(8, 60)), segment_columns=20):
+        store = fresh_store()
+        store.write("x", table, index="t")
+        plan = plan_query(Latest(store), SubQuery("x", None, query.clauses))
+        (source,) = plan.inputs
+        assert isinstance(source, SourcePlan)
+        stage, segments = begun_stage(plan.stages[0]), source.view.source()
+        units: dict[int, ProcessingUnit] = {}
+        for ordinal in data.draw(st.permutations(range(len(source.units)))):
+            pieces = [source.index.source(position) for position in source.units[ordinal]]
+            read, done = read_pieces(
+                pieces, [1] * len(pieces), segments, source.index.schema, stage.clauses
+            )
+            assert done == len(stage.clauses)  # nothing was read before the rows were chosen
+            unit = ProcessingUnit(ordinal, stage.schemas[done], read)
+            units[ordinal] = run_clauses(stage.clauses[done:], stage.schemas[done:], unit)
+            assert units[ordinal].num_rows <= k
+    left = pa.concat_tables([units[ordinal].table for ordinal in sorted(units)])
+    order = order_of_rows(kept, by, descending, missing)[:k]
+    _same(
+        left.take(pa.array(order_of_rows(left, by, descending, missing)[:k], pa.int64())),
+        kept.take(pa.array(order, pa.int64())),
+    )
+
+
+@settings(max_examples=30)
+@given(data=st.data())
+def test_peers_agree(data: st.DataObject) -> None:
+    table = rows_numbered(data.draw(_trades()))
+    by, descending, missing = data.draw(_orders(["s", "p", "v", "d", "w"]))
+    k = data.draw(st.integers(0, 9))
+    with _tiny():
+        query = Q.top_k(k, by, descending=descending, missing=missing).select("row")
+        rows = answer(stored(table, rows=30, columns=20), query, SETTINGS[:2])
+    found = rows.column("row").to_pylist()
+    adapted = one_zero(nan_as_null(table))
+    terms = ", ".join(
+        f'"{name}" {"desc" if down else "asc"} nulls {missing}'
+        for name, down in zip(by, descending, strict=True)
+    )
+    theirs = duckdb_answer(f"select row from x order by {terms}, row limit {k}", x=adapted)
+    assert theirs.column("row").to_pylist() == found
+    frame = polars_frame(adapted).sort(
+        by, descending=descending, nulls_last=missing == "last", maintain_order=True
+    )
+    assert frame["row"].head(k).to_list() == found
+
+
+def _pages_touched(query: QueryBuilder, **asked: Any) -> int:
+    """Return how many of the 250 pages of four rows of the column ``v`` a query touches."""
+    values = np.random.default_rng(3).permutation(1000)
+    with _tiny(), options(workers=1, segment_rows=100):
+        store = fresh_store()
+        store.write("x", pa.table({"v": values, "w": values * 2}), **asked)
+        plan = plan_query(Latest(store), SubQuery("x", None, query.clauses))
+        (source,) = plan.inputs
+        assert isinstance(source, SourcePlan)
+        stage, segments = begun_stage(plan.stages[0]), source.view.source()
+        touched = 0
+        for unit in source.units:
+            pieces = [source.index.source(position) for position in unit]
+            read_pieces(pieces, [1] * len(pieces), segments, source.index.schema, stage.clauses)
+            segment = segments._reader.open(pieces[0].key)
+            touched += sum(page is not None for page in segment._known.get(0, []))
+    return touched
+
+
+def test_pages_that_cannot_hold_one_of_the_best_are_not_touched() -> None:
+    assert _pages_touched(Q.top_k(2, "v")) <= 25
+    assert _pages_touched(Q.sort("v").head(2)) <= 25
+    assert _pages_touched(Q.select("v").top_k(2, "v")) <= 25
+
+
+def test_the_other_columns_are_read_and_computed_for_what_is_left() -> None:
+    table = pa.table({"v": np.arange(1000) % 97, "w": np.arange(1000)})
+    store = stored(table, rows=100)
+    query = Q.apply("x", "w * 2").top_k(3, "v", "w")
+    with events("clause.process") as seen:
+        found = answer(store, query, SETTINGS[:1])
+    assert found.column("w").to_pylist() == [969, 872, 775]
+    assert found.column("x").to_pylist() == [1938, 1744, 1550]
+    computed = [each.attributes["rows_in"] for each in seen if each.attributes["clause"] == "apply"]
+    assert max(computed) <= 3
+    assert found.equals(bare_answer(store, query))
+
+
+def test_the_index_orders_backwards_too() -> None:
+    start = dt.datetime(2022, 1, 1)
+    times = [start + dt.timedelta(hours=n) for n in range(50)]
+    store = stored({"t": times, "v": list(range(50))}, index="t", rows=7)
+    assert answer(store, Q.top_k(3, "t")).column("v").to_pylist() == [49, 48, 47]
+    assert answer(store, Q.top_k(3, "t", descending=False)).column("v").to_pylist() == [0, 1, 2]
