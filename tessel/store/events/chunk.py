@@ -8,7 +8,6 @@ neighbours are merged into a larger one which takes their place, so that readers
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -19,6 +18,7 @@ import pyarrow as pa
 
 from tessel.errors import InvalidInputError
 from tessel.store.events.arrivals import Arrivals
+from tessel.store.events.cached import cached
 from tessel.store.events.event_ids import Ids
 from tessel.store.events.stored_cells import StoredCells, StoredColumn
 from tessel.store.events.timeline import Timeline
@@ -60,9 +60,9 @@ class Shape:
                     component=timeline.name,
                 )
 
-    @functools.cached_property
+    @cached
     def names(self) -> frozenset[str]:
-        """The names of the components."""
+        """Return the names of the components."""
         return frozenset(name for name, _ in self.components)
 
 
@@ -137,19 +137,19 @@ class Chunk:
     def __len__(self) -> int:
         return len(self.id_times)
 
-    @functools.cached_property
+    @cached
     def bounds(self) -> tuple[tuple[int, int], ...]:
-        """The least and the greatest time of each timeline."""
+        """Return the least and the greatest time of each timeline."""
         return tuple((int(times.min()), int(times.max())) for times in self.times)
 
-    @functools.cached_property
+    @cached
     def first_id(self) -> tuple[int, int]:
-        """The least id."""
+        """Return the least id."""
         return int(self.id_times[0]), self.counters.one(0)
 
-    @functools.cached_property
+    @cached
     def last_id(self) -> tuple[int, int]:
-        """The greatest id."""
+        """Return the greatest id."""
         return int(self.id_times[-1]), self.counters.one(len(self) - 1)
 
     def ordered(self, timeline: int) -> tuple[Rows | None, Times]:

@@ -13,7 +13,9 @@ import weakref
 from collections.abc import Sequence
 from typing import Protocol
 
-__all__ = ["Forked", "keep_whole"]
+import pyarrow as pa
+
+__all__ = ["Forked", "finish_preparations", "keep_whole"]
 
 
 class Forked(Protocol):
@@ -35,7 +37,17 @@ def keep_whole(store: Forked) -> None:
     _known.add(store)
 
 
+def finish_preparations() -> None:
+    """Return when no other thread is in the middle of Arrow's first conversion in this process.
+
+    It imports what it needs then, under a lock of its own, which a child would wait for for ever.
+    """
+    pa.array([0.0])
+
+
 def _before() -> None:
+    if _known:
+        finish_preparations()
     locks = [store.lock_for_fork() for store in list(_known)]
     _acquire_all(locks)
     _held.locks = locks

@@ -21,6 +21,7 @@ import pyarrow as pa
 from tessel.errors import InvalidInputError
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.event_ids import EventIds, id_bytes
+from tessel.store.events.forking import finish_preparations
 from tessel.store.events.merging import MergedBatch, merge_same_time
 from tessel.store.events.pending import Pending, cell_of
 from tessel.store.events.row import CLEAR, CLEAR_RECURSIVE, Row
@@ -326,10 +327,15 @@ def _flush_all() -> None:
             print(f"tessel: events were lost when the program ended: {error}", file=sys.stderr)
 
 
+def _before_fork() -> None:
+    if _recorders:
+        finish_preparations()
+
+
 def _after_fork() -> None:
     for recorder in list(_recorders):
         recorder._renew()
 
 
 atexit.register(_flush_all)
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(before=_before_fork, after_in_child=_after_fork)

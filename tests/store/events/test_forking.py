@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 
@@ -11,6 +13,8 @@ import pytest
 
 from tessel.errors import ForkUnsafeError, InvalidInputError
 from tessel.store.events import Cell, EventIds, FileSink, LiveStore, Recorder, Row, id_bytes
+from tessel.store.events.cached import cached
+from tessel.store.events.chunk import Chunk
 from tessel.store.events.forking import _acquire_all
 
 _FORKS = 50
@@ -198,3 +202,65 @@ def test_who_forks_waits_for_one_lock_at_a_time():
     first.release()
     second.release()
     thread.join()
+
+
+def test_a_child_forked_while_a_property_is_computed_computes_it_too():
+    """What computes it is a thread of the parent, which the child does not have."""
+    computing, go_on = threading.Event(), threading.Event()
+
+    class Slow:
+        @cached
+        def answer(self) -> int:
+            """Take as long as it is told to."""
+            if threading.current_thread() is not threading.main_thread():
+                computing.set()
+                go_on.wait()
+            return 42
+
+    thread = threading.Thread(target=lambda: Slow().answer)
+    thread.start()
+    assert computing.wait(60)
+    try:
+
+        def child() -> None:
+            slow = Slow()
+            assert [slow.answer, slow.answer] == [42, 42]
+            assert slow.__dict__ == {"answer": 42}
+
+        in_child(child)
+    finally:
+        go_on.set()
+        thread.join()
+    assert Slow.answer.__doc__ == "Take as long as it is told to."
+    assert [type(vars(Chunk)[name]) for name in ("bounds", "first_id", "last_id")] == [cached] * 3
+
+
+FIRST_LOG = """
+import os, signal, sys, threading
+from tessel.store.events import LiveStore, Recorder
+assert "pandas" not in sys.modules
+store, stop = LiveStore(), threading.Event()
+with Recorder(store, max_delay_seconds=1000) as recorder:
+    def write():
+        while not stop.is_set():
+            recorder.log("a", {"x": 1.0}, frame=1)
+            stop.wait(0.001)
+    thread = threading.Thread(target=write)
+    thread.start()
+    while "pandas" not in sys.modules:  # Arrow imports it for its first conversion
+        pass
+    child = os.fork()
+    if not child:
+        signal.alarm(60)
+        recorder.log("b", {"x": 1.0}, frame=1)
+        recorder.flush()
+        os._exit(0 if store.entities() == ["b"] else 1)
+    stop.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_a_child_forked_during_the_first_log_of_a_process_logs_too():
+    done = subprocess.run([sys.executable, "-c", FIRST_LOG], capture_output=True)
+    assert done.returncode == 0, done.stderr
