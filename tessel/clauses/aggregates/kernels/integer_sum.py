@@ -130,20 +130,39 @@ class IntegerSums:
         states
             The columns of :meth:`to_arrays`, in one chunk or many.
         """
-        limbs = np.zeros((len(states), groups), np.int64)
-        for sums, state in zip(limbs, states, strict=True):
-            _add_column(sums, state, codes)
+        kinds = [state.type for state in states]
+        limbs = np.zeros((_width(kinds), groups), np.int64)
+        for place, state in enumerate(states):
+            start = 0
+            for chunk in state.chunks if isinstance(state, pa.ChunkedArray) else [state]:
+                own = codes[start : start + len(chunk)]
+                for more, numbers in enumerate(
+                    _limbs(chunk.to_numpy(), last=place + 1 == len(states))
+                ):
+                    _add_numbers(limbs[2 * place + more], numbers, own)
+                start += len(chunk)
         carry(limbs)
         return cls(limbs)
 
     def to_arrays(self) -> list[pa.Array]:
-        """Lay the sums out as ``width`` int64 columns, lowest limb first."""
-        return [pa.array(column) for column in self.limbs]
+        """Lay the sums out as words of two limbs, int64, the lowest first.
+
+        A limb that is left at the top is one int32: no sum of 2**31 rows is wider.
+        """
+        low, high = self.limbs[0::2], self.limbs[1::2]
+        words = [
+            pa.array(one | (other << LIMB_BITS)) for one, other in zip(low, high, strict=False)
+        ]
+        top = [pa.array(limb.astype(np.int32)) for limb in low[len(high) :]]
+        return [*words, *top]
 
     @classmethod
     def from_arrays(cls, arrays: Sequence[pa.Array]) -> Self:
         """Rebuild sums from the columns of :meth:`to_arrays`."""
-        return cls(np.stack([array.to_numpy(zero_copy_only=False) for array in arrays]))
+        limbs: list[NDArray[np.int64]] = []
+        for place, array in enumerate(arrays, 1):
+            limbs += _limbs(array.to_numpy(zero_copy_only=False), last=place == len(arrays))
+        return cls(np.stack(limbs))
 
     def to_integers(self, *, signed: bool) -> tuple[NDArray[Any], BoolArray]:
         """Return the sums as 64-bit integers, and which of them do not fit.
@@ -251,6 +270,25 @@ class IntegerSums:
         return np.where(negative, -means, means)
 
 
+def _width(kinds: Sequence[pa.DataType]) -> int:
+    return sum(2 if kind == pa.int64() else 1 for kind in kinds)
+
+
+def _limbs(words: NDArray[Any], *, last: bool) -> list[NDArray[np.int64]]:
+    """Take words apart; the last has the sign."""
+    if words.dtype == np.int32:
+        return [words.astype(np.int64)]
+    high = words >> LIMB_BITS
+    return [words & LIMB_MASK, high if last else high & LIMB_MASK]
+
+
+def _add_numbers(
+    sums: NDArray[np.int64], numbers: NDArray[np.int64], codes: NDArray[np.int64]
+) -> None:
+    if numbers.any():  # upper limbs mostly are zero
+        add_by_group(sums, codes, numbers)
+
+
 def added_column(column: Any, codes: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
     """Add a column of int64 without nulls by group; no sum passes 64 bits.
 
@@ -267,17 +305,11 @@ def added_column(column: Any, codes: NDArray[np.int64], groups: int) -> NDArray[
         int64, shape ``(groups,)``.
     """
     sums = np.zeros(groups, np.int64)
-    _add_column(sums, column, codes)
-    return sums
-
-
-def _add_column(sums: NDArray[np.int64], column: Any, codes: NDArray[np.int64]) -> None:
     start = 0
     for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
-        numbers = chunk.to_numpy()
-        if numbers.any():  # upper limbs mostly are zero
-            add_by_group(sums, codes[start : start + len(chunk)], numbers)
+        _add_numbers(sums, chunk.to_numpy(), codes[start : start + len(chunk)])
         start += len(chunk)
+    return sums
 
 
 def _nearest(numerator: int, denominator: int) -> int:

@@ -35,8 +35,9 @@ def state_fields(value_type: pa.DataType) -> list[pa.Field]:
             pa.field("positive_infinity", pa.bool_()),
             pa.field("negative_infinity", pa.bool_()),
         ]
-    width = DECIMAL_WIDTH if pa.types.is_decimal(kind) else INTEGER_WIDTH
-    return [pa.field(f"limb_{place}", pa.int64()) for place in range(width)]
+    words, top = divmod(DECIMAL_WIDTH if pa.types.is_decimal(kind) else INTEGER_WIDTH, 2)
+    fields = [pa.field(f"word_{place}", pa.int64()) for place in range(words)]
+    return [*fields, pa.field("top", pa.int32())] if top else fields
 
 
 def sums_of(values: pa.Array, codes: NDArray[np.int64], groups: int) -> Sums:
