@@ -225,11 +225,19 @@ class FloatSums:
         return FloatSums(*_canonical(sums, groups), flags[0], flags[1])
 
     def to_arrays(self) -> list[pa.Array]:
-        """Lay the sums out as four columns: int32, list of int64, bool, bool."""
-        limbs = pa.ListArray.from_arrays(pa.array(self.ends.astype(np.int32)), pa.array(self.limbs))
+        """Lay the sums out as five columns: int32, list of uint32, and three of bool.
+
+        Limbs are there without their sign, which is that of the sum.
+        """
+        sizes = pa.array(np.abs(self.limbs).astype(np.uint32))
+        below = np.zeros(self.groups, np.bool_)
+        if self.limbs.min(initial=0) < 0:
+            some = np.diff(self.ends) > 0
+            below[some] = self.limbs[self.ends[:-1][some]] < 0
         return [
             pa.array(self.first_limb),
-            limbs,
+            pa.ListArray.from_arrays(pa.array(self.ends.astype(np.int32)), sizes),
+            pa.array(below),
             pa.array(self.positive_infinity),
             pa.array(self.negative_infinity),
         ]
@@ -237,12 +245,16 @@ class FloatSums:
     @classmethod
     def from_arrays(cls, arrays: Sequence[pa.Array]) -> Self:
         """Rebuild sums from the columns of :meth:`to_arrays`."""
-        first_limb, lists, positive, negative = arrays
+        first_limb, lists, below, positive, negative = arrays
         lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
+        limbs = lists.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
+        if below.true_count:
+            negated = np.repeat(below.to_numpy(zero_copy_only=False), lengths)
+            np.negative(limbs, out=limbs, where=negated)
         return cls(
             first_limb.to_numpy(zero_copy_only=False),
             np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-            lists.flatten().to_numpy(zero_copy_only=False),
+            limbs,
             positive.to_numpy(zero_copy_only=False),
             negative.to_numpy(zero_copy_only=False),
         )

@@ -31,7 +31,8 @@ def state_fields(value_type: pa.DataType) -> list[pa.Field]:
     if pa.types.is_floating(kind):
         return [
             pa.field("first_limb", pa.int32()),
-            pa.field("limbs", pa.list_(pa.int64())),
+            pa.field("limbs", pa.list_(pa.uint32())),
+            pa.field("negative", pa.bool_()),
             pa.field("positive_infinity", pa.bool_()),
             pa.field("negative_infinity", pa.bool_()),
         ]
