@@ -36,6 +36,7 @@ QUERIES = [
     Q.drop("l").describe(),
     Q.cast({"k": "float64", "u": "string"}),
     Q.groupby("s", sort=False).agg(m=("v", "median"), n="size"),
+    Q.rank({"r": "v", "q": "s"}, "max", by="k", pct=True),
     Q.groupby("s").agg(spread="max(v) - min(v)", m="median(v) * 2", n="size"),
     Q.resample("6h", by={"word": "upper(s)"}, empty="zero").agg(spread="max(v) - min(v)"),
 ]
