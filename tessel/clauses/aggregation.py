@@ -40,7 +40,8 @@ from tessel.clauses.grouped.grouping import (
     order_of_keys,
 )
 from tessel.clauses.grouped.ordered_aggregation import aggregate_pieces
-from tessel.clauses.grouped.scanned_groups import all_from_sums, scanned_groups
+from tessel.clauses.grouped.scanned_groups import scanned_groups
+from tessel.clauses.grouped.stored_facts import all_from_facts
 from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.ordering import Ordering
@@ -228,7 +229,7 @@ class PartialAggregation(Clause):
             adds=frozenset(each.output for each in self.aggregates),
             keeps_order=False,
             index=IndexEffect.DROP,
-            stored=columns if all_from_sums(self.aggregates) else frozenset(),
+            stored=columns if all_from_facts(self.aggregates) else frozenset(),
         )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
@@ -236,13 +237,17 @@ class PartialAggregation(Clause):
         _grouped_schema(self.keys, self.aggregates, input_schema)
         return TableSchema(partial_schema(self.keys, self.aggregates, input_schema))
 
+    def coded(self) -> frozenset[str]:
+        """Return the keys that no aggregate reads: their values are wanted for the result only."""
+        return frozenset(self.keys).difference(*(each.columns for each in self.aggregates))
+
     def reduce(self, rows: BlockScan) -> pa.Table | None:
         """Reduce rows as they are stored."""
         return scanned_groups(rows, self.keys, self.aggregates)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Reduce the unit."""
-        table = unit.table
+        table = unit.table_as_read
         if not self.keys:
             codes, groups, keys = np.zeros(table.num_rows, np.int64), 1, []
         else:

@@ -36,6 +36,7 @@ __all__ = [
     "ReducesPieces",
     "Scans",
     "Selects",
+    "TakesCodes",
 ]
 
 
@@ -127,6 +128,18 @@ class Reduces(Protocol):
 
     def reduce(self, rows: BlockScan) -> pa.Table | None:
         """Return the table that ``process`` would leave of these rows, or None."""
+
+
+@runtime_checkable
+class TakesCodes(Protocol):
+    """A clause to which text may come as dictionaries: it tells values apart, and needs a few.
+
+    Without it, text is made of codes for every row. It is asked of the first clause that does not
+    select; the columns are dictionaries only where the store keeps them so.
+    """
+
+    def coded(self) -> frozenset[str]:
+        """Return the columns that may be dictionaries of their type."""
 
 
 @runtime_checkable

@@ -29,7 +29,8 @@ from tessel.clauses.computed import (
 )
 from tessel.clauses.grouped.group_tables import complete_table, partial_schema, partial_table
 from tessel.clauses.grouped.grouping import check_key_type, group_codes, missing_rows, order_of_keys
-from tessel.clauses.grouped.scanned_runs import all_from_runs, scanned_runs
+from tessel.clauses.grouped.scanned_runs import scanned_runs
+from tessel.clauses.grouped.stored_facts import all_from_facts
 from tessel.clauses.head import Head
 from tessel.clauses.index_values import index_integers, with_times_of_index
 from tessel.clauses.named_aggregate import NamedAggregate
@@ -325,7 +326,7 @@ class PartialResample(_Resampling):
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out."""
         info = self._info(Structure.ROW_SLICE)
-        if self.by or not all_from_runs(self.aggregates):
+        if self.by or not all_from_facts(self.aggregates):
             return info
         return dataclasses.replace(info, stored=info.columns or frozenset())
 

@@ -136,6 +136,14 @@ class ProcessingUnit:
         ]
         return pa.concat_tables(strips) if strips else self.schema.empty()
 
+    @cached_property
+    def table_as_read(self) -> pa.Table:
+        """The table with its columns as they were read, where all pieces agree: text as codes."""
+        strips = [pa.table({n: _find(held, n) for n in self.schema.names}) for held in self._held]
+        if len({strip.schema for strip in strips}) != 1 or not self.schema.names:
+            return self.table
+        return pa.concat_tables(strips)
+
     def column(self, name: str) -> pa.ChunkedArray:
         """Return one column over all rows of the unit; unknown names raise."""
         self.schema.require([name])

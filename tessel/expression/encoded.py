@@ -187,6 +187,17 @@ class BlockProgram:
         place = self._names.index(self._stored(name))
         return self._step(Op.RESIDUAL, 0, self.integers(name), place, up)
 
+    def product(self, one: Number, other: Number) -> tuple[int, int] | None:
+        """Return the registers of the product as floats, and of what rounding took from it.
+
+        None where an integer is no float. Exact where no product is below 2**-900 but for zeros.
+        """
+        registers = [self._float(number, limit=EXACT) for number in (one, other)]
+        if registers[0] is None or registers[1] is None:
+            return None
+        product = self._step(Op.MULTIPLY, 1, registers[0], registers[1])
+        return product, self._step(Op.PRODUCT_ERROR, 1, registers[0], registers[1], product)
+
     def codes(self, name: str) -> tuple[Number, pa.Array] | None:
         """Return the codes of a column and its dictionary; None for what has none."""
         value = self._values.get(name)

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.decimal_sums import DecimalSum
+from tessel.kernels.fields import Fact, FieldKind, SumField
 from tessel.kernels.filter_rows import FilteredRows, StructRows, filter_rows
 from tessel.kernels.group_rows import group_range, group_words
-from tessel.kernels.group_sums import FieldKind, GroupSums, SumField, group_sums
+from tessel.kernels.group_sums import GroupSums, group_sums
 from tessel.kernels.group_texts import Texts, group_texts
 from tessel.kernels.jit import compiled_kernels
 from tessel.kernels.limb_lines import (
@@ -39,6 +40,7 @@ from tessel.kernels.word_numbers import WordNumbers
 
 __all__ = [
     "DecimalSum",
+    "Fact",
     "FieldKind",
     "FilteredRows",
     "GroupSums",

@@ -18,6 +18,7 @@ _BLOCK_ROWS = 1 << 16
 
 _START, _WIDTH, _MASK, _BASE, _STEP, _EXPONENT = range(6)
 _POWERS = np.array([float(10**exponent) for exponent in range(23)])
+_SPLITTER = 2.0**27 + 1
 _HIGH_HALF = ~((1 << 26) - 1)
 """The bits of a float less the lower half of its fraction."""
 
@@ -118,6 +119,29 @@ def _residuals(whole: NDArray[np.float64], power: np.float64, scale: float) -> N
     return left.astype(np.int64)
 
 
+def _upper_half(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return floats rounded to the upper half of their fraction (Veltkamp)."""
+    scaled = values * _SPLITTER
+    difference = scaled - values
+    upper: NDArray[np.float64] = scaled - difference
+    return upper
+
+
+def _product_errors(
+    left: NDArray[np.float64], right: NDArray[np.float64], products: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return what rounding took from products (Dekker 1971), which is a float itself."""
+    high, other = _upper_half(left), _upper_half(right)
+    low, rest = left - high, right - other
+    error = high * other
+    error -= products
+    # Halves have 26 bits and a sign: each product below is exact, and so is each sum in this order.
+    error += high * rest
+    error += low * other
+    error += low * rest
+    return error
+
+
 def _int(width: int) -> str:
     return "<i8" if width == 64 else f"<u{width // 8}"
 
@@ -173,6 +197,8 @@ def _run(
     elif op == Op.RESIDUAL:
         power = _POWERS[int(blocks.facts[_EXPONENT, b, page])]
         integers[target] = _residuals(integers[a].astype(np.float64), power, 2.0**c)
+    elif op == Op.PRODUCT_ERROR:
+        floats[target] = _product_errors(floats[a], floats[b], floats[c])
     elif op == Op.FLOAT:
         floats[target] = integers[a].astype(np.float64)
     elif op == Op.CONSTANT:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.group_sums import SumField
+from tessel.kernels.fields import SumField
 
 __all__ = ["DecimalSum"]
 

@@ -65,6 +65,11 @@ class Op:
     What the division rounds off, as a whole number: who makes the program has chosen ``c`` so that
     it is one below 2**51, exponents from 0 to 11, and integers below 2**53.
     """
+    PRODUCT_ERROR = 23
+    """F[target] = F[a] * F[b] - F[c], where F[c] is the rounded product: what rounding took.
+
+    Exact where nothing is below 2**-900: who makes the program has seen to it.
+    """
 
 
 @dataclass(frozen=True, eq=False)

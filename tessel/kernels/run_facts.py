@@ -9,14 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessel.kernels.blocks import StoredBlocks, run_blocks
-from tessel.kernels.group_sums import (
+from tessel.kernels.fields import (
+    EXTREMES,
     LARGEST_EXPONENT,
-    FieldKind,
+    Fact,
     FieldRegisters,
     SumField,
+    facts_of,
     field_sums,
     field_weights,
     put_halves,
+    started,
 )
 from tessel.kernels.jit import compiled_kernels
 from tessel.kernels.program import Program
@@ -24,21 +27,13 @@ from tessel.kernels.program import Program
 __all__ = ["run_facts"]
 
 Integers = NDArray[np.int64]
-RunFact = dict[int, Integers] | NDArray[Any]
 
 _CHUNK_BITS = 17
-_EXTREMES = {
-    FieldKind.LEAST: np.minimum,
-    FieldKind.GREATEST: np.maximum,
-    FieldKind.LEAST_FLOAT: np.minimum,
-    FieldKind.GREATEST_FLOAT: np.maximum,
-}
-_FLOATS = (FieldKind.LEAST_FLOAT, FieldKind.GREATEST_FLOAT)
 
 
 def run_facts(
     blocks: StoredBlocks, program: Program, starts: Integers, fields: Sequence[SumField]
-) -> list[RunFact] | None:
+) -> list[Fact] | None:
     """Reduce fields run by run.
 
     Parameters
@@ -65,35 +60,18 @@ def run_facts(
     return _run_facts_compiled(kernels, blocks, program, starts, fields)
 
 
-def _extremes(fields: Sequence[SumField], runs: int) -> list[NDArray[Any]]:
-    """Return where the search for the extreme of each field begins; nothing for sums."""
-    found: list[NDArray[Any]] = []
-    for field in fields:
-        greatest = _EXTREMES.get(field.kind) is np.maximum
-        if field.kind in _FLOATS:
-            found.append(np.full(runs, -np.inf if greatest else np.inf))
-        else:
-            limits = np.iinfo(np.int64)
-            found.append(np.full(runs, limits.min if greatest else limits.max, np.int64))
-    return found
-
-
 def _run_facts_compiled(
     kernels: Any,
     blocks: StoredBlocks,
     program: Program,
     starts: Integers,
     fields: Sequence[SumField],
-) -> list[RunFact] | None:
+) -> list[Fact] | None:
     runs = len(starts)
     ends = np.append(starts[1:], blocks.stop)
     held = FieldRegisters.of(fields, program.integers, 62 - _CHUNK_BITS)
     slots = np.array(held.parts, np.int64)
-    extremes = _extremes(fields, runs)
-    integers = np.zeros((len(fields), runs), np.int64)
-    floats = np.zeros((len(fields), runs), np.float64)
-    for place, worst in enumerate(extremes):
-        (floats if worst.dtype == np.float64 else integers)[place] = worst
+    integers, floats = started(fields, runs)
     low, high = np.zeros((2, runs, len(slots)), np.int64)
     for start in range(blocks.start, blocks.stop, 1 << _CHUNK_BITS):
         part = blocks.cut(start, min(start + (1 << _CHUNK_BITS), blocks.stop))
@@ -106,32 +84,26 @@ def _run_facts_compiled(
         if lost:
             return None
         put_halves(low, high, sums)
-    found: list[RunFact] = []
-    summed = iter(field_sums(fields, low, high, 62 - _CHUNK_BITS))
-    for place, field in enumerate(fields):
-        if field.kind in _EXTREMES:
-            found.append(floats[place] if field.kind in _FLOATS else integers[place])
-        else:
-            found.append(next(summed))
-    return found
+    summed = field_sums(fields, low, high, 62 - _CHUNK_BITS)
+    return facts_of(fields, iter(summed), integers, floats)
 
 
 def _run_facts_numpy(
     blocks: StoredBlocks, program: Program, starts: Integers, fields: Sequence[SumField]
-) -> list[RunFact] | None:
+) -> list[Fact] | None:
     runs = len(starts)
-    extremes = _extremes(fields, runs)
+    integers, floats = started(fields, runs)
     sums: list[dict[int, Integers]] = [{} for _ in fields]
     for first, last, registers in run_blocks(blocks, program):
         low, high = np.searchsorted(starts, [first, last - 1], side="right").tolist()
         own = slice(low - 1, high)
         cuts = np.maximum(starts[own] - first, 0)
         for place, field in enumerate(fields):
-            better = _EXTREMES.get(field.kind)
+            better = EXTREMES.get(field.kind)
             if better is not None:
-                held: Any = registers.floats if field.kind in _FLOATS else registers.integers
-                best = better.reduceat(held[field.register], cuts)
-                extremes[place][own] = better(extremes[place][own], best)
+                held: Any = registers.floats if field.is_float else registers.integers
+                line = (floats if field.is_float else integers)[place]
+                line[own] = better(line[own], better.reduceat(held[field.register], cuts))
                 continue
             for position, weights in field_weights(field, registers, None):
                 if weights is None:
@@ -139,7 +111,5 @@ def _run_facts_numpy(
                 added = np.add.reduceat(weights, cuts).astype(np.int64)
                 for at, half in ((position, added & 0xFFFFFFFF), (position + 32, added >> 32)):
                     sums[place].setdefault(at, np.zeros(runs, np.int64))[own] += half
-    return [
-        extremes[place] if field.kind in _EXTREMES else sums[place]
-        for place, field in enumerate(fields)
-    ]
+    summed = (sums[n] for n, field in enumerate(fields) if field.kind not in EXTREMES)
+    return facts_of(fields, summed, integers, floats)

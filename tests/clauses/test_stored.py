@@ -44,6 +44,7 @@ def _by_values() -> Iterator[None]:
     """Leave everything to values."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(late_reading, "_reduced", lambda *given, **named: None)
+        patch.setattr(late_reading, "_coded", lambda clauses: frozenset())
         patch.setattr(CandidateRows, "_encoded_truths", lambda *given: None)
         patch.setattr(CandidateRows, "_gathered", lambda *given: {})
         yield
@@ -56,11 +57,13 @@ def _tables(draw: Any, odd: bool = False) -> pa.Table:
     price = draw(st.lists(_DECIMALS, min_size=4, max_size=8))
     if odd:
         price += draw(st.lists(_ODD, min_size=1, max_size=2))
-    words = ["", "a", "b", "é", "zebra"]
+    words: list[str | None] = ["", "a", "b", "é", "zebra"]
+    if odd and draw(st.booleans()):
+        words.append(None)
     return pa.table(
         {
             "t": pa.array(np.sort(random.integers(0, 50, rows)), pa.timestamp("s")),
-            "s": pa.array(random.choice(words, rows).tolist()),
+            "s": pa.array([words[k] for k in random.integers(0, len(words), rows)]),
             "p": pa.array([price[k] for k in random.integers(0, len(price), rows)], pa.float64()),
             "v": pa.array(random.integers(-4, 300, rows)),
             "k": pa.array(random.integers(-3, 4, rows), pa.int16()),
@@ -129,6 +132,20 @@ def test_filters(table: pa.Table, predicate: Expression, rows: int) -> None:
         assert bits(found.column(name)) == bits(wanted.column(name)), name
 
 
+_ANY = st.sampled_from(["n", "p", "v", "w", "t", "f", "s", "k", "u"])
+_SUMMED = st.sampled_from(["n", "p", "v", "w", "f", "k", "u"])
+_CHOSEN: dict[str, st.SearchStrategy[Any]] = {
+    "least": st.tuples(_ANY, st.just("min")),
+    "greatest": st.tuples(_ANY, st.just("max")),
+    "first": st.tuples(_ANY, st.just("first")),
+    "last": st.tuples(_ANY, st.just("last")),
+    "std": st.tuples(_SUMMED, st.just("std")),
+    "var": st.tuples(_SUMMED, st.just("var")),
+    "sem": st.tuples(_SUMMED, st.just("sem")),
+    "vwap": st.tuples(_SUMMED, _SUMMED).map(lambda pair: (pair[0], "vwap", pair[1])),
+}
+
+
 @given(table=st.one_of(_tables(), _tables(odd=True)), data=st.data())
 def test_groups(table: pa.Table, data: st.DataObject) -> None:
     query = QueryBuilder()
@@ -142,18 +159,20 @@ def test_groups(table: pa.Table, data: st.DataObject) -> None:
         query = query.apply("n", "v")
     keys = data.draw(st.lists(st.sampled_from(["s", "k", "u"]), unique=True, max_size=2))
     column = st.sampled_from(["n", "p", "v", "w", "t", "f"])
-    aggregates = {
+    aggregates: dict[str, Any] = {
         "a": (data.draw(column), "mean"),
         "b": (data.draw(column), "count"),
         "c": (data.draw(column.filter(lambda name: name not in ("t", "w"))), "sum"),
         "d": "size",
     }
+    for name in data.draw(st.lists(st.sampled_from(sorted(_CHOSEN)), unique=True, max_size=3)):
+        aggregates[name] = data.draw(_CHOSEN[name])
     grouped = query.groupby(*keys, sort=data.draw(st.booleans())) if keys else query
     note(repr(query))
     _same(table, grouped.agg(**aggregates), data.draw(_ROWS))
 
 
-_WINDOWS = {
+_WINDOWS: dict[str, Any] = {
     "o": ("p", "first"),
     "h": ("p", "max"),
     "l": ("f", "min"),
@@ -219,6 +238,10 @@ def test_what_can_be_is_done_on_what_is_stored(text: str) -> None:
     )
     query = QueryBuilder().filter(text).apply("n", "p * v").groupby("s", "k")
     assert _same(table, query.agg(n=("n", "sum"), m=("p", "mean"), c=("v", "count")), 1000)
+    ends: dict[str, Any] = {"c": ("s", "first"), "d": ("p", "last")}
+    chosen = {"a": ("p", "min"), "b": ("t", "max"), **ends}
+    assert _same(table, query.agg(**chosen), 1000)
+    assert _same(table, query.agg(a=("p", "std"), b=("v", "var"), c=("p", "vwap", "v")), 1000)
 
 
 def test_an_error_of_a_row_is_that_of_its_values() -> None:

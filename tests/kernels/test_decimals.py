@@ -101,13 +101,13 @@ def test_sums_of_decimals_are_those_of_the_doubles(
     wanted = FloatSums.of_values(values[counted], numbers[counted], groups)
     for is_compiled in (True, False):
         with _compiled(is_compiled):
-            found = group_sums(
+            found: Any = group_sums(
                 [blocks], program, select=0 if filtered else None, group=0 if grouped else None,
                 groups=groups, fields=fields,
             )  # fmt: skip
         assert found is not None
         assert found.counts.tolist() == np.bincount(numbers[counted], minlength=groups).tolist()
-        sums = FloatSums.of_parts(decimal.sums(list(found.sums)), groups)
+        sums = FloatSums.of_parts(decimal.sums(list(found.facts)), groups)
         assert [a.to_pylist() for a in sums.to_arrays()] == [
             a.to_pylist() for a in wanted.to_arrays()
         ]
@@ -141,8 +141,31 @@ def test_words_are_shared_by_narrow_sums_only() -> None:
                 found = group_sums([blocks], program, select=None, group=0, groups=3, fields=chosen)
             assert found is not None
             assert found.counts.tolist() == np.bincount(codes).tolist()
-            for field, parts in zip(chosen, found.sums, strict=True):
-                sums = sum(held << place for place, held in parts.items())
+            for field, parts in zip(chosen, found.facts, strict=True):
+                sums: Any = sum(held << place for place, held in parts.items())
                 values = np.array(columns[field.register])
                 exact = [int(values[codes == group].sum()) for group in range(3)]
                 assert np.asarray(sums).tolist() == exact
+
+
+_factors = st.one_of(
+    st.floats(-(2.0**40), 2.0**40, allow_subnormal=False).filter(
+        lambda value: value == 0 or abs(value) > 2.0**-200
+    ),
+    st.integers(-(1 << 53), 1 << 53).map(float),
+)
+
+
+@given(pairs=st.lists(st.tuples(_factors, _factors), min_size=1, max_size=60))
+def test_what_rounding_takes_from_products(pairs: list[tuple[float, float]]) -> None:
+    """Against exact fractions: each error equals the constant that it is compared with."""
+    exact = [float(Fraction(a) * Fraction(b) - Fraction(a * b)) for a, b in pairs]
+    columns = [[a for a, _ in pairs], [b for _, b in pairs], exact]
+    blocks = _of_integers([np.array(column).view(np.int64).tolist() for column in columns])
+    steps = [(Op.LOAD, place, place, 0, 0) for place in range(3)]
+    steps += [(Op.DECIMAL, place, place, place, 0) for place in range(3)]
+    steps += [(Op.MULTIPLY, 3, 0, 1, 0), (Op.PRODUCT_ERROR, 4, 0, 1, 3), (Op.EQUAL, 0, 4, 2, 0)]
+    program = _program(steps, blocks.facts.shape[2])
+    for is_compiled in (True, False):
+        with _compiled(is_compiled):
+            assert select_rows(blocks, program, 0).all()

@@ -267,7 +267,8 @@ def test_sums_of_floats_are_exact(rows: list[tuple[int, float, bool]]) -> None:
     assert found.counts.tolist() == [sum(c == group for c, _ in chosen) for group in range(4)]
     firsts = [[i for i, row in enumerate(rows) if row[2] and row[0] == g] for g in range(4)]
     assert found.first_row.tolist() == [where[0] if where else -1 for where in firsts]
-    sums = FloatSums.of_parts(found.sums[0], 4)
+    parts: Any = found.facts[0]
+    sums = FloatSums.of_parts(parts, 4)
     assert sums.rounded().tolist() == [float(each) for each in exact]
     wanted = FloatSums.of_values(
         np.array([value for _, value in chosen], np.float64),
@@ -293,7 +294,8 @@ def test_sums_of_integers_are_exact(rows: list[tuple[int, int]], shift: int) -> 
     field = SumField.of_integers(1, max(abs(value) for _, value in rows))
     found = _sums(blocks, program, [field, field], select=None, group=0, groups=4)
     assert found is not None
-    for parts in found.sums:
+    parts: Any
+    for parts in found.facts:
         sums = IntegerSums.of_parts(parts, 4)
         exact = [sum(v for c, v in rows if c == group) for group in range(4)]
         assert [sums.number(group) for group in range(4)] == exact

@@ -16,7 +16,7 @@ from tessel.clauses.aggregates.any import AnyTrue
 from tessel.clauses.aggregates.base import (
     Aggregate,
     AggregateBundle,
-    FromSums,
+    FromFacts,
     MergeableAggregate,
     aggregate_from_json,
     aggregate_names,
@@ -49,7 +49,7 @@ __all__ = [
     "AnyTrue",
     "Count",
     "First",
-    "FromSums",
+    "FromFacts",
     "Last",
     "Max",
     "Mean",

@@ -33,8 +33,8 @@ __all__ = [
     "Aggregate",
     "AggregateBundle",
     "Codes",
+    "FromFacts",
     "FromOrder",
-    "FromSums",
     "MergeableAggregate",
     "OrderedValues",
     "aggregate_from_json",
@@ -216,26 +216,35 @@ class MergeableAggregate(Aggregate):
 
 
 @runtime_checkable
-class FromSums(Protocol):
-    """A mergeable aggregate whose state follows from the count and the exact sum of each group.
+class FromFacts(Protocol):
+    """A mergeable aggregate whose state follows from facts that kernels find in what is stored.
 
-    Without it, the values of a column are decoded. Counts and sums come from one pass over what is
-    stored, whatever the number of aggregates; it is asked only where no value is missing.
+    Without it, the values of a column are decoded. All facts come from one pass over what is
+    stored, whatever the number of aggregates; they are asked only where no value is missing.
+
+    Class attributes
+    ----------------
+    stored_facts
+        Which facts of each group, of these: ``"sum"`` (`FloatSums` of floats, else `IntegerSums`),
+        ``"numbers"`` (`FloatSums` of any numbers), ``"products"`` (of the first column and the
+        last: with one column of squares; `FloatSums` times 2**1074), ``"weights"`` (`FloatSums` of
+        the second column), and ``"least"``, ``"greatest"``, ``"first"``, ``"last"`` (arrays). The
+        count is always there.
     """
 
-    @property
-    def needs_sum(self) -> bool:
-        """Whether the sum is wanted, or the count alone."""
+    stored_facts: ClassVar[tuple[str, ...]]
 
-    def partial_of_sums(self, counts: NDArray[np.int64], sums: Any) -> list[pa.Array]:
+    def partial_of_facts(
+        self, counts: NDArray[np.int64], facts: Mapping[str, Any]
+    ) -> list[pa.Array]:
         """Return what ``partial`` would.
 
         Parameters
         ----------
         counts
             Rows of each group, int64.
-        sums
-            ``FloatSums`` or ``IntegerSums`` of the column; None where it is not summed.
+        facts
+            By name; one entry a group.
         """
 
 

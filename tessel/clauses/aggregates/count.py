@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -29,6 +29,7 @@ class Count(MergeableAggregate):
     """How many values are neither null nor NaN, int64; 0 of none. Takes every type."""
 
     name: ClassVar[str] = "count"
+    stored_facts: ClassVar[tuple[str, ...]] = ()
 
     def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
         return pa.int64()
@@ -41,11 +42,9 @@ class Count(MergeableAggregate):
         kept = codes if missing is None else codes[~missing]
         return [pa.array(counts_of(kept, groups))]
 
-    @property
-    def needs_sum(self) -> bool:  # noqa: D102
-        return False
-
-    def partial_of_sums(self, counts: NDArray[np.int64], sums: Any) -> list[pa.Array]:  # noqa: D102
+    def partial_of_facts(  # noqa: D102
+        self, counts: NDArray[np.int64], facts: Mapping[str, Any]
+    ) -> list[pa.Array]:
         return [pa.array(counts)]
 
     def merge(  # noqa: D102

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -59,6 +59,7 @@ class Mean(MergeableAggregate):
     """
 
     name: ClassVar[str] = "mean"
+    stored_facts: ClassVar[tuple[str, ...]] = ("sum",)
 
     def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
         found = mean_type(value_type)
@@ -74,12 +75,10 @@ class Mean(MergeableAggregate):
         sums = sums_of(array, codes, groups)
         return [*sums.to_arrays(), pa.array(counts_of(codes, groups))]
 
-    @property
-    def needs_sum(self) -> bool:  # noqa: D102
-        return True
-
-    def partial_of_sums(self, counts: NDArray[np.int64], sums: Any) -> list[pa.Array]:  # noqa: D102
-        return [*sums.to_arrays(), pa.array(counts)]
+    def partial_of_facts(  # noqa: D102
+        self, counts: NDArray[np.int64], facts: Mapping[str, Any]
+    ) -> list[pa.Array]:
+        return [*facts["sum"].to_arrays(), pa.array(counts)]
 
     def merge(  # noqa: D102
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType

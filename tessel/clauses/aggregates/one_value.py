@@ -7,10 +7,12 @@ reducing.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values, present
 from tessel.clauses.values import plain, plain_type
@@ -23,12 +25,12 @@ class OneValueAggregate(MergeableAggregate):
 
     Class attributes
     ----------------
-    run_fact
-        Which value of a run of rows without missing ones it chooses, where a kernel can tell:
-        ``"least"``, ``"greatest"``, ``"first"`` or ``"last"``. Without it, values are decoded.
+    stored_facts
+        Which value it chooses of rows without missing ones, where a kernel can tell: ``"least"``,
+        ``"greatest"``, ``"first"`` or ``"last"``. Without it, None, values are decoded.
     """
 
-    run_fact: ClassVar[str | None] = None
+    stored_facts: ClassVar[tuple[str, ...] | None] = None
 
     @abstractmethod
     def choose(self, values: pa.Array, codes: Codes, groups: int) -> pa.Array:
@@ -46,6 +48,11 @@ class OneValueAggregate(MergeableAggregate):
     def partial(self, values: Values, codes: Codes, groups: int) -> list[pa.Array]:  # noqa: D102
         array, codes, _ = present(values, codes)
         return [self.choose(array, codes, groups)]
+
+    def partial_of_facts(  # noqa: D102
+        self, counts: NDArray[np.int64], facts: Mapping[str, Any]
+    ) -> list[pa.Array]:
+        return list(facts.values())
 
     def merge(  # noqa: D102
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType

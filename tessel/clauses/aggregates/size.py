@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -29,6 +29,7 @@ class Size(MergeableAggregate):
     """How many rows a group has, missing values included, int64. Needs no column."""
 
     name: ClassVar[str] = "size"
+    stored_facts: ClassVar[tuple[str, ...]] = ()
     reads_values: ClassVar[bool] = False
 
     def result_type(self, value_type: pa.DataType | None, column: str | None = None) -> pa.DataType:  # noqa: D102
@@ -42,11 +43,9 @@ class Size(MergeableAggregate):
     ) -> list[pa.Array]:
         return [pa.array(counts_of(codes, groups))]
 
-    @property
-    def needs_sum(self) -> bool:  # noqa: D102
-        return False
-
-    def partial_of_sums(self, counts: NDArray[np.int64], sums: Any) -> list[pa.Array]:  # noqa: D102
+    def partial_of_facts(  # noqa: D102
+        self, counts: NDArray[np.int64], facts: Mapping[str, Any]
+    ) -> list[pa.Array]:
         return [pa.array(counts)]
 
     def merge(  # noqa: D102

@@ -7,9 +7,9 @@ so nothing cancels that should not, and the result is rounded once, at the end.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -67,6 +67,8 @@ class Spread(MergeableAggregate):
         sample, 0 for a whole population. Missing where no more than ``ddof`` values are there.
     """
 
+    stored_facts: ClassVar[tuple[str, ...]] = ("numbers", "products")
+
     ddof: int = 1
 
     def __post_init__(self) -> None:
@@ -100,6 +102,12 @@ class Spread(MergeableAggregate):
         squares = sums_of_products(parts, parts, finite_codes, groups)
         counts = pa.array(counts_of(codes, groups))
         return [*sums.to_arrays(), *squares.to_arrays(), counts]
+
+    def partial_of_facts(  # noqa: D102
+        self, counts: NDArray[np.int64], facts: Mapping[str, Any]
+    ) -> list[pa.Array]:
+        sums, squares = facts["numbers"].to_arrays(), facts["products"].to_arrays()
+        return [*sums, *squares, pa.array(counts)]
 
     def merge(  # noqa: D102
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -36,6 +36,7 @@ class Sum(MergeableAggregate):
     """
 
     name: ClassVar[str] = "sum"
+    stored_facts: ClassVar[tuple[str, ...]] = ("sum",)
 
     def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
         kind = plain_type(value_type)
@@ -59,12 +60,10 @@ class Sum(MergeableAggregate):
         array, codes, _ = present(values, codes)
         return sums_of(array, codes, groups).to_arrays()
 
-    @property
-    def needs_sum(self) -> bool:  # noqa: D102
-        return True
-
-    def partial_of_sums(self, counts: NDArray[np.int64], sums: Any) -> list[pa.Array]:  # noqa: D102
-        return [*sums.to_arrays()]
+    def partial_of_facts(  # noqa: D102
+        self, counts: NDArray[np.int64], facts: Mapping[str, Any]
+    ) -> list[pa.Array]:
+        return [*facts["sum"].to_arrays()]
 
     def merge(  # noqa: D102
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +48,7 @@ class WeightedMean(MergeableAggregate):
     name: ClassVar[str] = "weighted_mean"
     aliases: ClassVar[tuple[str, ...]] = ("vwap",)
     further: ClassVar[tuple[str, ...]] = ("weight",)
+    stored_facts: ClassVar[tuple[str, ...]] = ("products", "weights")
 
     def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
         values, weights = (value_type.field(place).type for place in range(2))
@@ -84,6 +85,11 @@ class WeightedMean(MergeableAggregate):
             codes = codes[finite]
         products = added_sums([sums_of_products(left, right, codes, groups), *found], groups)
         return [*products.to_arrays(), *weights.to_arrays()]
+
+    def partial_of_facts(  # noqa: D102
+        self, counts: NDArray[np.int64], facts: Mapping[str, Any]
+    ) -> list[pa.Array]:
+        return [*facts["products"].to_arrays(), *facts["weights"].to_arrays()]
 
     def merge(  # noqa: D102
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType

@@ -9,32 +9,25 @@ made. Anything else, None: the unit is read, and its values are grouped.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tessel.clauses.aggregates import Aggregate, FromSums, MergeableAggregate
 from tessel.clauses.grouped.group_tables import partial_schema
 from tessel.clauses.grouped.grouping import group_codes
-from tessel.clauses.grouped.stored_sums import (
-    StoredSum,
-    is_summable,
-    may_hold_nan,
-    stored_sum,
-)
+from tessel.clauses.grouped.stored_facts import StoredFacts, all_from_facts, ask_facts
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.values import is_temporal
 from tessel.expression import Number
 from tessel.expression.schema import TableSchema
-from tessel.kernels import GroupSums, group_sums
+from tessel.kernels import Fact, GroupSums, group_sums
 from tessel.store import BlockScan, OpenedScan
 
-__all__ = ["all_from_sums", "numbered_groups", "scanned_groups"]
+__all__ = ["numbered_groups", "scanned_groups"]
 
 _MOST_GROUPS = 1 << 16
 """More groups are told apart by a hash table faster than by arithmetic."""
@@ -73,21 +66,6 @@ class _Key:
         return pa.array(integers, self.type)
 
 
-def all_from_sums(aggregates: Sequence[NamedAggregate]) -> bool:
-    """Return whether every aggregate can be made of counts and sums."""
-    return all(_is_from_sums(type(each.aggregate)) for each in aggregates)
-
-
-@functools.cache
-def _is_from_sums(kind: type[Aggregate]) -> bool:
-    # Whether a class satisfies a protocol takes 40 µs to say.
-    return issubclass(kind, MergeableAggregate) and hasattr(kind, "partial_of_sums")
-
-
-def _from_sums(each: NamedAggregate) -> FromSums:
-    return cast(FromSums, each.aggregate)  # the caller has looked
-
-
 def scanned_groups(
     rows: BlockScan, keys: Sequence[str], aggregates: Sequence[NamedAggregate]
 ) -> pa.Table | None:
@@ -101,25 +79,15 @@ def scanned_groups(
         Of the aggregation; without keys, one group of everything.
     """
     schema = rows.schema
-    if not all_from_sums(aggregates):
+    if not all_from_facts(aggregates):
         return None
-    summed = dict.fromkeys(
-        each.column for each in aggregates if each.column is not None and _from_sums(each).needs_sum
-    )
-    counted = [each.column for each in aggregates if each.column is not None]
-    if not all(is_summable(schema.type_of(name)) for name in summed):
-        return None
-    opened = rows.open([*keys, *counted])
+    inputs = [name for each in aggregates for name in each.inputs]
+    opened = rows.open([*keys, *inputs])
     if opened is None:
         return None
-    if not all(map(opened.program.is_known, counted)):
-        return None
-    if any(may_hold_nan(opened, name, schema) for name in counted if name not in summed):
-        return None
     grouped = numbered_groups(opened, keys, schema)
-    asked = {name: stored_sum(opened, name) for name in summed}
-    sums = {name: each for name, each in asked.items() if each is not None}
-    if grouped is None or len(sums) < len(asked):
+    facts = ask_facts(opened, aggregates, schema)
+    if grouped is None or facts is None:
         return None
     held, group, groups = grouped
     found = group_sums(
@@ -128,11 +96,12 @@ def scanned_groups(
         select=opened.select,
         group=group,
         groups=groups,
-        fields=[field for each in sums.values() for field in each.fields],
+        fields=facts.fields,
+        last=facts.needs_last,
     )
     if found is None:
         return None
-    return _table(found, held, sums, keys, aggregates, schema)
+    return _table(found, held, facts, keys, aggregates, schema)
 
 
 def numbered_groups(
@@ -196,26 +165,31 @@ def _schema(
 def _table(
     found: GroupSums,
     held: Sequence[_Key],
-    summed: Mapping[str, StoredSum],
+    facts: StoredFacts,
     keys: Sequence[str],
     aggregates: Sequence[NamedAggregate],
     schema: TableSchema,
-) -> pa.Table:
+) -> pa.Table | None:
     there = np.flatnonzero(found.counts)
-    if not keys:
-        there = np.zeros(1, np.int64)  # one group of everything, also of nothing
+    if not keys and not len(there):
+        return None  # nothing of everything: its state is that of no values
     order = there[np.argsort(found.first_row[there], kind="stable")]
-    counts = found.counts[order]
-    sums: dict[str, Any] = {}
-    parts = iter(found.sums)
-    for name, total in summed.items():
-        own = [{place: held[order] for place, held in next(parts).items()} for _ in total.fields]
-        sums[name] = total.sums(own, len(order))
     arrays: list[pa.Array] = []
     rest = order
     for key in reversed(held):
         rest, numbers = np.divmod(rest, key.size)
         arrays.insert(0, key.values(numbers))
-    for each in aggregates:
-        arrays += _from_sums(each).partial_of_sums(counts, sums.get(each.column or ""))
-    return pa.Table.from_arrays(arrays, schema=_schema(tuple(keys), tuple(aggregates), schema))
+    last = None if found.last_row is None else found.last_row[order]
+    own = [_of_groups(fact, order) for fact in found.facts]
+    states = facts.states(own, found.counts[order], found.first_row[order], last)
+    if states is None:
+        return None
+    return pa.Table.from_arrays(
+        [*arrays, *states], schema=_schema(tuple(keys), tuple(aggregates), schema)
+    )
+
+
+def _of_groups(fact: Fact, groups: NDArray[np.int64]) -> Fact:
+    if isinstance(fact, dict):
+        return {place: sums[groups] for place, sums in fact.items()}
+    return fact[groups]

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tessel import telemetry
 from tessel.clauses.base import Clause
-from tessel.clauses.powers import Reduces, Scans, Selects
+from tessel.clauses.powers import Reduces, Scans, Selects, TakesCodes
 from tessel.clauses.running.stage import failed_clause, load_piece, piece_of
 from tessel.ecs import ColRange, Piece
 from tessel.errors import TesselError
@@ -61,7 +61,8 @@ def read_pieces(
         if reduced is not None:
             return reduced
     selecting = list(itertools.takewhile(_selects, clauses))
-    if not selecting or not alone:
+    coded = _coded(clauses[len(selecting) :])
+    if not alone or not (selecting or coded):
         loaded = [
             load_piece(source, segments, symbol, count)
             for source, count in zip(sources, planned, strict=True)
@@ -73,14 +74,22 @@ def read_pieces(
         if not _select(clause, strips, unit):
             break
         done += 1
-    pieces = [_read(strip, source, symbol) for strip in strips for source in strip.pieces]
+    coded = coded if done == len(selecting) else frozenset()
+    pieces = [_read(strip, source, symbol, coded) for strip in strips for source in strip.pieces]
     return pieces, done
 
 
-def _read(strip: CandidateRows, source: PieceSource, symbol: int) -> Piece:
+def _coded(clauses: Sequence[Clause]) -> frozenset[str]:
+    """Return the columns that may be dictionaries for the first of some clauses."""
+    if not clauses or not _powered(clauses[0], TakesCodes, "coded"):
+        return frozenset()
+    return cast(TakesCodes, clauses[0]).coded()
+
+
+def _read(strip: CandidateRows, source: PieceSource, symbol: int, coded: frozenset[str]) -> Piece:
     with telemetry.span("segment.read", object=source.key.object) as facts:
         try:
-            table = strip.read(source)
+            table = strip.read(source, coded)
         except TesselError as error:
             _place(error)
             raise

@@ -20,7 +20,7 @@ _ADD, _SUBTRACT, _MULTIPLY = 5, 6, 7
 _INTEGER_ADD, _INTEGER_SUBTRACT, _INTEGER_MULTIPLY = 8, 9, 10
 _RANGE, _LESS, _LESS_EQUAL, _EQUAL, _TABLE = 11, 12, 13, 14, 15
 _AND, _OR, _XOR, _NOT = 16, 17, 18, 19
-_COLUMN_RANGE, _RESIDUAL = 21, 22
+_COLUMN_RANGE, _RESIDUAL, _PRODUCT_ERROR = 21, 22, 23
 _WIDEST_NARROW = 24
 
 _POWERS = np.array([float(10**exponent) for exponent in range(23)])
@@ -228,6 +228,12 @@ def _residuals(source: Any, exponent: int, bits: int, out: Any, rows: int) -> No
 
 
 @kernel
+def _product_errors(left: Any, right: Any, products: Any, out: Any, rows: int) -> None:
+    for row in range(rows):
+        out[row] = fused_multiply_add(left[row], right[row], -products[row])
+
+
+@kernel
 def _unary_float(op: int, source: Any, exponent: int, out: Any, rows: int) -> None:
     """Make floats of integers: decimals, bits, or the integers themselves."""
     if op == _FLOAT:
@@ -310,5 +316,7 @@ def run_steps(
                 truths[target, row] = 1 - truths[a, row]
         elif op == _RESIDUAL:
             _residuals(integers[a], facts[_EXPONENT, b, page], c, integers[target], rows)
+        elif op == _PRODUCT_ERROR:
+            _product_errors(floats[a], floats[b], floats[c], floats[target], rows)
         else:
             _integer_step(op, integers[a], integers[b], c, integers[target], rows)

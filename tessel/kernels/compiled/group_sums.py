@@ -12,7 +12,7 @@ from tessel.kernels.jit import kernel
 
 __all__ = ["add_groups"]
 
-_WIDE = 1
+_WIDE, _FLOAT, _LEAST, _GREATEST, _LEAST_FLOAT = 1, 2, 3, 4, 5
 _HALF = 32
 _HALF_MASK = (1 << 32) - 1
 _WORD = 64
@@ -49,6 +49,11 @@ def _pack(values: Any, chosen: Any, out: Any, count: int) -> None:
 
 
 @kernel
+def _is_float(kind: int) -> bool:
+    return kind == _FLOAT or kind >= _LEAST_FLOAT
+
+
+@kernel
 def _pack_registers(
     kinds: Any, sources: Any, integers: Any, floats: Any, packed: Any, chosen: Any, count: int
 ) -> None:
@@ -56,11 +61,11 @@ def _pack_registers(
     for field in range(len(kinds)):
         source, again = sources[field], False
         for before in range(field):  # a register that two fields share is moved once
-            same = (kinds[before] > _WIDE) == (kinds[field] > _WIDE)
+            same = _is_float(kinds[before]) == _is_float(kinds[field])
             again |= same and sources[before] == source
         if again:
             continue
-        if kinds[field] > _WIDE:
+        if _is_float(kinds[field]):
             _pack(floats[source], chosen, packed, count)
             floats[source, :count] = packed[:count]
         else:
@@ -210,6 +215,36 @@ def _drain(parts: Any, sums: Any, low: Any, high: Any) -> None:
 
 
 @kernel
+def _extreme(numbers: Any, values: Any, greatest: bool, best: Any, rows: int) -> None:
+    if greatest:
+        for row in range(rows):
+            number = np.uint64(numbers[row])
+            best[number] = max(best[number], values[row])
+    else:
+        for row in range(rows):
+            number = np.uint64(numbers[row])
+            best[number] = min(best[number], values[row])
+
+
+@kernel
+def _extreme_float(numbers: Any, values: Any, greatest: bool, best: Any, rows: int) -> None:
+    for row in range(rows):
+        number, value = np.uint64(numbers[row]), values[row]
+        if (value > best[number]) if greatest else (value < best[number]):
+            best[number] = value
+
+
+@kernel
+def _note_last(numbers: Any, chosen: Any, packed: bool, row: int, rows: int, last_row: Any) -> None:
+    if packed:
+        for place in range(rows):
+            last_row[np.uint64(numbers[place])] = row + chosen[place]
+    else:
+        for place in range(rows):
+            last_row[np.uint64(numbers[place])] = row + place
+
+
+@kernel
 def _note_first(
     numbers: Any, chosen: Any, packed: bool, row: int, rows: int, first_row: Any
 ) -> None:
@@ -254,13 +289,18 @@ def add_groups(
     count_slot: int,
     chunk_rows: int,
     first_row: Any,
+    last_row: Any,
     low: Any,
     high: Any,
+    best: Any,
+    best_floats: Any,
 ) -> Any:
     """Add rows ``[start, stop)`` to the totals; return whether bits of a float were lost.
 
     ``low`` and ``high`` have a line a group, and in it the halves of each part. Until a chunk of
-    rows is full, parts add up in the words of ``slots``, several in one.
+    rows is full, parts add up in the words of ``slots``, several in one. ``last_row`` is empty
+    where nobody asks for it. ``best`` and ``best_floats`` have a line a field, for extremes. These
+    three have one group more, for rows that do not count.
     """
     groups = len(first_row)
     integers = np.zeros((registers[0] + 2 * len(kinds) + 3, BLOCK_ROWS), np.int64)
@@ -310,6 +350,15 @@ def add_groups(
             _add_all(integers, slots, sums, count)
         else:
             _add(numbers, integers, slots, sums, count)
+        for field in range(len(kinds)):
+            kind, source = kinds[field], sources[field]
+            if kind >= _LEAST_FLOAT:
+                greatest = kind > _LEAST_FLOAT
+                _extreme_float(numbers, floats[source], greatest, best_floats[field], count)
+            elif kind >= _LEAST:
+                _extreme(numbers, integers[source], kind == _GREATEST, best[field], count)
+        if len(last_row):
+            _note_last(numbers, chosen, is_packed, row, count, last_row)
         if left > count:
             _note_first(numbers, chosen, is_packed, row, count, first_row)
             left = _still_unseen(unseen, left, sums, count_slot)

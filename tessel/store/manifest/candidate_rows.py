@@ -9,7 +9,7 @@ the rows that are left.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 import numpy as np
 import numpy.typing as npt
@@ -243,14 +243,24 @@ class CandidateRows:
         self._stretches = [part for own in left for part in own]
         return before, sum(bool(own) for own in left)
 
-    def read(self, piece: PieceSource) -> pa.Table:
-        """Return what is left of one of the pieces, as ``SegmentSource.load`` gives the whole."""
+    def read(self, piece: PieceSource, coded: Set[str] = frozenset()) -> pa.Table:
+        """Return what is left of one of the pieces, as ``SegmentSource.load`` gives the whole.
+
+        Parameters
+        ----------
+        piece
+            One of them.
+        coded
+            Text columns that may be dictionaries of text, where they are stored as codes.
+        """
 
         def stored() -> pa.Table:
             names = [str(column_id) for column_id in piece.column_ids]
             gathered = self._gathered(piece)
             columns = [
                 self._column(piece, name, column_id, gathered)
+                if name not in coded or (codes := self._dictionary(piece, column_id)) is None
+                else codes
                 for name, column_id in zip(piece.columns, piece.column_ids, strict=True)
             ]
             return pa.table(columns, names=names)
@@ -389,6 +399,25 @@ class CandidateRows:
         if values.type == type_:
             return values
         return self._source.declared(values, name, piece)
+
+    def _dictionary(self, piece: PieceSource, column_id: int) -> pa.ChunkedArray | None:
+        """Return a text column as one dictionary array; None where it is stored otherwise."""
+        late = self._late_rows(piece)
+        if not pa.types.is_string(late.type(column_id)):
+            return None
+        codes: list[pa.Array] = []
+        entries: pa.Array | None = None
+        for stretch in self._stretches:
+            column = late.column(column_id, stretch.low, stretch.high, stretch.keep)
+            entries = column.dictionary()
+            if entries is None:
+                return None
+            held = column.codes()
+            codes.append(held if stretch.keep is None else held.filter(pa.array(stretch.keep)))
+        if entries is None:
+            return None
+        indices = codes[0] if len(codes) == 1 else pa.concat_arrays(codes)
+        return pa.chunked_array([pa.DictionaryArray.from_arrays(indices, entries, safe=False)])
 
     def _column(
         self,

@@ -233,7 +233,7 @@ class SegmentSource:
         Parameters
         ----------
         read
-            Gives the stored columns in the order of the piece.
+            Gives the stored columns in the order of the piece; some maybe as dictionaries.
         """
         for name, column_id in zip(piece.columns, piece.column_ids, strict=True):
             if self.column_ids.get(name) != column_id:
@@ -251,7 +251,7 @@ class SegmentSource:
             for name, column in zip(piece.columns, read().columns, strict=True):
                 found[name] = _declared(column, self._type(name), name, piece.key)
         names = [name for name in self.schema.names if name in found]
-        fields = [self.schema.arrow.field(name) for name in names]
+        fields = [self.schema.arrow.field(name).with_type(found[name].type) for name in names]
         return pa.table([found[name] for name in names], schema=pa.schema(fields))
 
     def _type(self, name: str) -> pa.DataType:
@@ -266,6 +266,8 @@ def _declared(column: _Column, type_: pa.DataType, name: str, key: SegmentKey) -
     """Widen values that were stored before a column's type was widened."""
     if column.type == type_:
         return column
+    if pa.types.is_dictionary(column.type) and column.type.value_type == type_:
+        return column  # as it was asked for
     try:
         return column.cast(type_)
     except pa.ArrowException as error:

@@ -1,0 +1,349 @@
+"""What kernels find of the rows of a group or a run as they are stored, and the states it makes.
+
+Groups and runs that are reduced without decoding enter here with their aggregates: each says which
+facts its state follows from (:class:`~tessel.clauses.aggregates.FromFacts`), and facts are sums,
+extremes and single rows of columns whose integers are at hand. Sums of decimals are those of the
+integers that they are kept as and of what rounding took from them; other doubles are added up in
+limbs; products in a rounded part and its error. What several aggregates ask for is found once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tessel.clauses.aggregates import Aggregate, FromFacts, MergeableAggregate
+from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
+from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
+from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.clauses.values import is_temporal, missing_rows, plain
+from tessel.expression import Number
+from tessel.expression.schema import TableSchema
+from tessel.kernels import DecimalSum, Fact, FieldKind, SumField
+from tessel.store import OpenedScan
+
+__all__ = ["StoredFacts", "all_from_facts", "ask_facts"]
+
+_POWERS = np.array([float(10**exponent) for exponent in range(23)])
+_LOWEST_BIT = 1074
+"""Bits from the lowest of a double to one; what products are kept times two to."""
+_FRACTION_BITS = 53
+_ENDS = ("first", "last")
+
+Integers = NDArray[np.int64]
+
+
+def all_from_facts(aggregates: Sequence[NamedAggregate]) -> bool:
+    """Return whether the state of every aggregate follows from facts of what is stored."""
+    return all(_is_from_facts(type(each.aggregate)) and not each.computed for each in aggregates)
+
+
+@functools.cache
+def _is_from_facts(kind: type[Aggregate]) -> bool:
+    # Whether a class satisfies a protocol takes 40 µs to say.
+    facts = getattr(kind, "stored_facts", None)
+    return issubclass(kind, MergeableAggregate) and facts is not None
+
+
+def _from_facts(each: NamedAggregate) -> FromFacts:
+    return cast(FromFacts, each.aggregate)  # the caller has looked
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One fact.
+
+    Attributes
+    ----------
+    fields
+        What kernels reduce for it.
+    made
+        What makes the fact of what they found, in the order of the fields.
+    """
+
+    fields: tuple[SumField, ...]
+    made: Callable[[list[Fact]], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class StoredFacts:
+    """What is asked of kernels for some aggregates.
+
+    Attributes
+    ----------
+    fields
+        What they reduce, each once.
+    needs_last
+        Whether the last row of each group is wanted.
+    """
+
+    fields: tuple[SumField, ...]
+    needs_last: bool
+    _asked: Mapping[tuple[tuple[str, ...], str], _Asked]
+    _aggregates: Sequence[NamedAggregate]
+    _opened: OpenedScan
+    _schema: TableSchema
+
+    def states(
+        self, found: Sequence[Fact], counts: Integers, first: Integers, last: Integers | None
+    ) -> list[pa.Array] | None:
+        """Return the state columns of all aggregates; None where single rows have to be decoded.
+
+        Parameters
+        ----------
+        found
+            For each field what kernels found, one entry a group.
+        counts
+            Rows of each group.
+        first, last
+            The first and the last row of each group, counted in the segment.
+        """
+        by_field = dict(zip(self.fields, found, strict=True))
+        states: list[pa.Array] = []
+        for each in self._aggregates:
+            facts: dict[str, Any] = {}
+            for fact in _from_facts(each).stored_facts:
+                if fact in _ENDS:
+                    facts[fact] = self._row(each.inputs[0], first if fact == "first" else last)
+                    if facts[fact] is None:
+                        return None
+                    continue
+                asked = self._asked[each.inputs, fact]
+                facts[fact] = asked.made([by_field[field] for field in asked.fields])
+            states += _from_facts(each).partial_of_facts(counts, facts)
+        return states
+
+    def _row(self, name: str, rows: Integers | None) -> pa.Array | None:
+        assert rows is not None  # it was asked for
+        found = self._opened.values_at(name, rows)
+        return None if found is None else _typed(found, self._schema.type_of(name))
+
+
+def ask_facts(
+    opened: OpenedScan, aggregates: Sequence[NamedAggregate], schema: TableSchema
+) -> StoredFacts | None:
+    """Return what is asked of kernels; None where they cannot be asked, or a value is missing.
+
+    Parameters
+    ----------
+    opened
+        All columns of the aggregates are at hand.
+    aggregates
+        All from facts.
+    schema
+        Types of the columns.
+    """
+    asked: dict[tuple[tuple[str, ...], str], _Asked] = {}
+    needs_last = False
+    for each in aggregates:
+        if not all(_is_whole(opened, name, schema) for name in each.inputs):
+            return None
+        for fact in _from_facts(each).stored_facts:
+            needs_last |= fact == "last"
+            key = each.inputs, fact
+            if fact in _ENDS or key in asked:
+                continue
+            if not all(_is_numeric(schema.type_of(name)) for name in each.inputs):
+                return None
+            found = _MAKERS[fact](opened, each.inputs, schema)
+            if found is None:
+                return None
+            asked[key] = found
+    fields = dict.fromkeys(field for each in asked.values() for field in each.fields)
+    return StoredFacts(tuple(fields), needs_last, asked, aggregates, opened, schema)
+
+
+def _is_whole(opened: OpenedScan, name: str, schema: TableSchema) -> bool:
+    """Return whether every row has a value that is not missing."""
+    if not opened.program.is_known(name):
+        return False
+    coded = opened.program.codes(name)
+    if coded is None or not pa.types.is_floating(schema.type_of(name)):
+        return True
+    return missing_rows(plain(coded[1])) is None
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    """Return whether the numbers that are stored are those that a type means."""
+    if pa.types.is_integer(kind) or pa.types.is_float64(kind):
+        return True
+    return is_temporal(kind) and not pa.types.is_date64(kind)
+
+
+# --- sums -----------------------------------------------------------------------------------------
+
+
+def _sum(opened: OpenedScan, inputs: Sequence[str], schema: TableSchema) -> _Asked | None:
+    """Ask for a sum in the state of its type: of integers, or of doubles."""
+    found = _summed(opened, inputs[0])
+    if found is None:
+        return None
+    fields, parts = found
+    kind = FloatSums if pa.types.is_floating(schema.type_of(inputs[0])) else IntegerSums
+    return _Asked(fields, lambda facts: kind.of_parts(dict(parts(facts)), _groups(facts)))
+
+
+def _numbers(opened: OpenedScan, inputs: Sequence[str], schema: TableSchema) -> _Asked | None:
+    """Ask for the sum of numbers of any type as that of doubles."""
+    return _as_doubles(opened, inputs[0], schema)
+
+
+def _weights(opened: OpenedScan, inputs: Sequence[str], schema: TableSchema) -> _Asked | None:
+    return _as_doubles(opened, inputs[1], schema)
+
+
+def _as_doubles(opened: OpenedScan, name: str, schema: TableSchema) -> _Asked | None:
+    found = _summed(opened, name)
+    if found is None:
+        return None
+    fields, parts = found
+    up = 0 if pa.types.is_floating(schema.type_of(name)) else _LOWEST_BIT
+    return _Asked(fields, lambda facts: _float_sums(parts(facts), up, _groups(facts)))
+
+
+def _products(opened: OpenedScan, inputs: Sequence[str], schema: TableSchema) -> _Asked | None:
+    """Ask for the sum of the products of two columns, or of the squares of one."""
+    first, second = inputs[0], inputs[-1]
+    one, other = opened.program.number(first), opened.program.number(second)
+    if one is None or other is None:
+        return None
+    made = opened.program.product(one, other)
+    largest = _largest(one) * _largest(other)
+    if made is None or not np.isfinite(largest):
+        return None
+    product, error = made
+    field = SumField.of_floats(product, float(largest))
+    # What rounding takes is at most half of the last bit.
+    rest = SumField(FieldKind.FLOAT, error, field.exponent - _FRACTION_BITS)
+    # A tiny double would have a product below all doubles: its own limbs would tell.
+    guards = [
+        SumField.of_floats(number.register, float(_largest(number)))
+        for name, number in dict(zip((first, second), (one, other), strict=True)).items()
+        if number.is_float and _decimal_sum(opened, name) is None
+    ]
+
+    def sums(facts: list[Fact]) -> FloatSums:
+        parts: dict[int, Integers] = {}
+        for fact in facts[:2]:
+            for place, held in cast(dict[int, Integers], fact).items():
+                parts[place] = parts[place] + held if place in parts else held
+        return _float_sums(parts, _LOWEST_BIT, _groups(facts))
+
+    return _Asked((field, rest, *guards), sums)
+
+
+def _summed(
+    opened: OpenedScan, name: str
+) -> tuple[tuple[SumField, ...], Callable[[list[Fact]], Mapping[int, Integers]]] | None:
+    """Return what is summed of a column, and what makes sums by bit position of that."""
+    decimal = _decimal_sum(opened, name)
+    if decimal is not None:
+        integers = opened.program.integers(name)
+        residuals = opened.program.residuals(name, decimal.up) if decimal.places else None
+        return tuple(decimal.fields(integers, residuals)), lambda facts: decimal.sums(
+            cast(list[Mapping[int, Integers]], facts)
+        )
+    number = opened.program.number(name)
+    if number is None:
+        return None
+    largest = _largest(number)
+    if not number.is_float:
+        field = SumField.of_integers(number.register, int(largest))
+    elif np.isfinite(largest):
+        field = SumField.of_floats(number.register, float(largest))
+    else:
+        return None
+    return (field,), lambda facts: cast(Mapping[int, Integers], facts[0])
+
+
+def _decimal_sum(opened: OpenedScan, name: str) -> DecimalSum | None:
+    """Return how a stored column whose pages are all decimals of one scale is added up."""
+    place = opened.program.place(name)
+    if place is None:
+        return None
+    column = opened.columns[place]
+    if column.exponents is None or column.bounds is None:
+        return None
+    places = int(column.exponents[0])
+    if (column.exponents != places).any():
+        return None
+    return DecimalSum.of_bounds(places, *column.bounds)
+
+
+def _largest(number: Number) -> Any:
+    return max(abs(number.low), abs(number.high))
+
+
+def _groups(facts: Sequence[Fact]) -> int:
+    fact = facts[0]
+    return len(next(iter(fact.values()))) if isinstance(fact, dict) else len(fact)
+
+
+def _float_sums(parts: Mapping[int, Integers], up: int, groups: int) -> FloatSums:
+    return FloatSums.of_parts({place + up: held for place, held in parts.items()}, groups)
+
+
+# --- extremes -------------------------------------------------------------------------------------
+
+
+def _least(opened: OpenedScan, inputs: Sequence[str], schema: TableSchema) -> _Asked | None:
+    kinds = FieldKind.LEAST, FieldKind.LEAST_FLOAT
+    return _extreme(opened, inputs[0], schema.type_of(inputs[0]), *kinds)
+
+
+def _greatest(opened: OpenedScan, inputs: Sequence[str], schema: TableSchema) -> _Asked | None:
+    kinds = FieldKind.GREATEST, FieldKind.GREATEST_FLOAT
+    return _extreme(opened, inputs[0], schema.type_of(inputs[0]), *kinds)
+
+
+def _extreme(
+    opened: OpenedScan, name: str, kind: pa.DataType, of_integers: FieldKind, of_floats: FieldKind
+) -> _Asked | None:
+    """Ask for an extreme; of decimals of one scale, for that of their integers."""
+    place = opened.program.place(name)
+    if place is not None:
+        exponents = opened.columns[place].exponents
+        if exponents is not None and exponents.min() == exponents.max() >= 0:
+            field = SumField(of_integers, opened.program.integers(name))
+            power = _POWERS[exponents[0]]
+            return _Asked((field,), lambda facts: _extremes(facts[0], kind, power))
+    number = opened.program.number(name)
+    if number is None:
+        return None
+    field = SumField(of_floats if number.is_float else of_integers, number.register)
+    return _Asked((field,), lambda facts: _extremes(facts[0], kind, None))
+
+
+def _extremes(fact: Fact, kind: pa.DataType, divisor: Any) -> pa.Array:
+    values = cast(NDArray[Any], fact)
+    if divisor is not None:
+        values = values / divisor
+    if values.dtype == np.float64:
+        values = values + 0.0  # −0.0 and 0.0 are equal, and which came first must not show
+    return _typed(pa.array(values), kind)
+
+
+def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return integers as what they stand for."""
+    if values.type == kind:
+        return values
+    if is_temporal(kind):
+        return values.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).view(kind)
+    return values.cast(kind)
+
+
+_MAKERS: dict[str, Callable[[OpenedScan, Sequence[str], TableSchema], _Asked | None]] = {
+    "greatest": _greatest,
+    "least": _least,
+    "numbers": _numbers,
+    "products": _products,
+    "sum": _sum,
+    "weights": _weights,
+}
+"""What asks for a fact, by the name that aggregates give it."""

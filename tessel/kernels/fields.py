@@ -1,0 +1,274 @@
+"""What kernels reduce of the rows of a group or of a run: sums and extremes.
+
+A sum of floats is kept as whole numbers of two powers of two, a high and a low limb. Adding and
+subtracting ``1.5 * 2**52`` rounds a float below ``2**51`` to an integer without error in what is
+left (Dekker 1971), which is scaled up and rounded once more; what then is still left would be lost,
+so it is looked for, and the caller is told to add up otherwise. The limbs are so narrow that a
+chunk of rows cannot pass 64 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessel.kernels.blocks import Registers
+
+__all__ = [
+    "EXTREMES",
+    "HALF_BITS",
+    "HALF_MASK",
+    "LARGEST_EXPONENT",
+    "MOST_CHUNK_BITS",
+    "Fact",
+    "FieldKind",
+    "FieldRegisters",
+    "SumField",
+    "facts_of",
+    "field_sums",
+    "field_weights",
+    "put_halves",
+    "put_sums",
+    "started",
+]
+
+Integers = NDArray[np.int64]
+Fact = dict[int, Integers] | NDArray[Any]
+"""Sums by bit position, or an extreme of each group."""
+
+HALF_BITS = 32
+HALF_MASK = (1 << HALF_BITS) - 1
+MOST_CHUNK_BITS = 20
+"""At most ``2**20`` rows are added before their sums are brought to safety."""
+LARGEST_EXPONENT = 40
+"""Floats of fields are below two to this; larger ones would be scaled down, and lose bits."""
+
+_ROUNDER = 1.5 * 2.0**52
+_LEAST_EXPONENT = -1074
+_INTEGER_BITS = 62 - MOST_CHUNK_BITS
+# numpy's bincount adds floats: sums of a block of 2**16 rows stay below 2**53.
+_BINCOUNT_BITS = 36
+
+
+class FieldKind(IntEnum):
+    """What is summed."""
+
+    INTEGER = 0
+    """Integers of at most 42 bits."""
+    WIDE = 1
+    """Any integers: their halves are summed."""
+    FLOAT = 2
+    """Finite floats."""
+    LEAST = 3
+    """The least of integers."""
+    GREATEST = 4
+    LEAST_FLOAT = 5
+    GREATEST_FLOAT = 6
+
+
+@dataclass(frozen=True)
+class SumField:
+    """One thing to sum.
+
+    Attributes
+    ----------
+    kind, register
+        What it is, and the register that holds it: of floats for floats, else of integers.
+    exponent
+        All floats are below ``2**exponent`` in size; at most :data:`LARGEST_EXPONENT`.
+    bits
+        All integers of at most 42 bits are below ``2**bits`` in size.
+    """
+
+    kind: FieldKind
+    register: int
+    exponent: int = 0
+    bits: int = _INTEGER_BITS
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the register is one of floats."""
+        return self.kind in (FieldKind.FLOAT, FieldKind.LEAST_FLOAT, FieldKind.GREATEST_FLOAT)
+
+    @classmethod
+    def of_integers(cls, register: int, largest: int) -> SumField:
+        """Return the field of integers of which none is larger in size."""
+        bits = largest.bit_length()
+        if bits > _INTEGER_BITS:
+            return cls(FieldKind.WIDE, register)
+        return cls(FieldKind.INTEGER, register, bits=bits)
+
+    @classmethod
+    def of_floats(cls, register: int, largest: float) -> SumField:
+        """Return the field of floats of which none is larger in size."""
+        return cls(FieldKind.FLOAT, register, max(0, int(np.frexp(largest)[1])))
+
+
+EXTREMES = {
+    FieldKind.LEAST: np.minimum,
+    FieldKind.GREATEST: np.maximum,
+    FieldKind.LEAST_FLOAT: np.minimum,
+    FieldKind.GREATEST_FLOAT: np.maximum,
+}
+"""What finds an extreme, by the kind of its field."""
+
+
+def facts_of(
+    fields: Sequence[SumField], sums: Iterator[Fact], integers: Integers, floats: NDArray[Any]
+) -> list[Fact]:
+    """Return sums and extremes in the order of the fields; extremes have a line a field."""
+    found: list[Fact] = []
+    for place, field in enumerate(fields):
+        if field.kind not in EXTREMES:
+            found.append(next(sums))
+        else:
+            found.append(floats[place] if field.is_float else integers[place])
+    return found
+
+
+def started(fields: Sequence[SumField], count: int) -> tuple[Integers, NDArray[np.float64]]:
+    """Return lines for the extremes of each field, integers and floats, as searches begin."""
+    integers = np.zeros((len(fields), count), np.int64)
+    floats = np.zeros((len(fields), count), np.float64)
+    limits = np.iinfo(np.int64)
+    for place, field in enumerate(fields):
+        if field.kind in EXTREMES:
+            # What every number is better than.
+            greatest = EXTREMES[field.kind] is np.maximum
+            integers[place] = limits.min if greatest else limits.max
+            floats[place] = -np.inf if greatest else np.inf
+    return integers, floats
+
+
+@dataclass(frozen=True, eq=False)
+class FieldRegisters:
+    """What compiled kernels know of fields.
+
+    Attributes
+    ----------
+    kinds, sources
+        int64, shape ``(fields,)``: what each is, and its register.
+    scales
+        float64, shape ``(fields, 2)``: what brings floats to high limbs, and the rest to low ones.
+    limbs
+        int64, shape ``(fields, 2)``: the registers of the low and the high limb of what has limbs.
+    parts
+        The registers that are added up, in the order of the fields.
+    bits
+        How many bits the numbers of each part have, the sign not counted.
+    used
+        How many integer registers there are, those of limbs included.
+    """
+
+    kinds: Integers
+    sources: Integers
+    scales: NDArray[np.float64]
+    limbs: Integers
+    parts: list[int]
+    bits: list[int]
+    used: int
+
+    @classmethod
+    def of(cls, fields: Sequence[SumField], registers: int, limb_bits: int) -> FieldRegisters:
+        """Give limbs registers of their own behind those of the program."""
+        limbs = np.full((len(fields), 2), -1, np.int64)
+        parts: list[int] = []
+        bits: list[int] = []
+        used = registers
+        for place, field in enumerate(fields):
+            if field.kind == FieldKind.INTEGER:
+                parts.append(field.register)
+                bits.append(field.bits)
+            elif field.kind <= FieldKind.FLOAT:
+                limbs[place] = used, used + 1
+                parts += [used, used + 1]
+                bits += [HALF_BITS if field.kind == FieldKind.WIDE else limb_bits] * 2
+                used += 2
+        scales = [[2.0 ** (limb_bits - 1 - f.exponent), 2.0**limb_bits] for f in fields]
+        return cls(
+            np.array([field.kind for field in fields], np.int64),
+            np.array([field.register for field in fields], np.int64),
+            np.array(scales, np.float64).reshape(-1, 2),
+            limbs,
+            parts,
+            bits,
+            used,
+        )
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """What compiled kernels take."""
+        return self.kinds, self.sources, self.scales, self.limbs
+
+
+def put_halves(low: Integers, high: Integers, sums: Integers) -> None:
+    """Add sums of a chunk to the totals of their halves, which no number of chunks fills."""
+    low += sums & HALF_MASK
+    high += sums >> HALF_BITS
+
+
+def field_sums(
+    fields: Sequence[SumField], low: Integers, high: Integers, limb_bits: int
+) -> list[dict[int, Integers]]:
+    """Return the sums of fields by bit position from totals of parts; extremes have none."""
+    found: list[dict[int, Integers]] = []
+    part = 0
+    for field in fields:
+        if field.kind > FieldKind.FLOAT:
+            continue
+        places = [0]
+        if field.kind == FieldKind.WIDE:
+            places = [0, HALF_BITS]
+        elif field.kind == FieldKind.FLOAT:
+            first = field.exponent + 1 - limb_bits - _LEAST_EXPONENT
+            places = [first - limb_bits, first]
+        sums_of: dict[int, Integers] = {}
+        for place in places:
+            put_sums(sums_of, place, low[:, part])
+            put_sums(sums_of, place + HALF_BITS, high[:, part])
+            part += 1
+        found.append(sums_of)
+    return found
+
+
+def put_sums(sums: dict[int, Integers], place: int, more: Integers) -> None:
+    """Add to the sums at a bit position."""
+    sums[place] = sums[place] + more if place in sums else more
+
+
+def field_weights(
+    field: SumField, registers: Registers, rows: Integers | None
+) -> Iterator[tuple[int, NDArray[Any] | None]]:
+    """Give what is summed as numbers whose sums over a block floats hold, each with its place.
+
+    None where something is left over at the end.
+    """
+    if field.kind != FieldKind.FLOAT:
+        integers = registers.integers[field.register]
+        integers = integers if rows is None else integers[rows]
+        if field.kind == FieldKind.INTEGER and field.bits <= _BINCOUNT_BITS:
+            yield 0, integers
+            return
+        yield 0, integers & HALF_MASK
+        if len(integers) and (integers.min() < 0 or integers.max() > HALF_MASK):
+            yield HALF_BITS, integers >> HALF_BITS
+        return
+    floats = registers.floats[field.register]
+    rest = floats.copy() if rows is None else floats[rows]
+    place = field.exponent + 1 - _BINCOUNT_BITS
+    rest *= 2.0 ** (-place)
+    for _ in range(3):
+        whole = rest + _ROUNDER
+        whole -= _ROUNDER
+        yield place - _LEAST_EXPONENT, whole
+        rest -= whole
+        if not rest.any():
+            return
+        rest *= 2.0**_BINCOUNT_BITS
+        place -= _BINCOUNT_BITS
+    yield 0, None
