@@ -6,13 +6,17 @@ import hashlib
 import tarfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tessel
 from tessel.store.events import LiveStore, Table, wire
 from tests.store.events.golden import making
 
-DIGESTS = {"1": "3108dfecde3849959f98d9ca4a2c8194031fa12659704f9ef14cb7fa4abe89e7"}
+DIGESTS = {
+    "1": "3108dfecde3849959f98d9ca4a2c8194031fa12659704f9ef14cb7fa4abe89e7",
+    "1-arrivals": "c8da3c4b1888abe989d57f263791c5b7b77269e1f791c21da54f703f0c065ccd",
+}
 
 
 @pytest.fixture(params=DIGESTS)
@@ -72,3 +76,19 @@ def test_events_of_earlier_releases_are_what_they_were(golden, way):
     assert len(store) == len(making.rows())
     assert answers(store) == answers(expected)
     store.close()
+
+
+def arrivals(store: LiveStore) -> set[object]:
+    found = store.range("frame", 0, 9, "robot/arm", event_times=True)
+    return set(found.column("ingestion_time").to_pylist())
+
+
+def test_what_has_arrived_before_stays_so_and_what_has_not_arrives_now(golden, request):
+    """All events of a golden store were inserted in one call."""
+    before = np.datetime64("now") - np.timedelta64(1, "s")
+    kept = [arrivals(way(golden)) for way in (from_file, from_recording)]
+    assert [len(each) for each in kept] == [1, 1]
+    is_new = [np.datetime64(each.pop().replace(tzinfo=None)) >= before for each in map(set, kept)]
+    has_times = request.node.callspec.params["golden"] == "1-arrivals"
+    assert is_new == [not has_times] * 2
+    assert not has_times or kept[0] == kept[1]
