@@ -246,9 +246,10 @@ class EventAnswers:
         for log in list(self._index.logs.values()):
             times = ", ".join(t.name for t in log.shape.timelines) or "timeless"
             names = ", ".join(name for name, _ in log.shape.components)
+            rest = sum(len(chunk) for chunk in log.chunks if chunk.at_rest)
             lines.append(
                 f"  {log.shape.entity} [{times}] {names}: {len(log)} events in "
-                f"{len(log.chunks)} chunks"
+                f"{len(log.chunks)} chunks{f', {rest} with cells at rest' if rest else ''}"
             )
         return "\n".join(lines)
 

@@ -127,6 +127,7 @@ def test_opening_reads_no_cell_and_a_question_the_pages_that_it_needs(small_page
     logged().save(repository, "run")
     with LiveStore.open(repository, "run", cell_budget_bytes=10_000) as live:
         assert len(kept(live)) == 0
+        assert "a [frame] text, x: 64 events in 1 chunks, 64 with cells at rest" in repr(live)
         assert live.latest_at("frame", 30, "a", ["x"])["x"].cell.to_list() == [30.0]
         assert len(kept(live)) == 1
         assert live.latest_at("frame", 30, "a", ["x"])["x"].cell.to_list() == [30.0]
