@@ -44,6 +44,7 @@ QUERIES: dict[str, QueryBuilder] = {
     "median of groups": Q.groupby("k").agg(m=("v", "median")),
     "median of one hot group": Q.groupby("hot").agg(m=("v", "median"), d=("k", "nunique")),
     "median of everything": Q.agg(m=("v", "median")),
+    "ranks": Q.rank({"r": "v"}, by="few"),
     "tail of a filter": Q.filter("v < 0.5").tail(1000),
 }
 
