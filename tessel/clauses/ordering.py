@@ -36,6 +36,7 @@ from tessel.clauses.values import (
 )
 from tessel.errors import DuplicateColumnError, PlanError, UnsupportedTypeError
 from tessel.expression.schema import TableSchema
+from tessel.kernels import order_of_codes
 
 __all__ = ["Key", "KeyColumns", "Missing", "Ordering", "Rows"]
 
@@ -238,19 +239,20 @@ def _then_by(numbers: NDArray[Any], order: Rows | None) -> Rows | None:
     values = numbers if order is None else numbers[order]
     if len(values) < 2 or bool((values[1:] >= values[:-1]).all()):
         return order
-    found = np.argsort(_narrowed(values), kind="stable").astype(np.int64, copy=False)
+    found = _stable_order(values).astype(np.int64, copy=False)
     return found if order is None else order[found]
 
 
-def _narrowed(values: NDArray[Any]) -> NDArray[Any]:
-    """Return integers of a small range in sixteen bits, which numpy sorts in linear time."""
-    if values.dtype.kind not in "iu" or values.dtype.itemsize <= 2:
-        return values
-    low, high = int(values.min()), int(values.max())
-    if high - low >= _SIXTEEN_BITS:
-        return values
-    small: NDArray[Any] = (values - values.dtype.type(low)).astype(np.uint16)
-    return small
+def _stable_order(values: NDArray[Any]) -> Rows:
+    """Return the stable order of numbers; integers of a small range in linear time."""
+    if values.dtype.kind in "iu" and values.dtype.itemsize > 2:
+        low, high = int(values.min()), int(values.max())
+        if high - low < max(_SIXTEEN_BITS, len(values)):
+            # numpy sorts sixteen bits in linear time, a kernel any.
+            width = np.uint16 if high - low < _SIXTEEN_BITS else np.int64
+            small = (values - values.dtype.type(low)).astype(width)
+            return order_of_codes(small, high - low + 1)
+    return np.argsort(values, kind="stable")
 
 
 def _reversed(numbers: NDArray[Any]) -> NDArray[Any]:

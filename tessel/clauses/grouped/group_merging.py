@@ -24,6 +24,7 @@ from tessel.clauses.grouped.hashing import bucket_of
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.spill import SpillBlock, SpillFile, Workspace
 from tessel.expression.schema import TableSchema
+from tessel.kernels import order_of_codes
 
 __all__ = ["GroupMerge", "GroupShape"]
 
@@ -153,7 +154,7 @@ class GroupMerge:
             self._file = self._workspace.file()
         (table,) = self._held
         buckets = self._bucket_of([table.column(key) for key in self._shape.keys])
-        order = np.argsort(buckets, kind="stable")
+        order = order_of_codes(buckets, _BUCKETS)
         bounds = np.searchsorted(buckets[order], np.arange(_BUCKETS + 1)).tolist()
         for number, (start, stop) in enumerate(itertools.pairwise(bounds)):
             if start < stop:
