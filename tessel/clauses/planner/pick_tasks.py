@@ -22,6 +22,8 @@ _PAGE_ROWS = 1 << 16
 _LEAST_PIECE_ROWS = 4 * _PAGE_ROWS
 
 _PIECES_IN_BUDGET = 16
+_STORED_PIECES_IN_BUDGET = 4
+"""Rows that are reduced as they are stored are not decoded, as a rule."""
 
 _BYTES_OF_OTHERS = 16
 
@@ -42,7 +44,9 @@ def pick_tasks(draft: Draft) -> Draft:
     # Behind a clause that selects rows, columns are read for those alone: how many is not known.
     selects = bool(draft.clauses) and isinstance(draft.clauses[0], Selects)
     if draft.live_bytes is not None and index.row_count and not selects:
-        most = draft.live_bytes // (_PIECES_IN_BUDGET * _bytes_of_a_row(index))
+        reduced = any(clause.structure.stored for clause in draft.clauses)
+        pieces = _STORED_PIECES_IN_BUDGET if reduced else _PIECES_IN_BUDGET
+        most = draft.live_bytes // (pieces * _bytes_of_a_row(index))
         rows = min(rows, max(1, most // _PAGE_ROWS) * _PAGE_ROWS)
     return draft.replace(index=index.split(rows))
 
