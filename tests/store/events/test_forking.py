@@ -99,6 +99,7 @@ def test_fifty_children_of_a_process_that_logs_all_the_time():
                 recorder.log("a", {"x": float(logged)}, frame=logged)
                 recorder.clear("b", frame=logged)
                 logged += 1
+                stop.wait(0.001)  # children check all that was logged: it must not outgrow them
 
         thread = threading.Thread(target=write)
         thread.start()
