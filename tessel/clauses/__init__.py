@@ -49,6 +49,7 @@ from tessel.clauses.plan import Catalog, Plan, Question, SourcePlan, Stage, answ
 from tessel.clauses.planner import plan_query, query_schema
 from tessel.clauses.positional import Positional
 from tessel.clauses.powers import (
+    Appends,
     Asks,
     Broadcasts,
     Carries,
@@ -85,6 +86,7 @@ from tessel.clauses.running.stage import (
     run_stage,
     summarise,
 )
+from tessel.clauses.running.streams import units_of_tables
 from tessel.clauses.sample import Sample
 from tessel.clauses.select import Select
 from tessel.clauses.shift import Shift
@@ -106,6 +108,7 @@ __all__ = [
     "Aggregation",
     "AlignColumns",
     "AppendUnmatched",
+    "Appends",
     "Apply",
     "Asks",
     "AsofInputs",
@@ -226,5 +229,6 @@ __all__ = [
     "structure_by_time_bucket",
     "summarise",
     "symbols_of",
+    "units_of_tables",
     "with_times_of_index",
 ]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tessel.clauses.base import Clause
 
 __all__ = [
+    "Appends",
     "Asks",
     "Begins",
     "Broadcasts",
@@ -254,6 +255,27 @@ class Broadcasts(Protocol):
 
         ``others`` are the results of the second symbol and those after it. The clause that runs
         promises the columns that this one does, in this process or in another.
+        """
+
+
+@runtime_checkable
+class Appends(Protocol):
+    """A clause over everything that lets rows pass one by one, and adds others behind the last.
+
+    Without it, an executor gives a clause over everything all rows in one place. ``process`` and
+    ``consume`` give the same.
+    """
+
+    def passing(self) -> Clause:
+        """Return the clause over row slices that is run on the rows that pass."""
+
+    def noted(self, unit: ProcessingUnit) -> pa.Table:
+        """Return what must be known of a unit to tell which rows are added. Pure."""
+
+    def appended(self, notes: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Return the rows that are added, given what was noted of each unit, in any order.
+
+        Asked of the clause that is bound, where it is one that :class:`Broadcasts`.
         """
 
 

@@ -36,6 +36,7 @@ __all__ = [
     "Carries",
     "Chain",
     "Given",
+    "PlaceStep",
     "ReduceStep",
     "Step",
     "SummaryStep",
@@ -74,7 +75,14 @@ class CarriedStep:
     carries: Mapping[int, Carries]
 
 
-ReduceStep = str | Mapping[int, tuple[int, int]] | SummaryStep | CarriedStep
+@dataclass(frozen=True)
+class PlaceStep:
+    """Give units, by ``seq``, the symbol and the number that they have from here on."""
+
+    places: Mapping[int, tuple[int, int]]
+
+
+ReduceStep = str | Mapping[int, tuple[int, int]] | SummaryStep | CarriedStep | PlaceStep
 """A chain as JSON, or the cuts ``[start, stop)`` of the units by ``seq``; others are left out."""
 
 

@@ -9,6 +9,8 @@
 | a range of positions | rows are counted, then only what is kept is computed; a limit from the front takes units in growing rounds and stops |
 | everything | one task gets all parts, in order |
 | what is carried from unit to unit | a job summarises the units, what lies around each is combined here and sent along with it |
+| several symbols, some behind barriers | units are numbered anew, in tasks, and their rows put together |
+| everything, of which rows pass and others are added | a job notes what each unit has used; rows pass in tasks, what is added is sent out to them |
 | several symbols in turn | as with a grouping of its own, where it has one and nothing but tasks stands before; otherwise the stage runs here, on units that are computed some at a time |
 
 Errors are those that the local pool raises: of the earliest stage that failed, and of its earliest
@@ -18,6 +20,7 @@ unit; none of units that a limit would not have asked for.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import json
 from collections.abc import Iterator, Sequence
@@ -27,6 +30,7 @@ import pyarrow as pa
 
 from tessel import telemetry
 from tessel.clauses import (
+    Appends,
     Between,
     Broadcasts,
     Clause,
@@ -46,24 +50,37 @@ from tessel.clauses import (
     result_table,
     run_stages,
     symbols_of,
+    units_of_tables,
 )
 from tessel.ecs import ProcessingUnit
 from tessel.errors import InvalidInputError, StoreNotVisibleError, TesselError
 from tessel.spark_exec.chains import Given, given_tables
 from tessel.spark_exec.errors_wire import ERROR_ROWS, raise_error_rows
-from tessel.spark_exec.flows import DriverFlow, Flow, FrameFlow, NarrowFlow, UnitTask
+from tessel.spark_exec.flows import (
+    DriverFlow,
+    Flow,
+    FrameFlow,
+    NarrowFlow,
+    TaskFlow,
+    UnionFlow,
+    UnitTask,
+    barriers_of,
+)
 from tessel.spark_exec.jobs import Jobs, slots_of_session
-from tessel.spark_exec.parts import rows_by_unit, sent_parts, unit_of_rows
+from tessel.spark_exec.parts import place_of_unit, rows_by_unit, sent_parts, unit_of_rows
 from tessel.spark_exec.plugins import packed_plugins, plugins_of
 from tessel.spark_exec.runtime import spark_session
 from tessel.spark_exec.tasks import (
     count_task,
     facts_task,
+    later_errors_task,
     marker_task,
     reduce_task,
     route_task,
+    rows_task,
     source_task,
 )
+from tessel.spark_exec.unions import placed_one_after_another, rows_of_units
 from tessel.spark_exec.wire import MAX_BLOB_BYTES, WireRow, sequence
 from tessel.store import address_of
 
@@ -228,7 +245,37 @@ class _Run:
         narrow = [flow for flow in flows if isinstance(flow, NarrowFlow)]
         if len(narrow) == len(flows):
             return NarrowFlow.side_by_side(narrow)
-        return DriverFlow(self._chained(flows))
+        tasks = [flow for flow in flows if not isinstance(flow, DriverFlow)]
+        if len(tasks) < len(flows):
+            return DriverFlow(self._chained(flows))
+        try:
+            return placed_one_after_another([self._counted(flow) for flow in tasks])
+        except TesselError:
+            # Raised when its turn has come, which a limit may not let it have.
+            return DriverFlow(self._chained(flows))
+
+    def _counted(self, flow: TaskFlow) -> tuple[TaskFlow, list[int]]:
+        """Return a flow without errors before its last barrier, and the ``seq`` of its units."""
+        if isinstance(flow, NarrowFlow):
+            return flow, [unit.seq for unit in flow.units]
+        flow = self._kept(flow)
+        return flow, [seq for seq, _ in self._counts(flow, None)]
+
+    def _sent(self, units: Iterator[ProcessingUnit]) -> tuple[TaskFlow, list[int]]:
+        """Send units of this process to where tasks go on with them."""
+        rows = rows_of_units(units, self._blob_bytes)
+        frame = self._jobs.numbers(1, rows_task(rows))
+        places = dict.fromkeys(place_of_unit(row.seq) for row in rows)
+        return FrameFlow(frame, barriers=0), list(places)
+
+    def _kept(self, flow: TaskFlow) -> TaskFlow:
+        """Return a flow that is run twice; what lies before its last barriers is run once."""
+        if isinstance(flow, FrameFlow):
+            return dataclasses.replace(flow, frame=self._jobs.kept(flow.frame))
+        if isinstance(flow, UnionFlow):
+            parts = [self._kept(part) for part in flow.parts]
+            return UnionFlow(tuple(part for part in parts if not isinstance(part, UnionFlow)))
+        return flow
 
     def _deferred(self, plan: Plan) -> Flow:
         """Return the flow of one of several inputs; its error is raised when its turn has come."""
@@ -284,6 +331,8 @@ class _Run:
             return DriverFlow(run_stages([here], flow.units))
         if stage.carries is not None and not (isinstance(flow, NarrowFlow) and not flow.units):
             return self._carried(flow, stage)
+        if stage.clauses and isinstance(here.clauses[0], Appends):
+            return self._appended(flow, stage, here.clauses[0])
         if stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL):
             return flow.then(stage, given)
         if isinstance(flow, NarrowFlow) and not flow.units:
@@ -301,11 +350,32 @@ class _Run:
             return self._all_in_one(flow, stage, given)
         return self._routed(flow, clause, stage)
 
-    def _carried(self, flow: NarrowFlow | FrameFlow, stage: Stage) -> Flow:
+    def _appended(self, flow: TaskFlow, stage: Stage, clause: Appends) -> Flow:
+        """Let the rows of all units pass, and put behind them what their notes say is missing."""
+        flow = self._kept(flow)
+        notes: list[pa.Table] = []
+        seqs: list[int] = []
+        if not isinstance(flow, NarrowFlow) or flow.units:
+            noted = self._ordered(self._frame(flow.summarised(stage)), barriers_of(flow))
+            for seq, rows in noted:
+                notes.append(unit_of_rows(seq, rows).table)
+                seqs.append(seq)
+        rest, index = stage.clauses[1:], stage.schemas[1].index
+        added = units_of_tables(clause.appended(notes), index)
+        stages = [Stage(rest, stage.schemas[1:])] if rest else []
+        passed = flow.then(Stage((clause.passing(), *rest), stage.schemas))
+        try:
+            tail = self._sent(run_stages(stages, added))
+        except TesselError as error:  # raised when its turn has come
+            return DriverFlow(itertools.chain(self.units(passed), _raising(error)))
+        if not seqs:
+            return tail[0]
+        return placed_one_after_another([(passed, seqs), tail])
+
+    def _carried(self, flow: TaskFlow, stage: Stage) -> Flow:
         """Summarise all units, then let each be processed with what lies around it."""
-        if isinstance(flow, FrameFlow):
-            flow = dataclasses.replace(flow, frame=self._jobs.kept(flow.frame))
-        summaries = self._ordered(self._frame(flow.summarised(stage)), _barriers(flow))
+        flow = self._kept(flow)
+        summaries = self._ordered(self._frame(flow.summarised(stage)), barriers_of(flow))
         tables = ((place, unit_of_rows(place, rows).table) for place, rows in summaries)
         betweens: dict[int, Between] = {}
         try:
@@ -316,31 +386,29 @@ class _Run:
             return DriverFlow(itertools.chain(before, _raising(error)))
         return flow.carried(stage, betweens)
 
-    def _by_bucket(
-        self, flow: NarrowFlow | FrameFlow, stage: Stage, before: Stage | None
-    ) -> FrameFlow:
+    def _by_bucket(self, flow: TaskFlow, stage: Stage, before: Stage | None) -> FrameFlow:
         last = before.clauses[-1] if before is not None and before.clauses else stage.clauses[0]
         # The planner made as many buckets as keep each in its bytes: each gets a task.
         partitions = (
             last.buckets if isinstance(last, Partition | HashJoin | HashAsof) else self._slots
         )
         frame = self._jobs.grouped(self._frame(flow), partitions)
-        return FrameFlow(frame, barriers=_barriers(flow) + 1).then(stage)
+        return FrameFlow(frame, barriers=barriers_of(flow) + 1).then(stage)
 
-    def _all_in_one(self, flow: NarrowFlow | FrameFlow, stage: Stage, given: Given | None) -> Flow:
+    def _all_in_one(self, flow: TaskFlow, stage: Stage, given: Given | None) -> Flow:
         if isinstance(flow, NarrowFlow) and [unit.places[-1] for unit in flow.units] == [(0, 0)]:
             return flow.then(stage, given)  # it is one unit already
         frame = self._jobs.grouped(self._with_markers(self._frame(flow), [0]), 1)
-        everything = FrameFlow(frame, everything=True, barriers=_barriers(flow) + 1)
+        everything = FrameFlow(frame, everything=True, barriers=barriers_of(flow) + 1)
         return everything.then(stage, given)
 
     def _with_markers(self, frame: DataFrame, buckets: Sequence[int]) -> DataFrame:
         return frame.unionAll(self._jobs.numbers(1, marker_task(buckets)))
 
-    def _routed(self, flow: NarrowFlow | FrameFlow, clause: Clause, stage: Stage) -> FrameFlow:
+    def _routed(self, flow: TaskFlow, clause: Clause, stage: Stage) -> FrameFlow:
         """Let the clause group the parts by their facts, then send each where it is wanted."""
         frame = self._jobs.kept(self._frame(flow))
-        rows = self._ordered(self._jobs.mapped(frame, facts_task()), _barriers(flow))
+        rows = self._ordered(self._jobs.mapped(frame, facts_task()), barriers_of(flow))
         parts = sent_parts(row for _, unit in rows for row in unit)
         groups = clause.restructure([part.facts for part in parts], stage.schemas[0])
         if not groups and stage.input is Structure.ALL:
@@ -366,14 +434,14 @@ class _Run:
         by_bytes = sum(part.bytes for part in parts) // _PARTITION_BYTES
         partitions = max(1, min(len(groups), max(self._slots, by_bytes)))
         grouped = self._jobs.grouped(routed, partitions)
-        return FrameFlow(grouped, planned=planned, barriers=_barriers(flow) + 1).then(stage)
+        return FrameFlow(grouped, planned=planned, barriers=barriers_of(flow) + 1).then(stage)
 
     # --- limits -----------------------------------------------------------------------------------
 
-    def _limited(self, flow: NarrowFlow | FrameFlow, clause: Limits, stage: Stage) -> Flow:
+    def _limited(self, flow: TaskFlow, clause: Limits, stage: Stage) -> Flow:
         demand = clause.demand()
-        if isinstance(flow, FrameFlow):
-            flow = dataclasses.replace(flow, frame=self._jobs.kept(flow.frame))
+        if not isinstance(flow, NarrowFlow):
+            flow = self._kept(flow)
         elif demand is not None and demand <= _MOST_ROWS_IN_ROUNDS:
             return DriverFlow(run_stages([stage], self._in_rounds(flow, demand)))
         counted = self._counts(flow, demand)
@@ -387,14 +455,14 @@ class _Run:
             at += rows
         return flow.cut(cuts).then(Stage(stage.clauses[1:], stage.schemas[1:]))
 
-    def _counts(self, flow: NarrowFlow | FrameFlow, demand: int | None) -> list[tuple[int, int]]:
+    def _counts(self, flow: TaskFlow, demand: int | None) -> list[tuple[int, int]]:
         """Return the rows of the units, in order, up to the demand, without moving data."""
         counted: list[tuple[int, int]] = []
         total = 0
         if demand == 0:
             return counted
         frame = self._jobs.mapped(self._frame(flow), count_task())
-        for seq, unit in self._ordered(frame, _barriers(flow)):
+        for seq, unit in self._ordered(frame, barriers_of(flow)):
             counted.append((seq, sum(row.rows for row in unit)))
             total += counted[-1][1]
             if demand is not None and total >= demand:
@@ -415,8 +483,16 @@ class _Run:
 
     # --- running ----------------------------------------------------------------------------------
 
-    def _frame(self, flow: NarrowFlow | FrameFlow) -> DataFrame:
+    def _frame(self, flow: TaskFlow) -> DataFrame:
         """Return the wire rows of a flow's units."""
+        if isinstance(flow, UnionFlow):
+            frames = []
+            for part in flow.parts:
+                frames.append(self._frame(part))
+                less = flow.barriers - barriers_of(part)
+                if less:
+                    frames[-1] = self._jobs.mapped(frames[-1], later_errors_task(less))
+            return functools.reduce(lambda one, other: one.unionAll(other), frames)
         if isinstance(flow, FrameFlow):
             task = reduce_task(
                 flow.steps,
@@ -440,8 +516,8 @@ class _Run:
         """Run what is left to run and give the units of a flow in order."""
         if isinstance(flow, DriverFlow):
             yield from flow.units
-        elif isinstance(flow, FrameFlow) or flow.units:
-            for place, rows in self._ordered(self._frame(flow), _barriers(flow)):
+        elif not isinstance(flow, NarrowFlow) or flow.units:
+            for place, rows in self._ordered(self._frame(flow), barriers_of(flow)):
                 yield unit_of_rows(place, rows)
 
     def _ordered(self, frame: DataFrame, barriers: int) -> Iterator[tuple[int, list[WireRow]]]:
@@ -455,10 +531,6 @@ class _Run:
         raise_error_rows(row for row in errors if row.bucket == min(e.bucket for e in errors))
         for place, unit in rows_by_unit(rows):
             yield place, raise_error_rows(unit)
-
-
-def _barriers(flow: NarrowFlow | FrameFlow) -> int:
-    return flow.barriers if isinstance(flow, FrameFlow) else 0
 
 
 def _raising(error: TesselError) -> Iterator[ProcessingUnit]:

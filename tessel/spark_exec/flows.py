@@ -33,6 +33,7 @@ from tessel.spark_exec.chains import (
     CarriedStep,
     Chain,
     Given,
+    PlaceStep,
     ReduceStep,
     Step,
     SummaryStep,
@@ -43,7 +44,18 @@ from tessel.spark_exec.wire import sequence
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["DriverFlow", "Flow", "FrameFlow", "NarrowFlow", "Track", "UnitTask"]
+__all__ = [
+    "DriverFlow",
+    "Flow",
+    "FrameFlow",
+    "NarrowFlow",
+    "Place",
+    "TaskFlow",
+    "Track",
+    "UnionFlow",
+    "UnitTask",
+    "barriers_of",
+]
 
 Place = tuple[int, int]
 """Symbol and ordinal of a unit: its place in plan order."""
@@ -184,6 +196,15 @@ class NarrowFlow:
         ]
         return self.only(units)._with_stage(stage, (CARRY,))
 
+    def placed(self, places: Mapping[int, Place]) -> NarrowFlow:
+        """Give the units, by ``seq``, the symbol and the number that they have from here on."""
+        units = tuple(
+            dataclasses.replace(unit, places=(*unit.places, places[unit.seq]))
+            for unit in self.units
+            if unit.seq in places
+        )
+        return dataclasses.replace(self, units=units, tracks=self._with_step(RENUMBER))
+
     def cut(self, cuts: Mapping[int, tuple[int, int]]) -> NarrowFlow:
         """Keep the units whose ``seq`` is in ``cuts``, each cut to its rows ``[start, stop)``."""
         units = tuple(
@@ -321,6 +342,10 @@ class FrameFlow:
         carries = {seq: _as_blobs(between) for seq, between in betweens.items()}
         return self._with_step(CarriedStep(chain_text(stage), carries))
 
+    def placed(self, places: Mapping[int, Place]) -> FrameFlow:
+        """Give the units, by ``seq``, the symbol and the number that they have from here on."""
+        return self._with_step(PlaceStep(dict(places)))
+
     def cut(self, cuts: Mapping[int, tuple[int, int]]) -> FrameFlow:
         """Keep the units whose ``seq`` is in ``cuts``, each cut to its rows ``[start, stop)``."""
         return self._with_step(dict(cuts))
@@ -330,13 +355,58 @@ class FrameFlow:
 
 
 @dataclass(frozen=True, eq=False)
+class UnionFlow:
+    """Units of several flows, those of one after those of another; ``seq`` tells all apart.
+
+    Attributes
+    ----------
+    parts
+        The flows, in order, without errors before their last barriers; what is run is run on each.
+    """
+
+    parts: tuple[NarrowFlow | FrameFlow, ...]
+
+    @property
+    def barriers(self) -> int:
+        """How many shuffles lie before; errors of all parts count as from behind them."""
+        return max(map(barriers_of, self.parts))
+
+    def then(self, stage: Stage, given: Given | None = None) -> UnionFlow:
+        """Return the flow with a stage run on every unit, whose clauses are given some tables."""
+        return UnionFlow(tuple(part.then(stage, given) for part in self.parts))
+
+    def summarised(self, stage: Stage) -> UnionFlow:
+        """Return the flow of the summaries of its units, for a stage that carries."""
+        return UnionFlow(tuple(part.summarised(stage) for part in self.parts))
+
+    def carried(self, stage: Stage, betweens: Mapping[int, Between]) -> UnionFlow:
+        """Return the flow, with a stage that carries, of the units whose surroundings are known."""
+        return UnionFlow(tuple(part.carried(stage, betweens) for part in self.parts))
+
+    def placed(self, places: Mapping[int, Place]) -> UnionFlow:
+        """Give the units, by ``seq``, the symbol and the number that they have from here on."""
+        return UnionFlow(tuple(part.placed(places) for part in self.parts))
+
+    def cut(self, cuts: Mapping[int, tuple[int, int]]) -> UnionFlow:
+        """Keep the units whose ``seq`` is in ``cuts``, each cut to its rows ``[start, stop)``."""
+        return UnionFlow(tuple(part.cut(cuts) for part in self.parts))
+
+
+@dataclass(frozen=True, eq=False)
 class DriverFlow:
     """Units in this process, in plan order."""
 
     units: Iterator[ProcessingUnit]
 
 
-Flow = NarrowFlow | FrameFlow | DriverFlow
+TaskFlow = NarrowFlow | FrameFlow | UnionFlow
+"""Units that tasks make."""
+Flow = TaskFlow | DriverFlow
+
+
+def barriers_of(flow: TaskFlow) -> int:
+    """Return how many shuffles lie before a flow."""
+    return 0 if isinstance(flow, NarrowFlow) else flow.barriers
 
 
 def chain_text(stage: Stage, given: Given | None = None) -> str:

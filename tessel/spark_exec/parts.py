@@ -25,6 +25,7 @@ __all__ = [
     "piece_of_part",
     "place_of_unit",
     "rows_by_unit",
+    "schema_of_part",
     "sent_parts",
     "unit_number",
     "unit_of_rows",
@@ -125,9 +126,12 @@ def piece_of_part(part: ReceivedPart, planned: int | None = None) -> Piece:
 def unit_of_rows(place: int, rows: Iterable[WireRow]) -> ProcessingUnit:
     """Return the unit that was sent as these wire rows."""
     parts = sorted(read_parts(rows), key=lambda part: part.seq)
-    first = parts[0]
-    schema = TableSchema(first.table.schema.remove_metadata(), first.facts.index)
-    return ProcessingUnit(unit_number(place), schema, map(piece_of_part, parts))
+    return ProcessingUnit(unit_number(place), schema_of_part(parts[0]), map(piece_of_part, parts))
+
+
+def schema_of_part(part: ReceivedPart) -> TableSchema:
+    """Return the schema of the unit that a part is of."""
+    return TableSchema(part.table.schema.remove_metadata(), part.facts.index)
 
 
 def known_of(row: WireRow) -> WireRow:

@@ -34,6 +34,7 @@ from tessel.spark_exec.chains import (
     CarriedStep,
     Chain,
     Given,
+    PlaceStep,
     ReduceStep,
     Step,
     SummaryStep,
@@ -41,7 +42,7 @@ from tessel.spark_exec.chains import (
     ready_chain,
 )
 from tessel.spark_exec.errors_wire import ERROR_ROWS, WorkerError, error_row
-from tessel.spark_exec.parts import known_of, piece_of_part, unit_rows
+from tessel.spark_exec.parts import known_of, piece_of_part, schema_of_part, unit_rows
 from tessel.spark_exec.wire import WireRow, read_parts, received, sequence, wire_batch
 from tessel.store import PieceSource, SegmentSource, open_address
 
@@ -50,9 +51,11 @@ __all__ = [
     "TaskFunction",
     "count_task",
     "facts_task",
+    "later_errors_task",
     "marker_task",
     "reduce_task",
     "route_task",
+    "rows_task",
     "source_task",
 ]
 
@@ -226,7 +229,7 @@ def reduce_task(
     Parameters
     ----------
     steps
-        What runs; the first is a chain.
+        What runs.
     planned
         For parts that several units fetch: ``(bucket, seq)`` to how many they are.
     everything
@@ -238,8 +241,9 @@ def reduce_task(
     """
 
     def units(batches: Iterator[pa.RecordBatch]) -> Iterator[list[WireRow]]:
-        # Of the first chain the schema alone is wanted.
-        first = chain_from_text(_text(steps[0]), plugins)
+        # Of a chain that comes first the schema alone is wanted; otherwise parts tell theirs.
+        first = steps[0] if steps and isinstance(steps[0], str) else None
+        schema = None if first is None else chain_from_text(first, plugins).schemas[0]
         buckets: dict[int, list[WireRow]] = {}
         errors: list[WireRow] = []
         for row in received(batches):
@@ -254,27 +258,43 @@ def reduce_task(
             yield errors
             return
         for bucket in sorted(buckets):
-            seq = sequence(0, bucket)
-            if any(seq not in chosen for chosen in map(_chosen, steps) if chosen is not None):
+            seqs = _seqs(steps, sequence(0, bucket))
+            if seqs is None:
                 continue
 
-            def work(bucket: int = bucket, seq: int = seq) -> list[WireRow]:
+            def work(bucket: int = bucket, seqs: Sequence[int] = seqs) -> list[WireRow]:
                 parts = sorted(read_parts(buckets.pop(bucket)), key=lambda p: p.seq)
                 pieces = [piece_of_part(p, planned.get((bucket, p.seq), 1)) for p in parts]
-                unit = ProcessingUnit(bucket, first.schemas[0], pieces)
-                for step in steps:
+                unit = ProcessingUnit(bucket, schema or schema_of_part(parts[0]), pieces)
+                for seq, step in zip(seqs, steps, strict=False):
                     unit = _reduced(step, plugins, given, seq, unit)
-                return unit_rows(unit, seq, "", blob_bytes)
+                return unit_rows(unit, seqs[-1], "", blob_bytes)
 
-            yield _guarded(work, seq, barriers)
+            yield _guarded(work, seqs[-1], barriers)
 
     return _typed(lambda batches: _packed(units(batches)))
+
+
+def _seqs(steps: Sequence[ReduceStep], seq: int) -> list[int] | None:
+    """Return the ``seq`` of a unit before each step and after the last; None if one leaves it out.
+
+    Only where it is placed anew it changes.
+    """
+    seqs = [seq]
+    for step in steps:
+        chosen = _chosen(step)
+        if chosen is not None and seqs[-1] not in chosen:
+            return None
+        seqs.append(sequence(*step.places[seqs[-1]]) if isinstance(step, PlaceStep) else seqs[-1])
+    return seqs
 
 
 def _chosen(step: ReduceStep) -> Mapping[int, Any] | None:
     """Return the ``seq`` of the units that a step leaves; None for all."""
     if isinstance(step, CarriedStep):
         return step.carries
+    if isinstance(step, PlaceStep):
+        return step.places
     return step if isinstance(step, Mapping) else None
 
 
@@ -287,13 +307,10 @@ def _reduced(
         return ready_chain(step.chain, plugins, given).summary(unit)
     if isinstance(step, CarriedStep):
         return ready_chain(step.chain, plugins, given).run_carried(unit, step.carries[seq])
+    if isinstance(step, PlaceStep):
+        return _renumbered(unit, *step.places[seq])
     start, stop = step[seq]
     return unit.slice(start, stop - start)
-
-
-def _text(step: ReduceStep) -> str:
-    assert isinstance(step, str)  # a cut comes after the stage whose rows were counted
-    return step
 
 
 def facts_task() -> TaskFunction:
@@ -324,6 +341,30 @@ def _each_row(change: Callable[[WireRow], Iterable[WireRow]]) -> TaskFunction:
         return [row] if row.rows in (ERROR_ROWS, MARKER_ROWS) else list(change(row))
 
     return _typed(lambda batches: _packed(map(changed, received(batches))))
+
+
+def rows_task(rows: Sequence[WireRow]) -> TaskFunction:
+    """Return the task that sends some wire rows."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.num_rows:
+                yield from _packed([row] for row in rows)
+
+    return run
+
+
+def later_errors_task(barriers: int) -> TaskFunction:
+    """Return the task that sends rows as they are, and errors as those of so many barriers more."""
+
+    def later(row: WireRow) -> WireRow:
+        return dataclasses.replace(row, bucket=row.bucket + barriers)
+
+    return _typed(
+        lambda batches: _packed(
+            [later(row) if row.rows == ERROR_ROWS else row] for row in received(batches)
+        )
+    )
 
 
 def marker_task(buckets: Sequence[int]) -> TaskFunction:

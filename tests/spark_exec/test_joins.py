@@ -96,6 +96,53 @@ def test_two_ordered_symbols_are_joined_by_tasks(
         assert_parity(store, "a", query, SparkExecutor(spark))
 
 
+_COUNTS = Q.groupby("s").agg(i=("i", "count"), u=("u", "max"))  # in the driver: they are few
+_SORTED = Q.sort("s", "i").select("s", "i", "u", "k")
+IN_TASKS = {
+    "unmatched rows": (
+        "broadcast",
+        Q.join("b", {"i": "i"}, "outer").groupby("b").agg(n=("i", "sum")),
+    ),
+    "unmatched rows at the end": ("broadcast", Q.filter("i < 9").join("b", "e", "right").tail(5)),
+    "unmatched rows of nothing": ("broadcast", Q.filter("i < 0").join("b", "k", "outer")),
+    "a join behind barriers": (
+        "hash",
+        _SORTED.join(_right("b", _SORTED), "i", "outer", suffix="_b").cum_sum("k"),
+    ),
+    "a concat of concats": (
+        "hash",
+        Q.concat(_right("b", _SORTED.concat(_right("one", _SORTED)))).select("s", "i").tail(70),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", IN_TASKS)
+def test_tasks_go_on_behind_barriers(
+    spark: SparkSession, store: Store, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    """No input of several is brought here, and rows that pass are not put into one task."""
+
+    def here(*_: object) -> None:
+        raise AssertionError("the driver takes them, or one task")
+
+    way, query = IN_TASKS[case]
+    monkeypatch.setattr(executor._Run, "_chained", here)
+    if way == "broadcast" and "end" not in case:
+        monkeypatch.setattr(executor._Run, "_all_in_one", here)
+    with options(live_bytes=WAYS[way], hash_bucket_bytes=4_000):
+        assert_parity(store, "a", query, SparkExecutor(spark))
+
+
+def test_the_error_of_the_first_input_wins(spark: SparkSession, store: Store) -> None:
+    """Whatever barriers stand before the error of either; all rows of one have the same."""
+    early = Q.filter("s == 'blue'").apply("i", "cast(s, 'int64')")
+    late = Q.filter("s == 'red'").sort("i").select("s", "i").apply("i", "cast(s, 'int32')")
+    for first, second in ((early, late), (late, early), (_COUNTS, early)):
+        query = first.concat(_right("b", second))
+        with options(live_bytes=WAYS["hash"]):
+            assert_parity(store, "a", query, SparkExecutor(spark))
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_one_error(spark: SparkSession, store: Store, way: str) -> None:
     wrong = Q.apply("z", "cast(s, 'int64')")

@@ -24,8 +24,10 @@ from tessel.clauses.joining.shape import JoinShape
 from tessel.clauses.joining.steps import BoundStep, UnboundStep
 from tessel.clauses.joining.strategy import part_bytes
 from tessel.clauses.registry import register
+from tessel.clauses.select import Select
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange
+from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
 
 __all__ = ["AppendUnmatched", "BroadcastJoin"]
@@ -163,6 +165,19 @@ class AppendUnmatched(UnboundStep):
         (right,) = others
         return _BoundAppend(self, right)
 
+    def passing(self) -> Clause:
+        """Return what leaves the hidden column out."""
+        return Select(tuple(self.shape.schema.names))
+
+    def noted(self, unit: ProcessingUnit) -> pa.Table:
+        """Return which rows of the right a unit has used."""
+        rows = np.unique(unit.column(POSITION).drop_null().to_numpy())
+        return pa.table({POSITION: pa.array(rows, pa.int64())})
+
+    def appended(self, notes: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Refuse: it must be bound first."""
+        raise PlanError(f"{self.name} knows no rows of the right before it is bound to them")
+
 
 class _BoundAppend(BoundStep):
     """An :class:`AppendUnmatched` with the right."""
@@ -171,6 +186,7 @@ class _BoundAppend(BoundStep):
 
     def __init__(self, step: AppendUnmatched, right: pa.Table) -> None:
         super().__init__(step)
+        self._append = step
         self._shape = step.shape
         self._right = right.combine_chunks()
 
@@ -184,16 +200,37 @@ class _BoundAppend(BoundStep):
     ) -> Iterator[ProcessingUnit]:
         """Hand units on as they come; the last ones hold what is left of the right."""
         promised = self._shape.schema
-        used = np.zeros(self._right.num_rows, np.bool_)
         ordinal = -1
+        used = np.zeros(self._right.num_rows, np.bool_)
         for unit in units:
             ordinal = unit.ordinal
-            rows = unit.column(POSITION).drop_null()
-            used[rows.to_numpy()] = True
+            used[unit.column(POSITION).drop_null().to_numpy()] = True
             yield unit.select(promised.names)
+        row = 0
+        for number, table in enumerate(self._unused(used), ordinal + 1):
+            rows = RowRange(row, row + table.num_rows)
+            yield ProcessingUnit(
+                number, promised, [Piece(table, rows, ColRange(0, table.num_columns))]
+            )
+            row += table.num_rows
+
+    def passing(self) -> Clause:
+        """Return what leaves the hidden column out."""
+        return self._append.passing()
+
+    def noted(self, unit: ProcessingUnit) -> pa.Table:
+        """Return which rows of the right a unit has used."""
+        return self._append.noted(unit)
+
+    def appended(self, notes: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Return the rows of the right that no unit has used."""
+        used = np.zeros(self._right.num_rows, np.bool_)
+        for note in notes:
+            used[note.column(POSITION).to_numpy()] = True
+        yield from self._unused(used)
+
+    def _unused(self, used: np.ndarray) -> Iterator[pa.Table]:
         left_over = np.flatnonzero(~used)
-        for number, start in enumerate(range(0, len(left_over), _UNMATCHED_ROWS), ordinal + 1):
+        for start in range(0, len(left_over), _UNMATCHED_ROWS):
             rows = left_over[start : start + _UNMATCHED_ROWS]
-            table = self._shape.unmatched(self._right, rows)
-            piece = Piece(table, RowRange(start, start + len(rows)), ColRange(0, table.num_columns))
-            yield ProcessingUnit(number, promised, [piece])
+            yield self._shape.unmatched(self._right, rows)

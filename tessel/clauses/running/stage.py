@@ -11,6 +11,7 @@ from tessel import telemetry
 from tessel.clauses.base import Clause
 from tessel.clauses.plan import Stage
 from tessel.clauses.powers import (
+    Appends,
     Begins,
     Broadcasts,
     Carries,
@@ -79,7 +80,13 @@ def run_clauses(
 
 
 def summarise(stage: Stage, unit: ProcessingUnit) -> pa.Table:
-    """Return what a unit means to its neighbours, for a stage whose first clause carries."""
+    """Return what a unit means to its neighbours, for a stage whose first clause carries.
+
+    For one whose first clause appends rows, what must be known of the unit for that.
+    """
+    first = stage.clauses[0]
+    if isinstance(first, Appends):
+        return _named_errors(stage.clauses[0], lambda: first.noted(unit))
     clause = carrying_clause(stage)
     with telemetry.span("clause.summary", clause=stage.clauses[0].name, unit=unit.ordinal):
         return _carry_of(stage, lambda: clause.summary(unit))

@@ -284,11 +284,11 @@ def test_pieces_in_reach_are_enough(
     ]
     shape = AsofShape(schemas[0], schemas[1], (), direction, None, exact, "_right")
     step = AsofInputs(shape, ("x", "y"))
-    tables, pieces, facts = [], [], []
+    pieces: list[Piece] = []
+    facts: list[UnitFacts] = []
     for symbol, (schema, values, places) in enumerate(zip(schemas, times, cut, strict=True)):
         held = _times(schema.type_of("t"), values)
         table = pa.Table.from_arrays([held, pa.array(range(len(held)))], schema=schema.arrow)
-        tables.append(table)
         scale = 10**9 if schema.type_of("t") == pa.timestamp("ns") else 1
         scale = {"us": 10**6, "ms": 10**3}.get(getattr(schema.type_of("t"), "unit", ""), scale)
         for start, stop in itertools.pairwise(
