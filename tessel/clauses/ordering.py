@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.clauses.stable_order import stable_order
 from tessel.clauses.values import (
     decimal_words,
     integers,
@@ -36,7 +37,6 @@ from tessel.clauses.values import (
 )
 from tessel.errors import DuplicateColumnError, PlanError, UnsupportedTypeError
 from tessel.expression.schema import TableSchema
-from tessel.kernels import order_of_codes
 
 __all__ = ["Key", "KeyColumns", "Missing", "Ordering", "Rows"]
 
@@ -44,7 +44,6 @@ Rows = NDArray[np.int64]
 Missing = Literal["last", "first"]
 Key = tuple[tuple[int, Any], ...]
 
-_SIXTEEN_BITS = 1 << 16
 # Rows past which the first few are looked for before they are ordered.
 _FEW = 4
 
@@ -239,20 +238,8 @@ def _then_by(numbers: NDArray[Any], order: Rows | None) -> Rows | None:
     values = numbers if order is None else numbers[order]
     if len(values) < 2 or bool((values[1:] >= values[:-1]).all()):
         return order
-    found = _stable_order(values).astype(np.int64, copy=False)
+    found = stable_order(values)
     return found if order is None else order[found]
-
-
-def _stable_order(values: NDArray[Any]) -> Rows:
-    """Return the stable order of numbers; integers of a small range in linear time."""
-    if values.dtype.kind in "iu" and values.dtype.itemsize > 2:
-        low, high = int(values.min()), int(values.max())
-        if high - low < max(_SIXTEEN_BITS, len(values)):
-            # numpy sorts sixteen bits in linear time, a kernel any.
-            width = np.uint16 if high - low < _SIXTEEN_BITS else np.int64
-            small = (values - values.dtype.type(low)).astype(width)
-            return order_of_codes(small, high - low + 1)
-    return np.argsort(values, kind="stable")
 
 
 def _reversed(numbers: NDArray[Any]) -> NDArray[Any]:
