@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 
 __all__ = ["stable_order"]
 
+Rows = NDArray[np.int64]
+
+_BLOCK_ROWS = 1 << 14
 _FEW_ROWS = 1024
 """Fewer rows are not worth a look at their range."""
 
@@ -30,7 +33,7 @@ _MOST_PLACES = 6
 _SAMPLED_ROWS = 64
 
 
-def stable_order(values: NDArray[Any]) -> NDArray[np.int64]:
+def stable_order(values: NDArray[Any]) -> Rows:
     """Return the rows in the order of their values, equal ones as they come.
 
     Parameters
@@ -49,9 +52,7 @@ def stable_order(values: NDArray[Any]) -> NDArray[np.int64]:
     if whole is not None:
         low, high = int(whole.min()), int(whole.max())
         if (high - low).bit_length() + len(whole).bit_length() <= _MOST_BITS:
-            # Modulo 2**64 the distance from the least is right whatever the width and the sign.
-            distances = whole.astype(np.int64) - np.int64(_signed(low))
-            return _packed(distances, np.arange(len(whole)))
+            return _packed(whole, low, None)
     order = np.argsort(values).astype(np.int64, copy=False)
     ordered = values[order]
     differs = ordered[1:] != ordered[:-1]
@@ -60,17 +61,35 @@ def stable_order(values: NDArray[Any]) -> NDArray[np.int64]:
     number = np.zeros(len(values), np.int64)
     np.cumsum(differs, out=number[1:])
     # Rows of one value are together; packed with its number they fall into order where they are.
-    return _packed(number, order)
+    return _packed(number, 0, order)
 
 
-def _packed(numbers: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return rows by numbers that are not negative and leave room for rows, then by themselves."""
+def _packed(numbers: NDArray[Any], least: int, rows: Rows | None) -> Rows:
+    """Return rows, by default from 0 on, by integers that leave room for them, then by themselves.
+
+    Done a block at a time: what is computed stays in the cache.
+    """
     bits = len(numbers).bit_length()
-    packed = numbers << bits
-    packed |= rows
+    packed = np.empty(len(numbers), np.int64)
+    count = np.arange(min(len(numbers), _BLOCK_ROWS))
+    low = np.int64(_signed(least))
+    for start in range(0, len(numbers), _BLOCK_ROWS):
+        block = packed[start : start + _BLOCK_ROWS]
+        # Modulo 2**64 the distance from the least is right whatever the width and the sign.
+        np.subtract(_as_signed(numbers[start : start + _BLOCK_ROWS]), low, out=block)
+        block <<= bits
+        if rows is None:
+            block += count[: len(block)]
+            block += start
+        else:
+            block |= rows[start : start + _BLOCK_ROWS]
     packed.sort()
     packed &= (1 << bits) - 1
     return packed
+
+
+def _as_signed(numbers: NDArray[Any]) -> Rows:
+    return numbers.view(np.int64) if numbers.dtype == np.uint64 else numbers.astype(np.int64)
 
 
 def _signed(number: int) -> int:
@@ -78,7 +97,7 @@ def _signed(number: int) -> int:
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _decimals(values: NDArray[Any]) -> NDArray[np.int64] | None:
+def _decimals(values: NDArray[Any]) -> Rows | None:
     """Return floats as integers in the same order, where they have a few decimal places."""
     sample = values[:: max(1, len(values) // _SAMPLED_ROWS)]
     for places in range(_MOST_PLACES + 1):
@@ -87,11 +106,16 @@ def _decimals(values: NDArray[Any]) -> NDArray[np.int64] | None:
     return None
 
 
-def _times(values: NDArray[Any], places: int) -> NDArray[np.int64] | None:
+def _times(values: NDArray[Any], places: int) -> Rows | None:
     """Return floats times a power of ten, where that loses nothing."""
     power = 10.0**places
-    wide = values.astype(np.float64, copy=False)
-    if not np.abs(wide).max() < _EXACT / power:
+    if not max(values.max(), -values.min()) < _EXACT / power:
         return None
-    whole = np.rint(wide * power)
-    return whole.astype(np.int64) if bool((whole / power == wide).all()) else None
+    found = np.empty(len(values), np.int64)
+    for start in range(0, len(values), _BLOCK_ROWS):
+        block = values[start : start + _BLOCK_ROWS].astype(np.float64, copy=False)
+        whole = np.rint(block * power)
+        if not (whole / power == block).all():
+            return None
+        found[start : start + _BLOCK_ROWS] = whole
+    return found

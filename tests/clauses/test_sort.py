@@ -223,6 +223,26 @@ def test_runs_are_merged_as_one_table_is_ordered(data: st.DataObject) -> None:
     _same_bits(found, numbered.take(pa.array(expected, pa.int64())))
 
 
+def test_tables_that_are_in_order_are_runs_as_they_are() -> None:
+    random = np.random.default_rng(4)
+    parts = [pa.table({"v": np.sort(random.integers(0, 9, 400)), "n": [k] * 400}) for k in range(6)]
+    ordering = Ordering(("v",), (False,))
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        Workspace(Options(live_bytes=30_000)) as workspace,
+        ExternalSort(ordering, parts[0].schema, workspace) as rows,
+        events("spill.write") as written,
+    ):
+        patch.setattr(ExternalSort, "_in_order", None)  # nothing is put in order before the merge
+        rows._block_bytes, rows._fan_in = 2_000, 7
+        for part in parts:
+            rows.add(part)
+        found = pa.concat_tables(rows.sorted())
+    assert sum(event.attributes["rows"] for event in written) == 2400
+    whole = pa.concat_tables(parts)
+    _same_bits(found, whole.take(pa.array(order_of_rows(whole, ["v"], [False], "last"))))
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_ten_times_the_budget_is_sorted_within_it(workers: int) -> None:
     random = np.random.default_rng(1)

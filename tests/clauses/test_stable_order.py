@@ -51,16 +51,18 @@ def test_it_is_that_of_numpy(values: NDArray[Any]) -> None:
     assert np.array_equal(found, np.argsort(values, kind="stable"))
 
 
-@given(
-    values=st.one_of(
-        st.lists(st.integers(_LIMITS[0].min, _LIMITS[0].max)).map(np.int64),
-        st.lists(st.integers(0, _LIMITS[1].max)).map(np.uint64),
-        st.lists(st.sampled_from([0.1, 0.25, -0.0, 0.0, 3.0, 1e15, -7.125])).map(np.float64),
-        st.lists(st.floats(allow_nan=False)).map(np.float64),
-    )
-)
-def test_of_few_rows_too(values: NDArray[Any]) -> None:
-    values = np.asarray(values)
+_VALUES: dict[Any, st.SearchStrategy[Any]] = {
+    np.int64: st.integers(_LIMITS[0].min, _LIMITS[0].max),
+    np.uint64: st.integers(0, _LIMITS[1].max),
+    np.float64: st.one_of(
+        st.sampled_from([0.1, 0.25, -0.0, 0.0, 3.0, 1e15, -7.125]), st.floats(allow_nan=False)
+    ),
+}
+
+
+@given(data=st.data(), kind=st.sampled_from(list(_VALUES)))
+def test_of_few_rows_too(data: st.DataObject, kind: Any) -> None:
+    values = np.array(data.draw(st.lists(_VALUES[kind])), kind)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stable_order_module, "_FEW_ROWS", 2)
         assert np.array_equal(stable_order(values), np.argsort(values, kind="stable"))

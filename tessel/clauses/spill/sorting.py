@@ -2,8 +2,9 @@
 
 Rows are held until they fill what a query may hold (see :class:`Account`), ordered, and written to
 a file as a *run*, in blocks of which many fit at a time. In the end the runs are merged, as many at
-a time as have room for a block each; where there are more, the merge of some is a run again. What
-never fills the room is ordered in memory and written nowhere.
+a time as have room for a block each; where there are more, the merge of some is a run again. A few
+large tables that come in order are runs as they are. What never fills the room is ordered in memory
+and written nowhere.
 
 The merge goes in rounds, as that of time-ordered streams does (:mod:`tessel.store.merging`): of
 each run one block is held; *bound* is the least last key over these blocks, *limit* the first run
@@ -132,10 +133,30 @@ class ExternalSort:
     def _write_run(self) -> None:
         if self._file is None:
             self._file = self._workspace.file()
+        if self._are_runs():
+            self._runs += [self._written(table, self._file) for table in self._held]
+            self._let_go()
+            return
         count = sum(table.num_rows for table in self._held)
         rows = max(1, count * self._block_bytes // max(1, self._size))
         file = self._file
         self._runs.append([file.write(table) for table in self._in_order(rows)])
+
+    def _are_runs(self) -> bool:
+        """Return whether each table that is held is in order, and large enough to be a run."""
+        if len(self._runs) + len(self._held) > self._fan_in:
+            return False
+        return all(
+            table.nbytes >= self._block_bytes and self._ordering.order(table) is None
+            for table in self._held
+        )
+
+    def _written(self, table: pa.Table, file: SpillFile) -> Run:
+        rows = max(1, table.num_rows * self._block_bytes // max(1, table.nbytes))
+        return [
+            file.write(table.slice(start, rows).combine_chunks())
+            for start in range(0, table.num_rows, rows)
+        ]
 
     def _let_go(self) -> None:
         self._account.hold(-self._size)
