@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tessel.kernels import order_of_codes
+
 __all__ = ["stable_order"]
 
 Rows = NDArray[np.int64]
@@ -24,6 +26,9 @@ _FEW_ROWS = 1024
 
 _NARROW_BYTES = 2
 """Integers as narrow as these numpy sorts in linear time itself."""
+
+_FEW_NUMBERS = 1 << 12
+"""So few different numbers are counted in less time."""
 
 _MOST_BITS = 63
 _EXACT = 1 << 50
@@ -51,6 +56,9 @@ def stable_order(values: NDArray[Any]) -> Rows:
     whole = _decimals(values) if values.dtype.kind == "f" else values
     if whole is not None:
         low, high = int(whole.min()), int(whole.max())
+        if high - low < _FEW_NUMBERS:
+            distances = np.subtract(_as_signed(whole), np.int64(_signed(low)))
+            return order_of_codes(distances, high - low + 1).astype(np.int64, copy=False)
         if (high - low).bit_length() + len(whole).bit_length() <= _MOST_BITS:
             return _packed(whole, low, None)
     order = np.argsort(values).astype(np.int64, copy=False)
