@@ -1,9 +1,10 @@
 """Merging the partials of more groups than may be held.
 
 Partial tables are held as they come. Where they do not fit any more they are merged with each other
-first, which is enough while groups repeat from unit to unit. Where they do not, they go to a file,
-by hash buckets of their keys, and the buckets are merged one after the other in the end; a bucket
-that does not fit either is split once more, by the next bits of the hash.
+first, which is enough while groups repeat from unit to unit. Where they do not, they are put aside
+by hash buckets of their keys, in memory while there is room and in a file from there on, and the
+buckets are merged one after the other in the end; a bucket that does not fit either is split once
+more, by the next bits of the hash.
 
 States merge in any tree to the same bits, so no answer depends on what was put aside.
 """
@@ -22,7 +23,7 @@ import pyarrow as pa
 from tessel.clauses.grouped.group_tables import finished_table, merged_states
 from tessel.clauses.grouped.hashing import bucket_of
 from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.clauses.spill import SpillBlock, SpillFile, Workspace
+from tessel.clauses.spill import Parked, Spool, Workspace
 from tessel.expression.schema import TableSchema
 from tessel.kernels import order_of_codes
 
@@ -81,8 +82,8 @@ class GroupMerge:
         self._level = level
         self._held: list[pa.Table] = []
         self._size = 0
-        self._file: SpillFile | None = None
-        self._buckets: list[list[SpillBlock]] = [[] for _ in range(_BUCKETS)]
+        self._spool: Spool | None = None
+        self._buckets: list[list[Parked]] = [[] for _ in range(_BUCKETS)]
 
     def __enter__(self) -> Self:
         return self
@@ -94,13 +95,13 @@ class GroupMerge:
         trace: TracebackType | None,
     ) -> None:
         self._hold([])
-        if self._file is not None:
-            self._file.close()
+        if self._spool is not None:
+            self._spool.close()
 
     @property
     def spilled(self) -> bool:
         """Whether something was put aside: groups then come out bucket by bucket."""
-        return self._file is not None
+        return self._spool is not None
 
     def add(self, table: pa.Table) -> None:
         """Put partials in; they follow those that are in already."""
@@ -115,7 +116,7 @@ class GroupMerge:
 
     def finished(self) -> Iterator[pa.Table]:
         """Give the groups as tables of keys and results, once; each group in one of them."""
-        if self._file is None:
+        if self._spool is None:
             states = self._merged_states()
             self._hold([])
             yield finished_table(
@@ -124,12 +125,12 @@ class GroupMerge:
             return
         self._hold([self._merged_states()])
         self._put_aside()
-        for blocks in self._buckets:
-            if not blocks:
+        for parts in self._buckets:
+            if not parts:
                 continue
             with GroupMerge(self._shape, self._schema, self._workspace, self._level + 1) as bucket:
-                for block in blocks:
-                    bucket.add(self._file.read(block))
+                for part in parts:
+                    bucket.add(self._spool.take(part))
                 yield from bucket.finished()
 
     @property
@@ -150,17 +151,17 @@ class GroupMerge:
         return merged_states(table, self._shape.keys, self._shape.aggregates, self._shape.source)
 
     def _put_aside(self) -> None:
-        if self._file is None:
-            self._file = self._workspace.file()
+        if self._spool is None:
+            self._spool = self._workspace.spool()
         (table,) = self._held
+        self._hold([])  # what it held is for its parts
         buckets = self._bucket_of([table.column(key) for key in self._shape.keys])
         order = order_of_codes(buckets, _BUCKETS)
         bounds = np.searchsorted(buckets[order], np.arange(_BUCKETS + 1)).tolist()
         for number, (start, stop) in enumerate(itertools.pairwise(bounds)):
             if start < stop:
                 part = table.take(pa.array(order[start:stop]))
-                self._buckets[number].append(self._file.write(part))
-        self._hold([])
+                self._buckets[number].append(self._spool.put(part))
 
     def _bucket_of(self, keys: Sequence[pa.ChunkedArray]) -> np.ndarray:
         """Return the bucket of each row: each level looks at five more bits of the hash."""

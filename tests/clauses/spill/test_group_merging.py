@@ -1,0 +1,48 @@
+"""Groups that are put aside: in memory while there is room, then in a file; the same answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tessel.clauses.aggregates import find_aggregate
+from tessel.clauses.grouped.group_merging import GroupMerge, GroupShape
+from tessel.clauses.grouped.group_tables import partial_schema, partial_table
+from tessel.clauses.grouped.grouping import group_codes
+from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.clauses.spill import Workspace
+from tessel.expression.schema import TableSchema
+from tessel.options import Options
+
+GROUPS = 3000
+
+
+@pytest.mark.parametrize(
+    ("budget", "aside", "in_file"),
+    [(1 << 30, False, False), (1 << 19, True, False), (1 << 17, True, True)],
+    ids=["held", "in memory", "in a file"],
+)
+def test_groups_put_aside_come_back(budget: int, aside: bool, in_file: bool) -> None:
+    random = np.random.default_rng(2)
+    table = pa.table({"k": random.integers(0, GROUPS, 12_000), "x": random.random(12_000)})
+    source = TableSchema(table.schema)
+    aggregates = (NamedAggregate("s", "x", find_aggregate("sum")),)
+    shape = GroupShape(("k",), aggregates, source)
+    with Workspace(Options(live_bytes=budget)) as workspace:
+        merge = GroupMerge(shape, partial_schema(("k",), aggregates, source), workspace)
+        with merge as groups:
+            for start in range(0, table.num_rows, 1000):
+                part = table.slice(start, 1000)
+                found = group_codes([part.column("k")], drop_missing=True)
+                codes, keys = found.codes, found.keys
+                groups.add(partial_table(part, codes, len(found), keys, ("k",), aggregates, source))
+            assert groups.spilled == aside
+            spool = groups._spool
+            assert (spool is not None and spool.spilled > 0) == in_file
+            tables = list(groups.finished())
+        assert workspace.account.alive == 0
+    sums = pa.concat_tables(tables).sort_by("k")
+    wanted = table.group_by("k").aggregate([("x", "sum")]).sort_by("k")
+    assert sums.column("k").equals(wanted.column("k"))
+    assert np.allclose(sums.column("s").to_numpy(), wanted.column("x_sum").to_numpy(), rtol=1e-12)
