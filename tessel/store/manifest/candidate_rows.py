@@ -39,6 +39,9 @@ from tessel.store.segment import (
 __all__ = ["CandidateRows"]
 
 _FEW = 8
+"""Where at most one row in so many is left, their values are fewer than the integers of all."""
+
+_GATHERED = 2
 """Where at most one row in so many is left, rows are gathered instead of decoding pages."""
 
 
@@ -306,7 +309,7 @@ class CandidateRows:
         """Return, by stretch, the columns of the few rows left in it that one pass finds."""
         found: dict[int, list[pa.Array | None]] = {}
         for place, stretch in enumerate(self._stretches):
-            if stretch.keep is None or stretch.rows * _FEW > stretch.high - stretch.low:
+            if stretch.keep is None or stretch.rows * _GATHERED > stretch.high - stretch.low:
                 continue
             rows = np.flatnonzero(stretch.keep) + stretch.low
             found[place] = self._late_rows(piece).gather(piece.column_ids, rows)
