@@ -86,12 +86,10 @@ def keep_first(rows: CandidateRows, ordering: Ordering, count: int, bar: Bar) ->
         rows.keep(_NO_ROWS)
         return
     key = ordering.first_key
-    parts = rows.parts(key.by[0])
-    if ordering.missing == "last" or not any(part.has_missing for part in parts):
+    if ordering.missing == "last" or not any(p.has_missing for p in rows.parts(key.by[0])):
         if bar.limit is not None:
             _drop(rows, ordering, *bar.limit)
-            parts = rows.parts(key.by[0])
-        if len(rows) > max(_FEW * count, _FEW_ROWS) and _seed(parts, rows, key, count, bar):
+        if len(rows) > max(_FEW * count, _FEW_ROWS) and _seed(rows, key, count, bar):
             assert bar.limit is not None
             _drop(rows, ordering, *bar.limit)
     if len(rows) <= count:
@@ -103,11 +101,11 @@ def keep_first(rows: CandidateRows, ordering: Ordering, count: int, bar: Bar) ->
     rows.keep(np.sort(places[chosen]))
 
 
-def _seed(parts: list[RowPart], rows: CandidateRows, key: Ordering, count: int, bar: Bar) -> bool:
+def _seed(rows: CandidateRows, key: Ordering, count: int, bar: Bar) -> bool:
     """Find a limit in the page that promises most, of those that have as many rows as wanted."""
     name, downwards = key.by[0], key.descending[0]
     best: RowPart | None = None
-    for part in parts:
+    for part in rows.parts(name):
         if len(part) < count or not part.has_values:
             continue
         if best is None:

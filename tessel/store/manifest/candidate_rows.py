@@ -169,12 +169,12 @@ class CandidateRows:
         TesselError
             What evaluating it on the rows that are left raises.
         """
-        names = sorted(predicate.columns())
-        context = ExpressionContext.of(predicate)
         first, last = max(0, start), self._rows if stop is None else min(stop, self._rows)
         asked = self._between(first, last)
         if not asked:
             return
+        names = sorted(predicate.columns())
+        context = ExpressionContext.of(predicate)
         left = self._between(0, first)
         for stretch, verdict in self._settled(asked, context, names):
             if verdict == TRUE:
