@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.clauses.aggregates import find_aggregate
+from tessel.clauses.aggregates.base import has_compact_state
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.computed import (
     ComputedColumn,
@@ -39,7 +40,7 @@ from tessel.clauses.grouped.grouping import (
     order_of_groups,
     order_of_keys,
 )
-from tessel.clauses.grouped.ordered_aggregation import aggregate_pieces
+from tessel.clauses.grouped.ordered_aggregation import aggregate_pieces, aggregate_states
 from tessel.clauses.grouped.scanned_groups import scanned_groups
 from tessel.clauses.grouped.stored_facts import all_from_facts
 from tessel.clauses.index_values import with_times_of_index
@@ -145,7 +146,7 @@ class Aggregation(AggregatingClause):
         if POSITION in schema:
             outputs = (*outputs, NamedAggregate(POSITION, POSITION, find_aggregate("first")))
         names = self.output_schema(schema).names
-        if any(each.further for each in outputs if not each.aggregate.mergeable):
+        if any(each.further for each in outputs if not has_compact_state(each.aggregate)):
             pieces = [piece for unit in units for piece in unit.pieces]
             yield self.process(ProcessingUnit(0, schema, pieces)).table
             return
@@ -313,7 +314,7 @@ class MergeAggregation(Clause):
         held = schema.with_column(POSITION, pa.int64()) if by_position else schema
         with (
             workspace_of(units) as workspace,
-            GroupMerge(shape, held.arrow, workspace) as groups,
+            GroupMerge(shape, held.arrow, workspace, beyond=aggregate_states) as groups,
         ):
             row = 0
             for unit in units:
@@ -349,6 +350,9 @@ class MergeAggregation(Clause):
             yield table
             return
         first = next(tables)
+        if not self.keys:
+            yield first.select(names)  # one group
+            return
         with ExternalSort(ordering, first.schema, workspace) as rows:
             for table in itertools.chain([first], tables):
                 rows.add(table)

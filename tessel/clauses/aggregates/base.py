@@ -43,6 +43,7 @@ __all__ = [
     "counts_of",
     "find_aggregate",
     "find_bundle",
+    "has_compact_state",
     "merged_counts",
     "present",
     "present_together",
@@ -156,9 +157,16 @@ class Aggregate(ABC):
 
 @dataclass(frozen=True)
 class MergeableAggregate(Aggregate):
-    """An aggregate whose state over some rows is enough to merge with that of other rows."""
+    """An aggregate whose state over some rows is enough to merge with that of other rows.
+
+    Class attributes
+    ----------------
+    compact
+        Whether the state of a group is small however many rows it has.
+    """
 
     mergeable: ClassVar[bool] = True
+    compact: ClassVar[bool] = True
 
     @abstractmethod
     def partial_fields(self, value_type: pa.DataType) -> list[pa.Field]:
@@ -458,6 +466,11 @@ def present_together(values: Values, codes: Codes) -> tuple[list[pa.Array], Code
     kept = ~np.logical_or.reduce(missing)
     mask = pa.array(kept)
     return [column.filter(mask) for column in columns], codes[kept]
+
+
+def has_compact_state(aggregate: Aggregate) -> bool:
+    """Return whether an aggregate merges by states that are small however many rows there are."""
+    return isinstance(aggregate, MergeableAggregate) and aggregate.compact
 
 
 def counts_of(codes: Codes, groups: int) -> NDArray[np.int64]:

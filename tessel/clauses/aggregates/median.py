@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.clauses.aggregates.base import (
-    Aggregate,
     Codes,
     OrderedValues,
     Values,
@@ -17,6 +16,7 @@ from tessel.clauses.aggregates.base import (
     present,
     register,
 )
+from tessel.clauses.aggregates.held_values import GroupValues, HeldValuesAggregate
 from tessel.clauses.aggregates.kernels.mixes import means_of_two
 from tessel.clauses.aggregates.kernels.order_statistics import ordered_values
 from tessel.clauses.aggregates.mean import Mean, mean_type
@@ -26,7 +26,7 @@ __all__ = ["Median", "mean_of_two", "spread_out"]
 
 @register
 @dataclass(frozen=True)
-class Median(Aggregate):
+class Median(HeldValuesAggregate):
     """The median of the values that are not missing, by linear interpolation; missing of none.
 
     Types are those of ``mean``: of an even number of values it *is* the mean of the two in the
@@ -55,6 +55,13 @@ class Median(Aggregate):
         low, high = (
             ordered.take(pa.array(starts + places)) for places in ((counts - 1) // 2, counts // 2)
         )
+        return spread_out(mean_of_two(low, high, column), owners, groups)
+
+    def of_values(self, held: GroupValues, groups: int, column: str | None) -> pa.Array:  # noqa: D102
+        counts = held.counts
+        owners = np.flatnonzero(counts)
+        counts = counts[owners]
+        low, high = (held.at(owners, places) for places in ((counts - 1) // 2, counts // 2))
         return spread_out(mean_of_two(low, high, column), owners, groups)
 
     def from_order(self, values: OrderedValues, column: str | None = None) -> pa.Array:

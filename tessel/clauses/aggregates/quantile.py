@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.clauses.aggregates.base import (
-    Aggregate,
     Codes,
     OrderedValues,
     Values,
@@ -20,6 +19,7 @@ from tessel.clauses.aggregates.base import (
     present,
     register,
 )
+from tessel.clauses.aggregates.held_values import GroupValues, HeldValuesAggregate
 from tessel.clauses.aggregates.kernels.mixes import mixes
 from tessel.clauses.aggregates.kernels.order_statistics import ordered_values
 from tessel.clauses.aggregates.kernels.products import rounded_integer, rounded_quotient
@@ -45,7 +45,7 @@ _HALF = Fraction(1, 2)
 
 @register
 @dataclass(frozen=True)
-class Quantile(Aggregate):
+class Quantile(HeldValuesAggregate):
     """The quantile ``q`` of the values that are not missing; missing of none.
 
     Of ``n`` values in order, numbered from 0, it lies at the place ``q * (n - 1)``, computed
@@ -105,6 +105,18 @@ class Quantile(Aggregate):
         counts = counts[owners]
         starts = np.cumsum(counts) - counts
         found = self._between(ordered, starts, self._places(counts), column)
+        return spread_out(found, owners, groups)
+
+    def of_values(self, held: GroupValues, groups: int, column: str | None) -> pa.Array:  # noqa: D102
+        counts = held.counts
+        owners = np.flatnonzero(counts)
+        places = self._places(counts[owners])
+        above = places.numbers + places.told(lambda share: share > 0)
+        # The two values of each group, side by side: as if its values started before them.
+        wanted = np.stack([places.numbers, above], axis=1).ravel()
+        pairs = held.at(np.repeat(owners, 2), wanted)
+        starts = 2 * np.arange(len(owners)) - places.numbers
+        found = self._between(pairs, starts, places, column)
         return spread_out(found, owners, groups)
 
     def from_order(self, values: OrderedValues, column: str | None = None) -> pa.Array:

@@ -4,7 +4,9 @@ Partial tables are held as they come. Where they do not fit any more they are me
 first, which is enough while groups repeat from unit to unit. Where they do not, they are put aside
 by hash buckets of their keys, in memory while there is room and in a file from there on, and the
 buckets are merged one after the other in the end; a bucket that does not fit either is split once
-more, by the next bits of the hash.
+more, by the next bits of the hash. States that hold values
+(:attr:`~tessel.clauses.aggregates.MergeableAggregate.compact`) may not fit though they are of one
+group; what is left then is finished in another way, which is given.
 
 States merge in any tree to the same bits, so no answer depends on what was put aside.
 """
@@ -12,7 +14,7 @@ States merge in any tree to the same bits, so no answer depends on what was put 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -20,14 +22,15 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
+from tessel.clauses.aggregates.base import has_compact_state
 from tessel.clauses.grouped.group_tables import finished_table, merged_states
 from tessel.clauses.grouped.hashing import bucket_of
 from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.clauses.spill import Parked, Spool, Workspace
+from tessel.clauses.spill import Parked, SpillBlock, SpillFile, Spool, Workspace
 from tessel.expression.schema import TableSchema
 from tessel.kernels import order_of_codes
 
-__all__ = ["GroupMerge", "GroupShape"]
+__all__ = ["Beyond", "GroupMerge", "GroupShape"]
 
 _BUCKETS = 32
 _LEVELS = 4
@@ -57,6 +60,9 @@ class GroupShape:
     source: TableSchema
 
 
+Beyond = Callable[[Iterator[pa.Table], GroupShape, Workspace], Iterator[pa.Table]]
+
+
 class GroupMerge:
     """Partial tables that are put in, and groups that come out; use as a context manager.
 
@@ -71,15 +77,27 @@ class GroupMerge:
         The account and the files of the query.
     level
         How often the hash was split already.
+    beyond
+        What finishes partial tables of which the states of one group do not fit.
     """
 
     def __init__(
-        self, shape: GroupShape, schema: pa.Schema, workspace: Workspace, level: int = 0
+        self,
+        shape: GroupShape,
+        schema: pa.Schema,
+        workspace: Workspace,
+        level: int = 0,
+        beyond: Beyond | None = None,
     ) -> None:
         self._shape = shape
         self._schema = schema
         self._workspace = workspace
         self._level = level
+        self._beyond = beyond
+        if all(has_compact_state(each.aggregate) for each in shape.aggregates):
+            self._beyond = None
+        self._left: list[SpillBlock] = []
+        self._left_file: SpillFile | None = None
         self._held: list[pa.Table] = []
         self._size = 0
         self._spool: Spool | None = None
@@ -97,11 +115,13 @@ class GroupMerge:
         self._hold([])
         if self._spool is not None:
             self._spool.close()
+        if self._left_file is not None:
+            self._left_file.close()
 
     @property
     def spilled(self) -> bool:
         """Whether something was put aside: groups then come out bucket by bucket."""
-        return self._spool is not None
+        return self._spool is not None or bool(self._left)
 
     def add(self, table: pa.Table) -> None:
         """Put partials in; they follow those that are in already."""
@@ -109,13 +129,20 @@ class GroupMerge:
             before = self._size
             self._hold([self._merged_states()])
             helped = self._size * _KEPT_PART <= before or self._size <= self._most
-            fits = self._workspace.account.fits(table.nbytes)
-            if not (helped and fits) and self._can_split:
-                self._put_aside()
+            if not (helped and self._workspace.account.fits(table.nbytes)):
+                if self._can_split:
+                    self._put_aside()
+                elif self._beyond is not None and not self._workspace.account.fits(table.nbytes):
+                    self._leave()
         self._hold([*self._held, table])
 
     def finished(self) -> Iterator[pa.Table]:
         """Give the groups as tables of keys and results, once; each group in one of them."""
+        if self._left:
+            self._leave()
+            assert self._beyond is not None
+            yield from self._beyond(self._read_left(), self._shape, self._workspace)
+            return
         if self._spool is None:
             states = self._merged_states()
             self._hold([])
@@ -128,7 +155,10 @@ class GroupMerge:
         for parts in self._buckets:
             if not parts:
                 continue
-            with GroupMerge(self._shape, self._schema, self._workspace, self._level + 1) as bucket:
+            level = self._level + 1
+            with GroupMerge(
+                self._shape, self._schema, self._workspace, level, self._beyond
+            ) as bucket:
                 for part in parts:
                     bucket.add(self._spool.take(part))
                 yield from bucket.finished()
@@ -144,11 +174,26 @@ class GroupMerge:
     @property
     def _can_split(self) -> bool:
         # Without keys there is one group; rows of one key stay together however often one splits.
-        return bool(self._shape.keys) and self._level < _LEVELS
+        if not self._shape.keys or self._level == _LEVELS or self._left:
+            return False
+        # Nor does splitting help where the states of one group are too large.
+        return self._beyond is None or self._level == 0 or self._held[0].num_rows > 1
 
     def _merged_states(self) -> pa.Table:
         table = pa.concat_tables([self._schema.empty_table(), *self._held])
         return merged_states(table, self._shape.keys, self._shape.aggregates, self._shape.source)
+
+    def _leave(self) -> None:
+        """Put what is held aside as it is."""
+        if self._left_file is None:
+            self._left_file = self._workspace.file()
+        self._left += [self._left_file.write(table) for table in self._held]
+        self._hold([])
+
+    def _read_left(self) -> Iterator[pa.Table]:
+        assert self._left_file is not None  # something was left
+        for block in self._left:
+            yield self._left_file.read(block)
 
     def _put_aside(self) -> None:
         if self._spool is None:

@@ -21,6 +21,7 @@ __all__ = [
     "POSITION",
     "complete_table",
     "finished_table",
+    "held_states",
     "merge_partials",
     "merged_states",
     "partial_schema",
@@ -101,7 +102,7 @@ def merged_states(
     arrays = list(keys)
     for each in aggregates:
         merge = _mergeable(each).merge
-        arrays += merge(_held_states(table, each, source), codes, groups, each.input_type(source))
+        arrays += merge(held_states(table, each, source), codes, groups, each.input_type(source))
     schema = partial_schema(key_names, aggregates, source)
     if POSITION in table.column_names:
         arrays.append(table.column(POSITION).take(pa.array(first_row)))
@@ -124,7 +125,7 @@ def finished_table(
     """
     columns = {key: states.column(key) for key in key_names}
     for each in aggregates:
-        held = [column.combine_chunks() for column in _held_states(states, each, source)]
+        held = [column.combine_chunks() for column in held_states(states, each, source)]
         kind = each.input_type(source)
         columns[each.output] = _mergeable(each).finish(held, kind, each.column)
     if POSITION in states.column_names:
@@ -167,9 +168,10 @@ def _values(table: pa.Table, each: NamedAggregate) -> pa.ChunkedArray | pa.Array
     return each.values({name: table.column(name) for name in each.inputs})
 
 
-def _held_states(
+def held_states(
     table: pa.Table, each: NamedAggregate, source: TableSchema
 ) -> list[pa.ChunkedArray]:
+    """Return the state columns of an aggregate in a partial table."""
     return [table.column(_state_name(each, state.name)) for state in _states(each, source)]
 
 

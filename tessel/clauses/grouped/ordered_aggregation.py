@@ -12,6 +12,7 @@ found here join them as partials of an aggregate ``first``, of which there is on
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
@@ -19,20 +20,27 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.aggregates import MergeableAggregate, find_aggregate
-from tessel.clauses.aggregates.base import FromOrder
+from tessel.clauses.aggregates.base import FromOrder, has_compact_state
+from tessel.clauses.aggregates.held_values import values_of_state
 from tessel.clauses.grouped.group_merging import GroupMerge, GroupShape
-from tessel.clauses.grouped.group_tables import partial_schema, partial_table
+from tessel.clauses.grouped.group_tables import (
+    POSITION,
+    held_states,
+    partial_schema,
+    partial_table,
+)
 from tessel.clauses.grouped.grouping import group_codes, missing_rows
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.ordering import Ordering
 from tessel.clauses.spill import Parked, Spool, Workspace
 from tessel.clauses.spill.sorting import ExternalSort
-from tessel.clauses.values import plain
+from tessel.clauses.values import plain, plain_type
 from tessel.expression.schema import TableSchema
 
-__all__ = ["aggregate_pieces"]
+__all__ = ["aggregate_pieces", "aggregate_states"]
 
 _VALUE = "__tessel_value"
+_ROWS_AT_A_TIME = 1 << 16
 
 
 def aggregate_pieces(
@@ -60,7 +68,37 @@ def aggregate_pieces(
     iterator of pyarrow.Table
         Keys and outputs; each group in one row of one table, in no order.
     """
-    found = _Pieces(schema, keys, tuple(aggregates), workspace)
+    yield from _reduced(tables, _Pieces(schema, keys, tuple(aggregates), workspace), workspace)
+
+
+def aggregate_states(
+    tables: Iterable[pa.Table], shape: GroupShape, workspace: Workspace
+) -> Iterator[pa.Table]:
+    """Finish groups by their states, of which those that hold values are more than may be held.
+
+    Parameters
+    ----------
+    tables
+        Partial tables; a column :data:`POSITION` is handed on.
+    shape
+        What is grouped.
+    workspace
+        The account and the files of the query.
+
+    Returns
+    -------
+    iterator of pyarrow.Table
+        Keys and outputs; each group in one row of one table, in no order.
+    """
+    waiting = iter(tables)
+    first = next(waiting)
+    pieces = _StatePieces(shape, POSITION in first.column_names, workspace)
+    yield from _reduced(itertools.chain([first], waiting), pieces, workspace)
+
+
+def _reduced(
+    tables: Iterable[pa.Table], found: _Pieces, workspace: Workspace
+) -> Iterator[pa.Table]:
     with contextlib.ExitStack() as stack:
         groups = stack.enter_context(GroupMerge(found.shape, found.partial_schema, workspace))
         sorts = {
@@ -72,7 +110,8 @@ def aggregate_pieces(
         for table in tables:
             groups.add(found.partials(table))
             for column, rows in sorts.items():
-                rows.add(found.values(table, column))
+                for values in found.values(table, column):
+                    rows.add(values)
         for column, rows in sorts.items():
             for part in found.results(column, rows.sorted()):
                 groups.add(part)
@@ -94,12 +133,12 @@ class _Pieces:
         self._schema = schema
         self._keys = keys
         self._workspace = workspace
-        self._ordered = [each for each in aggregates if not each.aggregate.mergeable]
+        self._ordered = [each for each in aggregates if not has_compact_state(each.aggregate)]
         self.columns = list(dict.fromkeys(str(each.column) for each in self._ordered))
         source = schema
         standing: list[NamedAggregate] = []
         for each in aggregates:
-            if each.aggregate.mergeable:
+            if has_compact_state(each.aggregate):
                 standing.append(each)
                 continue
             source = source.with_column(_result_name(each), each.result_type(schema))
@@ -123,12 +162,12 @@ class _Pieces:
         codes, keys, _ = self._codes(table)
         return self._partial_table(table, codes, keys)
 
-    def values(self, table: pa.Table, column: str) -> pa.Table:
-        """Return keys and values, of the rows that have a value."""
+    def values(self, table: pa.Table, column: str) -> Iterator[pa.Table]:
+        """Give keys and values, of the rows that have a value."""
         arrays = [table.column(name) for name in (*self._keys, column)]
         found = pa.Table.from_arrays(arrays, schema=self.value_schema(column))
         missing = missing_rows([table.column(column)])
-        return found.filter(pa.array(~missing)) if missing.any() else found
+        yield found.filter(pa.array(~missing)) if missing.any() else found
 
     def results(self, column: str, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """Return the results of the aggregates of a column, from its values in order."""
@@ -221,6 +260,50 @@ class _Pieces:
         groups = len(keys[0]) if keys else 1
         shape = self.shape
         return partial_table(table, codes, groups, keys, shape.keys, shape.aggregates, shape.source)
+
+
+class _StatePieces(_Pieces):
+    """The same, of rows that were reduced to states already."""
+
+    def __init__(self, shape: GroupShape, by_position: bool, workspace: Workspace) -> None:
+        arrow = shape.source.arrow
+        for at, field in enumerate(arrow):
+            arrow = arrow.set(at, field.with_type(plain_type(field.type)))
+        schema, aggregates = TableSchema(arrow), shape.aggregates
+        if by_position:
+            schema = schema.with_column(POSITION, pa.int64())
+            position = NamedAggregate(POSITION, POSITION, find_aggregate("first"))
+            aggregates = (*aggregates, position)
+        super().__init__(schema, shape.keys, aggregates, workspace)
+        self._source = shape.source
+
+    def partials(self, table: pa.Table) -> pa.Table:
+        """Return the states of what merges; of the others, that nothing is known."""
+        held = {each.output for each in self._ordered}
+        rows = np.arange(table.num_rows)
+        arrays = [table.column(key) for key in self._keys]
+        for each in self.shape.aggregates:
+            if each.output not in held and each.output != POSITION:
+                arrays += held_states(table, each, self._source)
+                continue
+            kind = each.input_type(self.shape.source)
+            aggregate = each.aggregate
+            assert isinstance(aggregate, MergeableAggregate)  # it is ``first``
+            known = table.column(POSITION) if each.output == POSITION else pa.nulls(len(rows), kind)
+            arrays += aggregate.partial(known, rows, len(rows))
+        return pa.Table.from_arrays(arrays, schema=self.partial_schema)
+
+    def values(self, table: pa.Table, column: str) -> Iterator[pa.Table]:
+        """Give keys and values, so often as they occur where an aggregate looks at that."""
+        asked = [each for each in self._ordered if each.column == column]
+        each = min(asked, key=lambda each: getattr(each.aggregate, "once", False))
+        kind = each.input_type(self._source)
+        assert kind is not None  # it reads values
+        states = held_states(table, each, self._source)
+        for values, owners in values_of_state(states, kind, _ROWS_AT_A_TIME):
+            keys = table.select(list(self._keys)).take(pa.array(owners))
+            schema = self.value_schema(column)
+            yield pa.Table.from_arrays([*keys.columns, values], schema=schema)
 
 
 class _OpenGroup:

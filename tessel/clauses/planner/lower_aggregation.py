@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from tessel.clauses.aggregates.base import has_compact_state
 from tessel.clauses.aggregation import (
     Aggregation,
     MergeAggregation,
@@ -21,6 +22,10 @@ from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
 
 __all__ = ["lower_aggregation"]
+
+_BYTES_A_VALUE = 8
+_HELD_BUCKETS = 32
+"""States that hold values are merged up to the bytes of so many hash buckets."""
 
 
 def lower_aggregation(draft: Draft) -> Draft:
@@ -56,15 +61,29 @@ def _check_same_keys(aggregation: Aggregation, keys: tuple[str | ComputedColumn,
         )
 
 
-def _merges(aggregates: tuple[NamedAggregate, ...]) -> bool:
-    return all(each.aggregate.mergeable for each in aggregates)
+def _merges(aggregates: tuple[NamedAggregate, ...], draft: Draft) -> bool:
+    """Return whether partials of units are the way to go.
+
+    States that hold all values are as many bytes as the values. Local memory has its budget either
+    way; but partials are brought to one place, which many times that budget should not be.
+    """
+    if not all(each.aggregate.mergeable for each in aggregates):
+        return False
+    holding = sum(not has_compact_state(each.aggregate) for each in aggregates)
+    if not holding:
+        return True
+    index = draft.index
+    if index is None:
+        return draft.bytes * holding <= _HELD_BUCKETS * draft.bucket_bytes
+    rows = int((index.slice_row_end - index.slice_row_start).sum())
+    return rows * _BYTES_A_VALUE * holding <= _HELD_BUCKETS * draft.bucket_bytes
 
 
 def _groupby(
     partition: Partition, aggregation: Aggregation, schema: TableSchema, draft: Draft
 ) -> list[Clause]:
     keys, aggregates = stored_names(aggregation.keys), aggregation.aggregates
-    if _merges(aggregates):
+    if _merges(aggregates, draft):
         return [
             PartialAggregation(keys, aggregates, partition.drop_missing),
             MergeAggregation(keys, aggregates, schema, aggregation.sort),
@@ -82,7 +101,7 @@ def _resample(clause: Resample, schema: TableSchema) -> list[Clause]:
     if schema.index is None:
         return [clause]
     filled: list[Clause] = [] if clause.empty == "omit" else [FillBuckets(clause, schema)]
-    if not _merges(clause.aggregates):
+    if not all(has_compact_state(each.aggregate) for each in clause.aggregates):
         return [dataclasses.replace(clause, empty="omit"), *filled]
     fields = {field.name: getattr(clause, field.name) for field in dataclasses.fields(clause)}
     del fields["empty"], fields["results"]

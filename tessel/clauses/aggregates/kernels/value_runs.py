@@ -1,0 +1,276 @@
+"""The values of each group in order, as integers: what median, quantiles and nunique stand on.
+
+Values become integers of the same order; the group and the integer of a row become one number where
+both fit, so that a table of counts or a plain sort brings all groups into order at once. Where they
+do not fit, rows are brought together by group, and each group is sorted. Nothing depends on the
+order in which rows come, so runs of parts of the rows join to the runs of all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tessel.clauses.values import integers, is_temporal, raw_values
+from tessel.kernels import order_of_codes
+
+__all__ = [
+    "BITS",
+    "ValueRuns",
+    "has_integers",
+    "integers_of_decimals",
+    "ordered_integers",
+    "value_runs",
+    "values_of_integers",
+]
+
+Integers = NDArray[np.int64]
+
+BITS = -1
+"""The places of integers that are no decimals: those of their type, or bits of a float."""
+
+_CELLS = 1 << 16
+"""A table of all values of all groups is used up to so many cells, or one a row."""
+
+_LEAST_ROWS_A_GROUP = 256
+"""Sorting each group by itself costs some µs a group; smaller groups are sorted together."""
+
+_WIDEST = 1 << 62
+_SIGN = np.int64(-(1 << 63))
+_MAGNITUDE = np.int64((1 << 63) - 1)
+_REPEATS = 2
+"""Values that occur so often on the average are kept once, with how often they occur."""
+
+
+@dataclass(frozen=True, eq=False)
+class ValueRuns:
+    """Integers of groups.
+
+    Attributes
+    ----------
+    numbers
+        int64, ascending within each group.
+    times
+        How often each occurs, int64; None where each occurs as often as it stands there.
+    starts
+        int64, shape ``(groups + 1,)``: where the numbers of each group start, and the end.
+    """
+
+    numbers: Integers
+    times: Integers | None
+    starts: Integers
+
+    @property
+    def counts(self) -> Integers:
+        """How many rows each group has; int64, shape ``(groups,)``."""
+        if self.times is None:
+            return np.diff(self.starts)
+        before = np.concatenate([[0], np.cumsum(self.times)])
+        return np.diff(before[self.starts])
+
+    @property
+    def different(self) -> Integers:
+        """How many different numbers each group has; int64, shape ``(groups,)``."""
+        if self.times is not None:
+            return np.diff(self.starts)
+        first = np.ones(len(self.numbers) + 1, np.int64)
+        np.not_equal(self.numbers[1:], self.numbers[:-1], out=first[1:-1], casting="unsafe")
+        first[self.starts] = 1
+        before = np.concatenate([[0], np.cumsum(first[:-1])])
+        return np.diff(before[self.starts])
+
+    def at(self, owners: Integers, places: Integers) -> Integers:
+        """Return the number at a place of each of some groups, counted from its first row."""
+        if self.times is None:
+            found: Integers = self.numbers[self.starts[owners] + places]
+            return found
+        before = np.concatenate([[0], np.cumsum(self.times)])
+        rows = before[self.starts[owners]] + places
+        return self.numbers[np.searchsorted(before, rows, side="right") - 1]
+
+
+# --- values and integers --------------------------------------------------------------------------
+
+
+def has_integers(kind: pa.DataType) -> bool:
+    """Return whether values of a plain type have integers of 64 bits in their order."""
+    types = pa.types
+    return bool(
+        types.is_floating(kind)
+        or types.is_integer(kind)
+        or types.is_boolean(kind)
+        or types.is_null(kind)
+        or is_temporal(kind)
+    )
+
+
+def ordered_integers(values: pa.Array) -> Integers:
+    """Return integers that compare as values do; equal ones, both zeros among them, are equal.
+
+    Parameters
+    ----------
+    values
+        Plain, nothing missing, of a type that has integers.
+    """
+    if pa.types.is_floating(values.type):
+        raw = raw_values(values, values.type.to_pandas_dtype()).astype(np.float64, copy=False)
+        return _of_bits((raw + 0.0).view(np.int64))  # adding zero makes one of both zeros
+    found = integers(values)
+    if found.dtype == np.uint64:
+        return found.view(np.int64) ^ _SIGN
+    return found.astype(np.int64, copy=False)
+
+
+def _of_bits(bits: Integers) -> Integers:
+    """Return the bits of doubles as integers of the same order, or such integers as bits."""
+    # Of negative doubles the greater bits are the smaller value.
+    flipped: Integers = bits ^ ((bits >> 63) & _MAGNITUDE)
+    return flipped
+
+
+def integers_of_decimals(numbers: Integers, places: int) -> Integers:
+    """Return decimals of so many places, kept as integers, as ordered bits of their doubles."""
+    return _of_bits((numbers / float(10**places)).view(np.int64)) if places >= 0 else numbers
+
+
+def values_of_integers(numbers: Integers, kind: pa.DataType, places: int = BITS) -> pa.Array:
+    """Return the values of integers.
+
+    Parameters
+    ----------
+    numbers
+        As :func:`ordered_integers` makes them, or decimals as integers.
+    kind
+        The plain type of the values.
+    places
+        Decimal places of the latter.
+    """
+    if pa.types.is_null(kind):
+        return pa.nulls(len(numbers))
+    if pa.types.is_floating(kind):
+        found = _of_bits(integers_of_decimals(numbers, places)).view(np.float64)
+        return pa.array(found.astype(kind.to_pandas_dtype(), copy=False), kind)
+    if pa.types.is_boolean(kind):
+        return pa.array(numbers.astype(np.bool_))
+    if pa.types.is_uint64(kind):
+        return pa.array((numbers ^ _SIGN).view(np.uint64))
+    if pa.types.is_integer(kind):
+        return pa.array(numbers.astype(kind.to_pandas_dtype(), copy=False), kind)
+    width = np.int32 if kind.bit_width == 32 else np.int64
+    return pa.array(numbers.astype(width, copy=False)).view(kind)
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def value_runs(
+    numbers: Integers,
+    codes: Integers,
+    groups: int,
+    times: Integers | None = None,
+    *,
+    once: bool = False,
+) -> ValueRuns:
+    """Bring numbers into the order of their groups, and of numbers inside of them.
+
+    Parameters
+    ----------
+    numbers, codes
+        int64, shape ``(rows,)``: any numbers, and the group of each in ``[0, groups)``.
+    groups
+        How many groups there are.
+    times
+        How often each number occurs; None for once.
+    once
+        Whether it does not matter how often; each number of a group is kept once then.
+    """
+    if not len(numbers):
+        return ValueRuns(np.zeros(0, np.int64), None, np.zeros(groups + 1, np.int64))
+    times = None if once else times
+    low, high = int(numbers.min()), int(numbers.max())
+    span = high - low + 1
+    if groups * span > _WIDEST:
+        return _wide_runs(numbers, codes, groups, times, once)
+    packed = numbers - low
+    if groups > 1:
+        packed += codes * span
+    if groups * span <= max(_CELLS, len(numbers)):
+        packed, times = _counted(packed, groups * span, times, once)
+    elif times is None:
+        packed.sort()
+        packed, times = _together(packed, once)
+    else:
+        order = np.argsort(packed)
+        packed, times = _added(packed[order], times[order])
+    # Groups begin at multiples of the span.
+    starts = np.searchsorted(packed, np.arange(groups + 1) * span)
+    packed -= np.repeat(np.arange(groups) * span - low, np.diff(starts))
+    return ValueRuns(packed, times, starts)
+
+
+def _counted(
+    packed: Integers, cells: int, times: Integers | None, once: bool
+) -> tuple[Integers, Integers | None]:
+    """Count numbers in a table."""
+    if once:
+        seen = np.zeros(cells, np.bool_)
+        seen[packed] = True
+        return np.flatnonzero(seen), None
+    # Sums of counts are sums of whole doubles far below 2**53.
+    table = np.bincount(packed, times)
+    there = np.flatnonzero(table)
+    return there, table[there].astype(np.int64, copy=False)
+
+
+def _together(ordered: Integers, once: bool) -> tuple[Integers, Integers | None]:
+    """Keep what repeats once, with how often it occurs, where that is less."""
+    firsts = np.flatnonzero(ordered[1:] != ordered[:-1])
+    firsts += 1
+    if once:
+        return np.concatenate([ordered[:1], ordered[firsts]]), None
+    if (len(firsts) + 1) * _REPEATS > len(ordered):
+        return ordered, None
+    firsts = np.concatenate([[0], firsts])
+    return ordered[firsts], np.diff(firsts, append=len(ordered))
+
+
+def _added(ordered: Integers, times: Integers) -> tuple[Integers, Integers]:
+    """Add up how often equal numbers, side by side, occur."""
+    firsts = np.concatenate([[0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1])
+    return ordered[firsts], np.add.reduceat(times, firsts)
+
+
+def _wide_runs(
+    numbers: Integers, codes: Integers, groups: int, times: Integers | None, once: bool
+) -> ValueRuns:
+    """Return the runs of numbers that leave no room for those of their groups."""
+    starts = np.zeros(groups + 1, np.int64)
+    np.cumsum(np.bincount(codes, minlength=groups), out=starts[1:])
+    if groups == 1:
+        if times is None:
+            ordered = np.sort(numbers)
+        else:
+            order = np.argsort(numbers)
+            ordered, times = numbers[order], times[order]
+    elif times is None and groups * _LEAST_ROWS_A_GROUP <= len(numbers):
+        ordered = numbers[order_of_codes(codes, groups)]
+        for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+            ordered[start:stop].sort()
+    else:
+        by_value = np.argsort(numbers)
+        order = by_value[order_of_codes(codes[by_value], groups)]
+        ordered, times = numbers[order], None if times is None else times[order]
+    first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    first[starts[:-1][np.diff(starts) > 0]] = True
+    firsts = np.flatnonzero(first)
+    if times is None and not once:
+        if len(firsts) * _REPEATS > len(ordered):
+            return ValueRuns(ordered, None, starts)
+        times = np.ones(len(ordered), np.int64)
+    kept = None if times is None else np.add.reduceat(times, firsts)
+    return ValueRuns(ordered[firsts], kept, np.searchsorted(firsts, starts))
+
