@@ -42,6 +42,7 @@ from tessel.clauses.grouped.grouping import (
 )
 from tessel.clauses.grouped.ordered_aggregation import aggregate_pieces, aggregate_states
 from tessel.clauses.grouped.scanned_groups import scanned_groups
+from tessel.clauses.grouped.scanned_values import all_from_stored_values, scanned_values
 from tessel.clauses.grouped.stored_facts import all_from_facts
 from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.named_aggregate import NamedAggregate
@@ -230,7 +231,7 @@ class PartialAggregation(Clause):
             adds=frozenset(each.output for each in self.aggregates),
             keeps_order=False,
             index=IndexEffect.DROP,
-            stored=columns if all_from_facts(self.aggregates) else frozenset(),
+            stored=columns if self._from_stored else frozenset(),
         )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
@@ -242,8 +243,14 @@ class PartialAggregation(Clause):
         """Return the keys that no aggregate reads: their values are wanted for the result only."""
         return frozenset(self.keys).difference(*(each.columns for each in self.aggregates))
 
+    @property
+    def _from_stored(self) -> bool:
+        return all_from_facts(self.aggregates) or all_from_stored_values(self.aggregates)
+
     def reduce(self, rows: BlockScan) -> pa.Table | None:
         """Reduce rows as they are stored."""
+        if all_from_stored_values(self.aggregates):
+            return scanned_values(rows, self.keys, self.aggregates)
         return scanned_groups(rows, self.keys, self.aggregates)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:

@@ -30,6 +30,7 @@ from tessel.kernels.load_rows import load_rows
 from tessel.kernels.match_rows import match_ends, match_rows
 from tessel.kernels.nearest_rows import Looks, NearestRows
 from tessel.kernels.program import Op, Program
+from tessel.kernels.register_rows import register_rows
 from tessel.kernels.row_program import RowOp, RowProgram, RowStatus, field_load
 from tessel.kernels.rows_by_code import order_of_codes, rows_by_code
 from tessel.kernels.run_facts import run_facts
@@ -68,6 +69,7 @@ __all__ = [
     "match_ends",
     "match_rows",
     "order_of_codes",
+    "register_rows",
     "round_sums",
     "rows_by_code",
     "run_facts",

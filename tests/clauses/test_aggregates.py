@@ -30,7 +30,6 @@ from tessel.clauses.aggregates import (
     register,
 )
 from tessel.clauses.aggregates import base as registry
-from tessel.clauses.aggregates import nunique as nunique_module
 from tessel.clauses.values import plain
 from tessel.errors import (
     AggregateError,
@@ -494,17 +493,6 @@ def test_many_groups_and_rows_agree_with_pandas() -> None:
             found = find_aggregate(name).compute(values, codes, 70_000, column)
             as_floats = found.cast(F64).to_numpy(zero_copy_only=False)
             assert np.array_equal(as_floats, filled.to_numpy(float), equal_nan=True), name
-
-
-def test_nunique_with_a_table_and_without_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    generator = np.random.default_rng(4)
-    codes = generator.integers(0, 50, 3_000)
-    values = pa.array(generator.integers(0, 90, 3_000))
-    nunique = find_aggregate("nunique")
-    with_table = nunique.compute(values, codes, 50, "x")
-    monkeypatch.setattr(nunique_module, "_CELLS", 0)
-    monkeypatch.setattr(nunique_module, "_CELLS_A_ROW", 0)
-    assert nunique.compute(values, codes, 50, "x").equals(with_table)
 
 
 def test_size_needs_no_column() -> None:

@@ -44,4 +44,3 @@ class NUnique(HeldValuesAggregate):
                 found -= 1
             before = array.slice(len(array) - 1)
         return pa.array([found], pa.int64())
-

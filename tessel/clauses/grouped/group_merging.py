@@ -176,8 +176,10 @@ class GroupMerge:
         # Without keys there is one group; rows of one key stay together however often one splits.
         if not self._shape.keys or self._level == _LEVELS or self._left:
             return False
+        if self._beyond is None or self._level == 0 or any(self._buckets):
+            return True
         # Nor does splitting help where the states of one group are too large.
-        return self._beyond is None or self._level == 0 or self._held[0].num_rows > 1
+        return bool(self._held[0].num_rows > 1)
 
     def _merged_states(self) -> pa.Table:
         table = pa.concat_tables([self._schema.empty_table(), *self._held])

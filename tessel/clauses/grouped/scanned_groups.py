@@ -27,7 +27,7 @@ from tessel.expression.schema import TableSchema
 from tessel.kernels import Fact, GroupSums, group_sums
 from tessel.store import BlockScan, OpenedScan
 
-__all__ = ["numbered_groups", "scanned_groups"]
+__all__ = ["key_values", "numbered_groups", "scanned_groups"]
 
 _MOST_GROUPS = 1 << 16
 """More groups are told apart by a hash table faster than by arithmetic."""
@@ -174,11 +174,7 @@ def _table(
     if not keys and not len(there):
         return None  # nothing of everything: its state is that of no values
     order = there[np.argsort(found.first_row[there], kind="stable")]
-    arrays: list[pa.Array] = []
-    rest = order
-    for key in reversed(held):
-        rest, numbers = np.divmod(rest, key.size)
-        arrays.insert(0, key.values(numbers))
+    arrays = key_values(held, order)
     last = None if found.last_row is None else found.last_row[order]
     own = [_of_groups(fact, order) for fact in found.facts]
     states = facts.states(own, found.counts[order], found.first_row[order], last)
@@ -187,6 +183,15 @@ def _table(
     return pa.Table.from_arrays(
         [*arrays, *states], schema=_schema(tuple(keys), tuple(aggregates), schema)
     )
+
+
+def key_values(held: Sequence[_Key], groups: NDArray[np.int64]) -> list[pa.Array]:
+    """Return the values of each key of some groups, by their numbers."""
+    arrays: list[pa.Array] = []
+    for key in reversed(held):
+        groups, numbers = np.divmod(groups, key.size)
+        arrays.insert(0, key.values(numbers))
+    return arrays
 
 
 def _of_groups(fact: Fact, groups: NDArray[np.int64]) -> Fact:

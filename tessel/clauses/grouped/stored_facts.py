@@ -28,7 +28,7 @@ from tessel.expression.schema import TableSchema
 from tessel.kernels import DecimalSum, Fact, FieldKind, SumField
 from tessel.store import OpenedScan
 
-__all__ = ["StoredFacts", "all_from_facts", "ask_facts"]
+__all__ = ["StoredFacts", "all_from_facts", "ask_facts", "is_numeric"]
 
 _POWERS = np.array([float(10**exponent) for exponent in range(23)])
 _LOWEST_BIT = 1074
@@ -149,7 +149,7 @@ def ask_facts(
             key = each.inputs, fact
             if fact in _ENDS or key in asked:
                 continue
-            if not all(_is_numeric(schema.type_of(name)) for name in each.inputs):
+            if not all(is_numeric(schema.type_of(name)) for name in each.inputs):
                 return None
             found = _MAKERS[fact](opened, each.inputs, schema)
             if found is None:
@@ -169,7 +169,7 @@ def _is_whole(opened: OpenedScan, name: str, schema: TableSchema) -> bool:
     return missing_rows(plain(coded[1])) is None
 
 
-def _is_numeric(kind: pa.DataType) -> bool:
+def is_numeric(kind: pa.DataType) -> bool:
     """Return whether the numbers that are stored are those that a type means."""
     if pa.types.is_integer(kind) or pa.types.is_float64(kind):
         return True

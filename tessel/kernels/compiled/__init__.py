@@ -22,6 +22,7 @@ from tessel.kernels.compiled.limb_lines import (
 from tessel.kernels.compiled.load_rows import load_rows
 from tessel.kernels.compiled.match_rows import match_ends, match_rows
 from tessel.kernels.compiled.nearest_rows import choose_rows, last_of_runs, rows_before
+from tessel.kernels.compiled.register_rows import register_rows
 from tessel.kernels.compiled.rows_by_code import count_codes, place_rows
 from tessel.kernels.compiled.run_facts import add_runs
 from tessel.kernels.compiled.search_rows import search_rows
@@ -59,6 +60,7 @@ __all__ = [
     "number_in_range",
     "number_in_slots",
     "place_rows",
+    "register_rows",
     "round_sums",
     "rows_before",
     "search_rows",

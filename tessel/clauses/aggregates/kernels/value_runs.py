@@ -19,10 +19,13 @@ from tessel.kernels import order_of_codes
 
 __all__ = [
     "BITS",
+    "WIDEST",
     "ValueRuns",
     "has_integers",
     "integers_of_decimals",
+    "ordered_bits",
     "ordered_integers",
+    "packed_runs",
     "value_runs",
     "values_of_integers",
 ]
@@ -32,13 +35,18 @@ Integers = NDArray[np.int64]
 BITS = -1
 """The places of integers that are no decimals: those of their type, or bits of a float."""
 
-_CELLS = 1 << 16
-"""A table of all values of all groups is used up to so many cells, or one a row."""
+_CELLS = 1 << 18
+"""A table of counts is used up to so many cells; beyond the cache, sorting is faster."""
+
+_SEEN = 1 << 21
+"""A cell that only says whether a number was seen is an eighth of that."""
 
 _LEAST_ROWS_A_GROUP = 256
 """Sorting each group by itself costs some µs a group; smaller groups are sorted together."""
 
-_WIDEST = 1 << 62
+WIDEST = 1 << 62
+"""What groups and numbers together may reach."""
+
 _SIGN = np.int64(-(1 << 63))
 _MAGNITUDE = np.int64((1 << 63) - 1)
 _REPEATS = 2
@@ -117,14 +125,14 @@ def ordered_integers(values: pa.Array) -> Integers:
     """
     if pa.types.is_floating(values.type):
         raw = raw_values(values, values.type.to_pandas_dtype()).astype(np.float64, copy=False)
-        return _of_bits((raw + 0.0).view(np.int64))  # adding zero makes one of both zeros
+        return ordered_bits((raw + 0.0).view(np.int64))  # adding zero makes one of both zeros
     found = integers(values)
     if found.dtype == np.uint64:
         return found.view(np.int64) ^ _SIGN
     return found.astype(np.int64, copy=False)
 
 
-def _of_bits(bits: Integers) -> Integers:
+def ordered_bits(bits: Integers) -> Integers:
     """Return the bits of doubles as integers of the same order, or such integers as bits."""
     # Of negative doubles the greater bits are the smaller value.
     flipped: Integers = bits ^ ((bits >> 63) & _MAGNITUDE)
@@ -133,7 +141,7 @@ def _of_bits(bits: Integers) -> Integers:
 
 def integers_of_decimals(numbers: Integers, places: int) -> Integers:
     """Return decimals of so many places, kept as integers, as ordered bits of their doubles."""
-    return _of_bits((numbers / float(10**places)).view(np.int64)) if places >= 0 else numbers
+    return ordered_bits((numbers / float(10**places)).view(np.int64)) if places >= 0 else numbers
 
 
 def values_of_integers(numbers: Integers, kind: pa.DataType, places: int = BITS) -> pa.Array:
@@ -151,7 +159,7 @@ def values_of_integers(numbers: Integers, kind: pa.DataType, places: int = BITS)
     if pa.types.is_null(kind):
         return pa.nulls(len(numbers))
     if pa.types.is_floating(kind):
-        found = _of_bits(integers_of_decimals(numbers, places)).view(np.float64)
+        found = ordered_bits(integers_of_decimals(numbers, places)).view(np.float64)
         return pa.array(found.astype(kind.to_pandas_dtype(), copy=False), kind)
     if pa.types.is_boolean(kind):
         return pa.array(numbers.astype(np.bool_))
@@ -192,12 +200,37 @@ def value_runs(
     times = None if once else times
     low, high = int(numbers.min()), int(numbers.max())
     span = high - low + 1
-    if groups * span > _WIDEST:
+    if groups * span > WIDEST:
         return _wide_runs(numbers, codes, groups, times, once)
     packed = numbers - low
     if groups > 1:
         packed += codes * span
-    if groups * span <= max(_CELLS, len(numbers)):
+    return packed_runs(packed, span, groups, low=low, times=times, once=once)
+
+
+def packed_runs(
+    packed: Integers,
+    span: int,
+    groups: int,
+    *,
+    low: int = 0,
+    times: Integers | None = None,
+    once: bool = False,
+) -> ValueRuns:
+    """Bring numbers into order that their groups are in already.
+
+    Parameters
+    ----------
+    packed
+        int64, ``group * span + number - low``; may be written over.
+    span
+        Numbers are in ``[low, low + span)``; times ``groups`` at most :data:`WIDEST`.
+    groups, low, times, once
+        As of :func:`value_runs`.
+    """
+    if not len(packed):
+        return ValueRuns(np.zeros(0, np.int64), None, np.zeros(groups + 1, np.int64))
+    if groups * span <= (_SEEN if once else _CELLS):
         packed, times = _counted(packed, groups * span, times, once)
     elif times is None:
         packed.sort()
@@ -273,4 +306,3 @@ def _wide_runs(
         times = np.ones(len(ordered), np.int64)
     kept = None if times is None else np.add.reduceat(times, firsts)
     return ValueRuns(ordered[firsts], kept, np.searchsorted(firsts, starts))
-

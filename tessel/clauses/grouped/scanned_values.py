@@ -1,0 +1,266 @@
+"""States that hold values (median, quantiles, nunique), from rows as they are stored.
+
+A group is a number and a value is one, so both become one integer a row, and these are counted or
+sorted: nothing is decoded but the values that are left in the end, which are looked up or divided
+once. What else is aggregated is summed where it lies. Anything else, None: the unit is read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tessel.clauses.aggregates.held_values import HeldValuesAggregate, held_values_state
+from tessel.clauses.aggregates.kernels.value_runs import (
+    BITS,
+    WIDEST,
+    ValueRuns,
+    has_integers,
+    ordered_integers,
+    packed_runs,
+    value_runs,
+)
+from tessel.clauses.grouped.group_tables import partial_schema
+from tessel.clauses.grouped.scanned_groups import numbered_groups, scanned_groups
+from tessel.clauses.grouped.stored_facts import all_from_facts, is_numeric
+from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.clauses.values import missing_rows, plain, plain_type
+from tessel.expression import Number
+from tessel.expression.schema import TableSchema
+from tessel.kernels import group_sums, register_rows
+from tessel.store import BlockScan, OpenedScan
+
+__all__ = ["all_from_stored_values", "scanned_values"]
+
+Integers = NDArray[np.int64]
+
+_LARGEST_DECIMAL = 1 << 52
+"""Decimals below are different doubles where their integers are different."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """A column as integers of a program.
+
+    Attributes
+    ----------
+    number
+        What the program computes; floats only where they are no decimals.
+    kind
+        The plain type of the values.
+    places
+        Decimal places of the integers, :data:`BITS` where they are none.
+    entries
+        The values that integers are places of; None where they say the value themselves.
+    """
+
+    number: Number
+    kind: pa.DataType
+    places: int = BITS
+    entries: pa.Array | None = None
+
+
+def all_from_stored_values(aggregates: Sequence[NamedAggregate]) -> bool:
+    """Return whether aggregates hold values or are made of sums, one of the former among them."""
+    held, others = _split(aggregates)
+    computed = any(each.computed for each in held)
+    return bool(held) and not computed and all_from_facts(others)
+
+
+def _split(
+    aggregates: Sequence[NamedAggregate],
+) -> tuple[list[NamedAggregate], list[NamedAggregate]]:
+    held = [each for each in aggregates if isinstance(each.aggregate, HeldValuesAggregate)]
+    others = [each for each in aggregates if not isinstance(each.aggregate, HeldValuesAggregate)]
+    return held, others
+
+
+def scanned_values(
+    rows: BlockScan, keys: Sequence[str], aggregates: Sequence[NamedAggregate]
+) -> pa.Table | None:
+    """Return the partial table of some rows, groups in order of first appearance; maybe None.
+
+    Parameters
+    ----------
+    rows
+        Not read yet.
+    keys, aggregates
+        Of the aggregation; without keys, one group of everything.
+    """
+    held, others = _split(aggregates)
+    names = list(dict.fromkeys(str(each.column) for each in held))
+    opened = rows.open([*keys, *names])
+    if opened is None:
+        return None
+    grouped = numbered_groups(opened, keys, rows.schema)
+    found = {name: _column(opened, name, rows.schema) for name in names}
+    columns = {name: column for name, column in found.items() if column is not None}
+    if grouped is None or len(columns) < len(found):
+        return None
+    _, group, groups = grouped
+    scan = _Scan(opened, group, groups, columns)
+    # The order of groups, and what else is aggregated: both see the same rows, and the same order.
+    states: dict[str, pa.ChunkedArray | pa.Array] = {}
+    if keys or others:
+        summed = scanned_groups(rows, keys, others)
+        if summed is None:
+            return None
+        states = dict(zip(summed.column_names, summed.columns, strict=True))
+    order = scan.order(bool(keys))
+    if order is None:
+        return None
+    schema = partial_schema(keys, aggregates, rows.schema)
+    runs: dict[tuple[str, bool], ValueRuns] = {}
+    for each in held:
+        aggregate, name = each.aggregate, str(each.column)
+        assert isinstance(aggregate, HeldValuesAggregate)  # they were split so
+        asked = name, aggregate.once
+        if asked not in runs:
+            runs[asked] = scan.runs(*asked)
+        made = _state(runs[asked], columns[name])
+        at = schema.get_field_index(f"{each.output}\0values")
+        for field, state in zip(schema.names[at : at + len(made)], made, strict=True):
+            states[field] = state.take(pa.array(order))
+    return pa.Table.from_arrays([states[name] for name in schema.names], schema=schema)
+
+
+class _Scan:
+    """Rows whose groups and values are computed in one pass."""
+
+    def __init__(
+        self,
+        opened: OpenedScan,
+        group: int | None,
+        groups: int,
+        columns: dict[str, _Column],
+    ) -> None:
+        self._opened, self._group, self._groups = opened, group, groups
+        self._columns = columns
+        program = opened.program
+        registers = [] if group is None else [group]
+        self._lines: dict[str, int] = {}
+        self._packed: set[str] = set()
+        for name, column in columns.items():
+            number = column.number
+            register = ~number.register if number.is_float else number.register
+            if not number.is_float and _span(number) * groups <= WIDEST:
+                self._packed.add(name)
+                number = program.shifted(number, -number.low)
+                if group is not None:
+                    owner = Number(False, group, 0, groups - 1)
+                    number = program.combined(owner, _span(number), number)
+                register = number.register
+            self._lines[name] = len(registers)
+            registers.append(register)
+        self._program = program.program()
+        self._found = register_rows(
+            opened.spans, self._program, select=opened.select, registers=registers
+        )
+
+    def order(self, keyed: bool) -> Integers | None:
+        """Return the groups that have rows in order of first appearance."""
+        if not keyed:
+            return np.zeros(1, np.int64)  # one group of everything, also of nothing
+        found = group_sums(
+            self._opened.spans,
+            self._program,
+            select=self._opened.select,
+            group=self._group,
+            groups=self._groups,
+            fields=[],
+        )
+        if found is None:
+            return None
+        there = np.flatnonzero(found.counts)
+        ordered: Integers = there[np.argsort(found.first_row[there], kind="stable")]
+        return ordered
+
+    def runs(self, name: str, once: bool) -> ValueRuns:
+        """Return the integers of a column in order, by group."""
+        column = self._columns[name]
+        line = self._found[self._lines[name]]
+        groups = self._groups
+        if name in self._packed:
+            low, span = column.number.low, _span(column.number)
+            return packed_runs(line.copy(), span, groups, low=low, once=once)
+        owners = np.zeros(len(line), np.int64) if self._group is None else self._found[0]
+        if column.number.is_float:
+            values = plain(pa.array(line.view(np.float64)))
+            missing = missing_rows(values)
+            if missing is not None:
+                values, owners = values.filter(pa.array(~missing)), owners[~missing]
+            line = ordered_integers(values)
+        return value_runs(line, owners, groups, once=once)
+
+
+def _span(number: Number) -> int:
+    return int(number.high) - int(number.low) + 1
+
+
+def _state(runs: ValueRuns, column: _Column) -> list[pa.Array]:
+    """Return the state of the groups of some runs."""
+    if column.entries is not None:
+        values = column.entries.take(pa.array(runs.numbers))
+    elif pa.types.is_uint64(column.kind):
+        values = pa.array(ordered_integers(pa.array(runs.numbers.view(np.uint64))))
+    else:
+        values = pa.array(runs.numbers)
+    return held_values_state(runs, values, column.places)
+
+
+def _column(opened: OpenedScan, name: str, schema: TableSchema) -> _Column | None:
+    """Return a column as integers; None where its values are needed."""
+    kind = plain_type(schema.type_of(name))
+    program = opened.program
+    coded = program.codes(name)
+    if coded is not None:
+        return _of_codes(*coded, kind)
+    if not is_numeric(kind):
+        return None
+    decimal = _of_decimals(opened, name, kind)
+    if decimal is not None:
+        return decimal
+    number = program.number(name)
+    if number is None or number.is_float != pa.types.is_floating(kind):
+        return None
+    return _Column(number, kind)
+
+
+def _of_codes(codes: Number, entries: pa.Array, kind: pa.DataType) -> _Column | None:
+    entries = plain(entries)
+    if entries.type != kind or missing_rows(entries) is not None:
+        return None
+    if not has_integers(kind):
+        whole = len(pc.unique(entries)) == len(entries)
+        return _Column(codes, kind, entries=entries) if whole else None
+    numbers = ordered_integers(entries)
+    # Codes stand for integers where those are in order, and none occurs twice.
+    if len(np.unique(numbers)) < len(numbers) or (np.diff(numbers) <= 0).any():
+        return None
+    return _Column(codes, kind, entries=pa.array(numbers))
+
+
+def _of_decimals(opened: OpenedScan, name: str, kind: pa.DataType) -> _Column | None:
+    """Return a column of decimals of one scale as what they are kept as."""
+    place = opened.program.place(name)
+    if place is None or not pa.types.is_float64(kind):
+        return None
+    column = opened.columns[place]
+    if column.exponents is None or column.bounds is None:
+        return None
+    places = int(column.exponents[0])
+    if places < 0 or (column.exponents != places).any():
+        return None
+    scale = 10**places
+    low = math.floor(float(column.bounds[0]) * scale) - 1
+    high = math.ceil(float(column.bounds[1]) * scale) + 1
+    if max(-low, high) >= _LARGEST_DECIMAL:
+        return None
+    number = Number(False, opened.program.integers(name), low, high)
+    return _Column(number, kind, places)

@@ -1,0 +1,194 @@
+"""States that hold values: runs of integers by group, and queries on rows as they are stored."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tessel.clauses import QueryBuilder
+from tessel.clauses.aggregates.kernels import value_runs as module
+from tessel.clauses.aggregates.kernels.value_runs import (
+    has_integers,
+    ordered_integers,
+    value_runs,
+    values_of_integers,
+)
+from tests.clauses.helpers import events, stored
+from tests.kernels.forced import compiled_or_not
+
+Q = QueryBuilder()
+LIMITS = np.iinfo(np.int64)
+
+
+@pytest.mark.parametrize("cells", [0, 1 << 20])
+@pytest.mark.parametrize("alone", [1, 1 << 20])
+@given(data=st.data())
+def test_runs_are_those_of_sorted_lists(cells: int, alone: int, data: st.DataObject) -> None:
+    groups = data.draw(st.integers(1, 5))
+    size = data.draw(st.sampled_from([3, 1 << 40, LIMITS.max]))
+    number = st.integers(-size - (size == LIMITS.max), size)
+    rows = data.draw(
+        st.lists(st.tuples(st.integers(0, groups - 1), number, st.integers(1, 3)), max_size=40)
+    )
+    codes, numbers, times = (np.array([row[at] for row in rows], np.int64) for at in range(3))
+    counted, once = data.draw(st.booleans()), data.draw(st.booleans())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_CELLS", cells)
+        patch.setattr(module, "_SEEN", cells)
+        patch.setattr(module, "_LEAST_ROWS_A_GROUP", alone)
+        found = value_runs(numbers, codes, groups, times if counted else None, once=once)
+    for group in range(groups):
+        wanted = [n for g, n, t in rows if g == group for _ in range(t if counted else 1)]
+        if once:
+            wanted = list(set(wanted))
+        wanted.sort()
+        own = slice(*found.starts[group : group + 2])
+        often = np.ones(len(found.numbers), np.int64) if found.times is None else found.times
+        assert np.repeat(found.numbers[own], often[own]).tolist() == wanted
+        assert found.counts[group] == len(wanted)
+        assert found.different[group] == len(set(wanted))
+        places = np.arange(len(wanted))
+        assert found.at(np.full(len(wanted), group), places).tolist() == wanted
+
+
+@given(
+    values=st.lists(st.floats(allow_nan=False, width=32)),
+    kind=st.sampled_from([pa.float64(), pa.float32()]),
+)
+def test_integers_of_floats_have_their_order(values: list[float], kind: pa.DataType) -> None:
+    array = pa.array(np.array(values).astype(kind.to_pandas_dtype()))
+    numbers = ordered_integers(array)
+    held = array.to_numpy()
+    assert np.array_equal(np.argsort(numbers, kind="stable"), np.argsort(held, kind="stable"))
+    assert values_of_integers(numbers, kind).to_pylist() == array.to_pylist()
+
+
+@given(values=st.lists(st.integers(0, 2**64 - 1)))
+def test_unsigned_integers_keep_their_order(values: list[int]) -> None:
+    numbers = ordered_integers(pa.array(values, pa.uint64()))
+    assert (
+        np.sort(numbers).tolist()
+        == ordered_integers(pa.array(sorted(values), pa.uint64())).tolist()
+    )
+    assert values_of_integers(numbers, pa.uint64()).to_pylist() == values
+    assert has_integers(pa.uint64())
+
+
+# --- rows as they are stored ----------------------------------------------------------------------
+
+ROWS = 4_000
+
+
+def _table() -> pa.Table:
+    random = np.random.default_rng(5)
+    return pa.table(
+        {
+            "venue": pa.array(np.array(["XNAS", "XNYS", "ARCX"])[random.integers(0, 3, ROWS)]),
+            "symbol": pa.array(np.char.add("S", random.integers(0, 90, ROWS).astype(str))),
+            "price": np.round(random.lognormal(5, 1, ROWS), 2),
+            "raw": random.normal(size=ROWS),
+            "qty": random.integers(-50, 5000, ROWS),
+            "at": pa.array(np.cumsum(random.integers(0, 9, ROWS)), pa.timestamp("us")),
+            "k": random.integers(0, 400, ROWS),
+        }
+    )
+
+
+OUTPUTS: dict[str, tuple[Any, ...]] = {
+    "m_price": ("price", "median"),
+    "m_raw": ("raw", "median"),
+    "m_qty": ("qty", "median"),
+    "q_price": ("price", "quantile", 0.9),
+    "low_price": ("price", "quantile", 0.31, "lower"),
+    "low_symbol": ("symbol", "quantile", 0.31, "lower"),
+    "n_symbol": ("symbol", "nunique"),
+    "n_price": ("price", "nunique"),
+    "n_raw": ("raw", "nunique"),
+    "n_at": ("at", "nunique"),
+    "last_at": ("at", "quantile", 1, "higher"),
+    "total": ("qty", "sum"),
+}
+
+
+@pytest.fixture(scope="module")
+def trades() -> Any:
+    return stored(_table(), rows=1000, columns=20)
+
+
+@pytest.mark.parametrize("keys", [(), ("venue",), ("venue", "symbol"), ("k",)], ids=str)
+@pytest.mark.parametrize("chosen", [False, True])
+def test_stored_rows_answer_what_their_values_do(
+    trades: Any, keys: tuple[str, ...], chosen: bool
+) -> None:
+    table = _table()
+    query = Q.filter("qty > 1000") if chosen else Q
+    if chosen:
+        table = table.filter(pc.greater(table["qty"], 1000))
+    query = query.groupby(*keys, sort=False) if keys else query
+    with events("clause.process") as seen:
+        found = trades.read("x", query=query.agg(**OUTPUTS)).to_arrow()
+    # Few rows a group are grouped by their values.
+    several = keys in [(), ("venue",)]
+    assert any(event.attributes.get("stored") for event in seen) is several
+    rows: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        rows.setdefault(tuple(row[key] for key in keys), []).append(row)
+    assert [tuple(row[key] for key in keys) for row in found.to_pylist()] == list(rows)
+    for row, own in zip(found.to_pylist(), rows.values(), strict=True):
+        for name in ("price", "raw", "qty"):
+            assert row[f"m_{name}"] == pytest.approx(
+                statistics.median([each[name] for each in own]), rel=1e-15
+            )
+        assert row["n_symbol"] == len({each["symbol"] for each in own})
+        assert row["n_price"] == len({each["price"] for each in own})
+        assert row["n_raw"] == len({each["raw"] for each in own})
+        assert row["n_at"] == len({each["at"] for each in own})
+        assert row["last_at"] == max(each["at"] for each in own)
+        assert row["total"] == sum(each["qty"] for each in own)
+        for name in ("price", "symbol"):
+            ordered = sorted(each[name] for each in own)
+            assert row[f"low_{name}"] == ordered[31 * (len(own) - 1) // 100]
+
+
+def test_duckdb_agrees(trades: Any) -> None:
+    query = Q.groupby("venue").agg(
+        m=("price", "median"), q=("price", "quantile", 0.9), n=("symbol", "nunique")
+    )
+    found = trades.read("x", query=query).to_arrow()
+    t = _table()
+    wanted = duckdb.sql(
+        "select venue, median(price) m, quantile_cont(price, 0.9) q, count(distinct symbol) n "
+        "from t group by venue order by venue"
+    ).to_arrow_table()
+    assert t.num_rows == ROWS
+    assert found["venue"].to_pylist() == wanted["venue"].to_pylist()
+    assert found["n"].to_pylist() == wanted["n"].to_pylist()
+    for name in ("m", "q"):
+        assert np.allclose(found[name].to_numpy(), wanted[name].to_numpy(), rtol=1e-12)
+
+
+def test_units_with_decimals_and_without_join() -> None:
+    prices = [*([1.25, 2.5, -3.75] * 200), *np.random.default_rng(1).normal(size=600).tolist()]
+    store = stored({"k": [1, 2] * 600, "p": prices}, rows=600, columns=20)
+    found = store.read("x", query=Q.groupby("k").agg(m=("p", "median"), n=("p", "nunique")))
+    for row in found.to_arrow().to_pylist():
+        own = prices[row["k"] - 1 :: 2]
+        assert row["m"] == statistics.median(own)
+        assert row["n"] == len(set(own))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_kernels_or_their_twins_give_the_same_bytes(trades: Any, compiled: bool) -> None:
+    query = Q.filter("qty > 100").apply("wide", "raw + 1").groupby("venue")
+    query = query.agg(**OUTPUTS, m_wide=("wide", "median"))
+    wanted = trades.read("x", query=query).to_arrow()
+    with compiled_or_not(compiled):
+        assert trades.read("x", query=query).to_arrow().equals(wanted)
