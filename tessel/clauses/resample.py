@@ -29,6 +29,7 @@ from tessel.clauses.computed import (
 )
 from tessel.clauses.grouped.group_tables import complete_table, partial_schema, partial_table
 from tessel.clauses.grouped.grouping import check_key_type, group_codes, missing_rows, order_of_keys
+from tessel.clauses.grouped.scanned_keyed_runs import scanned_keyed_runs
 from tessel.clauses.grouped.scanned_runs import scanned_runs
 from tessel.clauses.grouped.stored_facts import all_from_facts
 from tessel.clauses.head import Head
@@ -326,19 +327,28 @@ class PartialResample(_Resampling):
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out."""
         info = self._info(Structure.ROW_SLICE)
-        if self.by or not all_from_facts(self.aggregates):
+        if not all_from_facts(self.aggregates):
             return info
         return dataclasses.replace(info, stored=info.columns or frozenset())
 
     def reduce(self, rows: BlockScan) -> pa.Table | None:
         """Reduce rows as they are stored."""
         schema = rows.schema
-        found = None if self.by else scanned_runs(rows, self.bucketer(schema), self.aggregates)
-        if found is None:
-            return None
-        numbers, states = found
+        bucketer, keys = self.bucketer(schema), stored_names(self.by)
+        numbers: np.ndarray
+        by: list[pa.Array] = []
+        if keys:
+            keyed = scanned_keyed_runs(rows, bucketer, keys, self.aggregates)
+            if keyed is None:
+                return None
+            numbers, by, states = keyed
+        else:
+            found = scanned_runs(rows, bucketer, self.aggregates)
+            if found is None:
+                return None
+            numbers, states = found
         fields = partial_schema(self._partial_keys(schema), self.aggregates, schema)
-        return pa.Table.from_arrays([self.labels(numbers, schema), *states], schema=fields)
+        return pa.Table.from_arrays([self.labels(numbers, schema), *by, *states], schema=fields)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the label, the keys and the states."""

@@ -19,7 +19,7 @@ from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.kernels import run_facts, search_rows
 from tessel.store import BlockScan, OpenedScan
 
-__all__ = ["scanned_runs"]
+__all__ = ["scanned_runs", "stored_runs"]
 
 _LEAST_ROWS_A_BUCKET = 16
 """Shorter buckets are found by looking at every row."""
@@ -48,7 +48,7 @@ def scanned_runs(
     opened = rows.open([schema.index, *inputs])
     if opened is None or opened.select is not None or len(opened.spans) != 1:
         return None
-    runs = _runs(opened, schema.index, bucketer)
+    runs = stored_runs(opened, schema.index, bucketer)
     facts = ask_facts(opened, aggregates, schema)
     if runs is None or facts is None:
         return None
@@ -61,7 +61,9 @@ def scanned_runs(
     return None if states is None else (numbers, states)
 
 
-def _runs(opened: OpenedScan, index: str, bucketer: Bucketer) -> tuple[Integers, Integers] | None:
+def stored_runs(
+    opened: OpenedScan, index: str, bucketer: Bucketer
+) -> tuple[Integers, Integers] | None:
     """Return the buckets that have rows, and their first rows, counted in the segment."""
     span = opened.spans[0]
     place = opened.program.place(index)
