@@ -12,6 +12,7 @@ rows that arrive as structs alone, which enter with a :class:`RowProgram`.
 from __future__ import annotations
 
 from tessel.kernels.blocks import StoredBlocks
+from tessel.kernels.count_repeats import count_repeats
 from tessel.kernels.decimal_sums import DecimalSum
 from tessel.kernels.fields import Fact, FieldKind, SumField
 from tessel.kernels.filter_rows import FilteredRows, StructRows, filter_rows
@@ -59,6 +60,7 @@ __all__ = [
     "WordNumbers",
     "add_by_group",
     "compiled_kernels",
+    "count_repeats",
     "field_load",
     "filter_rows",
     "group_range",

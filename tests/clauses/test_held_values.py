@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from typing import Any
 
 import duckdb
@@ -21,6 +22,7 @@ from tessel.clauses.aggregates.kernels.value_runs import (
     value_runs,
     values_of_integers,
 )
+from tessel.kernels import count_repeats
 from tests.clauses.helpers import events, stored
 from tests.kernels.forced import compiled_or_not
 
@@ -192,3 +194,12 @@ def test_kernels_or_their_twins_give_the_same_bytes(trades: Any, compiled: bool)
     wanted = trades.read("x", query=query).to_arrow()
     with compiled_or_not(compiled):
         assert trades.read("x", query=query).to_arrow().equals(wanted)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@given(rows=st.lists(st.integers(-3, 3)))
+def test_repeats_are_counted(compiled: bool, rows: list[int]) -> None:
+    with compiled_or_not(compiled):
+        numbers, times = count_repeats(np.sort(np.array(rows, np.int64)))
+    assert dict(zip(numbers.tolist(), times.tolist(), strict=True)) == dict(Counter(rows))
+    assert numbers.tolist() == sorted(set(rows))

@@ -100,7 +100,7 @@ def _joined(found: Sequence[GroupSums], field: int, order: Integers) -> Fact:
     """Return a fact of the groups of all runs, one run after the other, for some of them."""
     facts = [run.facts[field] for run in found]
     if not isinstance(facts[0], dict):
-        return np.concatenate(facts)[order]
+        return np.concatenate(cast(list[NDArray[np.float64]], facts))[order]
     sums = cast(list[dict[int, Integers]], facts)
     nothing = np.zeros_like(found[0].counts)
     places = sorted(set().union(*sums))

@@ -122,11 +122,11 @@ def scanned_values(
         assert isinstance(aggregate, HeldValuesAggregate)  # they were split so
         asked = name, aggregate.once
         if asked not in runs:
-            runs[asked] = scan.runs(*asked)
+            runs[asked] = scan.runs(*asked).of_groups(order)
         made = _state(runs[asked], columns[name])
         at = schema.get_field_index(f"{each.output}\0values")
         for field, state in zip(schema.names[at : at + len(made)], made, strict=True):
-            states[field] = state.take(pa.array(order))
+            states[field] = state
     return pa.Table.from_arrays([states[name] for name in schema.names], schema=schema)
 
 

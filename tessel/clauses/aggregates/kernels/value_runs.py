@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.values import integers, is_temporal, raw_values
-from tessel.kernels import order_of_codes
+from tessel.kernels import count_repeats, rows_by_code, sort_runs
 
 __all__ = [
     "BITS",
@@ -89,6 +89,15 @@ class ValueRuns:
         first[self.starts] = 1
         before = np.concatenate([[0], np.cumsum(first[:-1])])
         return np.diff(before[self.starts])
+
+    def of_groups(self, groups: Integers) -> ValueRuns:
+        """Return the runs of some groups, in their order."""
+        lengths = np.diff(self.starts)[groups]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        rows = np.repeat(self.starts[groups] - starts[:-1], lengths)
+        rows += np.arange(len(rows))
+        times = None if self.times is None else self.times[rows]
+        return ValueRuns(self.numbers[rows], times, starts)
 
     def at(self, owners: Integers, places: Integers) -> Integers:
         """Return the number at a place of each of some groups, counted from its first row."""
@@ -236,8 +245,7 @@ def packed_runs(
         packed.sort()
         packed, times = _together(packed, once)
     else:
-        order = np.argsort(packed)
-        packed, times = _added(packed[order], times[order])
+        packed, times = _added(*_sorted_with(packed, times, groups * span))
     # Groups begin at multiples of the span.
     starts = np.searchsorted(packed, np.arange(groups + 1) * span)
     packed -= np.repeat(np.arange(groups) * span - low, np.diff(starts))
@@ -260,14 +268,25 @@ def _counted(
 
 def _together(ordered: Integers, once: bool) -> tuple[Integers, Integers | None]:
     """Keep what repeats once, with how often it occurs, where that is less."""
-    firsts = np.flatnonzero(ordered[1:] != ordered[:-1])
-    firsts += 1
+    numbers, times = count_repeats(ordered)
     if once:
-        return np.concatenate([ordered[:1], ordered[firsts]]), None
-    if (len(firsts) + 1) * _REPEATS > len(ordered):
+        return numbers.copy(), None
+    if len(numbers) * _REPEATS > len(ordered):
         return ordered, None
-    firsts = np.concatenate([[0], firsts])
-    return ordered[firsts], np.diff(firsts, append=len(ordered))
+    return numbers.copy(), times.copy()  # what they were written to is larger
+
+
+def _sorted_with(packed: Integers, times: Integers, cells: int) -> tuple[Integers, Integers]:
+    """Sort numbers below ``cells``, and bring their times along."""
+    bits = int(times.max()).bit_length()
+    if cells << bits > WIDEST:
+        order = np.argsort(packed)
+        return packed[order], times[order]
+    # Sorting one number a row is several times faster than finding the order of rows.
+    both = packed << bits
+    both |= times
+    both.sort()
+    return both >> bits, both & ((1 << bits) - 1)
 
 
 def _added(ordered: Integers, times: Integers) -> tuple[Integers, Integers]:
@@ -280,22 +299,13 @@ def _wide_runs(
     numbers: Integers, codes: Integers, groups: int, times: Integers | None, once: bool
 ) -> ValueRuns:
     """Return the runs of numbers that leave no room for those of their groups."""
-    starts = np.zeros(groups + 1, np.int64)
-    np.cumsum(np.bincount(codes, minlength=groups), out=starts[1:])
-    if groups == 1:
-        if times is None:
-            ordered = np.sort(numbers)
-        else:
-            order = np.argsort(numbers)
-            ordered, times = numbers[order], times[order]
-    elif times is None and groups * _LEAST_ROWS_A_GROUP <= len(numbers):
-        ordered = numbers[order_of_codes(codes, groups)]
-        for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
-            ordered[start:stop].sort()
+    if times is None:
+        ordered, starts = _sorted_groups(numbers, codes, groups)
     else:
         by_value = np.argsort(numbers)
-        order = by_value[order_of_codes(codes[by_value], groups)]
-        ordered, times = numbers[order], None if times is None else times[order]
+        rows, starts = rows_by_code(codes[by_value], groups)
+        order = by_value[rows]
+        ordered, times = numbers[order], times[order]
     first = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     first[starts[:-1][np.diff(starts) > 0]] = True
@@ -306,3 +316,19 @@ def _wide_runs(
         times = np.ones(len(ordered), np.int64)
     kept = None if times is None else np.add.reduceat(times, firsts)
     return ValueRuns(ordered[firsts], kept, np.searchsorted(firsts, starts))
+
+
+def _sorted_groups(numbers: Integers, codes: Integers, groups: int) -> tuple[Integers, Integers]:
+    """Return the numbers of each group in order, and where groups start."""
+    if groups == 1:
+        return np.sort(numbers), np.array([0, len(numbers)])
+    rows, starts = rows_by_code(codes, groups)
+    ordered = numbers[rows]
+    if sort_runs(ordered, starts):
+        return ordered, starts
+    if groups * _LEAST_ROWS_A_GROUP <= len(numbers):
+        for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+            ordered[start:stop].sort()
+        return ordered, starts
+    by_value = np.argsort(numbers)
+    return numbers[by_value[rows_by_code(codes[by_value], groups)[0]]], starts
