@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
@@ -32,6 +32,7 @@ LIMITS = np.iinfo(np.int64)
 
 @pytest.mark.parametrize("cells", [0, 1 << 20])
 @pytest.mark.parametrize("alone", [1, 1 << 20])
+@settings(max_examples=40)
 @given(data=st.data())
 def test_runs_are_those_of_sorted_lists(cells: int, alone: int, data: st.DataObject) -> None:
     groups = data.draw(st.integers(1, 5))
@@ -61,6 +62,7 @@ def test_runs_are_those_of_sorted_lists(cells: int, alone: int, data: st.DataObj
         assert found.at(np.full(len(wanted), group), places).tolist() == wanted
 
 
+@settings(max_examples=50)
 @given(
     values=st.lists(st.floats(allow_nan=False, width=32)),
     kind=st.sampled_from([pa.float64(), pa.float32()]),
@@ -73,6 +75,7 @@ def test_integers_of_floats_have_their_order(values: list[float], kind: pa.DataT
     assert values_of_integers(numbers, kind).to_pylist() == array.to_pylist()
 
 
+@settings(max_examples=50)
 @given(values=st.lists(st.integers(0, 2**64 - 1)))
 def test_unsigned_integers_keep_their_order(values: list[int]) -> None:
     numbers = ordered_integers(pa.array(values, pa.uint64()))
@@ -197,6 +200,7 @@ def test_kernels_or_their_twins_give_the_same_bytes(trades: Any, compiled: bool)
 
 
 @pytest.mark.parametrize("compiled", [False, True])
+@settings(max_examples=30)
 @given(rows=st.lists(st.integers(-3, 3)))
 def test_repeats_are_counted(compiled: bool, rows: list[int]) -> None:
     with compiled_or_not(compiled):
