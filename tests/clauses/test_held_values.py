@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import statistics
 from collections import Counter
 from typing import Any
@@ -23,6 +24,8 @@ from tessel.clauses.aggregates.kernels.value_runs import (
     values_of_integers,
 )
 from tessel.kernels import count_repeats
+from tessel.options import options
+from tests.clauses import test_hot_groups as hot_groups
 from tests.clauses.helpers import events, stored
 from tests.kernels.forced import compiled_or_not
 
@@ -87,9 +90,16 @@ def test_unsigned_integers_keep_their_order(values: list[int]) -> None:
     assert has_integers(pa.uint64())
 
 
+@pytest.fixture(autouse=True)
+def held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let few rows go the way of many."""
+    monkeypatch.setattr(lower_aggregation, "_LEAST_HELD_ROWS", 0)
+
+
 # --- rows as they are stored ----------------------------------------------------------------------
 
 ROWS = 4_000
+lower_aggregation = importlib.import_module("tessel.clauses.planner.lower_aggregation")
 
 
 def _table() -> pa.Table:
@@ -207,3 +217,21 @@ def test_repeats_are_counted(compiled: bool, rows: list[int]) -> None:
         numbers, times = count_repeats(np.sort(np.array(rows, np.int64)))
     assert dict(zip(numbers.tolist(), times.tolist(), strict=True)) == dict(Counter(rows))
     assert numbers.tolist() == sorted(set(rows))
+
+
+@pytest.mark.parametrize("query", hot_groups.QUERIES, ids=str)
+def test_states_of_a_hot_group_stay_in_the_budget(query: QueryBuilder) -> None:
+    """States that are more than may be held are sorted outside of memory, to the same bytes."""
+    random = np.random.default_rng(11)
+    keys = random.integers(0, 40, 20_000)
+    keys[random.random(20_000) < 0.9] = 7
+    values = random.normal(size=20_000)
+    values[::13] = np.nan
+    columns = {"k": keys, "v": values, "n": random.integers(0, 5000, 20_000)}
+    store = stored(columns, rows=400, columns=9)
+    expected = store.read("x", query=query).to_arrow()
+    with options(workers=2, live_bytes=120_000, inline_bytes=0), events("memory.alive") as alive:
+        found = store.read("x", query=query).to_arrow()
+    assert found.equals(expected)
+    assert max(event.attributes["bytes"] for event in alive) <= 120_000
+    assert alive[-1].attributes["bytes"] == 0

@@ -27,6 +27,9 @@ _BYTES_A_VALUE = 8
 _HELD_BUCKETS = 32
 """States that hold values are merged up to the bytes of so many hash buckets."""
 
+_LEAST_HELD_ROWS = 1 << 16
+"""Fewer rows are brought together by group sooner than their values are put in order twice."""
+
 
 def lower_aggregation(draft: Draft) -> Draft:
     """Replace groupby and resample by the form they are run in."""
@@ -72,11 +75,13 @@ def _merges(aggregates: tuple[NamedAggregate, ...], draft: Draft) -> bool:
     holding = sum(not has_compact_state(each.aggregate) for each in aggregates)
     if not holding:
         return True
-    index = draft.index
-    if index is None:
-        return draft.bytes * holding <= _HELD_BUCKETS * draft.bucket_bytes
-    rows = int((index.slice_row_end - index.slice_row_start).sum())
-    return rows * _BYTES_A_VALUE * holding <= _HELD_BUCKETS * draft.bucket_bytes
+    if draft.index is None:
+        return False
+    rows = int((draft.index.slice_row_end - draft.index.slice_row_start).sum())
+    return (
+        rows >= _LEAST_HELD_ROWS
+        and rows * _BYTES_A_VALUE * holding <= _HELD_BUCKETS * draft.bucket_bytes
+    )
 
 
 def _groupby(
