@@ -62,8 +62,8 @@ def over(pair: Pair, divisors: Floats) -> Pair:
 
 
 def root_of(pair: Pair) -> Pair:
-    """Return the square root of pairs that are not negative."""
-    root = np.sqrt(pair[0])
+    """Return the square root of pairs that are not negative; of others, anything."""
+    root = np.sqrt(np.maximum(pair[0], 0.0))
     square, error = product_of(root, root)
     rest = (pair[0] - square) - error + pair[1]
     # One step of Newton's method; of zero, the root is zero.
