@@ -185,11 +185,12 @@ class ExternalSort:
             # A round may give as much as all blocks together; no block may grow by that.
             rows = max(1, table.num_rows * self._block_bytes // max(1, table.nbytes))
             for start in range(0, table.num_rows, rows):
-                waiting.append(table.slice(start, rows))
-                size += waiting[-1].nbytes
-                if size >= self._block_bytes:
+                part = table.slice(start, rows)
+                if waiting and size + part.nbytes > self._block_bytes:
                     written.append(new.write(pa.concat_tables(waiting)))
                     waiting, size = [], 0
+                waiting.append(part)
+                size += part.nbytes
         if waiting:
             written.append(new.write(pa.concat_tables(waiting)))
         return written
