@@ -24,6 +24,8 @@ from rich.table import Table
 import tessel as ts
 from benchmarks.commits.simulated import simulate
 from benchmarks.measure import PeakMemory, anonymous_bytes, milliseconds
+from benchmarks.picture import can_draw, draw_growth
+from benchmarks.report import RESULTS
 from tessel.expression.schema import TableSchema
 
 _AGAIN = 9
@@ -95,19 +97,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     segments = [100] if asked.smoke else asked.segments
     sizes = [10_000] if asked.smoke else asked.rows
+    planned = list(plans(segments))
     _shown(
         "planning a date range of ten segments",
         ("segments", "first, ms", "again, ms"),
-        ((f"{n:,}", f"{first:.1f}", f"{again:.1f}") for n, first, again in plans(segments)),
+        ((f"{n:,}", f"{first:.1f}", f"{again:.1f}") for n, first, again in planned),
     )
+    summed = list(rows(sizes))
     _shown(
         "a grouped sum over all rows",
         ("rows", "ms", "ms a million rows", "anonymous MB"),
         (
             (f"{n:,}", f"{ms:.1f}", f"{ms * 1e6 / n:.2f}", "-" if b is None else f"{b / 1e6:.0f}")
-            for n, ms, b in rows(sizes)
+            for n, ms, b in summed
         ),
     )
+    if not asked.smoke and can_draw():
+        RESULTS.mkdir(exist_ok=True)
+        lines = [("first", n, first) for n, first, _ in planned]
+        lines += [("again", n, again) for n, _, again in planned]
+        title = "planning a date range of ten segments"
+        draw_growth(title, "segments", lines, RESULTS / "growth-plans.svg")
+        sums = [("grouped sum", n, ms) for n, ms, _ in summed]
+        draw_growth("a grouped sum over all rows", "rows", sums, RESULTS / "growth-rows.svg")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.picture import can_draw, draw_report
+
 if TYPE_CHECKING:
     from benchmarks.harness import Measured
 
@@ -87,7 +89,7 @@ def print_report(measured: Sequence[Measured], engines: Sequence[str], *, smoke:
 
 
 def save_report(measured: Sequence[Mapping[str, Any]], versions: Mapping[str, str]) -> Path:
-    """Write everything measured, and on what, into a new JSON file of ``results/``."""
+    """Write everything measured, and on what, into a new JSON file of ``results/``, and draw it."""
     RESULTS.mkdir(exist_ok=True)
     now = dt.datetime.now(dt.UTC)
     path = RESULTS / f"{now:%Y%m%dT%H%M%SZ}.json"
@@ -102,4 +104,7 @@ def save_report(measured: Sequence[Mapping[str, Any]], versions: Mapping[str, st
     }
     path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     print(f"saved {path.relative_to(RESULTS.parent.parent)}")
+    if can_draw():
+        for picture in draw_report(measured, path):
+            print(f"drew {picture.relative_to(RESULTS.parent.parent)}")
     return path
