@@ -37,6 +37,7 @@ from tessel.errors import (
     NameNotFoundError,
     PlanFormatError,
 )
+from tessel.expression.operators import aggregate as calls
 
 NUMBERS = sorted(
     {"count", "first", "last", "max", "mean", "median", "min", "nunique", "quantile", "sem"}
@@ -579,6 +580,7 @@ def test_an_unknown_name_raises_with_the_nearest() -> None:
 
 def test_an_aggregate_with_parameters_is_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_registry", dict(registry._registry))
+    monkeypatch.setattr(calls, "_names", set(calls._names))
 
     @register
     @dataclass(frozen=True)

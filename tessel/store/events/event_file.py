@@ -148,6 +148,9 @@ class Journal:
 
     def close(self) -> None:
         """Let the file go."""
+        if self.is_ours and not self._file.closed:
+            # A child that was forked just now may not have let go of it yet: its lock is this one.
+            fcntl.flock(self._file, fcntl.LOCK_UN)
         self._file.close()
 
 
