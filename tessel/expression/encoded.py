@@ -30,6 +30,7 @@ from tessel.expression.node import Expression
 from tessel.expression.operators.arithmetic import Add, Multiply, Subtract
 from tessel.expression.operators.boolean import And, Not, Or, Xor
 from tessel.expression.operators.comparison import (
+    FLIPPED,
     Comparison,
     Equal,
     Greater,
@@ -52,14 +53,6 @@ _MOST_STEPS = 256
 """More steps a block cost more than kernels on whole columns."""
 _LARGEST_FLOAT = 2.0**1000
 
-_FLIPPED: dict[type[Comparison], type[Comparison]] = {
-    Less: Greater,
-    LessEqual: GreaterEqual,
-    Greater: Less,
-    GreaterEqual: LessEqual,
-    Equal: Equal,
-    NotEqual: NotEqual,
-}
 _ARITHMETIC: dict[type[Expression], tuple[int, int]] = {
     Add: (Op.ADD, Op.INTEGER_ADD),
     Subtract: (Op.SUBTRACT, Op.INTEGER_SUBTRACT),
@@ -326,7 +319,7 @@ class BlockProgram:
         fitted = [operand.literal for operand in kind.operands]
         if fitted[0] is not None:
             left, right, inputs = right, left, (inputs[1], inputs[0])
-            fitted, asked = [fitted[1], fitted[0]], _FLIPPED[asked]
+            fitted, asked = [fitted[1], fitted[0]], FLIPPED[asked]
         if fitted[0] is not None or not isinstance(left, Number | _Stored):
             return None
         negated = asked is NotEqual
@@ -402,7 +395,7 @@ class BlockProgram:
 
     def _float_comparison(self, asked: type[Comparison], one: int, two: int) -> int:
         if asked in (Greater, GreaterEqual):
-            one, two, asked = two, one, _FLIPPED[asked]
+            one, two, asked = two, one, FLIPPED[asked]
         op = {Less: Op.LESS, LessEqual: Op.LESS_EQUAL, Equal: Op.EQUAL}[asked]
         return self._step(op, 2, one, two)
 

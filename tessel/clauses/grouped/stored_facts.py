@@ -30,7 +30,6 @@ from tessel.store import OpenedScan
 
 __all__ = ["StoredFacts", "all_from_facts", "ask_facts", "is_numeric"]
 
-_POWERS = np.array([float(10**exponent) for exponent in range(23)])
 _LOWEST_BIT = 1074
 """Bits from the lowest of a double to one; what products are kept times two to."""
 _FRACTION_BITS = 53
@@ -311,7 +310,7 @@ def _extreme(
         exponents = opened.columns[place].exponents
         if exponents is not None and exponents.min() == exponents.max() >= 0:
             field = SumField(of_integers, opened.program.integers(name))
-            power = _POWERS[exponents[0]]
+            power = float(10 ** int(exponents[0]))
             return _Asked((field,), lambda facts: _extremes(facts[0], kind, power))
     number = opened.program.number(name)
     if number is None:

@@ -23,6 +23,7 @@ from tessel.expression.comparable import fitted_literal
 from tessel.expression.leaves import Column, Literal
 from tessel.expression.operators.boolean import And, Not, Or
 from tessel.expression.operators.comparison import (
+    FLIPPED,
     Comparison,
     Equal,
     Greater,
@@ -129,7 +130,7 @@ def _span(predicate: Expression, index: str, kind: pa.DataType) -> _Span | None:
         case Comparison(left=Column(column=name), right=Literal() as literal) if name == index:
             return _compared(type(predicate), literal, kind)
         case Comparison(left=Literal() as literal, right=Column(column=name)) if name == index:
-            return _compared(_MIRRORED.get(type(predicate)), literal, kind)
+            return _compared(FLIPPED.get(type(predicate)), literal, kind)
         case Not(operand=Comparison() as inner) if type(inner) in _NEGATED:
             return _span(_NEGATED[type(inner)](inner.left, inner.right), index, kind)
         case IsIn(operand=Column(column=name), values=values) if name == index:
@@ -142,13 +143,6 @@ def _span(predicate: Expression, index: str, kind: pa.DataType) -> _Span | None:
             return None
 
 
-_MIRRORED: dict[type[Comparison], type[Comparison]] = {
-    Equal: Equal,
-    Less: Greater,
-    LessEqual: GreaterEqual,
-    Greater: Less,
-    GreaterEqual: LessEqual,
-}
 _NEGATED: dict[type[Comparison], type[Comparison]] = {
     Less: GreaterEqual,
     LessEqual: Greater,

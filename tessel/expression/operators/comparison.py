@@ -14,7 +14,16 @@ from tessel.expression.printing import Piece, Sub
 from tessel.expression.registry import register
 from tessel.expression.types import Operand, Signature
 
-__all__ = ["Comparison", "Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "NotEqual"]
+__all__ = [
+    "FLIPPED",
+    "Comparison",
+    "Equal",
+    "Greater",
+    "GreaterEqual",
+    "Less",
+    "LessEqual",
+    "NotEqual",
+]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,3 +107,14 @@ class GreaterEqual(Comparison):
     name: ClassVar[str] = "greater_equal"
     sign: ClassVar[str] = ">="
     word: ClassVar[str] = "GE"
+
+
+FLIPPED: dict[type[Comparison], type[Comparison]] = {
+    Less: Greater,
+    LessEqual: GreaterEqual,
+    Greater: Less,
+    GreaterEqual: LessEqual,
+    Equal: Equal,
+    NotEqual: NotEqual,
+}
+"""The comparison that says the same with its sides exchanged."""

@@ -21,6 +21,7 @@ from tessel.expression.node import Expression
 from tessel.expression.operators.arithmetic import Add, Divide, Multiply, Negative, Subtract
 from tessel.expression.operators.boolean import And, Not, Or, Xor
 from tessel.expression.operators.comparison import (
+    FLIPPED,
     Comparison,
     Equal,
     Greater,
@@ -51,14 +52,6 @@ _MOST_STEPS = 128
 """More steps cost more than kernels on whole columns."""
 _MOST_MEMBERS = 32
 
-_FLIPPED: dict[type[Comparison], type[Comparison]] = {
-    Less: Greater,
-    LessEqual: GreaterEqual,
-    Greater: Less,
-    GreaterEqual: LessEqual,
-    Equal: Equal,
-    NotEqual: NotEqual,
-}
 _COMPARISONS: dict[type[Comparison], tuple[int, int]] = {
     Less: (RowOp.LESS, RowOp.FLOAT_LESS),
     LessEqual: (RowOp.LESS_EQUAL, RowOp.FLOAT_LESS_EQUAL),
@@ -227,7 +220,7 @@ class RowCompiler(RowRegisters):
         fitted = [operand.literal for operand in kind.operands]
         if fitted[0] is not None:
             left, right, inputs = right, left, (inputs[1], inputs[0])
-            fitted, asked = [fitted[1], fitted[0]], _FLIPPED[asked]
+            fitted, asked = [fitted[1], fitted[0]], FLIPPED[asked]
         if fitted[0] is not None or isinstance(left, Literal | None):
             return None
         negated = asked is NotEqual
@@ -284,7 +277,7 @@ class RowCompiler(RowRegisters):
             return None
         one, two = left.register, right.register
         if asked in (Greater, GreaterEqual):
-            one, two, asked = two, one, _FLIPPED[asked]
+            one, two, asked = two, one, FLIPPED[asked]
         return self._truth_of(_COMPARISONS[asked][0], one, two)
 
     def _float_comparison(
@@ -293,7 +286,7 @@ class RowCompiler(RowRegisters):
         if one is None or two is None:
             return None
         if asked in (Greater, GreaterEqual):
-            one, two, asked = two, one, _FLIPPED[asked]
+            one, two, asked = two, one, FLIPPED[asked]
         return self._truth_of(_COMPARISONS[asked][1], one, two)
 
     # --- arithmetic -------------------------------------------------------------------------------
