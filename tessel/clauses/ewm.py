@@ -6,12 +6,12 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 
+from tessel.cached import cached
 from tessel.clauses.aggregates import Mean, Std, Var
 from tessel.clauses.aggregates.mean import mean_type
 from tessel.clauses.along_rows.fading import Fading, FadingState, Moments
@@ -146,7 +146,7 @@ class Ewm(AggregatingClause):
                 hint="leave ignore_missing out, or drop the rows by filter first",
             )
 
-    @cached_property
+    @cached
     def _columns(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(each.column or "" for each in self.aggregates))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Set
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 
+from tessel.cached import cached
 from tessel.clauses.aggregates.base import whole_structs
 from tessel.clauses.along_rows.index_spans import span_on_index
 from tessel.clauses.along_rows.key_order import in_rows
@@ -115,7 +115,7 @@ class Rolling(AggregatingClause):
             carries=reach.carries,
         )
 
-    @cached_property
+    @cached
     def _columns(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for each in self.aggregates for name in each.inputs))
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.cached import cached
 from tessel.ecs.components import ColRange, RowRange, TimeRange
 from tessel.errors import ColumnNotFoundError, ExecutionError
 from tessel.expression import Expression, ExpressionContext, evaluate
@@ -86,7 +86,7 @@ class ProcessingUnit:
 
     # --- looking ----------------------------------------------------------------------------------
 
-    @cached_property
+    @cached
     def row_groups(self) -> tuple[tuple[Piece, ...], ...]:
         """The pieces that lie side by side: each group is one horizontal strip.
 
@@ -115,17 +115,17 @@ class ProcessingUnit:
             strip.append(piece)
         return tuple(tuple(strip) for strip in strips)
 
-    @cached_property
+    @cached
     def num_rows(self) -> int:
         """Rows of the unit."""
         return sum(group[0].table.num_rows for group in self.row_groups)
 
-    @cached_property
+    @cached
     def nbytes(self) -> int:
         """Bytes of the data the unit refers to."""
         return sum(piece.table.nbytes for piece in self.pieces)
 
-    @cached_property
+    @cached
     def table(self) -> pa.Table:
         """The whole unit as one table in the order of its schema, without copying the data."""
         if not self.schema.names:
@@ -136,7 +136,7 @@ class ProcessingUnit:
         ]
         return pa.concat_tables(strips) if strips else self.schema.empty()
 
-    @cached_property
+    @cached
     def table_as_read(self) -> pa.Table:
         """The table with its columns as they were read, where all pieces agree: text as codes."""
         strips = [pa.table({n: _find(held, n) for n in self.schema.names}) for held in self._held]
@@ -298,7 +298,7 @@ class ProcessingUnit:
             time_range=whole if len(times) == len(known) else None,
         )
 
-    @cached_property
+    @cached
     def _held(self) -> tuple[dict[str, pa.ChunkedArray], ...]:
         """The columns of each strip by name; of two of one name the first stands."""
         return tuple(

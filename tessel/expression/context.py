@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+from tessel.cached import cached
 from tessel.errors import PlanFormatError, TesselError
 from tessel.expression.leaves import Column, Literal, Regex, ValueSet
 from tessel.expression.node import Expression, layout, post_order
@@ -123,7 +123,7 @@ class ExpressionContext:
         """Return the names of a node's operands, in order."""
         return self._children[name]
 
-    @cached_property
+    @cached
     def _children(self) -> dict[str, tuple[str, ...]]:
         return {
             name: tuple(child.digest.hex() for child in node.children)

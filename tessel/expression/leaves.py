@@ -9,13 +9,13 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.cached import cached
 from tessel.errors import ExpressionError, ExpressionTypeError, InvalidInputError
 from tessel.expression import literal_codec
 from tessel.expression.node import ATOM, Expression, layout, require_text
@@ -95,12 +95,12 @@ class Literal(Expression):
                 hint="make literals with lit(...)",
             )
 
-    @cached_property
+    @cached
     def value(self) -> Any:
         """The plain value; temporal ones as the count of units since the epoch."""
         return literal_codec.decode(self.kind, self.content)
 
-    @cached_property
+    @cached
     def type(self) -> pa.DataType:
         """The type it has by itself: the narrowest for an integer, float64 for a float."""
         if self.kind == "int":
@@ -112,7 +112,7 @@ class Literal(Expression):
         """A negative number binds like unary minus."""
         return 11 if self.kind in ("int", "float") and self.content.startswith("-") else ATOM
 
-    @cached_property
+    @cached
     def scalar(self) -> pa.Scalar:
         """The value as an Arrow scalar of its own type."""
         return pa.scalar(self.value, self.type)
@@ -151,7 +151,7 @@ class ValueSet:
         unique = {value.digest: value for value in self.values}
         object.__setattr__(self, "values", tuple(unique.values()))
 
-    @cached_property
+    @cached
     def digest(self) -> bytes:
         """The identity: 128 bits over the values' digests."""
         joined = b"".join(value.digest for value in self.values)
@@ -190,7 +190,7 @@ class Regex:
                 pattern=self.pattern,
             ) from None
 
-    @cached_property
+    @cached
     def digest(self) -> bytes:
         """The identity: 128 bits over the pattern."""
         return hashlib.blake2b(b"regex" + self.pattern.encode(), digest_size=16).digest()

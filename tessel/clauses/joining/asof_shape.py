@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -11,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.cached import cached
 from tessel.clauses.buckets import parse_span
 from tessel.clauses.joining.keys import as_keys, key_type
 from tessel.clauses.joining.shape import (
@@ -103,7 +103,7 @@ class AsofShape:
         assert self.right.index is not None
         return self.left.index, self.right.index
 
-    @functools.cached_property
+    @cached
     def by_types(self) -> tuple[pa.DataType, ...]:
         """The type in which each pair of keys is compared."""
         return tuple(
@@ -111,13 +111,13 @@ class AsofShape:
             for one, two in self.by
         )
 
-    @functools.cached_property
+    @cached
     def time_type(self) -> pa.DataType:
         """The type in which times are compared: that of the finer unit."""
         one, two = self.index
         return key_type("join_asof", (one, two), (self.left.type_of(one), self.right.type_of(two)))
 
-    @functools.cached_property
+    @cached
     def right_names(self) -> dict[str, str]:
         """The right's columns that come out, each with its name there."""
         one, two = self.index
@@ -125,18 +125,18 @@ class AsofShape:
         names = [name for name in self.right.names if name not in dropped]
         return names_beside(self.left, names, self.suffix)
 
-    @functools.cached_property
+    @cached
     def schema(self) -> TableSchema:
         """The columns that come out; two of one name raise ``DuplicateColumnError``."""
         beside = fields_beside("join_asof", self.left, self.right, self.right_names)
         return TableSchema(pa.schema([*self.left.arrow, *beside]), self.left.index)
 
-    @functools.cached_property
+    @cached
     def by_shape(self) -> JoinShape:
         """The join on the keys alone, of which every left row comes out."""
         return JoinShape(self.left, self.right, self.by, "left", self.suffix)
 
-    @functools.cached_property
+    @cached
     def most_apart(self) -> int | None:
         """The tolerance in the unit in which times are compared.
 

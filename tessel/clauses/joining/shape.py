@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -11,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.cached import cached
 from tessel.clauses.joining.keys import as_keys, key_type
 from tessel.clauses.plain import fields_from_json
 from tessel.clauses.promotion import promote
@@ -136,7 +136,7 @@ class JoinShape:
         """Whether the right's columns come out."""
         return self.how not in ("semi", "anti")
 
-    @functools.cached_property
+    @cached
     def key_types(self) -> tuple[pa.DataType, ...]:
         """The type in which each pair of keys is compared."""
         return tuple(
@@ -144,7 +144,7 @@ class JoinShape:
             for one, two in self.on
         )
 
-    @functools.cached_property
+    @cached
     def right_names(self) -> dict[str, str]:
         """The right's columns that come out, each with its name there."""
         if not self.adds_columns:
@@ -153,7 +153,7 @@ class JoinShape:
         names = [name for name in self.right.names if name not in keys]
         return names_beside(self.left, names, self.suffix)
 
-    @functools.cached_property
+    @cached
     def schema(self) -> TableSchema:
         """The columns that come out.
 

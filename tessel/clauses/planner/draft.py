@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import operator
 from dataclasses import dataclass
 from typing import Self
 
+from tessel.cached import cached
 from tessel.clauses.base import Clause
 from tessel.clauses.combining import Combining, SubQuery
 from tessel.expression.schema import TableSchema
@@ -105,7 +105,7 @@ class Draft:
         """Return the schema before the first clause and after each."""
         return list(self._schemas)
 
-    @functools.cached_property
+    @cached
     def _schemas(self) -> tuple[TableSchema, ...]:
         schemas = [self.schema]
         for clause in self.clauses:

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.cached import cached
 from tessel.errors import InvalidInputError
 from tessel.store.events.arrivals import Arrivals
-from tessel.store.events.cached import cached
 from tessel.store.events.event_ids import Ids
 from tessel.store.events.stored_cells import StoredCells, StoredColumn
 from tessel.store.events.timeline import Timeline

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from tessel.cached import cached
 from tessel.ecs.components import ColRange, SegmentKey, TimeRange
 from tessel.errors import InvalidInputError
 from tessel.expression.schema import TableSchema
@@ -132,7 +132,7 @@ class SegmentIndex:
         """How many row slices there are."""
         return len(self._slices)
 
-    @cached_property
+    @cached
     def row_count(self) -> int:
         """How many rows are left."""
         return int((self.slice_row_end - self.slice_row_start).sum())
@@ -142,29 +142,29 @@ class SegmentIndex:
         """The place of each segment among all segments of the symbol, in manifest order."""
         return self._segments
 
-    @cached_property
+    @cached
     def row_start(self) -> Integers:
         """First row of each segment that is wanted, counted in the symbol."""
         return self.slice_row_start[self.slice_number]
 
-    @cached_property
+    @cached
     def row_end(self) -> Integers:
         """End (exclusive) of the rows wanted of each segment, counted in the symbol."""
         return self.slice_row_end[self.slice_number]
 
-    @cached_property
+    @cached
     def segment_row_start(self) -> Integers:
         """Row inside each segment at which the wanted rows begin."""
         whole = self._table.slice_start[self._table.slice_of[self._segments]]
         return self._table.row_offset[self._segments] + self.row_start - whole
 
-    @cached_property
+    @cached
     def column_start(self) -> Integers:
         """First column of each segment, as a position in the stored order of the whole symbol."""
         ids = self._ids(self._full_schema)
         return np.searchsorted(ids, self._table.column_from[self._segments]).astype(np.int64)
 
-    @cached_property
+    @cached
     def column_end(self) -> Integers:
         """End (exclusive) of the columns of each segment, as for ``column_start``."""
         ids = self._ids(self._full_schema)
@@ -182,26 +182,26 @@ class SegmentIndex:
         times = self._table.slice_last
         return None if times is None else times[self._slices]
 
-    @cached_property
+    @cached
     def first_time(self) -> Integers | None:
         """A bound below the index of each segment, in its own unit; None without an index."""
         times = self.slice_first_time
         return None if times is None else times[self.slice_number]
 
-    @cached_property
+    @cached
     def last_time(self) -> Integers | None:
         """A bound above the index of each segment, in its own unit; None without an index."""
         times = self.slice_last_time
         return None if times is None else times[self.slice_number]
 
-    @cached_property
+    @cached
     def slice_is_whole(self) -> Flags:
         """Whether each row slice still has all its rows, so that its statistics are exact."""
         rows = self.slice_row_end - self.slice_row_start
         whole: Flags = rows == self._table.slice_rows[self._slices]
         return whole
 
-    @cached_property
+    @cached
     def bytes(self) -> Integers:
         """Estimated stored bytes of the wanted rows and columns of each segment."""
         table, at = self._table, self._segments
@@ -213,7 +213,7 @@ class SegmentIndex:
         estimate: Integers = np.rint(table.length[at] * share).astype(np.int64)
         return estimate
 
-    @cached_property
+    @cached
     def statistics(self) -> SliceStatistics:
         """What the manifests know of the columns, per row slice; read by column when asked."""
         return SliceStatistics(

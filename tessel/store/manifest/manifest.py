@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.cached import cached
 from tessel.ecs.components import SegmentKey
 from tessel.store.manifest.format import SEGMENTS_SCHEMA, BlockReader, ManifestReference
 from tessel.store.names import segment_name
@@ -96,7 +96,7 @@ class Manifest:
         ends = np.cumsum(np.where(table.column("begins").to_numpy(), rows, 0))
         return int(np.count_nonzero((ends > start) & (ends - rows < stop)))
 
-    @cached_property
+    @cached
     def holdings(self) -> Holdings:
         """How much it holds of each symbol."""
         owners = self.segments.column("symbol").to_numpy()

@@ -10,10 +10,10 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from functools import cached_property
 
 import numpy as np
 
+from tessel.cached import cached
 from tessel.errors import CorruptStoreError
 from tessel.store.history import ManifestEntry, SymbolState, rows_of
 from tessel.store.manifest import (
@@ -118,7 +118,7 @@ class PackedRows:
         self._row_ends = list(itertools.accumulate(each.rows for each in extents))
         self._cuts: dict[int, int] = {}
 
-    @cached_property
+    @cached
     def counts(self) -> tuple[int, ...]:
         """How many segments hold the rows of each extent: counted where edits have cut one."""
         return tuple(counted_segments(self.state.id, each, self._open) for each in self.extents)
@@ -187,7 +187,7 @@ class PackedRows:
             return self._staged.manifest(self.state.id)
         return self._manifest(reference)
 
-    @cached_property
+    @cached
     def _segment_ends(self) -> list[int]:
         return list(itertools.accumulate(self.counts))
 

@@ -15,7 +15,6 @@ foreign   somebody else's struct, with offsets, padding and byte order of its ow
 from __future__ import annotations
 
 import enum
-import functools
 import hashlib
 import struct
 from collections.abc import Mapping, Sequence
@@ -25,6 +24,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
+from tessel.cached import cached
 from tessel.errors import (
     ColumnNotFoundError,
     DuplicateColumnError,
@@ -207,12 +207,12 @@ class RowSchema:
         """How many fields there are."""
         return len(self.fields)
 
-    @functools.cached_property
+    @cached
     def all_fixed(self) -> bool:
         """Whether no field is text or bytes of any length."""
         return not any(field.is_variable for field in self.fields)
 
-    @functools.cached_property
+    @cached
     def schema_id(self) -> int:
         """A number of 32 bits that follows from names and types alone, the same everywhere.
 
@@ -221,7 +221,7 @@ class RowSchema:
         lines = "".join(f"{field.name}\t{field.type.arrow}\n" for field in self.fields)
         return int.from_bytes(hashlib.blake2s(lines.encode()).digest()[:4], "little")
 
-    @functools.cached_property
+    @cached
     def dtype(self) -> np.dtype[np.void]:
         """The dtype of a row: a field each, the bitmap as :data:`NULLS`; the stride is its size."""
         names = list(self.names)
@@ -239,7 +239,7 @@ class RowSchema:
             {"names": names, "formats": formats, "offsets": offsets, "itemsize": self.fixed_size}
         )
 
-    @functools.cached_property
+    @cached
     def codecs(self) -> tuple[struct.Struct, ...]:
         """What packs and unpacks each field: its value, or the pair of offset and length."""
         order = "<" if self.byte_order == "little" else ">"
@@ -263,7 +263,7 @@ class RowSchema:
             )
         return self.fields[name]
 
-    @functools.cached_property
+    @cached
     def _by_name(self) -> dict[str, FieldLayout]:
         return {field.name: field for field in self.fields}
 

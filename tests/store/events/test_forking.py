@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tessel.cached import cached
 from tessel.errors import ForkUnsafeError, InvalidInputError
 from tessel.store.events import Cell, EventIds, FileSink, LiveStore, Recorder, Row, id_bytes
-from tessel.store.events.cached import cached
 from tessel.store.events.chunk import Chunk
 from tessel.store.events.forking import _acquire_all
 

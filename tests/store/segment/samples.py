@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
+from tessel.cached import cached
 from tessel.store.segment.file_writer import WriteOptions
 from tests.store.segment.helpers import PROFILES, with_ids, written
 
@@ -52,11 +52,11 @@ class Sample:
     profile: str = "fast"
     page_shift: int = 4
 
-    @functools.cached_property
+    @cached
     def table(self) -> pa.Table:
         return with_ids(pa.table(self.make()))
 
-    @functools.cached_property
+    @cached
     def data(self) -> bytes:
         names = list(self.make())
         ids = dict(zip(names, self.table.column_names, strict=True))

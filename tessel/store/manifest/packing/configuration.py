@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from graphlib import TopologicalSorter
 from typing import Any
 
 import numpy as np
 
+from tessel.cached import cached
 from tessel.display import Document, Table
 from tessel.errors import NameNotFoundError
 from tessel.store.manifest.packing.patterns import EVERYTHING, full_matches
@@ -195,7 +195,7 @@ class ManifestConfiguration:
         object.__setattr__(self, "rules", rules)
         check(self, ManifestSet, ManifestRule, Preload)
 
-    @cached_property
+    @cached
     def packing_order(self) -> tuple[ManifestSet, ...]:
         """All sets, each before the one it overflows to; otherwise in the order given."""
         place = {each.name: at for at, each in enumerate(self.sets)}

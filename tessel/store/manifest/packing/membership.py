@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Protocol
 
+from tessel.cached import cached
 from tessel.errors import InvalidInputError
 
 __all__ = [
@@ -168,7 +168,7 @@ class MembershipTable:
     by_symbol: Mapping[int, SymbolMembership] = field(default_factory=dict)
     by_manifest: Mapping[str, ManifestMembers] = field(default_factory=dict)
 
-    @cached_property
+    @cached
     def _by_set(self) -> Mapping[str, list[str]]:
         found: dict[str, list[str]] = {}
         for manifest, members in self.by_manifest.items():

@@ -1,7 +1,8 @@
-"""cached: a property that is computed once, without a lock.
+"""cached: a property that is computed once, without a lock; every part may use it.
 
 ``functools.cached_property`` of Python 3.11 holds one lock for all objects of a class while it
-computes: a child that is forked at that moment by another thread waits for it for ever.
+computes: threads wait for one another, and a child that is forked at that moment by another thread
+waits for ever.
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ Value = TypeVar("Value")
 
 
 class cached(Generic[Value]):  # noqa: N801  (a decorator, as property is)
-    """Computes a property when it is first asked for; two threads that ask at once both do."""
+    """Computes a property when it is first asked for, and keeps it in the object's ``__dict__``.
+
+    Two threads that ask at once both compute, and both are given the same object: that of the one
+    which was done first. ``del`` forgets it; an error is not kept.
+    """
 
     def __init__(self, compute: Callable[[Any], Value]) -> None:
         self._compute = compute
@@ -34,5 +39,5 @@ class cached(Generic[Value]):  # noqa: N801  (a decorator, as property is)
         if instance is None:
             return self
         # Python looks there first from now on, since this class has no __set__.
-        value = instance.__dict__[self._name] = self._compute(instance)
-        return value
+        kept: Value = instance.__dict__.setdefault(self._name, self._compute(instance))
+        return kept
