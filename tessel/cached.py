@@ -18,8 +18,8 @@ Value = TypeVar("Value")
 class cached(Generic[Value]):  # noqa: N801  (a decorator, as property is)
     """Computes a property when it is first asked for, and keeps it in the object's ``__dict__``.
 
-    Two threads that ask at once both compute, and both are given the same object: that of the one
-    which was done first. ``del`` forgets it; an error is not kept.
+    Two threads that ask at once both compute; what the later one found is kept. An error is not
+    kept, and ``del`` forgets a value.
     """
 
     def __init__(self, compute: Callable[[Any], Value]) -> None:
@@ -39,5 +39,5 @@ class cached(Generic[Value]):  # noqa: N801  (a decorator, as property is)
         if instance is None:
             return self
         # Python looks there first from now on, since this class has no __set__.
-        kept: Value = instance.__dict__.setdefault(self._name, self._compute(instance))
-        return kept
+        value = instance.__dict__[self._name] = self._compute(instance)
+        return value
