@@ -143,6 +143,18 @@ def test_the_error_of_the_first_input_wins(spark: SparkSession, store: Store) ->
             assert_parity(store, "a", query, SparkExecutor(spark))
 
 
+def test_of_rows_in_one_task_the_first_tells(spark: SparkSession, store: Store) -> None:
+    """A sort gives tasks everything as one unit; here it gives units of a few rows."""
+    wrong = Q.filter("s != ''").sort("s", "i").select("s", "i").apply("z", "cast(s, 'int64')")
+    for query in (
+        wrong,
+        wrong.concat(_right("b", wrong)),
+        Q.select("s").concat(_right("b", wrong)),
+    ):
+        with options(live_bytes=64):
+            assert_parity(store, "a", query, SparkExecutor(spark))
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_one_error(spark: SparkSession, store: Store, way: str) -> None:
     wrong = Q.apply("z", "cast(s, 'int64')")

@@ -8,6 +8,7 @@ those that nobody used.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -136,6 +137,11 @@ class _PartOfJoin(BoundStep):
         self._whole = whole
         self._matches = matches
         self._rows = start, stop
+
+    @property
+    def structure(self) -> ClauseInfo:
+        """All of one unit in, row slices out."""
+        return dataclasses.replace(super().structure, input=Structure.ALL)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Make these rows; the unit is the one that was counted."""

@@ -70,10 +70,16 @@ def read_pieces(
         return loaded, 0
     strips = [CandidateRows(segments, strip, schema) for strip in _strips(sources)]
     done = 0
-    for clause in selecting:
-        if not _select(clause, strips, unit):
-            break
-        done += 1
+    try:
+        for clause in selecting:
+            if not _select(clause, strips, unit):
+                break
+            done += 1
+    except TesselError as error:
+        if "object" in error.attributes:
+            raise
+        # Which row fails first, in this clause or in one behind it, is seen on whole rows.
+        return [load_piece(source, segments, symbol, 1) for source in sources], 0
     coded = coded if done == len(selecting) else frozenset()
     pieces = [_read(strip, source, symbol, coded) for strip in strips for source in strip.pieces]
     return pieces, done
@@ -179,8 +185,6 @@ def _select(clause: Clause, strips: Sequence[CandidateRows], unit: int) -> bool:
         try:
             answers = [clause.select(strip) for strip in strips if len(strip)]
         except TesselError as error:
-            if "object" not in error.attributes:
-                error.with_context(clause=clause.describe())
             _place(error)
             raise
         except Exception as error:

@@ -20,6 +20,7 @@ from tessel.clauses.powers import (
     Interleaves,
     ReducesPieces,
 )
+from tessel.clauses.running.first_errors import first_error
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange
 from tessel.errors import ClauseFailedError, PlanError, SchemaPromiseError, TesselError
@@ -68,15 +69,30 @@ def run_clauses(
     Raises
     ------
     TesselError
-        As the clause raised it, with the clause named.
+        As the clause raised it, with the clause named. Of several rows that fail it is the error of
+        the first one, whichever clause that fails in.
     ClauseFailedError
         For any other exception of a clause, which is its cause.
     SchemaPromiseError
         When what comes out is not what ``output_schema`` said.
     """
-    for clause, promised in zip(clauses, schemas[1:], strict=True):
-        unit = _processed(clause, promised, unit, clause.process)
-    return unit
+    result = unit
+    for at, clause in enumerate(clauses):
+        try:
+            result = _processed(clause, schemas[at + 1], result, clause.process)
+        except TesselError as error:
+
+            def run(start: int, stop: int, part: ProcessingUnit) -> ProcessingUnit:
+                for number in range(start, stop):
+                    clause = clauses[number]
+                    part = _processed(clause, schemas[number + 1], part, clause.process)
+                return part
+
+            first = first_error(clauses, unit, at, error, run)
+            if first is error:
+                raise
+            raise first from first.__cause__
+    return result
 
 
 def summarise(stage: Stage, unit: ProcessingUnit) -> pa.Table:
