@@ -14,12 +14,13 @@ from __future__ import annotations
 from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.count_repeats import count_repeats
 from tessel.kernels.decimal_sums import DecimalSum
+from tessel.kernels.decode_rows import TextTable, decode_numbers, decode_texts
 from tessel.kernels.fields import Fact, FieldKind, SumField
 from tessel.kernels.filter_rows import FilteredRows, StructRows, filter_rows
 from tessel.kernels.group_rows import group_range, group_words
 from tessel.kernels.group_sums import GroupSums, group_sums
 from tessel.kernels.group_texts import Texts, group_texts
-from tessel.kernels.jit import compiled_kernels
+from tessel.kernels.jit import LEAST_ROWS, compiled_kernels
 from tessel.kernels.limb_lines import (
     add_by_group,
     round_sums,
@@ -41,6 +42,7 @@ from tessel.kernels.sort_runs import sort_runs
 from tessel.kernels.word_numbers import WordNumbers
 
 __all__ = [
+    "LEAST_ROWS",
     "DecimalSum",
     "Fact",
     "FieldKind",
@@ -56,11 +58,14 @@ __all__ = [
     "StoredBlocks",
     "StructRows",
     "SumField",
+    "TextTable",
     "Texts",
     "WordNumbers",
     "add_by_group",
     "compiled_kernels",
     "count_repeats",
+    "decode_numbers",
+    "decode_texts",
     "field_load",
     "filter_rows",
     "group_range",

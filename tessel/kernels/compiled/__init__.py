@@ -7,6 +7,7 @@ the widths, encodings and numbers of columns, they are data here.
 from __future__ import annotations
 
 from tessel.kernels.compiled.count_repeats import count_repeats
+from tessel.kernels.compiled.decode_rows import decode_numbers, decode_texts
 from tessel.kernels.compiled.filter_rows import filter_rows
 from tessel.kernels.compiled.group_rows import group_range
 from tessel.kernels.compiled.group_sums import add_groups
@@ -47,6 +48,8 @@ __all__ = [
     "choose_rows",
     "count_codes",
     "count_repeats",
+    "decode_numbers",
+    "decode_texts",
     "double_range",
     "filter_rows",
     "find_in_range",

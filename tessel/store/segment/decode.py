@@ -4,9 +4,6 @@ Readers and the decode stream enter here. Physical columns are decoded one by on
 its place of a buffer that was allocated once, and put together by
 :func:`tessel.store.encodings.fields.assemble`. Where a page holds the Arrow buffers themselves,
 nothing is copied.
-
-Buffers come from Arrow's pool: it keeps what was freed, and fresh memory costs more in page faults
-than decoding into it does.
 """
 
 from __future__ import annotations
@@ -36,11 +33,12 @@ from tessel.store.encodings.fields import (
     to_arrow,
 )
 from tessel.store.encodings.registry import encoding_by_code
+from tessel.store.segment.allocation import allocate
+from tessel.store.segment.decode_plain import decode_plain
 from tessel.store.segment.pages import SegmentPages
 
 __all__ = [
     "PagePart",
-    "allocate",
     "decode_codes",
     "decode_column",
     "decode_leaf",
@@ -86,16 +84,6 @@ class PagePart:
         return encoding_by_code(self.page.encoding)
 
 
-def allocate(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return an array of Arrow's memory pool; its contents are whatever was there before."""
-    kind = np.dtype(dtype)
-    count = shape if isinstance(shape, int) else int(np.prod(shape))
-    if count == 0:
-        return np.empty(shape, kind)
-    buffer = pa.allocate_buffer(count * kind.itemsize)
-    return np.frombuffer(buffer, kind, count).reshape(shape)
-
-
 def page_parts(segment: SegmentPages, node: int, start: int, stop: int) -> list[PagePart]:
     """Return what pages hold rows ``[start, stop)`` of a physical column; touches those pages."""
     parts: list[PagePart] = []
@@ -122,6 +110,9 @@ def decode_column(segment: SegmentPages, node: FieldNode, start: int, stop: int)
         them views of the segment.
     """
     if node.role == Role.VALUES:
+        plain = decode_plain(segment, node, start, stop)
+        if plain is not None:
+            return pa.chunked_array([plain], type=node.type)
         parts = page_parts(segment, node.number, start, stop)
         if len(parts) > 1 and all(_is_arrow(part.page) for part in parts):
             chunks = [_leaf_array(segment, node, [replace(p, at=0)], p.rows) for p in parts]

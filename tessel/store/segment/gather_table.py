@@ -29,6 +29,7 @@ NOT_SCALED: Final = -1
 _WORD_BYTES = 8
 _NUMBERS: Final = frozenset({ValueKind.SIGNED, ValueKind.UNSIGNED, ValueKind.FLOAT})
 _CODES: Final = frozenset({EncodingCode.DICTIONARY})
+_FLAT: Final = frozenset({EncodingCode.FLAT})
 _PLAIN: Final = frozenset({EncodingCode.CONSTANT, EncodingCode.FLAT, EncodingCode.LINEAR})
 _HAS_INNER: Final = (EncodingCode.SCALED, EncodingCode.DICTIONARY)
 _MASKS: Final = np.array([(1 << width) - 1 for width in range(65)], np.uint64).view(np.int64)
@@ -68,6 +69,8 @@ class GatherTable:
         Over all pages.
     stepped
         Whether a page has a step.
+    is_flat
+        Whether the pages hold the values as Arrow does.
     """
 
     node: FieldNode
@@ -77,6 +80,7 @@ class GatherTable:
     least_exponent: int
     most_exponent: int
     stepped: bool
+    is_flat: bool
 
 
 def gather_table(file: SegmentFile, node: FieldNode) -> GatherTable | None:
@@ -112,6 +116,7 @@ def gather_table(file: SegmentFile, node: FieldNode) -> GatherTable | None:
         least_exponent=int(exponents.min()),
         most_exponent=int(exponents.max()),
         stepped=bool(facts[GatherFact.STEP].any()),
+        is_flat=encodings == _FLAT,
     )
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from tessel.errors import CorruptSegmentError
+from tessel.kernels import TextTable
 from tessel.store.encodings.base import (
     Bytes,
     Integers,
@@ -45,6 +46,9 @@ _Kept = TypeVar("_Kept")
 
 _MOST_CHOICES = 32
 """Choices of columns for which something is remembered."""
+
+_LONGEST_TEXT = 64
+_MOST_TEXT_BYTES = 1 << 18
 
 _NARROW_TYPES = (pat.is_decimal, pat.is_date64, pat.is_time)
 """Types of which not all bits are values; text is checked by its encodings."""
@@ -103,6 +107,7 @@ class SegmentPages:
         self._first_rows: dict[int, Integers] = {}
         self._dictionaries: dict[int, PhysicalValues | None] = {}
         self._dictionary_arrays: dict[int, pa.Array] = {}
+        self._text_tables: dict[int, TextTable | None] = {}
         self._words: npt.NDArray[np.uint64] | None = None
         self._columns: dict[tuple[int, ...], tuple[FieldNode, ...]] = {}
         self._tables: dict[int, GatherTable | None] = {}
@@ -199,6 +204,21 @@ class SegmentPages:
             )
             self._dictionary_arrays[node] = found
         return found
+
+    def text_table(self, node: int) -> TextTable | None:
+        """Return the texts of a column's dictionary by number; None where there are none or many.
+
+        Then they fit no cache, and are looked up in the dictionary.
+        """
+        if node not in self._text_tables:
+            values = self.dictionary(node)
+            table = None
+            if values is not None and values.length and values.offsets is not None:
+                longest = int(np.diff(values.offsets).max())
+                if longest <= _LONGEST_TEXT and values.length * longest <= _MOST_TEXT_BYTES:
+                    table = TextTable.of(values.offsets, values.data)
+            self._text_tables[node] = table
+        return self._text_tables[node]
 
     # --- many pages at once -----------------------------------------------------------------------
 
