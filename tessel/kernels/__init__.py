@@ -39,6 +39,7 @@ from tessel.kernels.run_facts import run_facts
 from tessel.kernels.search_rows import search_rows
 from tessel.kernels.select_rows import select_rows
 from tessel.kernels.sort_runs import sort_runs
+from tessel.kernels.text_numbers import TextNumbers
 from tessel.kernels.word_numbers import WordNumbers
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "StoredBlocks",
     "StructRows",
     "SumField",
+    "TextNumbers",
     "TextTable",
     "Texts",
     "WordNumbers",

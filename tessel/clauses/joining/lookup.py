@@ -3,7 +3,8 @@
 :class:`KeyTable` is made of the key columns of one side, the *built* one. It numbers their distinct
 keys column by column, as :func:`tessel.clauses.grouped.grouping.group_codes` does, and finds for a
 row of the other side the number of its key. Numbers are words of 64 bits, which a kernel finds
-(:class:`tessel.kernels.WordNumbers`). Other values are found by their hash
+(:class:`tessel.kernels.WordNumbers`), and so are texts where it is compiled
+(:class:`tessel.kernels.TextNumbers`). Other values are found by their hash
 (:mod:`tessel.clauses.grouped.hashing`): the hashes of the distinct values are sorted, and a
 directory over their leading bits tells where to look, so that a look-up is one or two comparisons
 of numbers; then the values themselves are compared. Of dictionaries only the entries are looked at.
@@ -13,6 +14,7 @@ Hashes are fixed and can be made to collide on purpose; that costs time and neve
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -23,9 +25,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tessel.clauses.grouped.grouping import group_codes
-from tessel.clauses.grouped.hashing import hash_column
-from tessel.clauses.values import integers, raw_values
-from tessel.kernels import WordNumbers, rows_by_code
+from tessel.clauses.grouped.hashing import byte_offsets, hash_column
+from tessel.clauses.values import integers, is_text_or_binary, raw_values
+from tessel.kernels import TextNumbers, Texts, WordNumbers, rows_by_code
 
 __all__ = ["KeyTable"]
 
@@ -110,7 +112,25 @@ class _Values(Protocol):
 def _numbered(column: pa.Array) -> _Values:
     if pa.types.is_dictionary(column.type):
         return _Entries(column)
-    return _Words(column) if _has_words(column.type) else _Hashed(column)
+    if _has_words(column.type):
+        return _Words(column)
+    texts = _texts_of(column)
+    return _Hashed(column) if texts is None else _Texts(texts)
+
+
+def _texts_of(column: pa.Array, rows: int | None = None) -> TextNumbers | None:
+    """Return the texts of a column, numbered; None where they are none, or no kernel is there."""
+    if not is_text_or_binary(column.type):
+        return None
+    return TextNumbers.of(*_texts(column), rows)
+
+
+def _texts(column: pa.Array) -> tuple[Texts, Truths | None]:
+    """Return texts as bytes, and which rows have none where some do not."""
+    offsets, data = byte_offsets(column)
+    held = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    absent = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+    return Texts(held, offsets), absent
 
 
 def _has_words(kind: pa.DataType) -> bool:
@@ -185,6 +205,20 @@ def _words(column: pa.Array) -> tuple[Codes, Truths | None]:
     return numbers.astype(np.int64, copy=False), absent
 
 
+class _Texts:
+    """Texts, which a kernel finds."""
+
+    def __init__(self, numbers: TextNumbers) -> None:
+        self._numbers = numbers
+        self.codes = numbers.codes
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def find(self, column: pa.Array) -> Codes:
+        return self._numbers.find(*_texts(column))
+
+
 class _Hashed:
     """Values of any type, by their hashes."""
 
@@ -194,13 +228,25 @@ class _Hashed:
         if found.rows is not None:
             self.codes = np.full(len(column), -1, np.int64)
             self.codes[found.rows] = found.codes
-        self._index = _HashIndex.of(found.keys[0])
+        self._distinct = found.keys[0]
+        self._lock = threading.Lock()
+        self._found: TextNumbers | _HashIndex | None = None
 
     def __len__(self) -> int:
-        return len(self._index.distinct)
+        return len(self._distinct)
 
     def find(self, column: pa.Array) -> Codes:
-        return self._index.find(column)
+        index = self._index(len(column))
+        return index.find(*_texts(column)) if isinstance(index, TextNumbers) else index.find(column)
+
+    def _index(self, rows: int) -> TextNumbers | _HashIndex:
+        """Return what finds values: for many rows that ask, a kernel also among few texts."""
+        with self._lock:
+            if not isinstance(self._found, TextNumbers):
+                texts = _texts_of(self._distinct, rows)
+                if texts is not None or self._found is None:
+                    self._found = _HashIndex.of(self._distinct) if texts is None else texts
+            return self._found
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from tessel.kernels.compiled.run_facts import add_runs
 from tessel.kernels.compiled.search_rows import search_rows
 from tessel.kernels.compiled.select_rows import select_rows
 from tessel.kernels.compiled.sort_runs import sort_short_runs
+from tessel.kernels.compiled.text_numbers import find_texts, number_texts
 from tessel.kernels.compiled.word_numbers import (
     find_in_range,
     find_in_slots,
@@ -54,6 +55,7 @@ __all__ = [
     "filter_rows",
     "find_in_range",
     "find_in_slots",
+    "find_texts",
     "group_range",
     "group_texts",
     "grown_texts",
@@ -64,6 +66,7 @@ __all__ = [
     "move_slots",
     "number_in_range",
     "number_in_slots",
+    "number_texts",
     "place_rows",
     "register_rows",
     "round_sums",
