@@ -8,7 +8,7 @@ buckets followed by :class:`OrderGroups`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -41,7 +41,7 @@ from tessel.clauses.grouped.grouping import (
     order_of_keys,
 )
 from tessel.clauses.grouped.ordered_aggregation import aggregate_pieces, aggregate_states
-from tessel.clauses.grouped.scanned_groups import scanned_groups
+from tessel.clauses.grouped.scanned_groups import each_alone, scanned_groups
 from tessel.clauses.grouped.scanned_values import all_from_stored_values, scanned_values
 from tessel.clauses.grouped.stored_facts import all_from_facts
 from tessel.clauses.index_values import with_times_of_index
@@ -247,10 +247,14 @@ class PartialAggregation(Clause):
     def _from_stored(self) -> bool:
         return all_from_facts(self.aggregates) or all_from_stored_values(self.aggregates)
 
-    def reduce(self, rows: BlockScan) -> pa.Table | None:
+    def joins(self) -> bool:
+        """Return whether states do not grow with the rows."""
+        return all_from_facts(self.aggregates)
+
+    def reduce(self, rows: Sequence[BlockScan]) -> pa.Table | None:
         """Reduce rows as they are stored."""
         if all_from_stored_values(self.aggregates):
-            return scanned_values(rows, self.keys, self.aggregates)
+            return each_alone(rows, lambda each: scanned_values(each, self.keys, self.aggregates))
         return scanned_groups(rows, self.keys, self.aggregates)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:

@@ -6,6 +6,7 @@ asks what kind a clause is.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -38,6 +39,7 @@ __all__ = [
     "Scans",
     "Selects",
     "TakesCodes",
+    "has_power",
 ]
 
 
@@ -127,8 +129,11 @@ class Reduces(Protocol):
     the same answer.
     """
 
-    def reduce(self, rows: BlockScan) -> pa.Table | None:
-        """Return the table that ``process`` would leave of these rows, or None."""
+    def joins(self) -> bool:
+        """Return whether many row slices leave hardly more than one: then it is given several."""
+
+    def reduce(self, rows: Sequence[BlockScan]) -> pa.Table | None:
+        """Return the table that ``process`` would leave of the rows of these slices, or None."""
 
 
 @runtime_checkable
@@ -307,3 +312,32 @@ class Limits(Protocol):
 
     def demand(self) -> int | None:
         """Return how many leading rows suffice whatever the total; None when all must be seen."""
+
+
+def has_power(clause: Clause, power: type, method: str) -> bool:
+    """Return whether a clause has a power, and its ``process`` was not made after its method.
+
+    Parameters
+    ----------
+    clause
+        A class that is derived from one with the power, with a ``process`` of its own, is asked
+        for that: what it inherited may say something else.
+    power
+        The protocol.
+    method
+        The method of the power that stands for ``process``.
+    """
+    # Whether an object satisfies a protocol takes 40 µs to say: it is remembered by class.
+    return _class_has_power(type(clause), power, method)
+
+
+@functools.lru_cache(maxsize=512)
+def _class_has_power(kind: type[Clause], power: type, method: str) -> bool:
+    if not issubclass(kind, power):
+        return False
+    order = kind.__mro__
+    makers = [
+        next(at for at, cls in enumerate(order) if name in vars(cls))
+        for name in (method, "process")
+    ]
+    return makers[0] <= makers[1]

@@ -29,6 +29,7 @@ from tessel.clauses.computed import (
 )
 from tessel.clauses.grouped.group_tables import complete_table, partial_schema, partial_table
 from tessel.clauses.grouped.grouping import check_key_type, group_codes, missing_rows, order_of_keys
+from tessel.clauses.grouped.scanned_groups import each_alone
 from tessel.clauses.grouped.scanned_keyed_runs import scanned_keyed_runs
 from tessel.clauses.grouped.scanned_runs import scanned_runs
 from tessel.clauses.grouped.stored_facts import all_from_facts
@@ -331,22 +332,30 @@ class PartialResample(_Resampling):
             return info
         return dataclasses.replace(info, stored=info.columns or frozenset())
 
-    def reduce(self, rows: BlockScan) -> pa.Table | None:
+    def joins(self) -> bool:
+        """Return whether there are buckets alone, of which slices share no more than one."""
+        return not self.by and all_from_facts(self.aggregates)
+
+    def reduce(self, rows: Sequence[BlockScan]) -> pa.Table | None:
         """Reduce rows as they are stored."""
-        schema = rows.schema
+        schema = rows[0].schema
         bucketer, keys = self.bucketer(schema), stored_names(self.by)
-        numbers: np.ndarray
-        by: list[pa.Array] = []
         if keys:
-            keyed = scanned_keyed_runs(rows, bucketer, keys, self.aggregates)
-            if keyed is None:
-                return None
-            numbers, by, states = keyed
-        else:
-            found = scanned_runs(rows, bucketer, self.aggregates)
-            if found is None:
-                return None
-            numbers, states = found
+            return each_alone(rows, lambda each: self._by_keys(each, bucketer, keys))
+        found = scanned_runs(rows, bucketer, self.aggregates)
+        return None if found is None else self._partial(schema, found[0], [], found[1])
+
+    def _by_keys(self, rows: BlockScan, bucketer: Bucketer, keys: Sequence[str]) -> pa.Table | None:
+        found = scanned_keyed_runs(rows, bucketer, keys, self.aggregates)
+        return None if found is None else self._partial(rows.schema, *found)
+
+    def _partial(
+        self,
+        schema: TableSchema,
+        numbers: np.ndarray,
+        by: Sequence[pa.Array],
+        states: Sequence[pa.Array],
+    ) -> pa.Table:
         fields = partial_schema(self._partial_keys(schema), self.aggregates, schema)
         return pa.Table.from_arrays([self.labels(numbers, schema), *by, *states], schema=fields)
 

@@ -15,7 +15,7 @@ from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.count_repeats import count_repeats
 from tessel.kernels.decimal_sums import DecimalSum
 from tessel.kernels.decode_rows import TextTable, decode_numbers, decode_texts
-from tessel.kernels.fields import Fact, FieldKind, SumField
+from tessel.kernels.fields import EXTREMES, Fact, FieldKind, SumField
 from tessel.kernels.filter_rows import FilteredRows, StructRows, filter_rows
 from tessel.kernels.group_rows import group_range, group_words
 from tessel.kernels.group_sums import GroupSums, group_sums
@@ -43,6 +43,7 @@ from tessel.kernels.text_numbers import TextNumbers
 from tessel.kernels.word_numbers import WordNumbers
 
 __all__ = [
+    "EXTREMES",
     "LEAST_ROWS",
     "DecimalSum",
     "Fact",

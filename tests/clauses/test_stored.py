@@ -15,7 +15,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
-from tessel.clauses.running import late_reading
+from tessel.clauses.running import late_reading, pipeline
 from tessel.expression import Expression, col, evaluate, parse
 from tessel.expression.operators.comparison import (
     Comparison,
@@ -43,7 +43,8 @@ _ODD = st.sampled_from([math.nan, -0.0, math.inf, -math.inf, 1e300, 5e-324, None
 def _by_values() -> Iterator[None]:
     """Leave everything to values."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(late_reading, "_reduced", lambda *given, **named: None)
+        for module in (late_reading, pipeline):
+            patch.setattr(module, "reduce_stored", lambda *given, **named: None)
         patch.setattr(late_reading, "_coded", lambda clauses: frozenset())
         patch.setattr(CandidateRows, "_encoded_truths", lambda *given: None)
         patch.setattr(CandidateRows, "_gathered", lambda *given: {})

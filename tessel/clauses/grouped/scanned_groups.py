@@ -9,7 +9,7 @@ made. Anything else, None: the unit is read, and its values are grouped.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tessel.clauses.grouped.group_facts import MOST_JOINED, GroupFacts, same_groups
 from tessel.clauses.grouped.group_tables import partial_schema
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.grouped.stored_facts import StoredFacts, all_from_facts, ask_facts
@@ -24,10 +25,10 @@ from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.values import is_temporal
 from tessel.expression import Number
 from tessel.expression.schema import TableSchema
-from tessel.kernels import Fact, GroupSums, group_sums
+from tessel.kernels import Fact, group_sums
 from tessel.store import BlockScan, OpenedScan
 
-__all__ = ["key_values", "numbered_groups", "scanned_groups"]
+__all__ = ["each_alone", "key_values", "numbered_groups", "scanned_groups"]
 
 _MOST_GROUPS = 1 << 16
 """More groups are told apart by a hash table faster than by arithmetic."""
@@ -67,20 +68,64 @@ class _Key:
 
 
 def scanned_groups(
-    rows: BlockScan, keys: Sequence[str], aggregates: Sequence[NamedAggregate]
+    rows: Sequence[BlockScan], keys: Sequence[str], aggregates: Sequence[NamedAggregate]
 ) -> pa.Table | None:
     """Return the partial table of some rows, groups in order of first appearance; maybe None.
 
     Parameters
     ----------
     rows
-        Not read yet.
+        Those of one or more segments, in order and not read yet.
     keys, aggregates
         Of the aggregation; without keys, one group of everything.
     """
-    schema = rows.schema
     if not all_from_facts(aggregates):
         return None
+    found: list[_Reduced] = []
+    for each in rows:
+        if each.is_empty:
+            continue
+        reduced = _reduced(each, keys, aggregates)
+        if reduced is None:
+            return None
+        found.append(reduced)
+    if not keys:
+        # Nothing of everything: its state is that of no values.
+        found = [each for each in found if len(each.groups.counts)]
+    if not found or len(found) > MOST_JOINED:
+        return None
+    facts, arrays, groups = found[0].facts, found[0].keys, found[0].groups
+    if len(found) > 1:
+        sizes = [len(each.groups.counts) for each in found]
+        codes, arrays = same_groups([each.keys for each in found], sizes)
+        groups = facts.joined([each.groups for each in found], codes)
+    schema = _schema(tuple(keys), tuple(aggregates), rows[0].schema)
+    return pa.Table.from_arrays([*arrays, *facts.states(groups)], schema=schema)
+
+
+@dataclass(frozen=True, eq=False)
+class _Reduced:
+    """The groups of one segment, in order of first appearance.
+
+    Attributes
+    ----------
+    facts
+        What was asked for.
+    keys
+        The values of each key, by group.
+    groups
+        What was found.
+    """
+
+    facts: StoredFacts
+    keys: list[pa.Array]
+    groups: GroupFacts
+
+
+def _reduced(
+    rows: BlockScan, keys: Sequence[str], aggregates: Sequence[NamedAggregate]
+) -> _Reduced | None:
+    schema = rows.schema
     inputs = [name for each in aggregates for name in each.inputs]
     opened = rows.open([*keys, *inputs])
     if opened is None:
@@ -101,7 +146,30 @@ def scanned_groups(
     )
     if found is None:
         return None
-    return _table(found, held, facts, keys, aggregates, schema)
+    there = np.flatnonzero(found.counts)
+    order = there[np.argsort(found.first_row[there], kind="stable")]
+    last = None if found.last_row is None else found.last_row[order]
+    own = [_of_groups(fact, order) for fact in found.facts]
+    made = facts.found(own, found.counts[order], found.first_row[order], last)
+    return None if made is None else _Reduced(facts, key_values(held, order), made)
+
+
+def each_alone(
+    rows: Sequence[BlockScan], reduced: Callable[[BlockScan], pa.Table | None]
+) -> pa.Table | None:
+    """Return what is left of each segment, one after the other; None where one has to be read.
+
+    For reductions whose groups are not joined before they are merged with those of other units.
+    """
+    tables: list[pa.Table] = []
+    for each in rows:
+        if each.is_empty:
+            continue
+        table = reduced(each)
+        if table is None:
+            return None
+        tables.append(table)
+    return pa.concat_tables(tables) if tables else None
 
 
 def numbered_groups(
@@ -160,29 +228,6 @@ def _schema(
 ) -> pa.Schema:
     """Return the columns of partial tables, which are those of every unit of a query."""
     return partial_schema(keys, aggregates, source)
-
-
-def _table(
-    found: GroupSums,
-    held: Sequence[_Key],
-    facts: StoredFacts,
-    keys: Sequence[str],
-    aggregates: Sequence[NamedAggregate],
-    schema: TableSchema,
-) -> pa.Table | None:
-    there = np.flatnonzero(found.counts)
-    if not keys and not len(there):
-        return None  # nothing of everything: its state is that of no values
-    order = there[np.argsort(found.first_row[there], kind="stable")]
-    arrays = key_values(held, order)
-    last = None if found.last_row is None else found.last_row[order]
-    own = [_of_groups(fact, order) for fact in found.facts]
-    states = facts.states(own, found.counts[order], found.first_row[order], last)
-    if states is None:
-        return None
-    return pa.Table.from_arrays(
-        [*arrays, *states], schema=_schema(tuple(keys), tuple(aggregates), schema)
-    )
 
 
 def key_values(held: Sequence[_Key], groups: NDArray[np.int64]) -> list[pa.Array]:

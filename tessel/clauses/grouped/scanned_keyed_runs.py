@@ -89,11 +89,11 @@ def scanned_keyed_runs(
     last = None
     if facts.needs_last:
         last = np.concatenate([cast(Integers, run.last_row) for run in found])[order]
-    states = facts.states(joined, counts[order], first[order], last)
-    if states is None:
+    made = facts.found(joined, counts[order], first[order], last)
+    if made is None:
         return None
     run_of, codes = np.divmod(order, groups)
-    return numbers[run_of], key_values(held, codes), states
+    return numbers[run_of], key_values(held, codes), facts.states(made)
 
 
 def _joined(found: Sequence[GroupSums], field: int, order: Integers) -> Fact:

@@ -14,7 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.buckets import Bucketer
-from tessel.clauses.grouped.stored_facts import all_from_facts, ask_facts
+from tessel.clauses.grouped.group_facts import MOST_JOINED, GroupFacts
+from tessel.clauses.grouped.stored_facts import StoredFacts, all_from_facts, ask_facts
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.kernels import run_facts, search_rows
 from tessel.store import BlockScan, OpenedScan
@@ -28,21 +29,46 @@ Integers = NDArray[np.int64]
 
 
 def scanned_runs(
-    rows: BlockScan, bucketer: Bucketer, aggregates: Sequence[NamedAggregate]
+    rows: Sequence[BlockScan], bucketer: Bucketer, aggregates: Sequence[NamedAggregate]
 ) -> tuple[Integers, list[pa.Array]] | None:
     """Return the buckets that have rows, ascending, and the states of all aggregates; maybe None.
 
     Parameters
     ----------
     rows
-        Not read yet; their index never goes back.
+        Those of one or more segments, in order and not read yet; their index never goes back.
     bucketer
         The buckets.
     aggregates
         Of the resample.
     """
+    if not all_from_facts(aggregates):
+        return None
+    found: list[tuple[StoredFacts, Integers, GroupFacts]] = []
+    for each in rows:
+        if each.is_empty:
+            continue
+        reduced = _reduced(each, bucketer, aggregates)
+        if reduced is None:
+            return None
+        found.append(reduced)
+    if not 0 < len(found) <= MOST_JOINED:
+        return None
+    facts, numbers, groups = found[0]
+    if len(found) > 1:
+        numbers, codes = np.unique(
+            np.concatenate([own for _, own, _ in found]), return_inverse=True
+        )
+        groups = facts.joined([own for _, _, own in found], codes)
+    return numbers, facts.states(groups)
+
+
+def _reduced(
+    rows: BlockScan, bucketer: Bucketer, aggregates: Sequence[NamedAggregate]
+) -> tuple[StoredFacts, Integers, GroupFacts] | None:
+    """Return what was asked of one segment, its buckets that have rows, and what was found."""
     schema = rows.schema
-    if schema.index is None or not all_from_facts(aggregates):
+    if schema.index is None:
         return None
     inputs = [name for each in aggregates for name in each.inputs]
     opened = rows.open([schema.index, *inputs])
@@ -57,8 +83,8 @@ def scanned_runs(
     if found is None:
         return None
     stops = np.append(starts[1:], opened.spans[0].stop)
-    states = facts.states(found, stops - starts, starts, stops - 1)
-    return None if states is None else (numbers, states)
+    made = facts.found(found, stops - starts, starts, stops - 1)
+    return None if made is None else (facts, numbers, made)
 
 
 def stored_runs(

@@ -108,7 +108,7 @@ def scanned_values(
     # The order of groups, and what else is aggregated: both see the same rows, and the same order.
     states: dict[str, pa.ChunkedArray | pa.Array] = {}
     if keys or others:
-        summed = scanned_groups(rows, keys, others)
+        summed = scanned_groups([rows], keys, others)
         if summed is None:
             return None
         states = dict(zip(summed.column_names, summed.columns, strict=True))

@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 from tessel.clauses.aggregates import Aggregate, FromFacts, MergeableAggregate
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
+from tessel.clauses.grouped.group_facts import AskedFor, FoundParts, GroupFacts, joined_facts
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.values import is_temporal, missing_rows, plain
 from tessel.expression import Number
 from tessel.expression.schema import TableSchema
-from tessel.kernels import DecimalSum, Fact, FieldKind, SumField
+from tessel.kernels import EXTREMES, DecimalSum, Fact, FieldKind, SumField
 from tessel.store import OpenedScan
 
 __all__ = ["StoredFacts", "all_from_facts", "ask_facts", "is_numeric"]
@@ -33,7 +34,7 @@ __all__ = ["StoredFacts", "all_from_facts", "ask_facts", "is_numeric"]
 _LOWEST_BIT = 1074
 """Bits from the lowest of a double to one; what products are kept times two to."""
 _FRACTION_BITS = 53
-_ENDS = ("first", "last")
+_ENDS = frozenset({"first", "last"})
 
 Integers = NDArray[np.int64]
 
@@ -62,12 +63,19 @@ class _Asked:
     ----------
     fields
         What kernels reduce for it.
+    parts
+        What makes numbers of what they found, in the order of the fields, that can be joined with
+        those of other segments.
     made
-        What makes the fact of what they found, in the order of the fields.
+        What makes the fact of those, and of how many groups there are.
+    better
+        Which of two numbers is kept; None for sums, which are added up.
     """
 
     fields: tuple[SumField, ...]
-    made: Callable[[list[Fact]], Any]
+    parts: Callable[[list[Fact]], FoundParts]
+    made: Callable[[Any, int], Any]
+    better: np.ufunc | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,15 +92,15 @@ class StoredFacts:
 
     fields: tuple[SumField, ...]
     needs_last: bool
-    _asked: Mapping[tuple[tuple[str, ...], str], _Asked]
+    _asked: Mapping[AskedFor, _Asked]
     _aggregates: Sequence[NamedAggregate]
     _opened: OpenedScan
     _schema: TableSchema
 
-    def states(
+    def found(
         self, found: Sequence[Fact], counts: Integers, first: Integers, last: Integers | None
-    ) -> list[pa.Array] | None:
-        """Return the state columns of all aggregates; None where single rows have to be decoded.
+    ) -> GroupFacts | None:
+        """Return the facts of some groups; None where single rows have to be decoded.
 
         Parameters
         ----------
@@ -104,18 +112,35 @@ class StoredFacts:
             The first and the last row of each group, counted in the segment.
         """
         by_field = dict(zip(self.fields, found, strict=True))
+        ends: dict[AskedFor, pa.Array] = {}
+        for each in self._aggregates:
+            for fact in _ENDS.intersection(_from_facts(each).stored_facts):
+                values = self._row(each.inputs[0], first if fact == "first" else last)
+                if values is None:
+                    return None
+                ends[each.inputs, fact] = values
+        parts = {
+            key: asked.parts([by_field[field] for field in asked.fields])
+            for key, asked in self._asked.items()
+        }
+        return GroupFacts(counts, parts, ends)
+
+    def joined(self, found: Sequence[GroupFacts], codes: Integers) -> GroupFacts:
+        """Bring together the facts of several segments; see `joined_facts`."""
+        extremes = {
+            key: asked.better for key, asked in self._asked.items() if asked.better is not None
+        }
+        return joined_facts(found, codes, extremes)
+
+    def states(self, found: GroupFacts) -> list[pa.Array]:
+        """Return the state columns of all aggregates, one entry a group."""
+        groups = len(found.counts)
+        made = {key: self._asked[key].made(parts, groups) for key, parts in found.parts.items()}
+        made.update(found.ends)
         states: list[pa.Array] = []
         for each in self._aggregates:
-            facts: dict[str, Any] = {}
-            for fact in _from_facts(each).stored_facts:
-                if fact in _ENDS:
-                    facts[fact] = self._row(each.inputs[0], first if fact == "first" else last)
-                    if facts[fact] is None:
-                        return None
-                    continue
-                asked = self._asked[each.inputs, fact]
-                facts[fact] = asked.made([by_field[field] for field in asked.fields])
-            states += _from_facts(each).partial_of_facts(counts, facts)
+            facts = {fact: made[each.inputs, fact] for fact in _from_facts(each).stored_facts}
+            states += _from_facts(each).partial_of_facts(found.counts, facts)
         return states
 
     def _row(self, name: str, rows: Integers | None) -> pa.Array | None:
@@ -138,7 +163,7 @@ def ask_facts(
     schema
         Types of the columns.
     """
-    asked: dict[tuple[tuple[str, ...], str], _Asked] = {}
+    asked: dict[AskedFor, _Asked] = {}
     needs_last = False
     for each in aggregates:
         if not all(_is_whole(opened, name, schema) for name in each.inputs):
@@ -185,7 +210,7 @@ def _sum(opened: OpenedScan, inputs: Sequence[str], schema: TableSchema) -> _Ask
         return None
     fields, parts = found
     kind = FloatSums if pa.types.is_floating(schema.type_of(inputs[0])) else IntegerSums
-    return _Asked(fields, lambda facts: kind.of_parts(dict(parts(facts)), _groups(facts)))
+    return _Asked(fields, parts, lambda found, groups: kind.of_parts(dict(found), groups))
 
 
 def _numbers(opened: OpenedScan, inputs: Sequence[str], schema: TableSchema) -> _Asked | None:
@@ -203,7 +228,7 @@ def _as_doubles(opened: OpenedScan, name: str, schema: TableSchema) -> _Asked | 
         return None
     fields, parts = found
     up = 0 if pa.types.is_floating(schema.type_of(name)) else _LOWEST_BIT
-    return _Asked(fields, lambda facts: _float_sums(parts(facts), up, _groups(facts)))
+    return _Asked(fields, parts, lambda found, groups: _float_sums(found, up, groups))
 
 
 def _products(opened: OpenedScan, inputs: Sequence[str], schema: TableSchema) -> _Asked | None:
@@ -227,14 +252,18 @@ def _products(opened: OpenedScan, inputs: Sequence[str], schema: TableSchema) ->
         if number.is_float and _decimal_sum(opened, name) is None
     ]
 
-    def sums(facts: list[Fact]) -> FloatSums:
+    def sums(facts: list[Fact]) -> dict[int, Integers]:
         parts: dict[int, Integers] = {}
         for fact in facts[:2]:
             for place, held in cast(dict[int, Integers], fact).items():
                 parts[place] = parts[place] + held if place in parts else held
-        return _float_sums(parts, _LOWEST_BIT, _groups(facts))
+        return parts
 
-    return _Asked((field, rest, *guards), sums)
+    return _Asked(
+        (field, rest, *guards),
+        sums,
+        lambda found, groups: _float_sums(found, _LOWEST_BIT, groups),
+    )
 
 
 def _summed(
@@ -279,11 +308,6 @@ def _largest(number: Number) -> Any:
     return max(abs(number.low), abs(number.high))
 
 
-def _groups(facts: Sequence[Fact]) -> int:
-    fact = facts[0]
-    return len(next(iter(fact.values()))) if isinstance(fact, dict) else len(fact)
-
-
 def _float_sums(parts: Mapping[int, Integers], up: int, groups: int) -> FloatSums:
     return FloatSums.of_parts({place + up: held for place, held in parts.items()}, groups)
 
@@ -311,21 +335,27 @@ def _extreme(
         if exponents is not None and exponents.min() == exponents.max() >= 0:
             field = SumField(of_integers, opened.program.integers(name))
             power = float(10 ** int(exponents[0]))
-            return _Asked((field,), lambda facts: _extremes(facts[0], kind, power))
+            return _extremes(field, kind, power)
     number = opened.program.number(name)
     if number is None:
         return None
     field = SumField(of_floats if number.is_float else of_integers, number.register)
-    return _Asked((field,), lambda facts: _extremes(facts[0], kind, None))
+    return _extremes(field, kind, None)
 
 
-def _extremes(fact: Fact, kind: pa.DataType, divisor: Any) -> pa.Array:
-    values = cast(NDArray[Any], fact)
-    if divisor is not None:
-        values = values / divisor
-    if values.dtype == np.float64:
-        values = values + 0.0  # −0.0 and 0.0 are equal, and which came first must not show
-    return _typed(pa.array(values), kind)
+def _extremes(field: SumField, kind: pa.DataType, divisor: float | None) -> _Asked:
+    def values(facts: list[Fact]) -> FoundParts:
+        found = cast(NDArray[Any], facts[0])
+        if divisor is not None:
+            found = found / divisor
+        if found.dtype == np.float64:
+            found = found + 0.0  # −0.0 and 0.0 are equal, and which came first must not show
+        return found
+
+    def made(found: NDArray[Any], groups: int) -> pa.Array:
+        return _typed(pa.array(found), kind)
+
+    return _Asked((field,), values, made, EXTREMES[field.kind])
 
 
 def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -8,7 +8,6 @@ selects, or a segment is shared between units, everything is read and all clause
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Sequence
 from typing import cast
@@ -17,14 +16,14 @@ import pyarrow as pa
 
 from tessel import telemetry
 from tessel.clauses.base import Clause
-from tessel.clauses.powers import Reduces, Scans, Selects, TakesCodes
+from tessel.clauses.powers import Reduces, Scans, Selects, TakesCodes, has_power
 from tessel.clauses.running.stage import failed_clause, load_piece, piece_of
-from tessel.ecs import ColRange, Piece
+from tessel.ecs import ColRange, Piece, RowRange, TimeRange
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.store import BlockScan, CandidateRows, PieceSource, SegmentSource
 
-__all__ = ["read_pieces"]
+__all__ = ["read_pieces", "reduce_stored"]
 
 
 def read_pieces(
@@ -57,9 +56,9 @@ def read_pieces(
     """
     alone = bool(sources) and all(count == 1 for count in planned)
     if alone:
-        reduced = _reduced(sources, segments, schema, clauses, symbol=symbol, unit=unit)
+        reduced = reduce_stored(sources, segments, schema, clauses, symbol=symbol, unit=unit)
         if reduced is not None:
-            return reduced
+            return [reduced[0]], reduced[1]
     selecting = list(itertools.takewhile(_selects, clauses))
     coded = _coded(clauses[len(selecting) :])
     if not alone or not (selecting or coded):
@@ -87,7 +86,7 @@ def read_pieces(
 
 def _coded(clauses: Sequence[Clause]) -> frozenset[str]:
     """Return the columns that may be dictionaries for the first of some clauses."""
-    if not clauses or not _powered(clauses[0], TakesCodes, "coded"):
+    if not clauses or not has_power(clauses[0], TakesCodes, "coded"):
         return frozenset()
     return cast(TakesCodes, clauses[0]).coded()
 
@@ -109,73 +108,77 @@ def _strips(sources: Sequence[PieceSource]) -> list[list[PieceSource]]:
     return [list(strip) for _, strip in found]
 
 
-def _reduced(
+def reduce_stored(
     sources: Sequence[PieceSource],
     segments: SegmentSource,
     schema: TableSchema,
     clauses: Sequence[Clause],
     *,
-    symbol: int,
-    unit: int,
-) -> tuple[list[Piece], int] | None:
-    """Let the first clauses run on what is stored, where one of them reduces it; else None."""
+    symbol: int = 0,
+    unit: int = 0,
+) -> tuple[Piece, int] | None:
+    """Let the first clauses run on what is stored, where one of them reduces it.
+
+    Parameters are those of `read_pieces`; no other unit fetches the pieces.
+
+    Returns
+    -------
+    tuple or None
+        What the rows of all pieces were reduced to, and how many of the clauses did it. None where
+        values are needed; nothing is lost by asking.
+    """
     scanning = list(itertools.takewhile(_scans, clauses))
     done = len(scanning) + 1
-    if done > len(clauses) or not _powered(clauses[done - 1], Reduces, "reduce"):
+    if done > len(clauses) or not has_power(clauses[done - 1], Reduces, "reduce"):
         return None
     last = clauses[done - 1]
-    pieces = []
+    strips = _strips(sources)
     with telemetry.span("clause.process", clause=last.name, unit=unit) as facts:
-        for strip in _strips(sources):
-            rows = BlockScan(CandidateRows(segments, strip, schema))
-            table = _table_of(rows, scanning, last)
-            if table is None:
-                facts.update(stored=False)
-                return None
-            read = piece_of(strip[0], table, symbol, 1)
-            pieces.append(dataclasses.replace(read, col_range=ColRange(0, table.num_columns)))
+        rows = [BlockScan(CandidateRows(segments, strip, schema)) for strip in strips]
+        table = _table_of(rows, scanning, last)
+        facts.update(stored=table is not None)
+        if table is None:
+            return None
         facts.update(
-            stored=True,
-            rows_in=sum(strip[0].row_stop - strip[0].row_start for strip in _strips(sources)),
-            rows_out=sum(piece.table.num_rows for piece in pieces),
+            rows_in=sum(strip[0].row_stop - strip[0].row_start for strip in strips),
+            rows_out=table.num_rows,
         )
-    return pieces, done
+    return _reduced_piece(table, strips, symbol), done
 
 
-def _table_of(rows: BlockScan, scanning: Sequence[Clause], last: Clause) -> pa.Table | None:
+def _table_of(
+    rows: Sequence[BlockScan], scanning: Sequence[Clause], last: Clause
+) -> pa.Table | None:
     try:
-        for clause in scanning:
-            if not cast(Scans, clause).scan(rows):
-                return None
+        for each in rows:
+            for clause in scanning:
+                if not cast(Scans, clause).scan(each):
+                    return None
         return cast(Reduces, last).reduce(rows)
     except TesselError:
         return None  # the values say what is wrong, and which clause it belongs to
 
 
+def _reduced_piece(table: pa.Table, strips: Sequence[Sequence[PieceSource]], symbol: int) -> Piece:
+    """Return what a unit was reduced to, as one piece over all its rows."""
+    first, last = strips[0][0], strips[-1][0]
+    times = None
+    if first.time_range is not None and last.time_range is not None:
+        times = TimeRange(first.time_range.first, last.time_range.last)
+    return dataclasses.replace(
+        piece_of(first, table, symbol, 1),
+        row_range=RowRange(first.row_start, last.row_stop),
+        col_range=ColRange(0, table.num_columns),
+        time_range=times,
+    )
+
+
 def _scans(clause: Clause) -> bool:
-    return _powered(clause, Scans, "scan")
+    return has_power(clause, Scans, "scan")
 
 
 def _selects(clause: Clause) -> bool:
-    return _powered(clause, Selects, "select")
-
-
-def _powered(clause: Clause, power: type, method: str) -> bool:
-    # Whether an object satisfies a protocol takes 40 µs to say: it is remembered by class.
-    return _class_powered(type(clause), power, method)
-
-
-@functools.lru_cache(maxsize=512)
-def _class_powered(kind: type[Clause], power: type, method: str) -> bool:
-    """Return whether clauses have a power, and their ``process`` was not made after its method."""
-    if not issubclass(kind, power):
-        return False
-    order = kind.__mro__
-    makers = [
-        next(at for at, cls in enumerate(order) if name in vars(cls))
-        for name in (method, "process")
-    ]
-    return makers[0] <= makers[1]
+    return has_power(clause, Selects, "select")
 
 
 def _select(clause: Clause, strips: Sequence[CandidateRows], unit: int) -> bool:

@@ -75,6 +75,11 @@ class LocalPool:
             for thread in self._begun:
                 thread.join()
 
+    @property
+    def workers(self) -> int:
+        """Tasks that run at a time."""
+        return self._options.workers
+
     def map(self, tasks: Iterable[Task[Result]]) -> Iterator[Result]:
         """Run tasks and give their results in the order of the tasks.
 

@@ -14,7 +14,9 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tessel import telemetry
 from tessel.clauses.base import Clause, Structure
@@ -22,8 +24,9 @@ from tessel.clauses.plan import Plan, SourcePlan, Stage, answered
 from tessel.clauses.powers import Broadcasts, Consumes, Expands, Interleaves, ReducesPieces
 from tessel.clauses.running.barrier import Barrier
 from tessel.clauses.running.carrying import carried_units
-from tessel.clauses.running.late_reading import read_pieces
+from tessel.clauses.running.late_reading import read_pieces, reduce_stored
 from tessel.clauses.running.local_pool import LocalPool, Task
+from tessel.clauses.running.packing import joins_slices, packs_of
 from tessel.clauses.running.stage import (
     begun_stage,
     bound_stage,
@@ -232,21 +235,50 @@ class _Run:
     def _load_units(
         self, loader: _Loader, source: SourcePlan, stage: Stage
     ) -> Iterator[ProcessingUnit]:
-        def task(ordinal: int, positions: Sequence[int]) -> Task[ProcessingUnit]:
+        def read(ordinal: int) -> Task[ProcessingUnit]:
+            positions = source.units[ordinal]
+
             def run() -> ProcessingUnit:
-                try:
+                with _named(source):
                     pieces, done = loader.gather(positions, stage.clauses, ordinal)
                     unit = ProcessingUnit(ordinal, stage.schemas[done], pieces)
                     return run_clauses(stage.clauses[done:], stage.schemas[done:], unit)
-                except TesselError as error:
-                    view = source.view
-                    error.with_context(symbol=f"{view.name!r} (version {view.version})")
-                    raise
 
             return Task(run, loader.bytes(positions))
 
-        tasks = (task(ordinal, unit) for ordinal, unit in enumerate(source.units))
-        yield from self._pool.map(tasks)
+        def reduced(pack: range) -> Task[ProcessingUnit | None]:
+            if len(pack) == 1:
+                alone = read(pack.start)
+                return Task(alone.run, alone.bytes)
+            positions = [position for unit in pack for position in source.units[unit]]
+
+            def run() -> ProcessingUnit | None:
+                with _named(source):
+                    found = loader.reduced(positions, stage.clauses, pack.start)
+                    if found is None:
+                        return None
+                    piece, done = found
+                    unit = ProcessingUnit(pack.start, stage.schemas[done], [piece])
+                    return run_clauses(stage.clauses[done:], stage.schemas[done:], unit)
+
+            return Task(run, loader.bytes(positions))
+
+        ordinals = range(len(source.units))
+        if not joins_slices(stage.clauses):
+            yield from self._pool.map(map(read, ordinals))
+            return
+        packs = packs_of(*loader.sizes(), self._pool.workers, self._workspace.account.limit)
+        # Those that need values say so at once: they run together, in their places.
+        left: list[int] = []
+        for pack, unit in zip(packs, self._pool.map(map(reduced, packs)), strict=True):
+            if unit is None:
+                left += pack
+                continue
+            if left:
+                yield from self._pool.map(map(read, left))
+                left = []
+            yield unit
+        yield from self._pool.map(map(read, left))
 
     # --- later stages: from units -----------------------------------------------------------------
 
@@ -356,6 +388,17 @@ class _Run:
                 yield from self._pool.map(itertools.starmap(task, numbered))
 
 
+@contextlib.contextmanager
+def _named(source: SourcePlan) -> Iterator[None]:
+    """Let errors name the symbol that is read."""
+    try:
+        yield
+    except TesselError as error:
+        view = source.view
+        error.with_context(symbol=f"{view.name!r} (version {view.version})")
+        raise
+
+
 def _part(ordinal: int, of: Stage, unit: ProcessingUnit, size: int) -> Task[ProcessingUnit]:
     """Return the task that makes one part of the output of a unit."""
     renumbered = ProcessingUnit(ordinal, unit.schema, unit.pieces)
@@ -405,6 +448,33 @@ class _Loader:
     def bytes(self, positions: Sequence[int]) -> int:
         """Return the estimated bytes of a unit."""
         return int(self._bytes[list(positions)].sum())
+
+    def sizes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows and the stored bytes of each unit, int64, shape ``(units,)``."""
+        index, units = self._source.index, self._source.units
+        first = [unit[0] for unit in units]
+        bytes_of = np.fromiter((self._bytes[unit].sum() for unit in units), np.int64, len(units))
+        return index.row_end[first] - index.row_start[first], bytes_of
+
+    def reduced(
+        self, positions: Sequence[int], clauses: Sequence[Clause], unit: int
+    ) -> tuple[Piece, int] | None:
+        """Return what the first clauses make of units as they are stored; None to read them."""
+        entities = [self._entities[position] for position in positions]
+        sources, counts = self._manager.get(entities, PieceSource, FetchCount)
+        if any(count.planned != 1 for count in counts):
+            return None
+        found = reduce_stored(
+            sources,
+            self._segments,
+            self._source.index.schema,
+            clauses,
+            symbol=self._symbol,
+            unit=unit,
+        )
+        if found is not None:
+            self._manager.gather(entities)
+        return found
 
     def gather(
         self, positions: Sequence[int], clauses: Sequence[Clause], unit: int

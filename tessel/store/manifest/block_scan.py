@@ -91,6 +91,11 @@ class BlockScan:
         """The columns that the next clause sees; a projection does not take any away."""
         return self._schema
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no row is left, by bounds of the index and by page tables."""
+        return not len(self._rows)
+
     def cut_index(self, low: int | None, high: int | None) -> None:
         """Keep the rows whose index lies in ``[low, high)``; see `CandidateRows.cut_index`."""
         self._rows.cut_index(low, high)

@@ -1,0 +1,146 @@
+"""What was found of the groups of some rows, before states are made of it: joined over segments.
+
+Reductions of a unit with several segments enter here. Each segment numbers its groups by its own
+dictionaries, and is reduced by itself; what was found of a group here and there is added up, or the
+better of it kept, while it is still whole numbers in arrays. States are made once for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tessel.clauses.grouped.grouping import group_codes
+
+__all__ = ["MOST_JOINED", "AskedFor", "FoundParts", "GroupFacts", "joined_facts", "same_groups"]
+
+Integers = NDArray[np.int64]
+
+FoundParts = Mapping[int, Integers] | NDArray[np.int64] | NDArray[np.float64]
+"""Sums by bit position, each below 2**48 in size; or an extreme of each group."""
+
+AskedFor = tuple[tuple[str, ...], str]
+"""Input columns, and the name of a fact."""
+
+MOST_JOINED = 1 << 12
+"""Of so many segments sums of parts stay below 2**62, as far as states may be made of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class GroupFacts:
+    """Facts of groups.
+
+    Attributes
+    ----------
+    counts
+        Rows of each group, int64, shape ``(groups,)``.
+    parts
+        Sums and extremes by what was asked for.
+    ends
+        Values of the first and the last row of each group, by what was asked for.
+    """
+
+    counts: Integers
+    parts: Mapping[AskedFor, FoundParts]
+    ends: Mapping[AskedFor, pa.Array]
+
+
+def same_groups(
+    keys: Sequence[Sequence[pa.Array]], counts: Sequence[int]
+) -> tuple[Integers, list[pa.Array]]:
+    """Give numbers to the groups of several segments in order of first appearance.
+
+    Parameters
+    ----------
+    keys
+        For each segment, the values of each key by group; no keys where all rows are one group.
+    counts
+        How many groups each segment has.
+
+    Returns
+    -------
+    codes, keys
+        For each group of each segment, one segment after the other, its number; the values of
+        each key by number.
+    """
+    if not keys[0]:
+        return np.zeros(sum(counts), np.int64), []
+    columns = [pa.concat_arrays(list(own)) for own in zip(*keys, strict=True)]
+    found = group_codes(columns, drop_missing=False)
+    return np.asarray(found.codes, np.int64), list(found.keys)
+
+
+def joined_facts(
+    found: Sequence[GroupFacts], codes: Integers, extremes: Mapping[AskedFor, np.ufunc]
+) -> GroupFacts:
+    """Bring together what was found of the same groups in several segments.
+
+    Parameters
+    ----------
+    found
+        One a segment, in order of rows, at most `MOST_JOINED`.
+    codes
+        The number of each group of each segment, as `same_groups` gives it; within a segment each
+        number occurs once.
+    extremes
+        Which of two numbers is kept, for what is no sum.
+    """
+    groups = int(codes.max()) + 1 if len(codes) else 0
+    edges = np.cumsum([len(each.counts) for each in found])[:-1]
+    own = np.split(codes, edges)
+    counts = _added([each.counts for each in found], own, groups)
+    parts: dict[AskedFor, FoundParts] = {}
+    for key in found[0].parts:
+        held = [each.parts[key] for each in found]
+        if key in extremes:
+            parts[key] = _best(held, own, groups, extremes[key])
+        else:
+            parts[key] = _sums(held, own, groups)
+    places = np.arange(len(codes))
+    last = np.zeros(groups, np.int64)
+    last[codes] = places  # of an index that occurs twice numpy keeps the last value
+    first = np.zeros(groups, np.int64)
+    first[codes[::-1]] = places[::-1]
+    ends = {
+        key: pa.concat_arrays([each.ends[key] for each in found]).take(
+            pa.array(first if key[1] == "first" else last)
+        )
+        for key in found[0].ends
+    }
+    return GroupFacts(counts, parts, ends)
+
+
+def _sums(held: Sequence[FoundParts], own: Sequence[Integers], groups: int) -> dict[int, Integers]:
+    """Add up sums of which each segment may have its own bit positions."""
+    by_place: dict[int, Integers] = {}
+    for sums, codes in zip(held, own, strict=True):
+        assert isinstance(sums, Mapping)  # what is no extreme
+        for place, numbers in sums.items():
+            if place not in by_place:
+                by_place[place] = np.zeros(groups, np.int64)
+            by_place[place][codes] += numbers
+    return by_place
+
+
+def _added(held: Sequence[Integers], own: Sequence[Integers], groups: int) -> Integers:
+    total = np.zeros(groups, np.int64)
+    for numbers, codes in zip(held, own, strict=True):
+        total[codes] += numbers
+    return total
+
+
+def _best(
+    held: Sequence[FoundParts], own: Sequence[Integers], groups: int, better: np.ufunc
+) -> NDArray[np.int64] | NDArray[np.float64]:
+    lines = [np.asarray(line) for line in held]
+    best = np.zeros(groups, np.result_type(*lines))
+    seen = np.zeros(groups, np.bool_)
+    for line, codes in zip(lines, own, strict=True):
+        kept = better(best[codes], line)
+        best[codes] = np.where(seen[codes], kept, line)
+        seen[codes] = True
+    return best
