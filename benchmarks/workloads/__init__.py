@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from benchmarks.workloads import aggregates, flights, groups, joins, segments, trades, wide
+from benchmarks.workloads import (
+    aggregates,
+    flights,
+    groups,
+    joins,
+    ordered,
+    segments,
+    trades,
+    wide,
+)
 from benchmarks.workloads.base import Query, Workload
 
 __all__ = ["WORKLOADS", "Query", "Workload"]
 
 WORKLOADS = {
     module.WORKLOAD.name: module.WORKLOAD
-    for module in (aggregates, flights, trades, segments, wide, groups, joins)
+    for module in (aggregates, flights, trades, segments, wide, groups, joins, ordered)
 }
