@@ -27,6 +27,7 @@ __all__ = [
     "Begins",
     "Broadcasts",
     "Carries",
+    "Chooses",
     "Consumes",
     "Expands",
     "Interleaves",
@@ -119,6 +120,19 @@ class Scans(Protocol):
 
     def scan(self, rows: BlockScan) -> bool:
         """Add what the clause does to the scan; False leaves the unit to be read."""
+
+
+@runtime_checkable
+class Chooses(Protocol):
+    """A clause that only drops rows, and can tell from what is stored which it may need.
+
+    Without it, columns that clauses before it compute are computed for every row. It is asked where
+    all clauses before it scan; these and ``process`` then run on the rows it chose alone. So none
+    of the rows that ``process`` keeps of all may be missing, and what else is left drops no other.
+    """
+
+    def choose(self, rows: BlockScan) -> npt.NDArray[np.int64] | None:
+        """Return the places of the rows that may be needed, ascending; None needs values."""
 
 
 @runtime_checkable

@@ -17,17 +17,18 @@ import pyarrow as pa
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.first_rows import Bar, keep_first
 from tessel.clauses.index_values import with_times_of_index
-from tessel.clauses.ordering import Missing
+from tessel.clauses.ordering import Missing, Rows
 from tessel.clauses.positional import check_count
 from tessel.clauses.registry import register
 from tessel.clauses.running.streams import unit_of_table, units_of_tables
 from tessel.clauses.sort import OrderedClause
 from tessel.clauses.spill import workspace_of
 from tessel.clauses.spill.sorting import ExternalSort
+from tessel.clauses.stored_first_rows import KeyBar, stored_first_rows
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
-from tessel.store import CandidateRows
+from tessel.store import BlockScan, CandidateRows
 
 __all__ = ["PartialTopK", "TopK"]
 
@@ -161,6 +162,10 @@ class PartialTopK(_First):
         """Return the clause for one run, whose units tell each other what they found."""
         return _SharedTopK.of(self)
 
+    def choose(self, rows: BlockScan) -> Rows | None:
+        """Find the first rows on what is stored."""
+        return stored_first_rows(rows, self.ordering, self.k, KeyBar())
+
     def select(self, rows: CandidateRows) -> bool:
         """Find the first rows from the columns that order them."""
         keep_first(rows, self.ordering, self.k, Bar(self.ordering))
@@ -178,13 +183,18 @@ class _SharedTopK(PartialTopK):
     """The clause in one run in one process."""
 
     _bar: Bar
+    _key_bar: KeyBar
 
     @classmethod
     def of(cls, clause: PartialTopK) -> _SharedTopK:
         found = cls(clause.k, clause.by, clause.descending, clause.missing)
         # No field: it says nothing of what the clause is.
         object.__setattr__(found, "_bar", Bar(clause.ordering))
+        object.__setattr__(found, "_key_bar", KeyBar())
         return found
+
+    def choose(self, rows: BlockScan) -> Rows | None:
+        return stored_first_rows(rows, self.ordering, self.k, self._key_bar)
 
     def select(self, rows: CandidateRows) -> bool:
         keep_first(rows, self.ordering, self.k, self._bar)

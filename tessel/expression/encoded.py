@@ -213,6 +213,12 @@ class BlockProgram:
         register = self._step(Op.INTEGER_ADD, 0, number.register, constant)
         return Number(False, register, number.low + by, number.high + by)
 
+    def mirrored(self, number: Number) -> Number:
+        """Return how far integers are below the greatest there may be, which does not overflow."""
+        constant = self._step(Op.INTEGER, 0, 0, 0, number.high)
+        register = self._step(Op.INTEGER_SUBTRACT, 0, constant, number.register)
+        return Number(False, register, 0, number.high - number.low)
+
     def program(self) -> Program:
         """Return the program for all that was asked so far."""
         integers, floats, truths = self._registers

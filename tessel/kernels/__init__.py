@@ -11,6 +11,7 @@ rows that arrive as structs alone, which enter with a :class:`RowProgram`.
 
 from __future__ import annotations
 
+from tessel.kernels.best_rows import NO_LIMIT, BestRows, best_rows, ordered_doubles
 from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.count_repeats import count_repeats
 from tessel.kernels.decimal_sums import DecimalSum
@@ -45,6 +46,8 @@ from tessel.kernels.word_numbers import WordNumbers
 __all__ = [
     "EXTREMES",
     "LEAST_ROWS",
+    "NO_LIMIT",
+    "BestRows",
     "DecimalSum",
     "Fact",
     "FieldKind",
@@ -65,6 +68,7 @@ __all__ = [
     "Texts",
     "WordNumbers",
     "add_by_group",
+    "best_rows",
     "compiled_kernels",
     "count_repeats",
     "decode_numbers",
@@ -79,6 +83,7 @@ __all__ = [
     "match_ends",
     "match_rows",
     "order_of_codes",
+    "ordered_doubles",
     "register_rows",
     "round_sums",
     "rows_by_code",

@@ -18,6 +18,7 @@ from tessel.clauses import QueryBuilder, first_rows
 from tessel.clauses.combining import SubQuery
 from tessel.clauses.plan import SourcePlan
 from tessel.clauses.planner.planner import plan_query
+from tessel.clauses.running import late_reading
 from tessel.clauses.running.late_reading import read_pieces
 from tessel.clauses.running.stage import begun_stage, run_clauses
 from tessel.ecs import ProcessingUnit
@@ -197,3 +198,85 @@ def test_the_index_orders_backwards_too() -> None:
     store = stored({"t": times, "v": list(range(50))}, index="t", rows=7)
     assert answer(store, Q.top_k(3, "t")).column("v").to_pylist() == [49, 48, 47]
     assert answer(store, Q.top_k(3, "t", descending=False)).column("v").to_pylist() == [0, 1, 2]
+
+
+@contextmanager
+def _by_values() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(late_reading, "_chosen", lambda *given, **named: None)
+        yield
+
+
+@st.composite
+def _whole(draw: st.DrawFn) -> pa.Table:
+    """Return rows of which nothing is missing: decimals, integers of any width, doubles."""
+    rows = draw(st.integers(1, 80))
+    random = np.random.default_rng(draw(st.integers(0, 1 << 32)))
+    price = np.round(random.normal(0, 5, rows), draw(st.sampled_from([0, 2, 3])))
+    return pa.table(
+        {
+            "t": pa.array(np.sort(random.integers(0, 90, rows)), pa.timestamp("ns")),
+            "p": price,
+            "v": random.integers(-5, draw(st.sampled_from([3, 300])), rows),
+            "w": random.integers(-(1 << 62), 1 << 62, rows),
+            "k": pa.array(random.integers(0, 4, rows), pa.uint8()),
+            "f": random.normal(size=rows),
+        }
+    )
+
+
+_COMPUTED = st.sampled_from([None, "p * v", "v * k - 2", "p - f", "v + 0.5", "w", "p"])
+
+
+@settings(max_examples=60)
+@given(table=_whole(), computed=_COMPUTED, data=st.data())
+def test_keys_as_they_are_stored_choose_what_their_values_choose(
+    table: pa.Table, computed: str | None, data: st.DataObject
+) -> None:
+    names = [*table.column_names, *(["n"] if computed else [])]
+    by, descending, missing = data.draw(_orders(names))
+    query = (
+        Q.filter(data.draw(st.sampled_from(["v > 0", "f < 0.5"])))
+        if data.draw(st.booleans())
+        else Q
+    )
+    query = query if computed is None else query.apply("n", computed)
+    query = query.top_k(data.draw(st.integers(1, 9)), by, descending=descending, missing=missing)
+    note(str(query))
+    with _tiny(), options(segment_rows=data.draw(st.integers(8, 60)), segment_columns=20):
+        store = fresh_store()
+        store.write("x", table, index="t")
+        found = answer(store, query, [SETTINGS[0], data.draw(st.sampled_from(SETTINGS[1:]))])
+        with _by_values():
+            wanted = answer(store, query, SETTINGS[:1])
+    _same(found, wanted)
+
+
+@pytest.mark.parametrize(
+    ("query", "stored_keys"),
+    [
+        (Q.top_k(3, "p"), True),
+        (Q.top_k(3, "k", "p", descending=[False, True]), True),
+        (Q.filter("v < 7").apply("n", "p * v").top_k(3, "n"), True),
+        (Q.apply("n", "p * v").top_k(3, "n", "k"), False),  # a double and more: no one integer
+        (Q.top_k(3, "s"), False),
+        (Q.top_k(3, "h"), False),
+    ],
+)
+def test_which_keys_are_compared_as_they_are_stored(query: QueryBuilder, stored_keys: bool) -> None:
+    rows = np.arange(400)
+    table = pa.table(
+        {
+            "p": rows % 97 / 100,
+            "v": rows % 11,
+            "k": rows % 3,
+            "s": [f"text {row}" for row in rows],
+            "h": pa.array(rows, mask=rows % 50 == 0),
+        }
+    )
+    store = stored(table, rows=100, columns=20)
+    with events("clause.choose") as seen:
+        found = answer(store, query, SETTINGS[:1])
+    with _by_values():
+        _same(found, answer(store, query, SETTINGS[:1]))
+    assert {each.attributes["stored"] for each in seen} == {stored_keys}

@@ -7,7 +7,6 @@ once. What else is aggregated is summed where it lies. Anything else, None: the 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,6 +29,7 @@ from tessel.clauses.grouped.group_tables import partial_schema
 from tessel.clauses.grouped.scanned_groups import numbered_groups, scanned_groups
 from tessel.clauses.grouped.stored_facts import all_from_facts, is_numeric
 from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.clauses.stored_numbers import decimal_integers
 from tessel.clauses.values import missing_rows, plain, plain_type
 from tessel.expression import Number
 from tessel.expression.schema import TableSchema
@@ -39,9 +39,6 @@ from tessel.store import BlockScan, OpenedScan
 __all__ = ["all_from_stored_values", "scanned_values"]
 
 Integers = NDArray[np.int64]
-
-_LARGEST_DECIMAL = 1 << 52
-"""Decimals below are different doubles where their integers are different."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,9 +220,9 @@ def _column(opened: OpenedScan, name: str, schema: TableSchema) -> _Column | Non
         return _of_codes(*coded, kind)
     if not is_numeric(kind):
         return None
-    decimal = _of_decimals(opened, name, kind)
+    decimal = decimal_integers(opened, name, kind)
     if decimal is not None:
-        return decimal
+        return _Column(decimal[0], kind, decimal[1])
     number = program.number(name)
     if number is None or number.is_float != pa.types.is_floating(kind):
         return None
@@ -244,23 +241,3 @@ def _of_codes(codes: Number, entries: pa.Array, kind: pa.DataType) -> _Column | 
     if len(np.unique(numbers)) < len(numbers) or (np.diff(numbers) <= 0).any():
         return None
     return _Column(codes, kind, entries=pa.array(numbers))
-
-
-def _of_decimals(opened: OpenedScan, name: str, kind: pa.DataType) -> _Column | None:
-    """Return a column of decimals of one scale as what they are kept as."""
-    place = opened.program.place(name)
-    if place is None or not pa.types.is_float64(kind):
-        return None
-    column = opened.columns[place]
-    if column.exponents is None or column.bounds is None:
-        return None
-    places = int(column.exponents[0])
-    if places < 0 or (column.exponents != places).any():
-        return None
-    scale = 10**places
-    low = math.floor(float(column.bounds[0]) * scale) - 1
-    high = math.ceil(float(column.bounds[1]) * scale) + 1
-    if max(-low, high) >= _LARGEST_DECIMAL:
-        return None
-    number = Number(False, opened.program.integers(name), low, high)
-    return _Column(number, kind, places)

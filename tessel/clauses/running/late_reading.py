@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tessel import telemetry
 from tessel.clauses.base import Clause
-from tessel.clauses.powers import Reduces, Scans, Selects, TakesCodes, has_power
+from tessel.clauses.powers import Chooses, Reduces, Scans, Selects, TakesCodes, has_power
 from tessel.clauses.running.stage import failed_clause, load_piece, piece_of
 from tessel.ecs import ColRange, Piece, RowRange, TimeRange
 from tessel.errors import TesselError
@@ -59,6 +59,10 @@ def read_pieces(
         reduced = reduce_stored(sources, segments, schema, clauses, symbol=symbol, unit=unit)
         if reduced is not None:
             return [reduced[0]], reduced[1]
+        chosen = _chosen(sources, segments, schema, clauses, unit=unit)
+        if chosen is not None:
+            strips, done = chosen
+            return [piece for strip in strips for piece in _left(strip, schema, symbol)], done
     selecting = list(itertools.takewhile(_selects, clauses))
     coded = _coded(clauses[len(selecting) :])
     if not alone or not (selecting or coded):
@@ -144,6 +148,48 @@ def reduce_stored(
             rows_out=table.num_rows,
         )
     return _reduced_piece(table, strips, symbol), done
+
+
+def _chosen(
+    sources: Sequence[PieceSource],
+    segments: SegmentSource,
+    schema: TableSchema,
+    clauses: Sequence[Clause],
+    *,
+    unit: int,
+) -> tuple[list[CandidateRows], int] | None:
+    """Return the rows that the first clauses need, where one of them chooses; else None.
+
+    Beside them how many clauses are done with: all as far as that one, where none makes columns.
+    """
+    scanning = list(itertools.takewhile(_scans, clauses))
+    if len(scanning) == len(clauses) or not has_power(clauses[len(scanning)], Chooses, "choose"):
+        return None
+    last = cast(Chooses, clauses[len(scanning)])
+    strips = [CandidateRows(segments, strip, schema) for strip in _strips(sources)]
+    with telemetry.span("clause.choose", clause=clauses[len(scanning)].name, unit=unit) as facts:
+        facts.update(rows_in=sum(map(len, strips)), stored=False)
+        try:
+            for rows in strips:
+                scan = BlockScan(rows)
+                if not all(cast(Scans, clause).scan(scan) for clause in scanning):
+                    return None
+                places = last.choose(scan)
+                if places is None:
+                    return None
+                rows.keep(places)
+        except TesselError:
+            return None  # the values say what is wrong, and which clause it belongs to
+        facts.update(rows_out=sum(map(len, strips)), stored=True)
+    return strips, len(scanning) + 1 if all(map(_selects, scanning)) else 0
+
+
+def _left(strip: CandidateRows, schema: TableSchema, symbol: int) -> list[Piece]:
+    """Return the pieces of what is left of some rows: one, which is not read, where nothing is."""
+    if len(strip):
+        return [_read(strip, source, symbol, frozenset()) for source in strip.pieces]
+    empty = piece_of(strip.pieces[0], schema.empty(), symbol, 1)
+    return [dataclasses.replace(empty, col_range=ColRange(0, len(schema.names)))]
 
 
 def _table_of(

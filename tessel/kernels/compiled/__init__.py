@@ -6,6 +6,7 @@ the widths, encodings and numbers of columns, they are data here.
 
 from __future__ import annotations
 
+from tessel.kernels.compiled.best_rows import best_rows
 from tessel.kernels.compiled.count_repeats import count_repeats
 from tessel.kernels.compiled.decode_rows import decode_numbers, decode_texts
 from tessel.kernels.compiled.filter_rows import filter_rows
@@ -46,6 +47,7 @@ __all__ = [
     "add_limbs",
     "add_runs",
     "add_shifted",
+    "best_rows",
     "choose_rows",
     "count_codes",
     "count_repeats",

@@ -7,7 +7,7 @@ that; where anything cannot be done on what is stored, the answer is None, and t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from tessel.expression.schema import TableSchema
 from tessel.kernels import StoredBlocks, load_rows
 from tessel.store.encodings.scaled import POWERS
 from tessel.store.manifest.candidate_rows import CandidateRows
+from tessel.store.manifest.stretch import RowPart
 from tessel.store.segment import StoredColumn
 
 __all__ = ["BlockScan", "OpenedScan"]
@@ -95,6 +96,28 @@ class BlockScan:
     def is_empty(self) -> bool:
         """Whether no row is left, by bounds of the index and by page tables."""
         return not len(self._rows)
+
+    @property
+    def first_row(self) -> int:
+        """The place in the symbol of the row that places are counted from."""
+        return self._rows.first_row
+
+    @property
+    def first_place(self) -> int:
+        """The place of the first row that is left; there must be one."""
+        return self._rows.first_place
+
+    def parts(self, name: str) -> list[RowPart] | None:
+        """Return the rows that are left page by page of a column; None for one that is computed."""
+        if any(defined == name for defined, _ in self._steps):
+            return None
+        return self._rows.parts(name)
+
+    def within(self, parts: Sequence[RowPart]) -> BlockScan:
+        """Return the scan of some parts of the rows alone; this one stays as it is."""
+        found = BlockScan(self._rows.within(parts))
+        found._steps, found._schema = list(self._steps), self._schema
+        return found
 
     def cut_index(self, low: int | None, high: int | None) -> None:
         """Keep the rows whose index lies in ``[low, high)``; see `CandidateRows.cut_index`."""

@@ -8,6 +8,7 @@ the rows that are left.
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
@@ -126,6 +127,13 @@ class CandidateRows:
                 part = stretch.cut(low, high)
                 if part is not None:
                     found.append(RowPart(part, self._reader(name), zone.zones, page))
+        return found
+
+    def within(self, parts: Sequence[RowPart]) -> CandidateRows:
+        """Return the rows of some parts alone, in the order of the rows; these stay as they are."""
+        found = copy.copy(self)
+        stretches = [part.stretch for part in parts]
+        found._stretches = sorted(stretches, key=lambda stretch: stretch.low)
         return found
 
     # --- narrowing --------------------------------------------------------------------------------

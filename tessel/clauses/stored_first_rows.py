@@ -1,0 +1,322 @@
+"""Rows that can be among the first of an order, found on what is stored.
+
+``top_k`` enters here with a unit that is not read yet, and with the filters and computed columns
+before it. All keys of a row become one integer, or one double; a kernel keeps the rows of the least
+of them, page by page, the most promising page first, and never looks at a page that by its bounds
+cannot hold one. Units of one run tell each other how good a row must be (:class:`KeyBar`).
+
+Keys that are text, that miss a value, or that are too wide together for one integer are left to
+:mod:`tessel.clauses.first_rows`, which reads them.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessel.clauses.grouped.stored_facts import is_numeric
+from tessel.clauses.ordering import Ordering
+from tessel.clauses.stored_numbers import decimal_integers
+from tessel.expression import Number
+from tessel.expression.schema import TableSchema
+from tessel.kernels import NO_LIMIT, best_rows, ordered_doubles
+from tessel.store import BlockScan, OpenedScan, RowPart
+
+__all__ = ["KeyBar", "stored_first_rows"]
+
+_MOST_KEPT = 1 << 13
+"""More rows are sooner partitioned than kept in a heap."""
+
+_WIDEST = 1 << 62
+_LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
+
+Keys = tuple[int | float, ...]
+"""The keys of a row as numbers that come the earlier, the less they are."""
+
+
+class KeyBar:
+    """What a row must come before to be among the first; threads may look and raise it.
+
+    Attributes
+    ----------
+    limit
+        The keys and the place in the symbol of a row up to which as many rows are known as are
+        wanted; None before any are known. It only ever gets harder to reach.
+    """
+
+    def __init__(self) -> None:
+        self.limit: tuple[Keys, int] | None = None
+        self._lock = threading.Lock()
+
+    def offer(self, keys: Keys, row: int) -> None:
+        """Raise the limit to a row up to which as many rows are known as are wanted."""
+        with self._lock:
+            if self.limit is None or (keys, row) < self.limit:
+                self.limit = keys, row
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One key as integers of a program that come the earlier, the less they are, from 0 on.
+
+    Attributes
+    ----------
+    number
+        What the program computes.
+    low, high
+        The integers of the least and of the greatest value.
+    places
+        Decimal places of the integers.
+    downwards
+        Whether the greatest comes first.
+    """
+
+    number: Number
+    low: int
+    high: int
+    places: int
+    downwards: bool
+
+    @property
+    def span(self) -> int:
+        return self.high - self.low + 1
+
+    def value(self, place: int) -> int | float:
+        """Return the value of an integer, negative where the greatest comes first."""
+        whole = self.high - place if self.downwards else self.low + place
+        value = whole / 10**self.places if self.places else whole
+        return -value if self.downwards else value
+
+    def place(self, value: int | float) -> tuple[int, bool]:
+        """Return the last integer that comes no later than such a value, and whether it is it.
+
+        It may lie outside of what there is, and one further than it must where it is not it.
+        """
+        scale = 10**self.places
+        whole = round((-value if self.downwards else value) * scale)
+        place = self.high - whole if self.downwards else whole - self.low
+        if self.value(place) == value:
+            return place, True
+        return place + 1, False
+
+
+def stored_first_rows(
+    rows: BlockScan, ordering: Ordering, count: int, bar: KeyBar
+) -> NDArray[np.int64] | None:
+    """Return where rows lie that can be among the first of all units, ascending.
+
+    Parameters
+    ----------
+    rows
+        Of one unit, not read yet; they stay as they are.
+    ordering
+        What rows are ordered by.
+    count
+        How many are wanted of all units.
+    bar
+        What the units of this run know of one another; a new one where a unit knows only itself.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        int64, at most ``count`` places. None where keys need values.
+    """
+    if not 0 < count <= _MOST_KEPT or not all(
+        is_numeric(rows.schema.type_of(name)) for name in ordering.by
+    ):
+        return None
+    parts = rows.parts(ordering.by[0])
+    if parts is None or len(parts) < 2:
+        return _found(rows, ordering, count, bar, parts)
+    if any(part.has_missing for part in parts):
+        return None
+    parts.sort(key=lambda part: _promise(part, ordering))
+    if bar.limit is None:
+        # The best page says how good a row must be: others are hardly looked at.
+        seed = next((part for part in parts if len(part) >= count), parts[0])
+        if _found(rows.within([seed]), ordering, count, bar, [seed]) is None:
+            return None
+    if bar.limit is not None:
+        parts = [part for part in parts if _may_reach(part, ordering, rows, *bar.limit)]
+        if not parts:
+            return np.zeros(0, np.int64)
+    return _found(rows.within(parts), ordering, count, bar, parts)
+
+
+def _promise(part: RowPart, ordering: Ordering) -> float:
+    """Return what the first key of no row comes before, as a number that is the less, the better.
+
+    It may be rounded.
+    """
+    bound = part.bound(greatest=ordering.descending[0])
+    if bound is None:
+        return -math.inf
+    return -float(bound) if ordering.descending[0] else float(bound)
+
+
+def _may_reach(part: RowPart, ordering: Ordering, rows: BlockScan, keys: Keys, row: int) -> bool:
+    """Return whether a part may hold a row with such keys, or rows that come before it."""
+    bound = part.bound(greatest=ordering.descending[0])
+    if bound is None:
+        return True
+    best = -bound.item() if ordering.descending[0] else bound.item()
+    if len(ordering.by) > 1:
+        return bool(best <= keys[0])
+    return bool((best, rows.first_row + part.stretch.low) <= (keys[0], row))
+
+
+def _found(
+    rows: BlockScan, ordering: Ordering, count: int, bar: KeyBar, parts: Sequence[RowPart] | None
+) -> NDArray[np.int64] | None:
+    """Look at rows, part by part where there are any, and raise the bar."""
+    opened = rows.open(ordering.by)
+    if opened is None:
+        return None
+    key = _float_key(opened, ordering, rows.schema) or _integer_key(opened, ordering, rows.schema)
+    if key is None:
+        return None
+    before = rows.first_place - opened.spans[0].start
+    best = best_rows(
+        opened.spans[0],
+        opened.program.program(),
+        _stretches(opened, ordering, key, parts, before),
+        select=opened.select,
+        key=key.register,
+        downwards=key.downwards,
+        count=count,
+        limit=NO_LIMIT if bar.limit is None else key.limit(*bar.limit, rows.first_row + before),
+    )
+    if best.last is not None:
+        last, row = best.last
+        bar.offer(key.values(last), rows.first_row + before + row)
+    return best.rows + before
+
+
+def _stretches(
+    opened: OpenedScan,
+    ordering: Ordering,
+    key: _FloatKey | _IntegerKey,
+    parts: Sequence[RowPart] | None,
+    before: int,
+) -> list[tuple[int, int, int]]:
+    """Return stretches of rows of the segment, in the order of the parts, with bounds of keys."""
+    if parts is None:
+        return [(span.start, span.stop, _LEAST) for span in opened.spans]
+    found: list[tuple[int, int, int]] = []
+    for part in parts:
+        bound = part.bound(greatest=ordering.descending[0])
+        low, high = part.stretch.low - before, part.stretch.high - before
+        found.append((low, high, _LEAST if bound is None else key.least(bound)))
+    return found
+
+
+class _FloatKey:
+    """One key of doubles."""
+
+    def __init__(self, number: Number, downwards: bool) -> None:
+        self.register = ~number.register
+        self.downwards = downwards
+
+    def values(self, key: int) -> Keys:
+        ordered = ~key if self.downwards else key
+        bits = ordered ^ (ordered >> 63 & _GREATEST)
+        value = float(np.array([bits]).view(np.float64)[0])
+        return (-value if self.downwards else value,)
+
+    def limit(self, keys: Keys, row: int, first_row: int) -> tuple[int, int]:
+        """Return what comes after a row of the symbol, and after nothing that comes later."""
+        value = float(-keys[0] if self.downwards else keys[0])
+        found = ordered_doubles(np.array([value]), downwards=self.downwards)
+        return int(found[0]), row - first_row + 1
+
+    def least(self, bound: Any) -> int:
+        value = float(bound)
+        return self.limit((-value if self.downwards else value,), 0, 0)[0]
+
+
+class _IntegerKey:
+    """Keys of integers, in one."""
+
+    downwards = False
+
+    def __init__(self, parts: Sequence[_Part], register: int) -> None:
+        self.register = register
+        self._parts = parts
+
+    def values(self, key: int) -> Keys:
+        found: list[int | float] = []
+        for part in reversed(self._parts):
+            key, place = divmod(key, part.span)
+            found.insert(0, part.value(place))
+        return tuple(found)
+
+    def limit(self, keys: Keys, row: int, first_row: int) -> tuple[int, int]:
+        found = 0
+        decided = False
+        for part, value in zip(self._parts, keys, strict=True):
+            if decided:
+                found = found * part.span + part.span - 1
+                continue
+            place, same = part.place(value)
+            # Where no row has this value, whatever follows, rows come before or they do not.
+            decided = not (same and 0 <= place < part.span)
+            found = found * part.span + min(max(place, -1), part.span - 1)
+        return found, _GREATEST if decided else row - first_row + 1
+
+    def least(self, bound: Any) -> int:
+        first = self._parts[0]
+        value = bound.item()
+        place, same = first.place(-value if first.downwards else value)
+        rest = math.prod(part.span for part in self._parts[1:])
+        return (place if same else place - 2) * rest
+
+
+def _float_key(opened: OpenedScan, ordering: Ordering, schema: TableSchema) -> _FloatKey | None:
+    """Return the key where it is one, of doubles that are no decimals of one scale."""
+    if len(ordering.by) > 1:
+        return None
+    (name,) = ordering.by
+    kind = schema.type_of(name)
+    if not is_numeric(kind) or decimal_integers(opened, name, kind) is not None:
+        return None
+    number = opened.program.number(name)
+    if number is None or not number.is_float:
+        return None
+    return _FloatKey(number, ordering.descending[0])
+
+
+def _integer_key(opened: OpenedScan, ordering: Ordering, schema: TableSchema) -> _IntegerKey | None:
+    parts: list[_Part] = []
+    for name, downwards in zip(ordering.by, ordering.descending, strict=True):
+        part = _part(opened, name, schema, downwards)
+        if part is None:
+            return None
+        parts.append(part)
+    if math.prod(part.span for part in parts) > _WIDEST:
+        return None
+    combined = parts[0].number
+    for part in parts[1:]:
+        combined = opened.program.combined(combined, part.span, part.number)
+    return _IntegerKey(parts, combined.register)
+
+
+def _part(opened: OpenedScan, name: str, schema: TableSchema, downwards: bool) -> _Part | None:
+    kind = schema.type_of(name)
+    if not is_numeric(kind):
+        return None
+    decimal = decimal_integers(opened, name, kind)
+    number, places = (opened.program.number(name), 0) if decimal is None else decimal
+    if number is None or number.is_float:
+        return None
+    low, high = int(number.low), int(number.high)
+    if high - low >= _WIDEST:
+        return None
+    program = opened.program
+    distance = program.mirrored(number) if downwards else program.shifted(number, -low)
+    return _Part(distance, low, high, places, downwards)

@@ -1,0 +1,53 @@
+"""Columns as the integers of a program: decimals by what they are kept as, others by themselves.
+
+What orders or counts values without decoding them enters here; integers of a column stand for its
+values, one for one and in their order.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pyarrow as pa
+
+from tessel.expression import Number
+from tessel.store import OpenedScan
+
+__all__ = ["decimal_integers"]
+
+_LARGEST_DECIMAL = 1 << 52
+"""Decimals below are different doubles where their integers are different."""
+
+
+def decimal_integers(opened: OpenedScan, name: str, kind: pa.DataType) -> tuple[Number, int] | None:
+    """Return a column of decimals of one scale as what they are kept as, and its decimal places.
+
+    Parameters
+    ----------
+    opened
+        What has the column, or one that is the same.
+    name
+        The column.
+    kind
+        The plain type of its values.
+
+    Returns
+    -------
+    tuple or None
+        Integers in the order of the values, and how many places they have; None for other columns.
+    """
+    place = opened.program.place(name)
+    if place is None or not pa.types.is_float64(kind):
+        return None
+    column = opened.columns[place]
+    if column.exponents is None or column.bounds is None:
+        return None
+    places = int(column.exponents[0])
+    if places < 0 or (column.exponents != places).any():
+        return None
+    scale = 10**places
+    low = math.floor(float(column.bounds[0]) * scale) - 1
+    high = math.ceil(float(column.bounds[1]) * scale) + 1
+    if max(-low, high) >= _LARGEST_DECIMAL:
+        return None
+    return Number(False, opened.program.integers(name), low, high), places

@@ -1,0 +1,123 @@
+"""Compiled twin of :mod:`tessel.kernels.best_rows`: the best rows so far are a heap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tessel.kernels.compiled.blocks import BLOCK_ROWS, run_steps
+from tessel.kernels.jit import kernel
+
+__all__ = ["best_rows"]
+
+_MAGNITUDE = np.int64((1 << 63) - 1)
+
+
+@kernel
+def _comes_later(keys: Any, rows: Any, one: int, other: int) -> bool:
+    if keys[one] != keys[other]:
+        return keys[one] > keys[other]
+    return rows[one] > rows[other]
+
+
+@kernel
+def _exchange(keys: Any, rows: Any, one: int, other: int) -> None:
+    key, row = keys[one], rows[one]
+    keys[one], rows[one] = keys[other], rows[other]
+    keys[other], rows[other] = key, row
+
+
+@kernel
+def _rise(keys: Any, rows: Any, place: int) -> None:
+    while place > 0:
+        above = (place - 1) >> 1
+        if not _comes_later(keys, rows, place, above):
+            return
+        _exchange(keys, rows, place, above)
+        place = above
+
+
+@kernel
+def _sink(keys: Any, rows: Any, size: int) -> None:
+    place = 0
+    while True:
+        latest = place
+        for below in range(2 * place + 1, min(2 * place + 3, size)):
+            if _comes_later(keys, rows, below, latest):
+                latest = below
+        if latest == place:
+            return
+        _exchange(keys, rows, place, latest)
+        place = latest
+
+
+@kernel
+def _order_floats(source: Any, flip: int, out: Any, rows: int) -> None:
+    for row in range(rows):
+        bits = np.float64(source[row] + 0.0).view(np.int64)
+        out[row] = (bits ^ ((bits >> 63) & _MAGNITUDE)) ^ flip
+
+
+@kernel
+def best_rows(
+    data: Any,
+    words: Any,
+    facts: Any,
+    shift: int,
+    steps: Any,
+    ranges: Any,
+    constants: Any,
+    tables: Any,
+    registers: Any,
+    select: int,
+    key: int,
+    downwards: bool,
+    stretches: Any,
+    limit_key: int,
+    limit_row: int,
+    keys: Any,
+    rows: Any,
+) -> int:
+    """Fill ``keys`` and ``rows`` with the best rows, the last of them first; return how many."""
+    integers = np.empty((registers[0] + 2, BLOCK_ROWS), np.int64)
+    floats = np.empty((registers[1], BLOCK_ROWS), np.float64)
+    truths = np.empty((registers[2], BLOCK_ROWS), np.uint8)
+    page_rows = 1 << shift
+    flip = -1 if downwards else 0
+    line = integers[registers[0] if key < 0 else key]
+    most = len(keys)
+    size = 0
+    for stretch in range(len(stretches)):
+        row, stop, least = stretches[stretch, 0], stretches[stretch, 1], stretches[stretch, 2]
+        if least > limit_key or (least == limit_key and row >= limit_row):
+            continue
+        while row < stop:
+            page, first = row >> shift, row & (page_rows - 1)
+            count = min(BLOCK_ROWS, page_rows - first, stop - row)
+            run_steps(
+                data, words, facts, steps, ranges, constants, tables, page, first, count,
+                integers, floats, truths,
+            )  # fmt: skip
+            if key < 0:
+                _order_floats(floats[~key], flip, line, count)
+            near = 0
+            for place in range(count):
+                near += line[place] <= limit_key
+            for place in range(count if near else 0):
+                found = line[place]
+                if found > limit_key or (found == limit_key and row + place >= limit_row):
+                    continue
+                if select >= 0 and not truths[select, place]:
+                    continue
+                if size < most:
+                    keys[size], rows[size] = found, row + place
+                    size += 1
+                    _rise(keys, rows, size - 1)
+                else:
+                    keys[0], rows[0] = found, row + place
+                    _sink(keys, rows, size)
+                if size == most:
+                    limit_key, limit_row = keys[0], rows[0]
+            row += count
+    return size
