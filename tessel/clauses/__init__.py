@@ -38,6 +38,7 @@ from tessel.clauses.join_asof import JoinAsof
 from tessel.clauses.joining.asof_steps import AsofInputs, BroadcastAsof, HashAsof, InOrder
 from tessel.clauses.joining.broadcast import AppendUnmatched, BroadcastJoin
 from tessel.clauses.joining.hashed import ExpandJoined, HashJoin, JoinPartition, OrderJoined
+from tessel.clauses.joining.key_codes import KeyCodes
 from tessel.clauses.known_rows import KnownRows
 from tessel.clauses.latest_at import LatestAt
 from tessel.clauses.merge import Merge, MergeInputs
@@ -155,6 +156,7 @@ __all__ = [
     "Join",
     "JoinAsof",
     "JoinPartition",
+    "KeyCodes",
     "KnownRows",
     "LatestAt",
     "Limits",

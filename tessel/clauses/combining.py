@@ -133,10 +133,13 @@ class Lowered:
         The first takes the units of all inputs.
     before
         For each input what runs on it first, after its own clauses; empty where nothing does.
+    coded
+        For each input the columns of text that may come as they were read; empty where none may.
     """
 
     steps: tuple[Clause, ...]
     before: tuple[tuple[Clause, ...], ...] = ()
+    coded: tuple[tuple[str, ...], ...] = ()
 
 
 class Combining(Clause):

@@ -103,7 +103,8 @@ class Join(Combining):
         shape = self._shape([each.schema for each in inputs])
         if is_held_whole(inputs[1], limits):
             steps = (BroadcastJoin(shape), AppendUnmatched(shape))
-            return Lowered(steps if shape.keeps_right else steps[:1])
+            coded = tuple(zip(*self.on, strict=True))  # the keys of the left, and of the right
+            return Lowered(steps if shape.keeps_right else steps[:1], coded=coded)
         buckets = bucket_count(inputs, limits)
         left, right = (
             JoinPartition(shape, "left", buckets),

@@ -116,7 +116,8 @@ class JoinAsof(Combining):
             for schema, index, each in zip(schemas, shape.index, inputs, strict=True)
         ]
         if is_held_whole(inputs[1], limits):
-            return Lowered((BroadcastAsof(shape, right),), tuple(before))
+            coded = tuple(zip(*self.by, strict=True))
+            return Lowered((BroadcastAsof(shape, right),), tuple(before), coded)
         if not self.by:
             return Lowered((AsofInputs(shape, (left, right)),), tuple(before))
         buckets = bucket_count(inputs, limits)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence, Set
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ __all__ = [
     "Consumes",
     "Expands",
     "Interleaves",
+    "LeavesCodes",
     "Limits",
     "Narrows",
     "Proves",
@@ -160,6 +161,17 @@ class TakesCodes(Protocol):
 
     def coded(self) -> frozenset[str]:
         """Return the columns that may be dictionaries of their type."""
+
+
+@runtime_checkable
+class LeavesCodes(TakesCodes, Protocol):
+    """A clause that hands text on as it was read, maybe as dictionaries of the promised type.
+
+    Without it, what comes out of a clause is of the types that it promised. Its units go to a
+    clause that takes them as they were read; to all else they have the promised types.
+    """
+
+    leaves_codes: ClassVar[bool]
 
 
 @runtime_checkable

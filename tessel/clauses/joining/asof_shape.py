@@ -18,6 +18,7 @@ from tessel.clauses.joining.shape import (
     fields_beside,
     names_beside,
     rows_or_missing,
+    typed_columns,
 )
 from tessel.clauses.plain import fields_from_json
 from tessel.errors import IntegerOverflowError, PlanError
@@ -196,4 +197,4 @@ class AsofShape:
         """Return the left's rows, each beside a row of the right, or nothing where that is −1."""
         theirs = rows_or_missing(right.select(list(self.right_names)), rows)
         columns = [*left.select(self.left.names).columns, *theirs.columns]
-        return pa.Table.from_arrays(columns, schema=self.schema.arrow)
+        return typed_columns(columns, self.schema.arrow)

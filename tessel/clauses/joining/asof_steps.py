@@ -126,8 +126,7 @@ class BroadcastAsof(_OfTwoSymbols, UnboundStep):
 
     def bound(self, others: Sequence[pa.Table]) -> Clause:
         """Return what takes units of the left; a right that is not in order is refused."""
-        # One chunk a column: its rows are looked at as they lie, and taken again and again.
-        right = others[0].combine_chunks()
+        (right,) = others
         times = self.shape.times(right, 1)
         if (times[1:] < times[:-1]).any():
             for _ in _ordered([right], self.shape.index[1], self.symbol):
@@ -144,7 +143,8 @@ class _BoundAsof(BoundStep):
         super().__init__(step)
         self._shape = step.shape
         self._table = AsofTable(step.shape, right, times)
-        self._right = right
+        # One chunk a column: rows are taken from it again and again.
+        self._right = right.select(list(step.shape.right_names)).combine_chunks()
 
     @property
     def structure(self) -> ClauseInfo:
@@ -154,7 +154,7 @@ class _BoundAsof(BoundStep):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Join one unit."""
-        table = unit.table
+        table = unit.table_as_read
         return unit.replace(self._shape.joined(table, self._right, self._table.find(table)))
 
 

@@ -90,9 +90,10 @@ class _BoundJoin(BoundStep):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Join one unit."""
-        codes = self._table.find(self._shape.left_keys(unit.table))
+        codes = self._table.find(self._shape.left_keys(unit.table_as_read))
         if not self._shape.adds_columns:
-            return unit.filter(pa.array((codes < 0) if self._shape.how == "anti" else codes >= 0))
+            kept = (codes < 0) if self._shape.how == "anti" else codes >= 0
+            return unit.replace(unit.filter(pa.array(kept)).table)  # of the promised types
         matches = self._matches(codes)
         return self.made(unit, matches, 0, len(matches))
 
@@ -104,7 +105,7 @@ class _BoundJoin(BoundStep):
             return [(self, unit.nbytes)]
         if unit.num_rows * self._most <= rows:
             return [(self, unit.num_rows * self._most * width)]
-        matches = self._matches(self._table.find(self._shape.left_keys(unit.table)))
+        matches = self._matches(self._table.find(self._shape.left_keys(unit.table_as_read)))
         # A unit is not cut finer than it came where its rows do not become more.
         rows = max(rows, unit.num_rows)
         stops = [min(at + rows, len(matches)) for at in range(0, max(1, len(matches)), rows)]
@@ -117,7 +118,8 @@ class _BoundJoin(BoundStep):
         """Return rows ``[start, stop)`` of the output of a unit."""
         left, right = matches.rows(start, stop)
         whole = stop - start == len(matches) and matches.is_one_to_one
-        table = self._shape.joined(unit.table, None if whole else left, self._right, right)
+        rows = None if whole else left
+        table = self._shape.joined(unit.table_as_read, rows, self._right, right)
         if self._shape.keeps_right:
             used = pa.array(right, mask=right < 0)
             table = table.append_column(pa.field(POSITION, pa.int64()), used)

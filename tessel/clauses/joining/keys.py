@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.clauses.grouped.grouping import check_key_type
+from tessel.clauses.grouped.numbering import dictionary_parts
 from tessel.clauses.promotion import promote
 from tessel.clauses.values import (
     integers,
@@ -96,15 +97,12 @@ def as_keys(columns: Sequence[Column], types: Sequence[pa.DataType]) -> list[pa.
 def _as_key(column: Column, type_: pa.DataType) -> pa.Array:
     if not pa.types.is_dictionary(column.type):
         return _encoded_where_it_repeats(_compared(normalised(column), type_))
-    whole = column.unify_dictionaries() if isinstance(column, pa.ChunkedArray) else column
-    chunks = whole.chunks if isinstance(whole, pa.ChunkedArray) else [whole]
-    if not chunks:
+    if isinstance(column, pa.ChunkedArray) and not column.num_chunks:
         return _compared(normalised(column), type_)
-    entries = _compared(normalised(chunks[0].dictionary), type_)
-    indices = [chunk.indices for chunk in chunks]
-    return pa.DictionaryArray.from_arrays(
-        indices[0] if len(indices) == 1 else pa.concat_arrays(indices), entries
-    )
+    entries, places = dictionary_parts(column)
+    absent = places < 0
+    indices = pa.array(places, mask=absent if absent.any() else None)
+    return pa.DictionaryArray.from_arrays(indices, _compared(normalised(entries), type_))
 
 
 def _encoded_where_it_repeats(array: pa.Array) -> pa.Array:

@@ -25,6 +25,7 @@ __all__ = [
     "fields_beside",
     "names_beside",
     "rows_or_missing",
+    "typed_columns",
 ]
 
 How = Literal["inner", "left", "right", "outer", "semi", "anti"]
@@ -77,6 +78,15 @@ def rows_or_missing(table: pa.Table, rows: Rows) -> pa.Table:
     """Return rows of a table, and one of missing values for −1."""
     absent = rows < 0
     return table.take(pa.array(rows, mask=absent if absent.any() else None))
+
+
+def typed_columns(columns: Sequence[Any], schema: pa.Schema) -> pa.Table:
+    """Return columns as a table of a schema; text that came as dictionaries becomes text again."""
+    made = [
+        column if column.type == field.type else column.cast(field.type)
+        for column, field in zip(columns, schema, strict=True)
+    ]
+    return pa.Table.from_arrays(made, schema=schema)
 
 
 @dataclass(frozen=True)
@@ -212,9 +222,4 @@ class JoinShape:
         return self._whole([*ours, *(theirs.column(name) for name in self.right_names)])
 
     def _whole(self, columns: Sequence[Any]) -> pa.Table:
-        schema = self.schema.arrow
-        made = [
-            column if column.type == field.type else column.cast(field.type)
-            for column, field in zip(columns, schema, strict=True)
-        ]
-        return pa.Table.from_arrays(made, schema=schema)
+        return typed_columns(columns, self.schema.arrow)

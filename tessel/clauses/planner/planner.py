@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from tessel.clauses.base import Clause, Structure
 from tessel.clauses.combining import CombinedInput, Combining, PlanLimits, SubQuery
+from tessel.clauses.joining.key_codes import with_key_codes
 from tessel.clauses.plan import Catalog, Change, Plan, SourcePlan, continued, cut_stages
 from tessel.clauses.planner.answer_from_statistics import answer_from_statistics
 from tessel.clauses.planner.compute_columns import compute_columns
@@ -189,6 +190,8 @@ class _Planner:
         lowered = clause.lowered(found, draft.schema, limits)
         for number, first in enumerate(lowered.before):
             plans[number] = continued(plans[number], first)
+        for number, names in enumerate(lowered.coded):
+            plans[number] = with_key_codes(plans[number], names)
         stages = cut_stages((*lowered.steps, *draft.clauses), draft.schema)
         return Plan(tuple(plans), stages, schema, changes)
 

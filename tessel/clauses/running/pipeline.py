@@ -121,6 +121,14 @@ def result_table(parts: Iterator[pa.Table], schema: TableSchema) -> pa.Table:
     return pa.concat_tables(tables) if tables else schema.empty()
 
 
+def table_as_read(units: Sequence[ProcessingUnit], schema: TableSchema) -> pa.Table:
+    """Return units as one table: with text as it was read, where that is alike in all of them."""
+    tables = [unit.table_as_read for unit in units]
+    if len({table.schema for table in tables}) > 1:
+        tables = [unit.table for unit in units]
+    return pa.concat_tables(tables) if tables else schema.empty()
+
+
 def symbols_of(plan: Plan) -> str:
     """Name what a plan reads, for errors of stages that see several symbols as one."""
     return ", ".join(dict.fromkeys(_shown_symbols(plan)))
@@ -185,7 +193,7 @@ class _Run:
         """Read all symbols but the first whole, then let the stages take units of the first."""
         units, *others = self._inputs(plan)
         tables = [
-            result_table((unit.table for unit in each), part.schema)
+            table_as_read(list(each), part.schema)
             for each, part in zip(others, plan.inputs[1:], strict=True)
         ]
         held = sum(table.nbytes for table in tables)

@@ -18,6 +18,7 @@ from tessel.clauses.powers import (
     Consumes,
     Expands,
     Interleaves,
+    LeavesCodes,
     ReducesPieces,
 )
 from tessel.clauses.running.first_errors import first_error
@@ -329,6 +330,9 @@ def _check_promise(clause: Clause, unit: object, promised: TableSchema) -> None:
         )
     held = {f.name: f.type for piece in unit.pieces for f in piece.table.schema}
     wrong = [name for name, kind in wanted if unit.pieces and held.get(name) != kind]
+    if wrong and isinstance(clause, LeavesCodes):
+        promised_types = dict(wanted)
+        wrong = [name for name in wrong if not _is_coded(held.get(name), promised_types[name])]
     if wrong:
         raise SchemaPromiseError(
             f"clause {clause.name!r}: the data of column {wrong[0]!r} is {held.get(wrong[0])}, "
@@ -336,6 +340,10 @@ def _check_promise(clause: Clause, unit: object, promised: TableSchema) -> None:
             clause=clause.name,
             column=wrong[0],
         )
+
+
+def _is_coded(held: pa.DataType | None, kind: pa.DataType) -> bool:
+    return held is not None and pa.types.is_dictionary(held) and held.value_type == kind
 
 
 def _differences(

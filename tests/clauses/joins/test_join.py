@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tessel.api import Store
 from tessel.clauses import Join, QueryBuilder, SubQuery, join
-from tessel.clauses.joining import lookup, strategy
+from tessel.clauses.joining import keys, lookup, shape, strategy
 from tessel.errors import (
     ColumnNotFoundError,
     DuplicateColumnError,
@@ -34,7 +34,7 @@ from tessel.testing.oracles import (
     polars_frame,
     same_rows,
 )
-from tests.clauses.helpers import answer, events, fresh_store
+from tests.clauses.helpers import SETTINGS, answer, events, fresh_store
 from tests.clauses.joins.tables import Case, cases, nested_loops
 from tests.kernels.forced import compiled_or_not
 
@@ -471,3 +471,60 @@ def test_a_key_of_many_rows_stays_in_the_budget_and_stops_early(
     assert found["l"].equals(left["l"].take(pa.array(rows // count)))
     assert found["r"].equals(right["r"].take(pa.array(rows % count)))
     assert first.equals(found.slice(0, 10))
+
+
+def _words(random: np.random.Generator, rows: int) -> pa.Array:
+    words = pa.array([f"word {number}" for number in range(40)])
+    absent = random.random(rows) < 0.05
+    return words.take(pa.array(random.integers(0, 40, rows), mask=absent))
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_text_is_joined_by_the_codes_that_are_stored(
+    monkeypatch: pytest.MonkeyPatch, how: Any
+) -> None:
+    random = np.random.default_rng(11)
+    left = pa.table({"t": np.arange(900), "w": _words(random, 900), "v": np.arange(900)})
+    right = pa.table({"w": _words(random, 60).slice(7), "r": np.arange(53)})
+    store = fresh_store()
+    with options(segment_rows=300):
+        store.write("x", left, index="t", encodings={"w": "dictionary"})
+        store.write("y", right, encodings={"w": "dictionary"})
+    seen: list[pa.DataType] = []
+
+    def noting(columns: Any, types: Any) -> Any:
+        seen.extend(column.type for column in columns)
+        return as_keys(columns, types)
+
+    as_keys = keys.as_keys
+    monkeypatch.setattr(shape, "as_keys", noting)
+    query = Q.select("t", "w", "v").filter("v != 5").join("y", "w", how)
+    found = answer(store, query, SETTINGS[:2])
+    assert all(map(pa.types.is_dictionary, seen))
+    beside = "" if how in ("semi", "anti") else ", r"
+    key = "coalesce(x.w, y.w) AS w" if how in ("right", "outer") else "x.w"
+    expected = duckdb_answer(
+        f"SELECT t, {key}, v{beside} FROM x {'FULL' if how == 'outer' else how} JOIN y "
+        f"ON x.w = y.w ORDER BY t NULLS LAST{beside}",
+        x=left.filter(pc.not_equal(left["v"], 5)),
+        y=right,
+    )
+    assert found.to_pylist() == expected.to_pylist()
+    assert found.schema.field("w").type == pa.string()
+
+
+def test_what_computes_with_text_before_a_join_gets_text() -> None:
+    """Codes come of what is read and of nothing else; segments may also differ in what they are."""
+    table = pa.table({"w": ["a", "b", None, "a"] * 50, "v": range(200)})
+    store = fresh_store()
+    with options(segment_rows=100):
+        store.write("x", table, encodings={"w": "dictionary"})
+        store.append("x", pa.table({"w": [f"v{n}" for n in range(100)], "v": range(100)}))
+    store.write("y", pa.table({"w": ["A", "v3"], "r": [1, 2]}))
+    upper = Q.apply("w", "where(v == 3, w, upper(w))").join("y", "w")
+    assert answer(store, upper).to_pylist() == [
+        *({"w": "A", "v": n, "r": 1} for n in range(200) if n % 4 in (0, 3) and n != 3),
+        {"w": "v3", "v": 3, "r": 2},
+    ]
+    assert answer(store, Q.join("y", "w")).to_pylist() == [{"w": "v3", "v": 3, "r": 2}]
+    assert answer(store, Q.join("y", "w", "anti").agg(n="size"))["n"].to_pylist() == [299]
