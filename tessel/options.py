@@ -64,6 +64,9 @@ class Options:
         Whether a progress bar may be shown on a terminal.
     jit
         Whether kernels compiled by numba are used where it is installed (extra ``jit``).
+    jit_wait
+        Whether a query waits for kernels whose machine code is not there yet. Otherwise numpy does
+        their work while another process makes it, once a machine.
     """
 
     workers: int = dataclasses.field(default_factory=_default_workers)
@@ -79,6 +82,7 @@ class Options:
     spark_master: str = "local[2]"
     progress: bool = True
     jit: bool = True
+    jit_wait: bool = False
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

@@ -25,7 +25,7 @@ def count_repeats(ordered: Integers) -> tuple[Integers, Integers]:
     numbers, times : numpy.ndarray
         int64, as many as there are different numbers, in their order.
     """
-    kernels = compiled_kernels(len(ordered))
+    kernels = compiled_kernels(len(ordered), "count_repeats")
     if kernels is None:
         return count_repeats_numpy(ordered)
     numbers, times = np.empty((2, len(ordered)), np.int64)

@@ -81,7 +81,7 @@ def decode_numbers(blocks: StoredBlocks, out: NDArray[Any]) -> None:
     out
         As many numbers: float64, or integers of any width, of which the low bits are written.
     """
-    kernels = compiled_kernels(len(blocks))
+    kernels = compiled_kernels(len(blocks), "decode_rows")
     if kernels is None:
         decode_numbers_numpy(blocks, out)
         return
@@ -122,7 +122,7 @@ def decode_texts(
         Where each text begins and the last ends, and their bytes. None where they are more than
         31 bits count.
     """
-    kernels = compiled_kernels(len(blocks))
+    kernels = compiled_kernels(len(blocks), "decode_rows")
     if kernels is None:
         return decode_texts_numpy(blocks, table, allocate)
     arguments = (
@@ -131,7 +131,9 @@ def decode_texts(
     )  # fmt: skip
     size = table.length * len(blocks)
     if table.length < 0:
-        nothing = np.empty(0, np.int32), _words(np.empty(_WORD, np.uint8))
+        # Words that overlap, as those are that will be written: for other ones it would be
+        # compiled once more.
+        nothing = np.empty(0, np.int32), _words(np.empty(2 * _WORD, np.uint8))
         size = kernels.decode_texts(*arguments, True, *nothing)
     if size > _LARGEST_OFFSET:
         return None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.jit import compiled_kernels
+from tessel.kernels.jit import compiled_kernels, frozen
 from tessel.kernels.row_program import RowOp, RowProgram, RowStatus
 
 __all__ = ["FilteredRows", "StructRows", "filter_rows", "filter_rows_numpy"]
@@ -102,9 +102,10 @@ def filter_rows(rows: StructRows, program: RowProgram, seen: int | None = None) 
         How many rows were asked of programs so far: numba is imported for many of them, also where
         they come a few at a time.
     """
-    kernels = compiled_kernels(len(rows) if seen is None else seen)
+    kernels = compiled_kernels(len(rows) if seen is None else seen, "filter_rows")
     if kernels is None:
         return filter_rows_numpy(rows, program)
+    rows = StructRows(frozen(rows.data), rows.row_size, frozen(rows.heap), frozen(rows.starts))
     count, outputs = len(rows), len(program.outputs)
     chosen = np.empty(count, np.int64)
     bits = np.empty((outputs, count), np.int64)

@@ -59,4 +59,4 @@ def group_words(words: Integers) -> tuple[Integers, Integers] | None:
 
 
 def _kernels(numbers: Integers) -> Any:
-    return compiled_kernels(len(numbers)) if len(numbers) < _MOST_ROWS else None
+    return compiled_kernels(len(numbers), "group_rows") if len(numbers) < _MOST_ROWS else None

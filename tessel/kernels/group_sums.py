@@ -96,7 +96,7 @@ def group_sums(
     """
     if any(each.exponent > LARGEST_EXPONENT for each in fields):
         return None
-    kernels = compiled_kernels(sum(map(len, spans)))
+    kernels = compiled_kernels(sum(map(len, spans)), "group_sums")
     if kernels is None:
         return _group_sums_numpy(spans, program, select, group, groups, fields, last)
     return _group_sums_compiled(kernels, spans, program, select, group, groups, fields, last)

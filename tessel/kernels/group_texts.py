@@ -54,7 +54,7 @@ def group_texts(chunks: Sequence[Texts]) -> tuple[Integers, int] | None:
     None where there is no compiled kernel.
     """
     rows = sum(map(len, chunks))
-    kernels = compiled_kernels(rows)
+    kernels = compiled_kernels(rows, "group_texts")
     if kernels is None:
         return None
     codes = np.empty(rows, np.int64)

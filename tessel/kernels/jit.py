@@ -1,28 +1,25 @@
-"""numba: whether it is there, whether it is wanted, and where its machine code is kept.
+"""numba: whether a kernel's machine code is there and wanted, and how kernels are marked.
 
-The compiled kernels are imported by the first query that is large enough to gain by them, and never
-by ``import tessel``. Machine code is kept in a directory of the user's cache, so that it is made
-once a machine; where that cannot be written, it is made once a process.
+The compiled kernels are imported where many rows are waiting, and never by ``import tessel``. Their
+machine code is made once a machine, in a process of its own: see :mod:`tessel.kernels.making`.
+While there is none the numpy twins answer.
 """
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import importlib
-import os
-import threading
-from collections.abc import Callable
-from pathlib import Path
-from types import ModuleType
+import contextlib
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tessel.kernels.machine_code import cache_directory, has_numba, machine_code
 from tessel.options import current
+from tessel.telemetry import emit
 
-__all__ = ["LEAST_ROWS", "cache_directory", "compiled_kernels", "frozen", "kernel"]
+__all__ = ["LEAST_ROWS", "compiled_kernels", "frozen", "inner", "kernel", "using_compiled"]
 
 LEAST_ROWS = 1 << 18
 """Fewer rows are done before numba is imported; once it is, so are kernels for fewer."""
@@ -30,47 +27,55 @@ LEAST_ROWS = 1 << 18
 _LEAST_ROWS_ONCE_THERE = 1 << 10
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_lock = threading.Lock()
-_found: list[ModuleType | None] = []
+_forced: ContextVar[bool | None] = ContextVar("tessel_kernels", default=None)
 
 
-def compiled_kernels(rows: int) -> Any:
+def compiled_kernels(rows: int, room: str, *rooms: str) -> Any:
     """Return the module :mod:`tessel.kernels.compiled`, or None where numpy is to be used.
+
+    Where machine code is missing, None; it is made meanwhile, and used by whoever asks then. With
+    the option ``jit_wait`` it is made here instead.
 
     Parameters
     ----------
     rows
         How many rows are waiting: a few are not worth the import.
+    room, rooms
+        The modules of this package whose kernels will be called.
     """
-    if not current().jit or rows < (_LEAST_ROWS_ONCE_THERE if _found else LEAST_ROWS):
-        return None
-    if not _found:
-        with _lock:
-            if not _found:
-                _found.append(_load())
-    return _found[0]
+    forced = _forced.get()
+    if forced is not None:
+        return machine_code.module() if forced else None
+    found, reason = _chosen(rows, (room, *rooms))
+    emit("kernels.choose", kernel=room, rows=rows, engine="numba" if found else "numpy", why=reason)
+    return found
 
 
-def _load() -> ModuleType | None:
+def _chosen(rows: int, rooms: tuple[str, ...]) -> tuple[Any, str]:
+    options = current()
+    if not options.jit:
+        return None, "the option jit is off"
+    if rows < (_LEAST_ROWS_ONCE_THERE if machine_code.is_there else LEAST_ROWS):
+        return None, "few rows"
+    if options.jit_wait:
+        if not has_numba():
+            return None, "numba is not installed"
+        return machine_code.module(), "the option jit_wait is on"
+    reason = machine_code.ask(rooms)
+    return (None, reason) if reason else (machine_code.module(), "its machine code is loaded")
+
+
+@contextlib.contextmanager
+def using_compiled(wanted: bool) -> Iterator[None]:
+    """Use the compiled kernels, or their twins, whatever the rows and the options.
+
+    Without numba the sources of the compiled kernels run as they are, in Python.
+    """
+    token = _forced.set(wanted)
     try:
-        importlib.import_module("numba")
-    except ImportError:
-        return None
-    return importlib.import_module("tessel.kernels.compiled")
-
-
-@functools.cache
-def cache_directory() -> Path:
-    """Return where machine code is kept: in ``$XDG_CACHE_HOME``, by default ``~/.cache``.
-
-    The last part of the name is a digest of the sources: numba sees when the file of a function
-    changes, but not when that of another does which it calls.
-    """
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    digest = hashlib.blake2b(digest_size=8)
-    for source in sorted((Path(__file__).parent / "compiled").glob("*.py")):
-        digest.update(source.read_bytes())
-    return Path(base) / "tessel" / f"kernels-{digest.hexdigest()}"
+        yield
+    finally:
+        _forced.reset(token)
 
 
 def kernel(function: _Function) -> _Function:
@@ -80,22 +85,26 @@ def kernel(function: _Function) -> _Function:
     maths, no contraction, so that it gives the bits that numpy gives. Without numba it stays what
     it is, slow and the same: so its tests can run everywhere.
     """
+    return _compiled(function)
+
+
+def inner(function: _Function) -> _Function:
+    """Mark a function that is called by kernels alone: nothing is made that Python calls it by."""
+    return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def _compiled(function: _Function, **more: bool) -> _Function:
     try:
         import numba
     except ImportError:
         return function
-    options = {"nogil": True, "parallel": False, "fastmath": False, "error_model": "numpy"}
+    options = {"nogil": True, "parallel": False, "fastmath": False, "error_model": "numpy", **more}
+    made: _Function = numba.njit(**options)(function)
     directory = cache_directory()
-    before = numba.config.CACHE_DIR
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        numba.config.CACHE_DIR = str(directory)
-        made: _Function = numba.njit(cache=True, **options)(function)
-    except (OSError, RuntimeError):  # a home that cannot be written
-        made = numba.njit(**options)(function)
-    finally:
-        # Other users of numba in the process have a directory of their own.
-        numba.config.CACHE_DIR = before
+    if directory is not None:
+        from tessel.kernels.kept_code import keep_code
+
+        keep_code(made, directory)
     return made
 
 
@@ -108,11 +117,3 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
-
-
-def _after_fork() -> None:
-    global _lock
-    _lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -158,7 +158,7 @@ def round_sums(
 
 
 def _kernels(rows: int) -> Any:
-    return compiled_kernels(rows) if rows < _MOST_ROWS else None
+    return compiled_kernels(rows, "limb_lines") if rows < _MOST_ROWS else None
 
 
 def _lines(rows: int, groups: int, limbs: int) -> Integers | None:

@@ -33,7 +33,7 @@ def load_rows(
     numpy.ndarray, numpy.ndarray
         Modulo 2**64, and int64; both of shape ``(columns, len(rows))``.
     """
-    kernels = compiled_kernels(len(rows))
+    kernels = compiled_kernels(len(rows), "load_rows")
     if kernels is None:
         return load_rows_numpy(words, facts, shift, rows)
     found: Any = np.empty((facts.shape[1], len(rows)), np.int64)

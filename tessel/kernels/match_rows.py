@@ -30,7 +30,7 @@ def match_ends(codes: Integers, starts: Integers, *, keep_unmatched: bool) -> In
     numpy.ndarray
         int64, shape ``(rows,)``.
     """
-    kernels = compiled_kernels(len(codes))
+    kernels = compiled_kernels(len(codes), "match_rows")
     if kernels is not None:
         ends = np.empty(len(codes), np.int64)
         kernels.match_ends(frozen(codes), frozen(starts), keep_unmatched, ends)
@@ -58,7 +58,7 @@ def match_rows(
         order of ``rows``; a right row is −1 where there is none.
     """
     first = int(np.searchsorted(ends, start, side="right"))
-    kernels = compiled_kernels(stop - start)
+    kernels = compiled_kernels(stop - start, "match_rows")
     if kernels is not None:
         left, right = np.empty(stop - start, np.int64), np.empty(stop - start, np.int64)
         kernels.match_rows(

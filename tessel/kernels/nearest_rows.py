@@ -83,7 +83,7 @@ class NearestRows:
             int64, shape ``(rows,)``: a place in ``held``, of rows of one number the last; −1 for
             none.
         """
-        kernels = compiled_kernels(len(asked))
+        kernels = compiled_kernels(len(asked), "nearest_rows")
         if kernels is None:
             return self._find_numpy(asked, codes)
         found = np.empty(len(asked), np.int64)
@@ -123,7 +123,7 @@ class NearestRows:
 
 def _last_of_runs(held: Integers, starts: Integers) -> Integers:
     """Return for each place the last one of its group that holds the same number."""
-    kernels = compiled_kernels(len(held))
+    kernels = compiled_kernels(len(held), "nearest_rows")
     if kernels is not None:
         last = np.empty(len(held), np.int64)
         kernels.last_of_runs(held, starts, last)

@@ -37,7 +37,7 @@ def register_rows(
         int64, shape ``(len(registers), rows)``; of floats their bits; rows in their order.
     """
     rows = sum(map(len, spans))
-    kernels = compiled_kernels(rows)
+    kernels = compiled_kernels(rows, "register_rows")
     if kernels is None:
         return register_rows_numpy(spans, program, select=select, registers=registers)
     found = np.empty((len(registers), rows), np.int64)

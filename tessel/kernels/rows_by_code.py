@@ -33,7 +33,7 @@ def rows_by_code(codes: Integers, count: int) -> tuple[Integers, Integers]:
     starts : numpy.ndarray
         int64, shape ``(count + 1,)``: where in ``rows`` those of each number start, and the end.
     """
-    kernels = compiled_kernels(len(codes))
+    kernels = compiled_kernels(len(codes), "rows_by_code")
     if kernels is None:
         return _rows_by_code_numpy(codes, count)
     starts, codes = np.zeros(count + 1, np.int64), frozen(codes)
@@ -45,7 +45,9 @@ def rows_by_code(codes: Integers, count: int) -> tuple[Integers, Integers]:
 
 def order_of_codes(codes: NDArray[Any], count: int) -> Integers:
     """Return the stable order of numbers in ``[0, count)``."""
-    if compiled_kernels(len(codes)) is not None and count <= max(_RADIX_LIMIT, 2 * len(codes)):
+    if compiled_kernels(len(codes), "rows_by_code") is not None and count <= max(
+        _RADIX_LIMIT, 2 * len(codes)
+    ):
         return rows_by_code(codes.astype(np.int64, copy=False), count)[0]
     # numpy sorts numbers of 16 bits by radix.
     narrow = codes.astype(np.int16) if count < _RADIX_LIMIT else codes

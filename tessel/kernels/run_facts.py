@@ -54,7 +54,7 @@ def run_facts(
     """
     if any(each.exponent > LARGEST_EXPONENT for each in fields):
         return None
-    kernels = compiled_kernels(len(blocks))
+    kernels = compiled_kernels(len(blocks), "run_facts")
     if kernels is None:
         return _run_facts_numpy(blocks, program, starts, fields)
     return _run_facts_compiled(kernels, blocks, program, starts, fields)

@@ -33,7 +33,7 @@ def search_rows(blocks: StoredBlocks, column: int, bounds: Integers, *, after: b
     numpy.ndarray
         int64, counted in the segment; ``blocks.stop`` where there is none.
     """
-    kernels = compiled_kernels(len(blocks))
+    kernels = compiled_kernels(len(blocks), "search_rows")
     if kernels is None:
         return _search_rows_numpy(blocks, column, bounds, after)
     found = np.empty(len(bounds), np.int64)

@@ -27,7 +27,7 @@ def select_rows(blocks: StoredBlocks, program: Program, truth: int) -> NDArray[n
     numpy.ndarray
         Bool, shape ``(len(blocks),)``.
     """
-    kernels = compiled_kernels(len(blocks))
+    kernels = compiled_kernels(len(blocks), "select_rows")
     if kernels is None:
         return select_rows_numpy(blocks, program, truth)
     found = np.empty(len(blocks), np.uint8)

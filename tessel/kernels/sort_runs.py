@@ -33,7 +33,7 @@ def sort_runs(numbers: Integers, starts: Integers) -> bool:
     bool
         False where nothing was sorted, because there is no compiled kernel.
     """
-    kernels = compiled_kernels(len(numbers))
+    kernels = compiled_kernels(len(numbers), "sort_runs")
     if kernels is None:
         return False
     kernels.sort_short_runs(numbers, frozen(starts), _LONGEST)

@@ -70,7 +70,7 @@ class TextNumbers:
         rows
             How many rows are waiting, where these are more than those of ``texts``.
         """
-        kernels = compiled_kernels(len(texts) if rows is None else rows)
+        kernels = compiled_kernels(len(texts) if rows is None else rows, "text_numbers")
         return None if kernels is None else cls(texts, absent, kernels)
 
     def __len__(self) -> int:

@@ -54,7 +54,7 @@ class WordNumbers:
             # The number of each word of the range, −1 for those that do not occur.
             self._table = np.full(high - low + 1, -1, np.int64)
         self.codes = np.empty(len(words), np.int64)
-        kernels = compiled_kernels(len(words))
+        kernels = compiled_kernels(len(words), "word_numbers")
         if self._in_range:
             number = _number_in_range_numpy if kernels is None else kernels.number_in_range
             held = frozen(words), frozen(missing)
@@ -90,7 +90,7 @@ class WordNumbers:
     def find(self, words: Integers, absent: Truths | None = None) -> Integers:
         """Return the number of each word, −1 where it is none of these, or absent."""
         codes = np.empty(len(words), np.int64)
-        kernels = compiled_kernels(len(words))
+        kernels = compiled_kernels(len(words), "word_numbers")
         missing = _NONE_ABSENT if absent is None else absent
         held = frozen(words), frozen(missing)
         if self._in_range:

@@ -6,9 +6,8 @@ import contextlib
 from collections.abc import Iterator
 
 import numpy as np
-import pytest
 
-from tessel.kernels import compiled, jit
+from tessel.kernels import jit
 
 __all__ = ["compiled_or_not"]
 
@@ -19,8 +18,5 @@ def compiled_or_not(wanted: bool) -> Iterator[None]:
 
     Without numba the sources of the compiled kernels run as they are, in Python.
     """
-    with pytest.MonkeyPatch.context() as patch, np.errstate(over="ignore"):
-        patch.setattr(jit, "LEAST_ROWS", 0)
-        patch.setattr(jit, "_LEAST_ROWS_ONCE_THERE", 0)
-        patch.setattr(jit, "_found", [compiled] if wanted else [None])
+    with jit.using_compiled(wanted), np.errstate(over="ignore"):
         yield

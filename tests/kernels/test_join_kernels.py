@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,8 +14,6 @@ from tessel.kernels import (
     Looks,
     NearestRows,
     WordNumbers,
-    compiled,
-    jit,
     match_ends,
     match_rows,
     order_of_codes,
@@ -25,18 +21,9 @@ from tessel.kernels import (
 )
 from tessel.kernels import nearest_rows as nearest_rows_module
 from tessel.kernels import word_numbers as word_numbers_module
+from tests.kernels.forced import compiled_or_not as _compiled
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
-
-
-@contextlib.contextmanager
-def _compiled(wanted: bool) -> Iterator[None]:
-    """Run the compiled kernels, whatever the rows, or their twins."""
-    with pytest.MonkeyPatch.context() as patch, np.errstate(over="ignore"):
-        patch.setattr(jit, "LEAST_ROWS", 0)
-        patch.setattr(jit, "_LEAST_ROWS_ONCE_THERE", 0)
-        patch.setattr(jit, "_found", [compiled] if wanted else [None])
-        yield
 
 
 @pytest.mark.parametrize("is_compiled", [True, False])

@@ -6,11 +6,10 @@ Without numba the sources of the compiled kernels run as they are, in Python.
 from __future__ import annotations
 
 import bisect
-import contextlib
 import math
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -28,29 +27,17 @@ from tessel.kernels import (
     Program,
     StoredBlocks,
     SumField,
-    compiled,
     group_sums,
-    jit,
     load_rows,
     run_facts,
     search_rows,
     select_rows,
 )
-from tessel.options import options
+from tests.kernels.forced import compiled_or_not as _compiled
 
 _SHIFT = 5
 _EXPONENTS = (0, 2, 5)
 _WIDTHS = st.sampled_from([0, 1, 3, 8, 13, 16, 24, 32, 40, 57, 64])
-
-
-@contextlib.contextmanager
-def _compiled(wanted: bool) -> Iterator[None]:
-    """Run the compiled kernels, whatever the rows, or their twins."""
-    with pytest.MonkeyPatch.context() as patch, np.errstate(over="ignore"):
-        patch.setattr(jit, "LEAST_ROWS", 0)
-        patch.setattr(jit, "_LEAST_ROWS_ONCE_THERE", 0)
-        patch.setattr(jit, "_found", [compiled] if wanted else [None])
-        yield
 
 
 @st.composite
@@ -378,21 +365,3 @@ def test_numba_is_imported_by_large_queries_only() -> None:
         "assert 'numba' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_the_option_switches_compiled_kernels_off() -> None:
-    with _compiled(True):
-        assert jit.compiled_kernels(10) is compiled
-        with options(jit=False):
-            assert jit.compiled_kernels(10) is None
-
-
-def test_machine_code_is_kept_by_user_and_source(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    jit.cache_directory.cache_clear()
-    found = jit.cache_directory()
-    jit.cache_directory.cache_clear()
-    assert found.parent == tmp_path / "tessel"
-    assert found.name.startswith("kernels-")

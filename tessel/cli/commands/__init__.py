@@ -27,6 +27,7 @@ from tessel.cli.commands import (
     tag,
     version,
     versions,
+    warmup,
 )
 
 __all__ = ["register_all"]
@@ -48,6 +49,7 @@ _COMMANDS = (
     compact,
     expire,
     gc,
+    warmup,
     spark,
     version,
 )

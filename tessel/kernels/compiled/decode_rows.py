@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tessel.kernels.compiled.blocks import BLOCK_ROWS, run_steps
-from tessel.kernels.jit import kernel
+from tessel.kernels.jit import inner, kernel
 
 __all__ = ["decode_numbers", "decode_texts"]
 
@@ -61,7 +61,7 @@ def decode_numbers(
         row += rows
 
 
-@kernel
+@inner
 def _narrow(source: Any, width: int, rows: int, out: Any) -> None:
     if width == 4:
         wholes = out.view(np.uint32)
@@ -94,7 +94,7 @@ def decode_texts(
     measured: bool,
     offsets: Any,
     out: Any,
-) -> int:
+) -> Any:
     """Write offsets, and texts by words of eight bytes, of which the next overwrites what is over.
 
     ``length`` is that of all texts, or no number above 0. Returns how many bytes the texts have;
@@ -104,7 +104,7 @@ def decode_texts(
     no_floats = np.empty((1, 0), np.float64)
     truths = np.empty((0, BLOCK_ROWS), np.uint8)
     page_rows = 1 << shift
-    total = np.int64(0)
+    total: Any = np.int64(0)
     row = start
     while row < stop:
         page, first = row >> shift, row & (page_rows - 1)
@@ -131,7 +131,7 @@ def decode_texts(
     return total
 
 
-@kernel
+@inner
 def _copy_texts(
     codes: Any, rows: int, entries: Any, lengths: Any, offsets: Any, out: Any, total: int
 ) -> int:

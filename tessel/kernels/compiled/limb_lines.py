@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tessel.kernels.jit import kernel
+from tessel.kernels.jit import inner, kernel
 
 __all__ = [
     "add_doubles",
@@ -100,7 +100,7 @@ def add_shifted(numbers: Any, place: int, lowest: int, lines: Any) -> None:
         lines[group, limb + 2] += high >> _LIMB
 
 
-@kernel
+@inner
 def _settle(lines: Any, group: Any) -> None:
     """Carry, and give all limbs of a line the sign of its number, below 2**32 in size."""
     last = lines.shape[1] - 1
@@ -145,7 +145,7 @@ def trim_lines(lines: Any, lowest: int, first_limb: Any, ends: Any) -> Any:
     return limbs
 
 
-@kernel
+@inner
 def _rounded(head: Any, middle: Any, low: Any, rest: bool, place: Any) -> Any:
     """Return the bits of a rounded double.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tessel.kernels.jit import kernel
+from tessel.kernels.jit import inner
 
 __all__ = ["fill_limbs"]
 
@@ -17,7 +17,7 @@ _ROUNDER = 1.5 * 2.0**52
 _ROUNDER_BITS = int(np.float64(_ROUNDER).view(np.int64))
 
 
-@kernel
+@inner
 def _split(source: Any, scale: float, scale_below: float, high: Any, low: Any, rows: int) -> Any:
     """Write the two limbs of floats; return whether something was left over."""
     lost = False
@@ -32,7 +32,7 @@ def _split(source: Any, scale: float, scale_below: float, high: Any, low: Any, r
     return lost
 
 
-@kernel
+@inner
 def fill_limbs(
     kinds: Any, sources: Any, scales: Any, limbs: Any, integers: Any, floats: Any, rows: int
 ) -> Any:

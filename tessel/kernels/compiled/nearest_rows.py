@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tessel.kernels.jit import kernel
+from tessel.kernels.jit import inner, kernel
 
 __all__ = ["choose_rows", "last_of_runs", "rows_before"]
 
@@ -74,7 +74,7 @@ def rows_before(held: Any, starts: Any, asked: Any, codes: Any, exact: bool, out
         out[row] = place - 1
 
 
-@kernel
+@inner
 def _rows_before_in_one(held: Any, asked: Any, exact: bool, out: Any) -> None:
     place = np.int64(0)
     before = _LEAST
@@ -91,7 +91,7 @@ def _rows_before_in_one(held: Any, asked: Any, exact: bool, out: Any) -> None:
         out[row] = place - 1
 
 
-@kernel
+@inner
 def _apart(one: int, other: int) -> Any:
     if one < other:
         return np.uint64(other) - np.uint64(one)

@@ -48,7 +48,8 @@ def register_rows(
             register = asked[line]
             source = floats[~register].view(np.int64) if register < 0 else integers[register]
             if select < 0:
-                out[line, count : count + rows] = source[:rows]
+                for place in range(rows):
+                    out[line, count + place] = source[place]
                 continue
             kept = 0
             for place in range(rows):

@@ -8,7 +8,7 @@ import numpy as np
 
 from tessel.kernels.compiled.blocks import BLOCK_ROWS, run_steps
 from tessel.kernels.compiled.limbs import fill_limbs
-from tessel.kernels.jit import kernel
+from tessel.kernels.jit import inner, kernel
 
 __all__ = ["add_runs"]
 
@@ -16,7 +16,7 @@ _INTEGER, _FLOAT = 0, 2
 _LEAST, _GREATEST, _LEAST_FLOAT = 3, 4, 5
 
 
-@kernel
+@inner
 def _sum(values: Any, start: int, stop: int) -> Any:
     total = np.int64(0)
     for row in range(start, stop):
@@ -24,7 +24,7 @@ def _sum(values: Any, start: int, stop: int) -> Any:
     return total
 
 
-@kernel
+@inner
 def _extreme(values: Any, start: int, stop: int, best: int, greatest: bool) -> Any:
     if greatest:
         for row in range(start, stop):
@@ -35,7 +35,7 @@ def _extreme(values: Any, start: int, stop: int, best: int, greatest: bool) -> A
     return best
 
 
-@kernel
+@inner
 def _extreme_float(values: Any, start: int, stop: int, best: float, greatest: bool) -> Any:
     for row in range(start, stop):
         value = values[row]

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from tessel.kernels.jit import kernel
+from tessel.kernels.jit import inner, kernel
 
 __all__ = ["search_rows"]
 
 _START, _WIDTH, _MASK, _BASE, _STEP = 0, 1, 2, 3, 4
 
 
-@kernel
+@inner
 def _at(words: Any, facts: Any, shift: int, column: int, row: int) -> Any:
     page, inside = row >> shift, row & ((1 << shift) - 1)
     bits = facts[_WIDTH, column, page] * inside

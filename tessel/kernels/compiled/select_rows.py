@@ -41,5 +41,7 @@ def select_rows(
             data, words, facts, steps, ranges, constants, tables, page, first, rows,
             integers, floats, truths,
         )  # fmt: skip
-        out[row - start : row - start + rows] = truths[truth, :rows]
+        # A slice assigned to a slice would have numba compile the making of its error's text.
+        for place in range(rows):
+            out[row - start + place] = truths[truth, place]
         row += rows

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tessel.kernels.jit import kernel
+from tessel.kernels.jit import inner, kernel
 
 __all__ = ["find_texts", "number_texts"]
 
@@ -19,7 +19,7 @@ _START, _LENGTH = 0, 1
 _BLOCK = 256
 
 
-@kernel
+@inner
 def _hash(words: Any, place: Any, left: Any) -> Any:
     mixed = left
     while left > _EIGHT:
@@ -34,7 +34,7 @@ def _hash(words: Any, place: Any, left: Any) -> Any:
     return mixed ^ (mixed >> _HALF)
 
 
-@kernel
+@inner
 def _same(words: Any, place: Any, held: Any, spot: Any, left: Any) -> Any:
     while left > _EIGHT:
         if words[place] != held[spot]:
@@ -48,7 +48,7 @@ def _same(words: Any, place: Any, held: Any, spot: Any, left: Any) -> Any:
     return differing & (_ALL >> ((_EIGHT - left) * _EIGHT)) == _ZERO
 
 
-@kernel
+@inner
 def _slot_of(table: Any, slot: Any, key: Any, mask: Any) -> Any:
     """Return the first slot from one on that has a hash, or is free."""
     while table[slot, _NUMBER] != 0 and table[slot, _HASH] != key:

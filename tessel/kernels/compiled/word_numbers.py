@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tessel.kernels.jit import kernel
+from tessel.kernels.jit import inner, kernel
 
 __all__ = ["find_in_range", "find_in_slots", "move_slots", "number_in_range", "number_in_slots"]
 
@@ -14,7 +14,7 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 
 
-@kernel
+@inner
 def _slot(word: int, shift: Any) -> Any:
     bits = np.uint64(word)
     return np.int64(((bits ^ (bits >> _HALF)) * _FACTOR) >> shift)

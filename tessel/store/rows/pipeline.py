@@ -142,7 +142,7 @@ class RowPipeline:
         if self._program is None or not len(rows):
             return None, {}
         self._seen += len(rows)
-        if len(rows) > _MOST_ROWS_IN_NUMPY and compiled_kernels(self._seen) is None:
+        if len(rows) > _MOST_ROWS_IN_NUMPY and compiled_kernels(self._seen, "filter_rows") is None:
             return None, {}
         starts = np.zeros(0, np.int64) if rows.starts is None else rows.starts
         data = rows.records.view(np.uint8)

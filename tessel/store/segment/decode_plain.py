@@ -87,4 +87,5 @@ def _has_kernels(rows: int) -> bool:
     global _decoded
     _decoded += rows  # a sum that threads lose in a race is no loss
     enough = _decoded >= _VALUES_BEFORE_IMPORT
-    return compiled_kernels(LEAST_ROWS if enough else min(rows, LEAST_ROWS - 1)) is not None
+    waiting = LEAST_ROWS if enough else min(rows, LEAST_ROWS - 1)
+    return compiled_kernels(waiting, "decode_rows") is not None

@@ -12,20 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tessel
 import tessel.store.rows.pipeline as pipelines
 from tessel.errors import IntegerOverflowError
 from tessel.expression import Expression, col, evaluate, lit, parse
 from tessel.kernels import (
     RowStatus,
     StructRows,
-    compiled,
     field_load,
     filter_rows,
-    jit,
 )
 from tessel.store.rows import RowArena, RowPipeline, Rows, RowSchema
 from tessel.store.rows.columns import arrow_column
+from tests.kernels.forced import compiled_or_not
 from tests.store.rows.test_columns import whole
 
 WAYS = pytest.mark.parametrize("compiled_too", [False, True], ids=["numpy", "compiled"])
@@ -34,10 +32,7 @@ WAYS = pytest.mark.parametrize("compiled_too", [False, True], ids=["numpy", "com
 @contextlib.contextmanager
 def way(wanted: bool) -> Iterator[None]:
     """Run the compiled kernel, whatever the rows, or its twin."""
-    with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
-        patch.setattr(jit, "LEAST_ROWS", 0)
-        patch.setattr(jit, "_LEAST_ROWS_ONCE_THERE", 0)
-        patch.setattr(jit, "_found", [compiled] if wanted else [None])
+    with pytest.MonkeyPatch.context() as patch, compiled_or_not(wanted), np.errstate(all="ignore"):
         patch.setattr(pipelines, "_MOST_ROWS_IN_NUMPY", 1 << 60)
         yield
 
@@ -367,7 +362,7 @@ def test_what_is_left_to_columns(where):
 def test_numba_is_imported_for_many_rows_also_when_they_come_a_few_at_a_time(monkeypatch):
     asked: list[int] = []
     module = sys.modules["tessel.kernels.filter_rows"]
-    monkeypatch.setattr(module, "compiled_kernels", lambda rows: asked.append(rows))
+    monkeypatch.setattr(module, "compiled_kernels", lambda rows, _: asked.append(rows))
     table = many(100)
     rows = Rows.from_batch(RowSchema.from_arrow(table.schema), table)
     pipeline = RowPipeline(rows.schema, where="price > 50")
@@ -399,10 +394,9 @@ def test_many_rows_without_numba_are_done_on_columns(jit_wanted, monkeypatch):
         return arrow_column(self, self.schema.field(name))
 
     monkeypatch.setattr(Rows, "column", column)
-    monkeypatch.setattr(jit, "_found", [compiled])
     table = many(5000)
     rows = Rows.from_batch(RowSchema.from_arrow(table.schema), table)
-    with tessel.options(jit=jit_wanted), np.errstate(all="ignore"):
+    with compiled_or_not(jit_wanted), np.errstate(all="ignore"):
         RowPipeline(rows.schema, where="price > 50", select={"name": "name"}).run(rows)
     assert (5000 in asked) is not jit_wanted
 

@@ -31,7 +31,7 @@ def ordered_values(values: pa.Array, codes: Codes, groups: int) -> pa.Array:
     groups
         How many groups there are.
     """
-    if compiled_kernels(len(codes)) is None:
+    if compiled_kernels(len(codes), "sort_runs", "rows_by_code") is None:
         return values.take(pa.array(ordered_rows(values, codes, groups)))
     held = OrderedNumbers.of_values(values)
     rows, starts = rows_by_code(codes, groups)
