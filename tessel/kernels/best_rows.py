@@ -80,7 +80,7 @@ def best_rows(
     limit
         Rows that do not come before this one do not count.
     """
-    kernels = compiled_kernels(sum(stop - start for start, stop, _ in stretches))
+    kernels = compiled_kernels(sum(stop - start for start, stop, _ in stretches), "best_rows")
     if kernels is None:
         return best_rows_numpy(
             blocks,

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tessel.kernels.best_rows import best_rows
 from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.count_repeats import count_repeats
 from tessel.kernels.decode_rows import TextTable, decode_numbers, decode_texts
@@ -123,6 +124,16 @@ def _select_rows() -> Any:
 def _search_rows() -> Any:
     bounds = np.array([1, 1010, 5000], np.int64)
     return [search_rows(_blocks(), 0, bounds, after=after) for after in (False, True)]
+
+
+def _best_rows() -> Any:
+    found = [
+        best_rows(
+            _blocks(), _program(), [(0, _ROWS, 0)], select=0, key=key, downwards=True, count=3
+        )
+        for key in (0, ~0)
+    ]
+    return [[each.rows, each.last] for each in found]
 
 
 def _decode_rows() -> Any:
@@ -335,6 +346,7 @@ def _lines_of_limbs() -> Any:
 
 
 ROOMS: dict[str, Callable[[], Any]] = {
+    "best_rows": _best_rows,
     "count_repeats": _count_repeats,
     "decode_rows": _decode_rows,
     "filter_rows": _filter_rows,

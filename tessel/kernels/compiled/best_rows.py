@@ -7,28 +7,28 @@ from typing import Any
 import numpy as np
 
 from tessel.kernels.compiled.blocks import BLOCK_ROWS, run_steps
-from tessel.kernels.jit import kernel
+from tessel.kernels.jit import inner, kernel
 
 __all__ = ["best_rows"]
 
 _MAGNITUDE = np.int64((1 << 63) - 1)
 
 
-@kernel
-def _comes_later(keys: Any, rows: Any, one: int, other: int) -> bool:
+@inner
+def _comes_later(keys: Any, rows: Any, one: int, other: int) -> Any:
     if keys[one] != keys[other]:
         return keys[one] > keys[other]
     return rows[one] > rows[other]
 
 
-@kernel
+@inner
 def _exchange(keys: Any, rows: Any, one: int, other: int) -> None:
     key, row = keys[one], rows[one]
     keys[one], rows[one] = keys[other], rows[other]
     keys[other], rows[other] = key, row
 
 
-@kernel
+@inner
 def _rise(keys: Any, rows: Any, place: int) -> None:
     while place > 0:
         above = (place - 1) >> 1
@@ -38,7 +38,7 @@ def _rise(keys: Any, rows: Any, place: int) -> None:
         place = above
 
 
-@kernel
+@inner
 def _sink(keys: Any, rows: Any, size: int) -> None:
     place = 0
     while True:
@@ -52,7 +52,7 @@ def _sink(keys: Any, rows: Any, size: int) -> None:
         place = latest
 
 
-@kernel
+@inner
 def _order_floats(source: Any, flip: int, out: Any, rows: int) -> None:
     for row in range(rows):
         bits = np.float64(source[row] + 0.0).view(np.int64)
