@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.grouping import check_key_type, group_codes
-from tessel.clauses.grouped.scanned_first_rows import scanned_first_rows
+from tessel.clauses.grouped.scanned_first_rows import KnownKeys, scanned_first_rows
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError
 from tessel.expression.schema import TableSchema
-from tessel.store import CandidateRows
+from tessel.store import BlockScan, CandidateRows
 
 __all__ = ["Distinct", "DistinctBucket", "PartialDistinct"]
 
@@ -114,13 +114,19 @@ class PartialDistinct(Clause):
         """Return the input's schema."""
         return input_schema
 
+    def begun(self) -> Clause:
+        """Return the clause for one run, whose units tell each other which keys they have."""
+        return _SharedDistinct.of(self)
+
+    def choose(self, rows: BlockScan) -> Rows | None:
+        """Choose rows from codes and narrow integers as they are stored."""
+        return self._first(rows, KnownKeys())
+
+    def _first(self, rows: BlockScan, known: KnownKeys) -> Rows | None:
+        return scanned_first_rows(rows, self.columns, known) if self.keep == "first" else None
+
     def select(self, rows: CandidateRows) -> bool:
-        """Choose rows from codes and narrow integers as they are stored, or else from values."""
-        if self.keep == "first":
-            first = scanned_first_rows(rows, self.columns)
-            if first is not None:
-                rows.keep(first)
-                return True
+        """Choose rows from the values of the columns."""
         chosen = self._rows(rows.values(self.columns))
         if len(chosen) < len(rows):
             rows.keep(rows.places()[chosen])
@@ -134,6 +140,22 @@ class PartialDistinct(Clause):
         if self.keep == "none":
             return _first_two(table, self.columns)
         return _distinct_rows(table, self.columns, self.keep)
+
+
+class _SharedDistinct(PartialDistinct):
+    """The clause in one run in one process."""
+
+    _known: KnownKeys
+
+    @classmethod
+    def of(cls, clause: PartialDistinct) -> _SharedDistinct:
+        found = cls(clause.columns, clause.keep)
+        # No field: it says nothing of what the clause is.
+        object.__setattr__(found, "_known", KnownKeys())
+        return found
+
+    def choose(self, rows: BlockScan) -> Rows | None:
+        return self._first(rows, self._known)
 
 
 @register

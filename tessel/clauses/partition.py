@@ -87,6 +87,8 @@ class Partition(Clause):
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Give each row its bucket; pieces come out by bucket, rows of each in order."""
         schema = self.output_schema(unit.schema)
+        if not unit.num_rows:
+            return unit.with_pieces([], schema)
         table = unit.table
         if self.positions:
             place = np.arange(table.num_rows, dtype=np.int64) + (unit.ordinal << 32)

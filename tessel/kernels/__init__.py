@@ -14,10 +14,12 @@ from __future__ import annotations
 from tessel.kernels.best_rows import NO_LIMIT, BestRows, best_rows, ordered_doubles
 from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.count_repeats import count_repeats
+from tessel.kernels.count_values import add_counts, count_values, runs_of_counts
 from tessel.kernels.decimal_sums import DecimalSum
 from tessel.kernels.decode_rows import TextTable, decode_numbers, decode_texts
 from tessel.kernels.fields import EXTREMES, Fact, FieldKind, SumField
 from tessel.kernels.filter_rows import FilteredRows, StructRows, filter_rows
+from tessel.kernels.first_of_groups import first_of_groups
 from tessel.kernels.group_rows import group_range, group_words
 from tessel.kernels.group_sums import GroupSums, group_sums
 from tessel.kernels.group_texts import Texts, group_texts
@@ -68,13 +70,16 @@ __all__ = [
     "Texts",
     "WordNumbers",
     "add_by_group",
+    "add_counts",
     "best_rows",
     "compiled_kernels",
     "count_repeats",
+    "count_values",
     "decode_numbers",
     "decode_texts",
     "field_load",
     "filter_rows",
+    "first_of_groups",
     "group_range",
     "group_sums",
     "group_texts",
@@ -88,6 +93,7 @@ __all__ = [
     "round_sums",
     "rows_by_code",
     "run_facts",
+    "runs_of_counts",
     "search_rows",
     "select_rows",
     "sort_runs",

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
+from tessel.clauses.combining import SubQuery
+from tessel.clauses.plan import SourcePlan
+from tessel.clauses.planner.planner import plan_query
+from tessel.clauses.running.late_reading import read_pieces
+from tessel.clauses.running.stage import begun_stage, run_clauses
+from tessel.ecs import ProcessingUnit
 from tessel.errors import (
     ColumnNotFoundError,
     DuplicateColumnError,
@@ -27,7 +34,7 @@ from tessel.testing.oracles import (
 )
 from tessel.testing.queries import query_tables
 from tessel.testing.tables import bits, cut_into_segments
-from tests.clauses.helpers import SETTINGS, answer, events, fresh_store, stored
+from tests.clauses.helpers import SETTINGS, Latest, answer, events, fresh_store, stored
 
 Q = QueryBuilder()
 KEEPS = ("first", "last", "none")
@@ -118,3 +125,56 @@ def test_misuse_is_refused() -> None:
         Q.distinct(keep="any")  # type: ignore[arg-type]
     with pytest.raises(PlanError, match="no columns"):
         Q.distinct([])
+
+
+@settings(max_examples=25)
+@given(data=st.data())
+def test_units_in_any_order_keep_the_first_row_of_each_key(data: st.DataObject) -> None:
+    """What units tell each other depends on which comes first; the answer does not."""
+    rows = data.draw(st.integers(8, 60))
+    random = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
+    table = pa.table(
+        {
+            "s": pa.array([f"text {n}" for n in random.integers(0, 5, rows)]),
+            "k": random.integers(-1, 2, rows),
+            "b": random.random(rows) < 0.5,
+            "v": np.arange(rows),
+        }
+    )
+    names = data.draw(
+        st.lists(st.sampled_from(["s", "k", "b"]), min_size=1, max_size=3, unique=True)
+    )
+    query = Q.filter("v % 3 > 0") if data.draw(st.booleans()) else Q
+    first: dict[Any, int] = {}
+    for row in table.to_pylist():
+        if query is Q or row["v"] % 3:
+            first.setdefault(tuple(row[name] for name in names), row["v"])
+    with options(segment_rows=data.draw(st.integers(4, 30)), segment_columns=20):
+        store = fresh_store()
+        store.write("x", table)
+        plan = plan_query(Latest(store), SubQuery("x", None, query.distinct(names).clauses))
+        (source,) = plan.inputs
+        assert isinstance(source, SourcePlan)
+        stage, segments = begun_stage(plan.stages[0]), source.view.source()
+        kept: list[int] = []
+        for ordinal in data.draw(st.permutations(range(len(source.units)))):
+            pieces = [source.index.source(position) for position in source.units[ordinal]]
+            read, done = read_pieces(
+                pieces, [1] * len(pieces), segments, source.index.schema, stage.clauses
+            )
+            unit = ProcessingUnit(ordinal, stage.schemas[done], read)
+            unit = run_clauses(stage.clauses[done:], stage.schemas[done:], unit)
+            kept += unit.table.column("v").to_pylist()
+        assert set(first.values()) <= set(kept)
+        found = answer(store, query.distinct(names))
+    assert found.column("v").to_pylist() == sorted(first.values())
+
+
+def test_later_units_keep_no_row_of_a_key_that_is_known() -> None:
+    rows = np.arange(900)
+    table = pa.table({"s": [f"text {row % 7}" for row in rows], "k": rows // 400, "v": rows})
+    store = stored(table, rows=100, columns=20)
+    with events("clause.choose") as seen:
+        found = answer(store, Q.distinct("s", "k"), SETTINGS[:1])
+    assert found.column("v").to_pylist() == [*range(7), *range(400, 407), *range(800, 807)]
+    assert [each.attributes["rows_out"] for each in seen] == [7, 0, 0, 0, 7, 0, 0, 0, 7]

@@ -19,6 +19,7 @@ from tessel.clauses import QueryBuilder
 from tessel.clauses.aggregates.kernels import value_runs as module
 from tessel.clauses.aggregates.kernels.value_runs import (
     has_integers,
+    joined_runs,
     ordered_integers,
     value_runs,
     values_of_integers,
@@ -48,9 +49,16 @@ def test_runs_are_those_of_sorted_lists(cells: int, alone: int, data: st.DataObj
     counted, once = data.draw(st.booleans()), data.draw(st.booleans())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_CELLS", cells)
+        patch.setattr(module, "_CELLS_A_ROW", 0)
         patch.setattr(module, "_SEEN", cells)
         patch.setattr(module, "_LEAST_ROWS_A_GROUP", alone)
-        found = value_runs(numbers, codes, groups, times if counted else None, once=once)
+        own = times if counted else None
+        if data.draw(st.booleans()):
+            found = value_runs(numbers, codes, groups, own, once=once)
+        else:  # each row is a run by itself, and there are runs of nothing
+            lengths = np.tile([1, 0], len(codes))
+            runs = np.repeat(codes, 2)
+            found = joined_runs(numbers, lengths, runs, groups, own, once=once)
     for group in range(groups):
         wanted = [n for g, n, t in rows if g == group for _ in range(t if counted else 1)]
         if once:
@@ -140,9 +148,17 @@ def trades() -> Any:
 
 @pytest.mark.parametrize("keys", [(), ("venue",), ("venue", "symbol"), ("k",)], ids=str)
 @pytest.mark.parametrize("chosen", [False, True])
+@pytest.mark.parametrize("cells", [0, 1 << 18])
 def test_stored_rows_answer_what_their_values_do(
-    trades: Any, keys: tuple[str, ...], chosen: bool
+    trades: Any,
+    keys: tuple[str, ...],
+    chosen: bool,
+    cells: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """In a table of counts, and where rows are sorted."""
+    monkeypatch.setattr(module, "_CELLS", cells)
+    monkeypatch.setattr(module, "_CELLS_A_ROW", 0)
     table = _table()
     query = Q.filter("qty > 1000") if chosen else Q
     if chosen:

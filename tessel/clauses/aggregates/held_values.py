@@ -23,6 +23,7 @@ from tessel.clauses.aggregates.kernels.value_runs import (
     ValueRuns,
     has_integers,
     integers_of_decimals,
+    joined_runs,
     ordered_integers,
     value_runs,
     values_of_integers,
@@ -111,11 +112,10 @@ class HeldValuesAggregate(MergeableAggregate):
         if len(codes) == groups and np.array_equal(codes, np.arange(groups)):
             return [plain(state) for state in states]
         values, lengths, times, places = _taken_apart(states)
-        owners = np.repeat(codes, lengths)
         if not has_integers(plain_type(value_type)):
-            return self._of_entries(values, owners, groups, times)
+            return self._of_entries(values, np.repeat(codes, lengths), groups, times)
         numbers, common = _of_one_kind(values, lengths, places)
-        runs = value_runs(numbers, owners, groups, times, once=self.once)
+        runs = joined_runs(numbers, lengths, codes, groups, times, once=self.once)
         return held_values_state(runs, pa.array(runs.numbers), common)
 
     def finish(  # noqa: D102

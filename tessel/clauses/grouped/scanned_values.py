@@ -20,20 +20,25 @@ from tessel.clauses.aggregates.kernels.value_runs import (
     BITS,
     WIDEST,
     ValueRuns,
+    few_cells,
     has_integers,
     ordered_integers,
     packed_runs,
     value_runs,
 )
 from tessel.clauses.grouped.group_tables import partial_schema
-from tessel.clauses.grouped.scanned_groups import numbered_groups, scanned_groups
+from tessel.clauses.grouped.scanned_groups import (
+    key_values,
+    numbered_groups,
+    scanned_groups,
+)
 from tessel.clauses.grouped.stored_facts import all_from_facts, is_numeric
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.stored_numbers import decimal_integers
 from tessel.clauses.values import missing_rows, plain, plain_type
 from tessel.expression import Number
 from tessel.expression.schema import TableSchema
-from tessel.kernels import group_sums, register_rows
+from tessel.kernels import count_values, first_of_groups, register_rows, runs_of_counts
 from tessel.store import BlockScan, OpenedScan
 
 __all__ = ["all_from_stored_values", "scanned_values"]
@@ -100,18 +105,18 @@ def scanned_values(
     columns = {name: column for name, column in found.items() if column is not None}
     if grouped is None or len(columns) < len(found):
         return None
-    _, group, groups = grouped
+    key_columns, group, groups = grouped
     scan = _Scan(opened, group, groups, columns)
-    # The order of groups, and what else is aggregated: both see the same rows, and the same order.
-    states: dict[str, pa.ChunkedArray | pa.Array] = {}
-    if keys or others:
+    order = scan.order()
+    states: dict[str, pa.ChunkedArray | pa.Array] = dict(
+        zip(keys, key_values(key_columns, order), strict=True)
+    )
+    if others:
+        # It sees the same rows, and gives groups in the same order.
         summed = scanned_groups([rows], keys, others)
         if summed is None:
             return None
-        states = dict(zip(summed.column_names, summed.columns, strict=True))
-    order = scan.order(bool(keys))
-    if order is None:
-        return None
+        states |= dict(zip(summed.column_names, summed.columns, strict=True))
     schema = partial_schema(keys, aggregates, rows.schema)
     runs: dict[tuple[str, bool], ValueRuns] = {}
     for each in held:
@@ -119,7 +124,7 @@ def scanned_values(
         assert isinstance(aggregate, HeldValuesAggregate)  # they were split so
         asked = name, aggregate.once
         if asked not in runs:
-            runs[asked] = scan.runs(*asked).of_groups(order)
+            runs[asked] = scan.runs(*asked, order)
         made = _state(runs[asked], columns[name])
         at = schema.get_field_index(f"{each.output}\0values")
         for field, state in zip(schema.names[at : at + len(made)], made, strict=True):
@@ -140,10 +145,17 @@ class _Scan:
         self._opened, self._group, self._groups = opened, group, groups
         self._columns = columns
         program = opened.program
+        self._few = {
+            name
+            for name, column in columns.items()
+            if not column.number.is_float and few_cells(groups * _span(column.number), opened.rows)
+        }
         registers = [] if group is None else [group]
         self._lines: dict[str, int] = {}
         self._packed: set[str] = set()
         for name, column in columns.items():
+            if name in self._few:
+                continue
             number = column.number
             register = ~number.register if number.is_float else number.register
             if not number.is_float and _span(number) * groups <= WIDEST:
@@ -156,30 +168,48 @@ class _Scan:
             self._lines[name] = len(registers)
             registers.append(register)
         self._program = program.program()
-        self._found = register_rows(
-            opened.spans, self._program, select=opened.select, registers=registers
-        )
+        self._found = np.zeros((0, 0), np.int64)
+        if self._lines:
+            self._found = register_rows(
+                opened.spans, self._program, select=opened.select, registers=registers
+            )
 
-    def order(self, keyed: bool) -> Integers | None:
+    def order(self) -> Integers:
         """Return the groups that have rows in order of first appearance."""
-        if not keyed:
+        if self._group is None:
             return np.zeros(1, np.int64)  # one group of everything, also of nothing
-        found = group_sums(
+        first = first_of_groups(
             self._opened.spans,
             self._program,
             select=self._opened.select,
             group=self._group,
             groups=self._groups,
-            fields=[],
         )
-        if found is None:
-            return None
-        there = np.flatnonzero(found.counts)
-        ordered: Integers = there[np.argsort(found.first_row[there], kind="stable")]
+        there = np.flatnonzero(first >= 0)
+        ordered: Integers = there[np.argsort(first[there], kind="stable")]
         return ordered
 
-    def runs(self, name: str, once: bool) -> ValueRuns:
-        """Return the integers of a column in order, by group."""
+    def runs(self, name: str, once: bool, order: Integers) -> ValueRuns:
+        """Return the integers of a column in order, of some groups in theirs."""
+        if name in self._few:
+            return self._counted(self._columns[name].number, once, order)
+        return self._sorted(name, once).of_groups(order)
+
+    def _counted(self, number: Number, once: bool, order: Integers) -> ValueRuns:
+        counts = count_values(
+            self._opened.spans,
+            self._program,
+            select=self._opened.select,
+            group=self._group,
+            groups=self._groups,
+            value=number.register,
+            low=number.low,
+            span=_span(number),
+        )
+        numbers, times, starts = runs_of_counts(counts, order, number.low)
+        return ValueRuns(numbers, None if once else times, starts)
+
+    def _sorted(self, name: str, once: bool) -> ValueRuns:
         column = self._columns[name]
         line = self._found[self._lines[name]]
         groups = self._groups

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from tessel.kernels.compiled.best_rows import best_rows
 from tessel.kernels.compiled.count_repeats import count_repeats
+from tessel.kernels.compiled.count_values import add_counts, count_values, runs_of_counts
 from tessel.kernels.compiled.decode_rows import decode_numbers, decode_texts
 from tessel.kernels.compiled.filter_rows import filter_rows
+from tessel.kernels.compiled.first_of_groups import first_of_groups
 from tessel.kernels.compiled.group_rows import group_range
 from tessel.kernels.compiled.group_sums import add_groups
 from tessel.kernels.compiled.group_texts import group_texts, grown_texts
@@ -41,6 +43,7 @@ from tessel.kernels.compiled.word_numbers import (
 )
 
 __all__ = [
+    "add_counts",
     "add_doubles",
     "add_groups",
     "add_integers",
@@ -51,6 +54,7 @@ __all__ = [
     "choose_rows",
     "count_codes",
     "count_repeats",
+    "count_values",
     "decode_numbers",
     "decode_texts",
     "double_range",
@@ -58,6 +62,7 @@ __all__ = [
     "find_in_range",
     "find_in_slots",
     "find_texts",
+    "first_of_groups",
     "group_range",
     "group_texts",
     "grown_texts",
@@ -73,6 +78,7 @@ __all__ = [
     "register_rows",
     "round_sums",
     "rows_before",
+    "runs_of_counts",
     "search_rows",
     "select_rows",
     "sort_short_runs",

@@ -15,14 +15,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.values import integers, is_temporal, raw_values
-from tessel.kernels import count_repeats, rows_by_code, sort_runs
+from tessel.kernels import add_counts, count_repeats, rows_by_code, runs_of_counts, sort_runs
 
 __all__ = [
     "BITS",
     "WIDEST",
     "ValueRuns",
+    "few_cells",
     "has_integers",
     "integers_of_decimals",
+    "joined_runs",
     "ordered_bits",
     "ordered_integers",
     "packed_runs",
@@ -36,13 +38,20 @@ BITS = -1
 """The places of integers that are no decimals: those of their type, or bits of a float."""
 
 _CELLS = 1 << 18
-"""A table of counts is used up to so many cells; beyond the cache, sorting is faster."""
+"""A table of counts is used up to so many cells, however few the rows."""
+
+_MOST_CELLS = 1 << 22
+_CELLS_A_ROW = 4
+"""A larger one is used up to so many cells a row: past the cache a cell costs as much as a row."""
 
 _SEEN = 1 << 21
 """A cell that only says whether a number was seen is an eighth of that."""
 
 _LEAST_ROWS_A_GROUP = 256
 """Sorting each group by itself costs some µs a group; smaller groups are sorted together."""
+
+_MOST_COUNTED = (1 << 32) - 1
+"""What a cell of a table of counts holds."""
 
 WIDEST = 1 << 62
 """What groups and numbers together may reach."""
@@ -180,6 +189,11 @@ def values_of_integers(numbers: Integers, kind: pa.DataType, places: int = BITS)
     return pa.array(numbers.astype(width, copy=False)).view(kind)
 
 
+def few_cells(cells: int, rows: int) -> bool:
+    """Return whether rows are counted in a table of so many cells sooner than they are sorted."""
+    return cells <= max(_CELLS, min(_MOST_CELLS, _CELLS_A_ROW * rows))
+
+
 # --- runs -----------------------------------------------------------------------------------------
 
 
@@ -217,6 +231,34 @@ def value_runs(
     return packed_runs(packed, span, groups, low=low, times=times, once=once)
 
 
+def joined_runs(
+    numbers: Integers,
+    lengths: Integers,
+    codes: Integers,
+    groups: int,
+    times: Integers | None,
+    *,
+    once: bool = False,
+) -> ValueRuns:
+    """Bring numbers of several runs together by group; see :func:`value_runs`.
+
+    Parameters
+    ----------
+    lengths, codes
+        int64: how many numbers are in each run, and the group of each.
+    """
+    if len(numbers):
+        low, high = int(numbers.min()), int(numbers.max())
+        span = high - low + 1
+        total = len(numbers) if times is None or once else int(times.sum())
+        if total <= _MOST_COUNTED and few_cells(groups * span, len(numbers)):
+            own = None if once else times
+            counts = add_counts(numbers, own, lengths, codes, groups=groups, low=low, span=span)
+            found, counted, starts = runs_of_counts(counts, np.arange(groups), low)
+            return ValueRuns(found, None if once else counted, starts)
+    return value_runs(numbers, np.repeat(codes, lengths), groups, times, once=once)
+
+
 def packed_runs(
     packed: Integers,
     span: int,
@@ -239,7 +281,7 @@ def packed_runs(
     """
     if not len(packed):
         return ValueRuns(np.zeros(0, np.int64), None, np.zeros(groups + 1, np.int64))
-    if groups * span <= (_SEEN if once else _CELLS):
+    if groups * span <= _SEEN if once else few_cells(groups * span, len(packed)):
         packed, times = _counted(packed, groups * span, times, once)
     elif times is None:
         packed.sort()

@@ -1,0 +1,52 @@
+"""Compiled twin of :mod:`tessel.kernels.first_of_groups`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tessel.kernels.compiled.blocks import BLOCK_ROWS, run_steps
+from tessel.kernels.jit import kernel
+
+__all__ = ["first_of_groups"]
+
+
+@kernel
+def first_of_groups(
+    data: Any,
+    words: Any,
+    facts: Any,
+    shift: int,
+    start: int,
+    stop: int,
+    steps: Any,
+    ranges: Any,
+    constants: Any,
+    tables: Any,
+    registers: Any,
+    select: int,
+    group: int,
+    left: int,
+    first: Any,
+) -> int:
+    """Write the first rows of groups that have none; return how many still have none."""
+    integers = np.empty((registers[0] + 1, BLOCK_ROWS), np.int64)
+    floats = np.empty((registers[1], BLOCK_ROWS), np.float64)
+    truths = np.empty((registers[2], BLOCK_ROWS), np.uint8)
+    page_rows = 1 << shift
+    row = start
+    while row < stop and left > 0:
+        page, inside = row >> shift, row & (page_rows - 1)
+        rows = min(BLOCK_ROWS, page_rows - inside, stop - row)
+        run_steps(
+            data, words, facts, steps, ranges, constants, tables, page, inside, rows,
+            integers, floats, truths,
+        )  # fmt: skip
+        for place in range(rows):
+            number = integers[group, place]
+            if first[number] < 0 and (select < 0 or truths[select, place]):
+                first[number] = row + place
+                left -= 1
+        row += rows
+    return left
