@@ -22,6 +22,7 @@ from tessel.expression.context import ContextNode, ExpressionContext
 from tessel.expression.encoded import BlockProgram, Number
 from tessel.expression.evaluate import evaluate
 from tessel.expression.node import Expression
+from tessel.expression.plain_conditions import PlainCondition, plain_conditions
 from tessel.expression.protocols import ArithmeticColumn, ColumnFacts, EncodedColumn, StatisticsView
 from tessel.expression.registry import OPERATORS
 from tessel.expression.schema import TableSchema
@@ -41,6 +42,7 @@ __all__ = [
     "Expression",
     "ExpressionContext",
     "Number",
+    "PlainCondition",
     "StatisticsView",
     "TableSchema",
     "WhenBranches",
@@ -55,6 +57,7 @@ __all__ = [
     "max_of",
     "min_of",
     "parse",
+    "plain_conditions",
     "when",
     "where",
 ]

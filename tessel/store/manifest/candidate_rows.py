@@ -24,6 +24,7 @@ from tessel.expression import (
     ExpressionContext,
     evaluate,
     evaluate_statistics,
+    plain_conditions,
 )
 from tessel.expression.schema import TableSchema
 from tessel.kernels import StoredBlocks, select_rows
@@ -35,6 +36,7 @@ from tessel.store.segment import (
     PageStatistics,
     StoredColumn,
     StoredColumns,
+    plain_verdicts,
 )
 
 __all__ = ["CandidateRows"]
@@ -185,20 +187,7 @@ class CandidateRows:
         context = ExpressionContext.of(predicate)
         left = self._between(0, first)
         for stretch, verdict in self._settled(asked, context, names):
-            if verdict == TRUE:
-                left.append(stretch)
-                continue
-            truths = self._encoded_truths(stretch, predicate, names)
-            if truths is not None:
-                narrowed = stretch.where(truths)
-                if narrowed is not None:
-                    left.append(narrowed)
-                continue
-            table = self._table(stretch, names)
-            mask = evaluate(context, table)
-            if pa.types.is_null(mask.type):
-                continue
-            kept = stretch.only(mask)
+            kept = stretch if verdict == TRUE else self._narrowed(stretch, predicate, names)
             if kept is not None:
                 left.append(kept)
         self._stretches = left + self._between(last, self._rows)
@@ -241,10 +230,10 @@ class CandidateRows:
             In how many pages wanted rows lay, and lie now, where pages of all columns of the
             predicate are cut by one another.
         """
-        statistics, verdicts = self._verdicts(
+        edges, verdicts = self._verdicts(
             ExpressionContext.of(predicate), sorted(predicate.columns())
         )
-        pages = list(itertools.pairwise(statistics.edges.tolist()))
+        pages = list(itertools.pairwise(edges.tolist()))
         parts = [
             [part for stretch in self._stretches if (part := stretch.cut(low, high)) is not None]
             for low, high in pages
@@ -294,6 +283,16 @@ class CandidateRows:
             return None
         return found
 
+    def _narrowed(
+        self, stretch: Stretch, predicate: Expression, names: Sequence[str]
+    ) -> Stretch | None:
+        """Return what a predicate leaves of a stretch; None where that is nothing."""
+        truths = self._encoded_truths(stretch, predicate, names)
+        if truths is not None:
+            return stretch.where(truths)
+        mask = evaluate(ExpressionContext.of(predicate), self._table(stretch, names))
+        return None if pa.types.is_null(mask.type) else stretch.only(mask)
+
     def _encoded_truths(
         self, stretch: Stretch, predicate: Expression, names: Sequence[str]
     ) -> npt.NDArray[np.bool_] | None:
@@ -319,7 +318,7 @@ class CandidateRows:
         for place, stretch in enumerate(self._stretches):
             if stretch.keep is None or stretch.rows * _GATHERED > stretch.high - stretch.low:
                 continue
-            rows = np.flatnonzero(stretch.keep) + stretch.low
+            rows = stretch.places()
             found[place] = self._late_rows(piece).gather(piece.column_ids, rows)
         return found
 
@@ -335,7 +334,7 @@ class CandidateRows:
 
         Pages in a row with the same verdict stay one stretch.
         """
-        statistics, verdicts = self._verdicts(context, names)
+        edges, verdicts = self._verdicts(context, names)
         change = np.flatnonzero(np.diff(verdicts)) + 1
         begins = [0, *change.tolist(), len(verdicts)]
         for stretch in stretches:
@@ -343,23 +342,26 @@ class CandidateRows:
                 verdict = int(verdicts[first])
                 if verdict == FALSE:
                     continue
-                edges = statistics.edges
                 part = stretch.cut(int(edges[first]), int(edges[last]))
                 if part is not None:
                     yield part, verdict
 
     def _verdicts(
         self, context: ExpressionContext, names: Sequence[str]
-    ) -> tuple[PageStatistics, npt.NDArray[np.int8]]:
-        """Return the pages of some columns, and what their tables say of a predicate in each."""
-        zones: dict[str, ColumnZones] = {}
-        for name in names:
-            zone = self._zone(name)
-            if zone is not None:
-                zones[name] = zone
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]:
+        """Return where pages of some columns begin and end, and what they say of a predicate."""
+        zones = self._zones(names)
+        conditions = plain_conditions(context, self.schema)
+        found = plain_verdicts(conditions, zones, self._rows) if conditions else None
+        if found is not None:
+            return found
         types = {name: self.schema.type_of(name) for name in names}
         statistics = PageStatistics(self._rows, zones, types)
-        return statistics, evaluate_statistics(context, statistics, self.schema)
+        return statistics.edges, evaluate_statistics(context, statistics, self.schema)
+
+    def _zones(self, names: Iterable[str]) -> dict[str, ColumnZones]:
+        found = {name: self._zone(name) for name in names}
+        return {name: zone for name, zone in found.items() if zone is not None}
 
     def _zone(self, name: str) -> ColumnZones | None:
         """Return what page tables say of a column that is stored as it is declared."""
@@ -398,6 +400,10 @@ class CandidateRows:
             return pa.nulls(stretch.rows, type_)
         piece, column_id = found
         late = self._late_rows(piece)
+        if stretch.keep is not None and stretch.rows * _FEW <= stretch.high - stretch.low:
+            (gathered,) = late.gather([column_id], stretch.places())
+            if gathered is not None:
+                return self._source.declared(gathered, name, piece)
         column = late.column(column_id, stretch.low, stretch.high, stretch.keep)
         if column.type == type_ and pa.types.is_string(type_):
             dictionary = column.dictionary()

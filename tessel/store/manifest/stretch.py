@@ -29,23 +29,39 @@ class Stretch:
         Which of them are left; None for all.
     held
         Columns that were read, by name: one value per row that is left. Text may be dictionaries.
+    count
+        How many rows ``keep`` has; negative where they were not counted yet.
+    kept
+        The places of those rows, counted from ``low``; None where nobody asked yet.
     """
 
     low: int
     high: int
     keep: npt.NDArray[np.bool_] | None = None
     held: dict[str, pa.Array] = field(default_factory=dict)
+    count: int = -1
+    kept: npt.NDArray[np.int64] | None = None
 
     @property
     def rows(self) -> int:
         """How many are left."""
-        return self.high - self.low if self.keep is None else int(np.count_nonzero(self.keep))
+        if self.keep is None:
+            return self.high - self.low
+        if self.count < 0:
+            self.count = int(np.count_nonzero(self.keep))
+        return self.count
 
     def places(self) -> npt.NDArray[np.int64]:
         """Return where those that are left lie, from the first row of the pieces; int64."""
         if self.keep is None:
             return np.arange(self.low, self.high)
-        return np.flatnonzero(self.keep) + self.low
+        return self._kept(self.keep) + self.low
+
+    def _kept(self, keep: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+        if self.kept is None:
+            self.kept = np.flatnonzero(keep)
+            self.count = len(self.kept)
+        return self.kept
 
     def cut(self, low: int, high: int) -> Stretch | None:
         """Return what of the stretch lies in ``[low, high)``."""
@@ -78,7 +94,7 @@ class Stretch:
             keep = self.keep.copy()
             keep[self.keep] = plain
         held = {name: values.filter(mask) for name, values in self.held.items()}
-        return Stretch(self.low, self.high, keep, held)
+        return Stretch(self.low, self.high, keep, held, left)
 
     def where(self, mask: npt.NDArray[np.bool_]) -> Stretch | None:
         """Return the stretch with those of its rows that a mask of all its rows keeps."""
@@ -92,7 +108,7 @@ class Stretch:
         if self.held:
             among = pa.array(mask if self.keep is None else mask[self.keep])
             held = {name: values.filter(among) for name, values in self.held.items()}
-        return Stretch(self.low, self.high, keep, held)
+        return Stretch(self.low, self.high, keep, held, left)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

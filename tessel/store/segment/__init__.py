@@ -9,6 +9,7 @@ from tessel.store.segment.late_rows import LateRows
 from tessel.store.segment.layout import assign_column_ids, column_slices, stored_order
 from tessel.store.segment.packs import PackWriter
 from tessel.store.segment.page_statistics import ColumnZones, PageStatistics
+from tessel.store.segment.plain_verdicts import plain_verdicts
 from tessel.store.segment.reader import SegmentReader
 from tessel.store.segment.statistics import ColumnStatistics, bounds_type, summarise
 from tessel.store.segment.stored_columns import StoredColumn, StoredColumns
@@ -34,6 +35,7 @@ __all__ = [
     "is_index_type",
     "normalise",
     "normalise_schema",
+    "plain_verdicts",
     "stored_order",
     "stored_type",
     "summarise",

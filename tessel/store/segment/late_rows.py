@@ -23,7 +23,6 @@ from tessel.store.segment.page_statistics import ColumnZones
 from tessel.store.segment.pages import SegmentPages
 from tessel.store.segment.row_selection import RowIndices, RowRanges
 from tessel.store.segment.stored_columns import StoredColumns, stored_columns
-from tessel.store.segment.zone_maps import ZoneMaps
 
 __all__ = ["LateRows"]
 
@@ -52,7 +51,6 @@ class LateRows:
         self._nodes = nodes
         self._start = start
         self._stop = stop
-        self._zones: dict[int, ZoneMaps] = {}
 
     def type(self, column_id: int) -> pa.DataType:
         """Return the type of a column as it is stored."""
@@ -63,7 +61,9 @@ class LateRows:
         node = self._nodes[column_id]
         if node.role != Role.VALUES:
             return None
-        return ColumnZones(node.type, self.page_edges(column_id), self._zone_maps(node.number))
+        return ColumnZones(
+            node.type, self.page_edges(column_id), self._segment.zone_maps(node.number)
+        )
 
     def page_edges(self, column_id: int) -> Integers:
         """Return where the pages of a column begin and the last ends, one more than there are.
@@ -142,7 +142,7 @@ class LateRows:
             Any integer, in the terms of what is stored.
         """
         node = self._nodes[column_id]
-        zones = self._zone_maps(node.number)
+        zones = self._segment.zone_maps(node.number)
         edges: Integers = np.clip(
             self._segment.first_rows(node.number) - self._start, 0, self._stop - self._start
         )
@@ -180,12 +180,6 @@ class LateRows:
             end = high - low if at == len(sample) else int(sample[at]) + 1
             column, low = column.slice(begin, end), low + begin
         return low + int(np.searchsorted(_integers(column.decode()), bound))
-
-    def _zone_maps(self, node: int) -> ZoneMaps:
-        found = self._zones.get(node)
-        if found is None:
-            found = self._zones[node] = self._segment.file.zone_maps(node)
-        return found
 
 
 def _integers(values: pa.Array) -> npt.NDArray[np.int64]:

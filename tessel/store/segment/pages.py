@@ -36,6 +36,7 @@ from tessel.store.segment.file import SegmentFile
 from tessel.store.segment.gather_table import GatherStack, GatherTable, gather_table
 from tessel.store.segment.unpacked import UNPACKED, is_running, summed
 from tessel.store.segment.verified import SoundPages
+from tessel.store.segment.zone_maps import ZoneMaps
 
 if TYPE_CHECKING:
     from tessel.store.segment.stored_columns import StoredColumn
@@ -46,6 +47,9 @@ _Kept = TypeVar("_Kept")
 
 _MOST_CHOICES = 32
 """Choices of columns for which something is remembered."""
+
+_MANY_NUMBERS = 1 << 9
+"""So many page numbers are worth a pass to leave each once."""
 
 _LONGEST_TEXT = 64
 _MOST_TEXT_BYTES = 1 << 18
@@ -108,6 +112,7 @@ class SegmentPages:
         self._dictionaries: dict[int, PhysicalValues | None] = {}
         self._dictionary_arrays: dict[int, pa.Array] = {}
         self._text_tables: dict[int, TextTable | None] = {}
+        self._zone_maps: dict[int, ZoneMaps] = {}
         self._words: npt.NDArray[np.uint64] | None = None
         self._columns: dict[tuple[int, ...], tuple[FieldNode, ...]] = {}
         self._tables: dict[int, GatherTable | None] = {}
@@ -205,6 +210,13 @@ class SegmentPages:
             self._dictionary_arrays[node] = found
         return found
 
+    def zone_maps(self, node: int) -> ZoneMaps:
+        """Return the bounds and counts of all data pages of a column; they are kept."""
+        found = self._zone_maps.get(node)
+        if found is None:
+            found = self._zone_maps[node] = self.file.zone_maps(node)
+        return found
+
     def text_table(self, node: int) -> TextTable | None:
         """Return the texts of a column's dictionary by number; None where there are none or many.
 
@@ -265,6 +277,8 @@ class SegmentPages:
 
     def touch_stack(self, stack: GatherStack, numbers: Integers) -> None:
         """Verify the pages of these numbers of all columns, where not yet found sound."""
+        if len(numbers) > _MANY_NUMBERS:
+            numbers = np.flatnonzero(np.bincount(numbers))
         sound = self._sound[numbers + stack.first_flags]
         if np.count_nonzero(sound) < sound.size:
             for table in stack.tables:

@@ -93,7 +93,7 @@ def _column(segment: SegmentPages, table: GatherTable) -> StoredColumn | None:
     node = table.node
     if table.is_coded:
         return StoredColumn(node.type, segment.dictionary_array(node.number), None, None)
-    zones = segment.file.zone_maps(node.number)
+    zones = segment.zone_maps(node.number)
     bounds: tuple[Any, Any] | None = None
     if zones.bounded.all() and not (zones.low_open | zones.high_open).any():
         bounds = zones.minimum.min().item(), zones.maximum.max().item()
