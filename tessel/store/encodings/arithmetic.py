@@ -55,18 +55,33 @@ class LinearFit:
         Any integers, meant modulo 2**64.
     bits
         Width of the widest residual.
-    residuals
-        Not negative, as uint64; None where all are 0.
+    above
+        Integers of any dtype of which the residuals are made; None where all of these are 0.
+    offset
+        What is taken from each of them: who only asks for the width has not subtracted anything.
     """
 
     base: int
     step: int
     bits: int
-    residuals: npt.NDArray[np.uint64] | None
+    above: npt.NDArray[Any] | None
+    offset: int = 0
+
+    @property
+    def residuals(self) -> npt.NDArray[np.uint64] | None:
+        """What is left: not negative, as uint64; None where all are 0."""
+        if self.above is None:
+            return None
+        held = integer_view(self.above)
+        return held if self.offset == 0 else held - np.uint64(self.offset % _WORD)
 
     def packed(self, width: int) -> tuple[npt.NDArray[Any], ...]:
         """Return the residuals in ``width`` bits each, or no buffer where there are none."""
-        return () if self.residuals is None or width == 0 else (pack(self.residuals, width),)
+        if self.above is None or width == 0:
+            return ()
+        residuals = self.residuals
+        assert residuals is not None  # made of what is there
+        return (pack(residuals, width),)
 
 
 def fit_linear(integers: npt.NDArray[Any], profile: Profile) -> LinearFit:
@@ -95,8 +110,7 @@ def fit_linear(integers: npt.NDArray[Any], profile: Profile) -> LinearFit:
     base = lowest
     if lowest > 0 and linear_size(count, highest.bit_length(), profile) == level_size:
         base, level_bits = 0, highest.bit_length()
-    residuals = integer_view(integers) - np.uint64(base % _WORD)
-    return LinearFit(base, 0, level_bits, residuals)
+    return LinearFit(base, 0, level_bits, integers, base)
 
 
 def _fit_slope(integers: npt.NDArray[Any], level_bits: int) -> LinearFit | None:

@@ -32,6 +32,7 @@ from tessel.store.encodings.base import (
     native_dtype,
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
+from tessel.store.encodings.delta import least_delta_bytes
 from tessel.store.encodings.fields import FieldNode, PhysicalColumn, physical_values
 from tessel.store.encodings.registry import ENCODINGS, encoding_by_code, encoding_by_name
 
@@ -130,9 +131,11 @@ def _by_cost(
     weighed = [(_penalty(e, held, profile), e, held, known) for e, held, known in candidates]
     costs: list[tuple[float, int, PageEncoding, PhysicalValues]] = []
     least = math.inf
-    for penalty, encoding, held, known in sorted(weighed, key=lambda each: each[0]):
+    for penalty, encoding, held, known in sorted(weighed, key=_order):
         if skipping and penalty >= least:
             break
+        if skipping and costs and penalty + _floor(encoding, held, known, profile) > least:
+            continue
         size = encoding.estimate(held, known, profile)
         if size is not None:
             costs.append((size + penalty, encoding.code, encoding, held))
@@ -158,6 +161,23 @@ def _candidates(values: PhysicalValues, summary: PageSummary) -> list[Candidate]
 
 def _penalty(encoding: PageEncoding, values: PhysicalValues, profile: Profile) -> float:
     return 0.0 if encoding.code in _addressable() else profile.decode_penalty * values.length
+
+
+def _order(weighed: tuple[float, PageEncoding, PhysicalValues, PageSummary]) -> tuple[float, bool]:
+    """Put what takes many bytes as a rule behind what may make its estimate superfluous."""
+    penalty, encoding, _, _ = weighed
+    return penalty, encoding.code == EncodingCode.VARIABLE
+
+
+def _floor(
+    encoding: PageEncoding, values: PhysicalValues, known: PageSummary, profile: Profile
+) -> int:
+    """Return what a page does not take less than, for encodings whose estimate looks at it all."""
+    if encoding.code == EncodingCode.VARIABLE:
+        return known.total_bytes  # text that is written out has all of its bytes
+    if encoding.code == EncodingCode.DELTA:
+        return least_delta_bytes(values.data, profile)
+    return 0
 
 
 @cache

@@ -26,10 +26,11 @@ from tessel.store.encodings.bounds import check_bounds, kind_bounds
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.packed import pack, packed_size, packed_sizes, unpack
 
-__all__ = ["Delta"]
+__all__ = ["Delta", "least_delta_bytes"]
 
 _KINDS = frozenset({ValueKind.SIGNED, ValueKind.UNSIGNED})
 _WORD: Final = 1 << 64
+_SAMPLE = 64
 
 
 class Delta:
@@ -142,6 +143,17 @@ class Delta:
     def integer_ranges(self, page: Page, rows: Integers) -> Integers | None:
         """Return None: all bytes are needed."""
         return None
+
+
+def least_delta_bytes(integers: npt.NDArray[Any], profile: Profile) -> int:
+    """Return what the differences of integers do not take less than, from some of them."""
+    count = len(integers)
+    if count < 2 * _SAMPLE:
+        return 0
+    places = np.arange(_SAMPLE) * ((count - 1) // _SAMPLE)
+    wrapped = integer_view(integers[places + 1]) - integer_view(integers[places])
+    sampled = wrapped.view(np.int64)
+    return linear_size(count, (int(sampled.max()) - int(sampled.min())).bit_length(), profile)
 
 
 def _differences(integers: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], int, int]:

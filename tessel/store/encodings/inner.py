@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tessel.store.encodings.base import EncodedPage, Integers, Page, PageSummary, Profile
 from tessel.store.encodings.codes import EncodingCode
 from tessel.store.encodings.constant import Constant
-from tessel.store.encodings.delta import Delta
+from tessel.store.encodings.delta import Delta, least_delta_bytes
 from tessel.store.encodings.linear import Linear
 from tessel.store.encodings.run_end import RunEnd
 
@@ -94,6 +94,10 @@ def best_estimate(
     """
     best: tuple[float, IntegerStore] | None = None
     for store in _STORES:
+        if store.code == EncodingCode.DELTA and best is not None:
+            least = least_delta_bytes(integers, profile) + profile.decode_penalty * len(integers)
+            if least >= best[0]:
+                continue
         size = store.integer_estimate(integers, summary, profile)
         if size is None:
             continue

@@ -10,6 +10,7 @@ floating-Point Compression", SIGMOD 2023.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -292,6 +293,12 @@ def _sampled(data: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _best_exponent(sample: npt.NDArray[Any], profile: Profile) -> tuple[int, float] | None:
     """Return the exponent that makes the sample smallest, and the bytes a value that it takes."""
+    return _exponent_of(sample.tobytes(), sample.dtype.str, profile)
+
+
+@lru_cache(maxsize=64)  # who estimates a page may encode it next, on the same thread or another
+def _exponent_of(octets: bytes, dtype: str, profile: Profile) -> tuple[int, float] | None:
+    sample: npt.NDArray[Any] = np.frombuffer(octets, dtype)
     width = sample.dtype.itemsize
     best: tuple[int, float] | None = None
     finite = int(np.count_nonzero(np.isfinite(sample)))

@@ -49,6 +49,7 @@ __all__ = ["EncodedColumn", "encode_column"]
 _LARGEST_PAYLOAD = (1 << 32) - 64
 _ZEROS = np.zeros(64, np.uint8)
 _BYTE_KINDS = frozenset({ValueKind.TEXT, ValueKind.BINARY, ValueKind.FIXED})
+_NUMBER_KINDS = frozenset({ValueKind.SIGNED, ValueKind.UNSIGNED, ValueKind.FLOAT})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,6 +73,9 @@ class EncodedColumn:
     dictionary
         The values of the dictionary; of a column without a dictionary type, each value that is not
         null once.
+    bounds
+        The least and the greatest of all numbers, and how many are NaN; None for what is kept
+        otherwise than as numbers.
     """
 
     node: FieldNode
@@ -82,6 +86,7 @@ class EncodedColumn:
     has_dictionary: bool
     prefix: bytes
     dictionary: PhysicalValues | None = None
+    bounds: PageBounds | None = None
 
     @property
     def page_count(self) -> int:
@@ -119,12 +124,13 @@ def encode_column(
     """
     column, dictionary = _with_dictionary(column, profile, forced)
     by_code = None if dictionary is None else DictionaryBounds(dictionary)
-    made = []
+    made: list[_Made] = []
     for number in range(len(column.bounds) - 1):
         start = int(column.bounds[number])
         items = int(column.values.data[start]) if column.node.role == Role.LIST else 0
         page = page_input(column, number)
         made.append(_encode(page, column.node.kind, by_code, profile, forced, start, items))
+    bounds = _number_bounds(column.node, made)
     if dictionary is not None:
         page = PageInput(dictionary.length, dictionary, None, 0)
         made.append(_encode(page, column.node.kind, None, profile, None, 0, 0))
@@ -138,8 +144,27 @@ def encode_column(
     ]
     count = 0 if dictionary is None else dictionary.length
     return EncodedColumn(
-        column.node, page_shift, records, stored, count, dictionary is not None, prefix, dictionary
+        column.node,
+        page_shift,
+        records,
+        stored,
+        count,
+        dictionary is not None,
+        prefix,
+        dictionary,
+        bounds,
     )
+
+
+def _number_bounds(node: FieldNode, made: Sequence[_Made]) -> PageBounds | None:
+    """Return the bounds of a column of numbers, of those of its pages."""
+    if node.role != Role.VALUES or node.kind not in _NUMBER_KINDS or node.is_dictionary:
+        return None
+    held = [page.bounds for page in made]
+    lows = [bounds.minimum for bounds in held if bounds.minimum is not None]
+    highs = [bounds.maximum for bounds in held if bounds.maximum is not None]
+    nans = sum(bounds.nans for bounds in held)
+    return PageBounds(min(lows, default=None), max(highs, default=None), nans, False)
 
 
 def _with_dictionary(

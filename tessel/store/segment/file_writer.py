@@ -19,7 +19,7 @@ from tessel.errors import InvalidInputError, NameNotFoundError
 from tessel.store.encodings.base import FAST, Bytes, Profile
 from tessel.store.encodings.chooser import PROFILES, check_override
 from tessel.store.encodings.codes import Role, aligned
-from tessel.store.encodings.fields import PhysicalColumn, field_nodes
+from tessel.store.encodings.fields import FieldNode, PhysicalColumn, field_nodes
 from tessel.store.segment.column_writer import EncodedColumn, encode_column
 from tessel.store.segment.paging import cut_field
 from tessel.store.segment.records import (
@@ -182,11 +182,12 @@ def encode_segment(
     schema = pa.schema([pa.field(name, table.field(name).type) for name in table.column_names])
     nodes = field_nodes(schema)
     tops = [node for node in nodes if node.parent < 0]
+    cuts = [
+        (table.column(node.top), node, nodes, options.page_shifts.get(node.path)) for node in tops
+    ]
     tasks: list[tuple[PhysicalColumn, int, Profile, str | None]] = []
-    for node in tops:
+    for node, (shift, columns) in zip(tops, run_tasks(_cut, cuts), strict=True):
         forced = options.encodings.get(node.path)
-        shift = options.page_shifts.get(node.path)
-        shift, columns = cut_field(_one_array(table.column(node.top)), node, nodes, shift)
         for column in columns:
             override = forced if column.node.role == Role.VALUES else None
             if override is not None:
@@ -194,6 +195,13 @@ def encode_segment(
             tasks.append((column, shift, options.profile, override))
     encoded = list(run_tasks(_run, tasks))
     return _lay_out(encoded, schema, table.num_rows)
+
+
+def _cut(
+    task: tuple[pa.ChunkedArray, FieldNode, Sequence[FieldNode], int | None],
+) -> tuple[int, list[PhysicalColumn]]:
+    column, node, nodes, shift = task
+    return cut_field(_one_array(column), node, nodes, shift)
 
 
 def _run(task: tuple[PhysicalColumn, int, Profile, str | None]) -> EncodedColumn:

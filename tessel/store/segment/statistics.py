@@ -11,11 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
-__all__ = ["BOUND_BYTES", "ColumnStatistics", "bounds_type", "summarise"]
+__all__ = ["BOUND_BYTES", "ColumnStatistics", "bounds_type", "known_statistics", "summarise"]
 
 BOUND_BYTES = 64
 """The longest text or binary bound, in bytes of UTF-8."""
@@ -87,6 +88,30 @@ def summarise(column: pa.ChunkedArray, distinct: pa.Array | None = None) -> Colu
     minimum, minimum_exact = _cut_below(low, kind)
     maximum, maximum_exact = _cut_above(high, kind)
     return ColumnStatistics(minimum, maximum, minimum_exact, maximum_exact, nulls, nans)
+
+
+def known_statistics(
+    type_: pa.DataType, rows: int, nulls: int, nans: int, low: Any, high: Any
+) -> ColumnStatistics | None:
+    """Return what :func:`summarise` does of numbers whose bounds are known; None where in doubt.
+
+    Parameters
+    ----------
+    low, high
+        As Python numbers, in the unit of the type; None where all values are missing. Of zeros it
+        is not known which sign they have.
+    """
+    kind = bounds_type(type_)
+    if kind is None or pat.is_dictionary(type_) or pat.is_float16(type_):
+        return None
+    if nulls + nans == rows:
+        return ColumnStatistics(None, None, False, False, nulls, nans)
+    if low is None or high is None or (pat.is_floating(kind) and 0.0 in (low, high)):
+        return None
+    sort = "f" if pat.is_floating(kind) else "u" if pat.is_unsigned_integer(kind) else "i"
+    held = np.array([low, high], f"<{sort}{kind.bit_width // 8}")
+    bounds = pa.Array.from_buffers(kind, 2, [None, pa.py_buffer(held)])
+    return ColumnStatistics(bounds[0], bounds[1], True, True, nulls, nans)
 
 
 def _bounds(column: pa.ChunkedArray, kind: pa.DataType) -> tuple[pa.Scalar, pa.Scalar]:

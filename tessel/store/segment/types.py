@@ -24,6 +24,7 @@ of one segment stays far below 2 GiB, and a table is made of many segments.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -31,8 +32,12 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from tessel.errors import DuplicateColumnError, InvalidInputError, UnsupportedTypeError
+from tessel.options import current
 
 __all__ = ["is_index_type", "normalise", "normalise_schema", "stored_type"]
+
+_SHARED_BYTES = 1 << 24
+"""Tables from so many bytes on are checked by several threads."""
 
 _SPLIT_BYTES = 1 << 30
 """Chunks of text with 64-bit offsets are split to at most this before they are narrowed."""
@@ -180,17 +185,28 @@ def normalise(table: pa.Table, schema: pa.Schema) -> pa.Table:
         When a value does not fit its stored type, or is none (a date64 within a day, text that is
         not UTF-8): what is written can be read.
     """
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        try:
-            column.validate(full=True)
-        except pa.ArrowInvalid as error:
-            raise InvalidInputError(
-                f"column {name!r} ({column.type}) holds values that are none: {error}", column=name
-            ) from error
-    columns = [_cast(column, field) for column, field in zip(table.columns, schema, strict=True)]
-    if not columns:
+    workers = min(current().workers, table.num_columns)
+    columns = list(zip(table.column_names, table.columns, strict=True))
+    if workers > 1 and table.nbytes >= _SHARED_BYTES:
+        with ThreadPoolExecutor(workers, thread_name_prefix="tessel-check") as pool:
+            list(pool.map(_check_values, columns))
+    else:
+        for column in columns:
+            _check_values(column)
+    cast = [_cast(column, field) for column, field in zip(table.columns, schema, strict=True)]
+    if not cast:
         return table.replace_schema_metadata(None)
-    return pa.table(columns, schema=schema)
+    return pa.table(cast, schema=schema)
+
+
+def _check_values(named: tuple[str, pa.ChunkedArray]) -> None:
+    name, column = named
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise InvalidInputError(
+            f"column {name!r} ({column.type}) holds values that are none: {error}", column=name
+        ) from error
 
 
 def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:

@@ -17,6 +17,7 @@ from tessel.store.encodings.codes import ValueKind
 from tessel.store.encodings.fields import NodeValues, to_arrow
 from tessel.store.names import new_id, segment_name
 from tessel.store.objects import ObjectStore, put_all
+from tessel.store.segment.column_writer import EncodedColumn
 from tessel.store.segment.file_writer import (
     EncodedSegment,
     RunTasks,
@@ -26,7 +27,7 @@ from tessel.store.segment.file_writer import (
 )
 from tessel.store.segment.layout import column_slices, row_slices, stored_order
 from tessel.store.segment.packs import SMALL_SEGMENT_BYTES, PackWriter
-from tessel.store.segment.statistics import ColumnStatistics, summarise
+from tessel.store.segment.statistics import ColumnStatistics, known_statistics, summarise
 
 __all__ = ["SegmentWriter", "WrittenSegment", "WrittenSlice", "time_values"]
 
@@ -138,10 +139,11 @@ class SegmentWriter:
                     pool = ThreadPoolExecutor(self._workers, thread_name_prefix="tessel-encode")
                     run = stack.enter_context(pool).map
                 segments = []
-                distinct: dict[int, pa.Array] = {}
+                found: dict[int, EncodedColumn] = {}
                 for columns in self._columns:
                     ids, encoded = self._encode(part, columns, run)
-                    distinct |= _distinct_texts(encoded)
+                    tops = (each for each in encoded.columns if each.node.parent < 0)
+                    found |= {int(column.node.path): column for column in tops}
                     if encoded.length < SMALL_SEGMENT_BYTES:
                         key = self._pack.add(encoded)
                     else:
@@ -156,7 +158,7 @@ class SegmentWriter:
                     segments.append(WrittenSegment(key, ids[0], ids[-1] + 1))
                 first, last = self._times(part)
                 numbered = [(self._ids[name], part.column(name)) for name in self._names]
-                tasks = [(column, distinct.get(number)) for number, column in numbered]
+                tasks = [(column, found[number]) for number, column in numbered]
                 facts = run(_summarise, tasks)
                 statistics = dict(zip((n for n, _ in numbered), facts, strict=True))
                 written.append(WrittenSlice(len(rows), tuple(segments), first, last, statistics))
@@ -176,25 +178,33 @@ class SegmentWriter:
         return time_values(column.slice(0, 1))[0], time_values(column.slice(len(column) - 1))[0]
 
 
-def _summarise(task: tuple[pa.ChunkedArray, pa.Array | None]) -> ColumnStatistics:
-    return summarise(*task)
-
-
-def _distinct_texts(encoded: EncodedSegment) -> dict[int, pa.Array]:
-    """Return the values of text columns that have a dictionary, by column id.
-
-    Their bounds are those of the dictionary, which has each value of the rows and no other.
-    """
-    return {
-        int(column.node.path): to_arrow(
-            column.node.type, NodeValues(column.dictionary.length, column.dictionary)
+def _summarise(task: tuple[pa.ChunkedArray, EncodedColumn]) -> ColumnStatistics:
+    """Return the statistics of a column, from what encoding it has found out where that will do."""
+    column, encoded = task
+    bounds = encoded.bounds
+    if bounds is not None:
+        known = known_statistics(
+            column.type,
+            len(column),
+            column.null_count,
+            bounds.nans,
+            bounds.minimum,
+            bounds.maximum,
         )
-        for column in encoded.columns
-        if column.dictionary is not None
-        and column.node.parent < 0
-        and column.node.kind in (ValueKind.TEXT, ValueKind.BINARY)
-        and not column.node.is_dictionary
-    }
+        if known is not None:
+            return known
+    return summarise(column, _distinct_texts(encoded))
+
+
+def _distinct_texts(column: EncodedColumn) -> pa.Array | None:
+    """Return the values of a text column that has a dictionary.
+
+    Its bounds are those of the dictionary, which has each value of the rows and no other.
+    """
+    node, values = column.node, column.dictionary
+    if values is None or node.is_dictionary or node.kind not in (ValueKind.TEXT, ValueKind.BINARY):
+        return None
+    return to_arrow(node.type, NodeValues(values.length, values))
 
 
 def time_values(column: pa.ChunkedArray) -> list[int]:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessel.kernels import TextTable, decode_texts
+from tessel.kernels import LEAST_ROWS, TextTable, decode_texts
 from tessel.store.segment import decode_plain as module
 from tessel.store.segment.decode import decode_column
 from tessel.store.segment.decode_plain import decode_plain
@@ -115,4 +115,4 @@ def test_a_process_that_decodes_little_does_not_import_numba() -> None:
         patch.setattr(module, "_decoded", 0)
         assert not module._has_kernels(1 << 20)
         assert not module._has_kernels(1 << 24)
-    assert asked == [module.LEAST_ROWS - 1, module.LEAST_ROWS]
+    assert asked == [LEAST_ROWS - 1, LEAST_ROWS]
