@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.jit import compiled_kernels
+from tessel.kernels.jit import LEAST_ROWS, compiled_kernels
 
 __all__ = ["load_rows", "load_rows_numpy"]
 
@@ -33,7 +33,9 @@ def load_rows(
     numpy.ndarray, numpy.ndarray
         Modulo 2**64, and int64; both of shape ``(columns, len(rows))``.
     """
-    kernels = compiled_kernels(len(rows), "load_rows")
+    # Values, not rows, are what there is to do; but numba is imported for rows alone.
+    values = len(rows) * facts.shape[1]
+    kernels = compiled_kernels(max(len(rows), min(values, LEAST_ROWS - 1)), "load_rows")
     if kernels is None:
         return load_rows_numpy(words, facts, shift, rows)
     found: Any = np.empty((facts.shape[1], len(rows)), np.int64)

@@ -19,7 +19,7 @@ from tessel.errors import InvalidInputError, NameNotFoundError
 from tessel.store.encodings.base import FAST, Bytes, Profile
 from tessel.store.encodings.chooser import PROFILES, check_override
 from tessel.store.encodings.codes import Role, aligned
-from tessel.store.encodings.fields import FieldNode, PhysicalColumn, field_nodes
+from tessel.store.encodings.fields import FieldNode, field_nodes
 from tessel.store.segment.column_writer import EncodedColumn, encode_column
 from tessel.store.segment.paging import cut_field
 from tessel.store.segment.records import (
@@ -35,6 +35,7 @@ __all__ = [
     "EncodedSegment",
     "RunTasks",
     "WriteOptions",
+    "begin_segment",
     "check_encodings",
     "encode_segment",
     "profile_by_name",
@@ -51,6 +52,9 @@ class RunTasks(Protocol):
         self, function: Callable[[_Task], _Result], tasks: Iterable[_Task], /
     ) -> Iterable[_Result]:
         """Run them; :func:`map` does, and so does ``map`` of an executor."""
+
+
+Describe = Callable[[pa.ChunkedArray, EncodedColumn], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +105,15 @@ class EncodedSegment:
         Where the metadata begin: readers that are told need one read to open the file.
     columns
         What was written, for statistics and reports.
+    described
+        What ``describe`` said of each top-level column, in their order.
     """
 
     pieces: Sequence[Bytes]
     length: int
     metadata_start: int
     columns: Sequence[EncodedColumn]
+    described: Sequence[Any] = ()
 
     @property
     def checksum(self) -> int:
@@ -159,7 +166,20 @@ def check_encodings(schema: pa.Schema, encodings: Mapping[str, str]) -> None:
 def encode_segment(
     table: pa.Table, options: WriteOptions | None = None, run_tasks: RunTasks = map
 ) -> EncodedSegment:
-    """Encode a table as one segment.
+    """Encode a table as one segment; see :func:`begin_segment`."""
+    return begin_segment(table, options, run_tasks)()
+
+
+def begin_segment(
+    table: pa.Table,
+    options: WriteOptions | None = None,
+    run_tasks: RunTasks = map,
+    describe: Describe | None = None,
+) -> Callable[[], EncodedSegment]:
+    """Begin to encode a table as one segment; return what waits for it.
+
+    Whoever has several segments to write begins the next before it waits for one, so that threads
+    that are done with the columns of one go on with those of the next.
 
     Parameters
     ----------
@@ -170,43 +190,66 @@ def encode_segment(
         How; the ``fast`` profile without any override by default.
     run_tasks
         Runs the tasks of the columns, for instance ``pool.map``.
+    describe
+        Called with the values of each column and what became of them, on the thread that encoded
+        it; what it returns is noted in the segment.
 
     Raises
     ------
     UnsupportedTypeError
         For a type that segments do not hold.
     InvalidInputError
-        For an encoding that cannot hold a column, or a column with more than 2 GiB of text.
+        For an encoding that cannot hold a column, or, once it is waited for, a column with more
+        than 2 GiB of text.
     """
     options = WriteOptions() if options is None else options
     schema = pa.schema([pa.field(name, table.field(name).type) for name in table.column_names])
     nodes = field_nodes(schema)
-    tops = [node for node in nodes if node.parent < 0]
-    cuts = [
-        (table.column(node.top), node, nodes, options.page_shifts.get(node.path)) for node in tops
+    tasks = []
+    for top in nodes:
+        if top.parent >= 0:
+            continue
+        forced = options.encodings.get(top.path)
+        for node in nodes[top.number : top.end]:
+            if forced is not None and node.role == Role.VALUES:
+                check_override(forced, node)
+        shift = options.page_shifts.get(top.path)
+        values = table.column(top.top)
+        task = _FieldTask(values, top, nodes, shift, options.profile, forced, describe)
+        tasks.append(task)
+    fields = run_tasks(_encode_field, tasks)
+
+    def finish() -> EncodedSegment:
+        done = list(fields)
+        encoded = [column for columns, _ in done for column in columns]
+        return _lay_out(encoded, schema, table.num_rows, [described for _, described in done])
+
+    return finish
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _FieldTask:
+    """A top-level field that is to be encoded: what is cut and encoded on one thread."""
+
+    column: pa.ChunkedArray
+    node: FieldNode
+    nodes: Sequence[FieldNode]
+    page_shift: int | None
+    profile: Profile
+    forced: str | None
+    describe: Describe | None
+
+
+def _encode_field(task: _FieldTask) -> tuple[list[EncodedColumn], Any]:
+    array = _one_array(task.column)
+    shift, columns = cut_field(array, task.node, task.nodes, task.page_shift)
+    encoded = [
+        encode_column(
+            column, shift, task.profile, task.forced if column.node.role == Role.VALUES else None
+        )
+        for column in columns
     ]
-    tasks: list[tuple[PhysicalColumn, int, Profile, str | None]] = []
-    for node, (shift, columns) in zip(tops, run_tasks(_cut, cuts), strict=True):
-        forced = options.encodings.get(node.path)
-        for column in columns:
-            override = forced if column.node.role == Role.VALUES else None
-            if override is not None:
-                check_override(override, column.node)
-            tasks.append((column, shift, options.profile, override))
-    encoded = list(run_tasks(_run, tasks))
-    return _lay_out(encoded, schema, table.num_rows)
-
-
-def _cut(
-    task: tuple[pa.ChunkedArray, FieldNode, Sequence[FieldNode], int | None],
-) -> tuple[int, list[PhysicalColumn]]:
-    column, node, nodes, shift = task
-    return cut_field(_one_array(column), node, nodes, shift)
-
-
-def _run(task: tuple[PhysicalColumn, int, Profile, str | None]) -> EncodedColumn:
-    column, shift, profile, forced = task
-    return encode_column(column, shift, profile, forced)
+    return encoded, None if task.describe is None else task.describe(task.column, encoded[0])
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:
@@ -222,7 +265,9 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return joined
 
 
-def _lay_out(columns: Sequence[EncodedColumn], schema: pa.Schema, rows: int) -> EncodedSegment:
+def _lay_out(
+    columns: Sequence[EncodedColumn], schema: pa.Schema, rows: int, described: Sequence[Any]
+) -> EncodedSegment:
     pieces: list[Bytes] = []
     place = 0
     for column, record in _file_order(columns):
@@ -233,7 +278,8 @@ def _lay_out(columns: Sequence[EncodedColumn], schema: pa.Schema, rows: int) -> 
             pieces.append(np.zeros(aligned(length) - length, np.uint8))
         place = aligned(place + length)
     metadata = _metadata(columns, schema, rows, place)
-    return EncodedSegment([*pieces, metadata], place + len(metadata), place, columns)
+    whole = [*pieces, metadata]
+    return EncodedSegment(whole, place + len(metadata), place, columns, described)
 
 
 def _file_order(columns: Sequence[EncodedColumn]) -> list[tuple[EncodedColumn, int]]:

@@ -25,6 +25,9 @@ from tessel.store.segment.sources import ReadSource
 
 __all__ = ["SegmentReader"]
 
+_FEW_ROWS = 1 << 9
+"""So few are found for all columns in one pass sooner than each column is decoded."""
+
 
 class SegmentReader:
     """Reads segments of one object store; safe to use from several threads.
@@ -71,7 +74,14 @@ class SegmentReader:
         """
         segment, nodes = self._open(key, column_ids, row_start, row_stop)
         self._opener.need(key, segment, nodes, RowRanges.of((row_start, row_stop)))
-        columns = [decode_column(segment, node, row_start, row_stop) for node in nodes]
+        few: list[pa.Array | None] = [None] * len(nodes)
+        if nodes and self._opener.views and 0 < row_stop - row_start <= _FEW_ROWS:
+            rows = np.arange(row_start, row_stop)
+            few = gather_columns([SegmentRows(segment, nodes, len(rows))], rows, None)
+        columns = [
+            decode_column(segment, node, row_start, row_stop) if found is None else found
+            for node, found in zip(nodes, few, strict=True)
+        ]
         return _table(columns, column_ids, row_stop - row_start)
 
     def columns(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +23,7 @@ from tessel.store.segment.file_writer import (
     EncodedSegment,
     RunTasks,
     WriteOptions,
-    encode_segment,
+    begin_segment,
     profile_by_name,
 )
 from tessel.store.segment.layout import column_slices, row_slices, stored_order
@@ -30,6 +31,10 @@ from tessel.store.segment.packs import SMALL_SEGMENT_BYTES, PackWriter
 from tessel.store.segment.statistics import ColumnStatistics, known_statistics, summarise
 
 __all__ = ["SegmentWriter", "WrittenSegment", "WrittenSlice", "time_values"]
+
+
+_AHEAD = 1
+"""Segments that are begun before one is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,44 +137,46 @@ class SegmentWriter:
     ) -> Iterator[tuple[str, pa.Buffer]]:
         """Encode all segments; give those that are objects of their own."""
         run: RunTasks = map
+        begun: deque[_Begun] = deque()
         for table in _gathered(tables, self._rows):
             for rows in row_slices(table, self._rows):
                 part = table.slice(rows.start, len(rows))
                 if run is map and self._workers > 1 and part.nbytes >= self._inline_bytes:
                     pool = ThreadPoolExecutor(self._workers, thread_name_prefix="tessel-encode")
                     run = stack.enter_context(pool).map
-                segments = []
-                found: dict[int, EncodedColumn] = {}
+                slice_ = _Slice(part)
                 for columns in self._columns:
-                    ids, encoded = self._encode(part, columns, run)
-                    tops = (each for each in encoded.columns if each.node.parent < 0)
-                    found |= {int(column.node.path): column for column in tops}
-                    if encoded.length < SMALL_SEGMENT_BYTES:
-                        key = self._pack.add(encoded)
-                    else:
-                        key = SegmentKey(
-                            segment_name(new_id()),
-                            0,
-                            encoded.length,
-                            encoded.checksum,
-                            encoded.metadata_start,
-                        )
-                        yield key.object, encoded.to_buffer()
-                    segments.append(WrittenSegment(key, ids[0], ids[-1] + 1))
-                first, last = self._times(part)
-                numbered = [(self._ids[name], part.column(name)) for name in self._names]
-                tasks = [(column, found[number]) for number, column in numbered]
-                facts = run(_summarise, tasks)
-                statistics = dict(zip((n for n, _ in numbered), facts, strict=True))
-                written.append(WrittenSlice(len(rows), tuple(segments), first, last, statistics))
+                    begun.append(self._begin(slice_, columns, run))
+                    if len(begun) > _AHEAD:
+                        yield from self._finish(begun.popleft(), written)
+        while begun:
+            yield from self._finish(begun.popleft(), written)
 
-    def _encode(
-        self, part: pa.Table, columns: ColRange, run: RunTasks
-    ) -> tuple[list[int], EncodedSegment]:
+    def _begin(self, slice_: _Slice, columns: ColRange, run: RunTasks) -> _Begun:
         names = self._names[columns.start : columns.end]
         ids = [self._ids[name] for name in names]
-        table = pa.table([_trimmed(part.column(n)) for n in names], names=[str(i) for i in ids])
-        return ids, encode_segment(table, self._write_options, run)
+        trimmed = [_trimmed(slice_.rows.column(name)) for name in names]
+        table = pa.table(trimmed, names=[str(number) for number in ids])
+        return _Begun(slice_, ids, begin_segment(table, self._write_options, run, _summarise))
+
+    def _finish(
+        self, begun: _Begun, written: list[WrittenSlice]
+    ) -> Iterator[tuple[str, pa.Buffer]]:
+        """Wait for a segment, and with the last of a row range note what was written of it."""
+        slice_, ids = begun.slice, begun.ids
+        encoded = begun.finish()
+        slice_.statistics |= dict(zip(ids, encoded.described, strict=True))
+        if encoded.length < SMALL_SEGMENT_BYTES:
+            key = self._pack.add(encoded)
+        else:
+            name = segment_name(new_id())
+            key = SegmentKey(name, 0, encoded.length, encoded.checksum, encoded.metadata_start)
+            yield key.object, encoded.to_buffer()
+        slice_.segments.append(WrittenSegment(key, ids[0], ids[-1] + 1))
+        if len(slice_.segments) == len(self._columns):
+            first, last = self._times(slice_.rows)
+            segments, rows = tuple(slice_.segments), slice_.rows.num_rows
+            written.append(WrittenSlice(rows, segments, first, last, slice_.statistics))
 
     def _times(self, part: pa.Table) -> tuple[int | None, int | None]:
         if self._index is None:
@@ -178,9 +185,26 @@ class SegmentWriter:
         return time_values(column.slice(0, 1))[0], time_values(column.slice(len(column) - 1))[0]
 
 
-def _summarise(task: tuple[pa.ChunkedArray, EncodedColumn]) -> ColumnStatistics:
+@dataclass(slots=True, eq=False)
+class _Slice:
+    """Rows that are being written, and what is there of them."""
+
+    rows: pa.Table
+    segments: list[WrittenSegment] = field(default_factory=list)
+    statistics: dict[int, ColumnStatistics] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Begun:
+    """A segment that is being encoded."""
+
+    slice: _Slice
+    ids: list[int]
+    finish: Callable[[], EncodedSegment]
+
+
+def _summarise(column: pa.ChunkedArray, encoded: EncodedColumn) -> ColumnStatistics:
     """Return the statistics of a column, from what encoding it has found out where that will do."""
-    column, encoded = task
     bounds = encoded.bounds
     if bounds is not None:
         known = known_statistics(
