@@ -66,6 +66,7 @@ bench: $(STAMP) ## time the workloads against other engines; ARGS="--rows 1_000_
 
 bench-smoke: $(STAMP) ## run the workloads once on few rows, for their answers only
 	@$(BIN)/python -m benchmarks.harness --smoke $(ARGS)
+	@$(BIN)/python -m benchmarks.harness --smoke --engines spark_sql tessel_spark -- spark
 
 build: $(STAMP) ## sdist and wheel into dist/
 	@$(BIN)/python -m build

@@ -158,7 +158,7 @@ def _ask(
 def _run(session: Session, workload: Workload, rows: int, only: Sequence[str]) -> None:
     _write(session, workload, rows)
     queries = [query for query in workload.queries if not only or query.name in only]
-    if session.smoke:
+    if session.smoke or workload.together:
         for engine in session.engines:
             able = [query for query in queries if engine in query.answers]
             if able:

@@ -12,6 +12,8 @@ ENGINE_NAMES = (
     "tessel",
     "tessel_compact",
     "tessel_numpy",
+    "tessel_spark",
+    "spark_sql",
     "duckdb",
     "polars",
     "pandas",
@@ -23,7 +25,8 @@ ENGINE_NAMES = (
 )
 
 DEFAULT_ENGINES = ("tessel", "duckdb", "polars", "pandas", "pyarrow")
-"""Those that run unless others are asked for; the extra ``bench-formats`` installs the rest."""
+"""Those that run unless others are asked for; the extras ``bench-formats`` and ``spark`` install
+the rest."""
 
 
 def load_engine(name: str) -> Engine:

@@ -9,6 +9,7 @@ from benchmarks.workloads import (
     joins,
     ordered,
     segments,
+    spark,
     trades,
     wide,
 )
@@ -18,5 +19,5 @@ __all__ = ["WORKLOADS", "Query", "Workload"]
 
 WORKLOADS = {
     module.WORKLOAD.name: module.WORKLOAD
-    for module in (aggregates, flights, trades, segments, wide, groups, joins, ordered)
+    for module in (aggregates, flights, trades, segments, wide, groups, joins, ordered, spark)
 }

@@ -50,6 +50,9 @@ class Workload:
     others
         Other tables that they are asked of as well, each without questions of its own. Where there
         are any, answers take a mapping from the names of all tables to the engine's handles.
+    together
+        Whether an engine answers all questions in one process, where starting one takes long; by
+        default engines take turns question by question.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Workload:
     smoke_rows: int
     queries: tuple[Query, ...]
     others: tuple[Workload, ...] = ()
+    together: bool = False
 
     @property
     def tables(self) -> tuple[Workload, ...]:
