@@ -377,7 +377,8 @@ class LazyTable(Verbs):
         """Give a plan to run; a version that expires on the way is told from a damaged one."""
         catalog, query = self._bound()
         with self.store.reading(catalog.version) as versions:
-            plan = plan_query(catalog, query, slots=executor.slots)
+            most = getattr(executor, "gathered_bytes", None)
+            plan = plan_query(catalog, query, slots=executor.slots, gathered_bytes=most)
             versions.update(view.version for view, _ in _views(plan))
             yield plan
 

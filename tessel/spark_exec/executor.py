@@ -9,9 +9,9 @@
 | a range of positions | rows are counted, then only what is kept is computed; a limit from the front takes units in growing rounds and stops |
 | everything | one task gets all parts, in order |
 | what is carried from unit to unit | a job summarises the units, what lies around each is combined here and sent along with it |
-| several symbols, some behind barriers | units are numbered anew, in tasks, and their rows put together |
+| several symbols, some behind barriers | units are numbered anew, in tasks, and their rows put together; those that are here are sent out, where they are few |
 | everything, of which rows pass and others are added | a job notes what each unit has used; rows pass in tasks, what is added is sent out to them |
-| several symbols in turn | as with a grouping of its own, where it has one and nothing but tasks stands before; otherwise the stage runs here, on units that are computed some at a time |
+| several symbols in turn | as with a grouping of its own, where it has one; otherwise the stage runs here, on units that are computed some at a time |
 
 Errors are those that the local pool raises: of the earliest stage that failed, and of its earliest
 unit; none of units that a limit would not have asked for.
@@ -95,6 +95,8 @@ _TASK_BYTES = 4 * 1024 * 1024
 _ROUND_GROWTH = 4
 _MOST_ROWS_IN_ROUNDS = 1_000_000
 _PARTITION_BYTES = 64 * 1024 * 1024
+_MOST_SENT_BYTES = 16 * 1024 * 1024
+"""Units that are in the driver are sent to tasks where they are no more."""
 
 
 class SparkExecutor:
@@ -113,6 +115,9 @@ class SparkExecutor:
     """
 
     name = "spark"
+    gathered_bytes = _PARTITION_BYTES
+    """States of groups that hold all values are brought to the driver up to so many bytes; more of
+    them go through a shuffle."""
 
     def __init__(
         self,
@@ -205,6 +210,10 @@ class _Run:
             narrow = [flow for flow in flows if isinstance(flow, NarrowFlow) and flow.units]
             if len(narrow) == len(flows):
                 return self._routed(NarrowFlow.side_by_side(narrow), clause, first)
+            if all(not isinstance(flow, NarrowFlow) or flow.units for flow in flows):
+                side_by_side = self._placed(flows)
+                if side_by_side is not None:
+                    return self._routed(side_by_side, clause, first)
         return DriverFlow(interleave_units(first, [self._few_at_a_time(flow) for flow in flows]))
 
     def _broadcast(self, plan: Plan) -> Flow:
@@ -245,14 +254,35 @@ class _Run:
         narrow = [flow for flow in flows if isinstance(flow, NarrowFlow)]
         if len(narrow) == len(flows):
             return NarrowFlow.side_by_side(narrow)
-        tasks = [flow for flow in flows if not isinstance(flow, DriverFlow)]
-        if len(tasks) < len(flows):
-            return DriverFlow(self._chained(flows))
+        return self._placed(flows) or DriverFlow(self._chained(flows))
+
+    def _placed(self, flows: list[Flow]) -> UnionFlow | None:
+        """Return flows one after another, those that are here sent out; None if all stay here.
+
+        They do where one holds too much to be sent, or fails: that is raised when its turn has
+        come, which a limit may not let it have. What was computed of flows then stands in their
+        places.
+        """
+        if all(isinstance(flow, DriverFlow) for flow in flows):
+            return None  # they are small, or were not asked for yet
+        sent: dict[int, list[ProcessingUnit]] = {}
+        for at, flow in enumerate(flows):
+            if isinstance(flow, DriverFlow):
+                sent[at], rest = _first_units(flow.units)
+                flows[at] = DriverFlow(itertools.chain(sent[at], rest or ()))
+                if rest is not None:
+                    return None
         try:
-            return placed_one_after_another([self._counted(flow) for flow in tasks])
+            return placed_one_after_another(
+                [
+                    self._counted(flow)
+                    if not isinstance(flow, DriverFlow)
+                    else self._sent(iter(sent[at]))
+                    for at, flow in enumerate(flows)
+                ]
+            )
         except TesselError:
-            # Raised when its turn has come, which a limit may not let it have.
-            return DriverFlow(self._chained(flows))
+            return None
 
     def _counted(self, flow: TaskFlow) -> tuple[TaskFlow, list[int]]:
         """Return a flow without errors before its last barrier, and the ``seq`` of its units."""
@@ -531,6 +561,26 @@ class _Run:
         raise_error_rows(row for row in errors if row.bucket == min(e.bucket for e in errors))
         for place, unit in rows_by_unit(rows):
             yield place, raise_error_rows(unit)
+
+
+def _first_units(
+    units: Iterator[ProcessingUnit],
+) -> tuple[list[ProcessingUnit], Iterator[ProcessingUnit] | None]:
+    """Return units that are few enough to be sent, and those behind them; None where none are.
+
+    An error stands behind those before it.
+    """
+    held: list[ProcessingUnit] = []
+    size = 0
+    try:
+        for unit in units:
+            held.append(unit)
+            size += unit.nbytes
+            if size > _MOST_SENT_BYTES:
+                return held, units
+    except TesselError as error:
+        return held, _raising(error)
+    return held, None
 
 
 def _raising(error: TesselError) -> Iterator[ProcessingUnit]:

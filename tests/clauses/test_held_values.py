@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import statistics
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import duckdb
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessel.clauses import QueryBuilder
+from tessel.clauses import Plan, QueryBuilder
 from tessel.clauses.aggregates.kernels import value_runs as module
 from tessel.clauses.aggregates.kernels.value_runs import (
     has_integers,
@@ -251,3 +252,22 @@ def test_states_of_a_hot_group_stay_in_the_budget(query: QueryBuilder) -> None:
     assert found.equals(expected)
     assert max(event.attributes["bytes"] for event in alive) <= 120_000
     assert alive[-1].attributes["bytes"] == 0
+
+
+@pytest.mark.parametrize(("less", "way"), [(0, "partial_aggregation"), (1, "partition")])
+def test_values_are_not_brought_together_past_what_an_executor_takes(less: int, way: str) -> None:
+    """States that hold values are as many bytes as these; past a bound they go by buckets."""
+
+    class Taking:
+        name = "taking"
+        slots = 2
+        gathered_bytes = 8 * 2 * ROWS - less
+
+        def run(self, plan: Plan) -> Iterator[pa.Table]:
+            found.extend(clause.name for stage in plan.stages for clause in stage.clauses)
+            return iter(())
+
+    found: list[str] = []
+    query = Q.groupby("venue").agg(p=("price", "median"), q=("price", "nunique"))
+    stored(_table(), rows=500).read("x", query=query, executor=Taking())
+    assert found[0] == way

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 from tessel import options
@@ -130,6 +131,42 @@ def test_tasks_go_on_behind_barriers(
     if way == "broadcast" and "end" not in case:
         monkeypatch.setattr(executor._Run, "_all_in_one", here)
     with options(live_bytes=WAYS[way], hash_bucket_bytes=4_000):
+        assert_parity(store, "a", query, SparkExecutor(spark))
+
+
+_NEWEST = Q.groupby("s").agg(i=("i", "max"))
+_IN_TIME = Q.sort("t", "i").select("t", "i", "v", "s")
+HERE = {
+    "groups behind rows": Q.select("s", "i").concat(_right("b", _NEWEST)).filter("i > 3").tail(9),
+    "groups before rows": _NEWEST.concat(_right("b", Q.select("s", "i"))).cum_sum("i"),
+    "the first rows behind a sort": Q.sort("i").select("i").concat(_right("b", Q.head(9))),
+    "as-of behind a sort": _IN_TIME.join_asof(_right("b", _IN_TIME), on="t"),
+    "as-of of the first rows": Q.head(30).join_asof(_right("b", _IN_TIME), on="t", tolerance="9h"),
+    "as-of of all with the first": Q.join_asof(_right("b", Q.head(9)), direction="nearest"),
+}
+
+
+@pytest.mark.parametrize("case", HERE)
+def test_inputs_that_are_here_are_sent_to_tasks(
+    spark: SparkSession, store: Store, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    def here(*_: object) -> None:
+        raise AssertionError("the driver goes on with all of them")
+
+    monkeypatch.setattr(executor._Run, "_chained", here)
+    monkeypatch.setattr(executor, "interleave_units", here)
+    with options(live_bytes=WAYS["hash"]):
+        found = assert_parity(store, "a", HERE[case], SparkExecutor(spark))
+    assert isinstance(found, pa.Table)
+
+
+@pytest.mark.parametrize("most", [0, 300])
+def test_inputs_of_many_rows_stay_here(
+    spark: SparkSession, store: Store, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(executor, "_MOST_SENT_BYTES", most)
+    failing = Q.groupby("s").agg(i=("i", "max")).apply("i", "cast(s, 'int64')")
+    for query in (HERE["groups behind rows"], Q.select("s", "i").concat(_right("b", failing))):
         assert_parity(store, "a", query, SparkExecutor(spark))
 
 

@@ -26,7 +26,7 @@ from tessel.clauses.joining.asof_shape import AsofShape, Times
 from tessel.clauses.joining.hashed import placed, rows_of_side
 from tessel.clauses.joining.steps import BoundStep, BucketStep, JoinStep, UnboundStep
 from tessel.clauses.registry import register
-from tessel.clauses.running.streams import units_of_tables
+from tessel.clauses.running.streams import unit_of_table, units_of_tables
 from tessel.clauses.structures import UnitFacts
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
@@ -74,7 +74,8 @@ class InOrder(Clause):
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Check everything at once."""
         tables = [each.table for each in self.consume([unit], unit.schema)]
-        return unit.replace(pa.concat_tables([unit.table.slice(0, 0), *tables]), index=self.column)
+        table = pa.concat_tables([unit.table.slice(0, 0), *tables])
+        return unit_of_table(unit.ordinal, 0, table, self.column)  # of times of the new index
 
     def consume(
         self, units: Iterable[ProcessingUnit], schema: TableSchema

@@ -73,6 +73,8 @@ class Draft:
         Aimed-for bytes of a hash bucket.
     live_bytes
         The byte budget of the query; None where it is not planned to be run.
+    gathered_bytes
+        The most bytes that who runs it brings to one place; None where memory has its budget there.
     """
 
     schema: TableSchema
@@ -86,6 +88,7 @@ class Draft:
     workers: int = 1
     bucket_bytes: int = 32 * 1024 * 1024
     live_bytes: int | None = None
+    gathered_bytes: int | None = None
 
     def replace(self, **changes: object) -> Self:
         """Return the draft with some fields changed."""

@@ -78,10 +78,10 @@ def _merges(aggregates: tuple[NamedAggregate, ...], draft: Draft) -> bool:
     if draft.index is None:
         return False
     rows = int((draft.index.slice_row_end - draft.index.slice_row_start).sum())
-    return (
-        rows >= _LEAST_HELD_ROWS
-        and rows * _BYTES_A_VALUE * holding <= _HELD_BUCKETS * draft.bucket_bytes
-    )
+    most = _HELD_BUCKETS * draft.bucket_bytes
+    if draft.gathered_bytes is not None:
+        most = min(most, draft.gathered_bytes)
+    return rows >= _LEAST_HELD_ROWS and rows * _BYTES_A_VALUE * holding <= most
 
 
 def _groupby(

@@ -72,6 +72,7 @@ def plan_query(
     slots: int | None = None,
     *,
     passes: tuple[Pass, ...] = PASSES,
+    gathered_bytes: int | None = None,
 ) -> Plan:
     """Plan a query.
 
@@ -85,6 +86,8 @@ def plan_query(
         Tasks that the executor runs at a time; by default the workers of the options.
     passes
         What rewrites the query, in order; tests leave some out.
+    gathered_bytes
+        The most bytes that the executor brings to one place; None where memory has its budget.
 
     Raises
     ------
@@ -92,7 +95,8 @@ def plan_query(
         Of the class that fits, for everything that can be known to be wrong before data is read.
     """
     options = options or current()
-    return _Planner(catalog, options, slots or options.workers, passes).plan(query)
+    slots = slots or options.workers
+    return _Planner(catalog, options, slots, passes, gathered_bytes).plan(query)
 
 
 def query_schema(catalog: Catalog, query: SubQuery) -> TableSchema:
@@ -111,8 +115,14 @@ class _Planner:
     """One query on its way to a plan. Every symbol is looked up once."""
 
     def __init__(
-        self, catalog: Catalog, options: Options, workers: int, passes: tuple[Pass, ...]
+        self,
+        catalog: Catalog,
+        options: Options,
+        workers: int,
+        passes: tuple[Pass, ...],
+        gathered_bytes: int | None,
     ) -> None:
+        self._gathered_bytes = gathered_bytes
         self._catalog = catalog
         self._options = options
         self._workers = workers
@@ -152,6 +162,7 @@ class _Planner:
             workers=self._workers,
             bucket_bytes=self._options.hash_bucket_bytes,
             live_bytes=self._options.live_bytes,
+            gathered_bytes=self._gathered_bytes,
         )
         schema = draft.schemas()[-1]
         draft, changes = self._rewritten(draft)
@@ -177,6 +188,7 @@ class _Planner:
             workers=self._workers,
             bucket_bytes=self._options.hash_bucket_bytes,
             live_bytes=self._options.live_bytes,
+            gathered_bytes=self._gathered_bytes,
         )
         schema = draft.schemas()[-1]
         draft, changes = self._rewritten(draft)

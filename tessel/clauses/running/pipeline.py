@@ -67,7 +67,11 @@ _Counted = tuple[ProcessingUnit, list[tuple[Stage, int]]]
 
 
 class Executor(Protocol):
-    """Something that runs plans: the local pool, or Spark."""
+    """Something that runs plans: the local pool, or Spark.
+
+    One that brings partial results to one place, whatever the memory there, says with an attribute
+    ``gathered_bytes`` how many bytes that may be.
+    """
 
     name: str
 
