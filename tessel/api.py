@@ -29,6 +29,7 @@ from tessel.clauses import (
 from tessel.display import preview, render_html, render_text
 from tessel.errors import InvalidInputError, NameNotFoundError
 from tessel.expression.schema import TableSchema
+from tessel.plotting import Plot
 from tessel.store import MAIN, AsOf, CloudOptions, CredentialsSource, Repository, SymbolView
 
 if TYPE_CHECKING:
@@ -488,6 +489,14 @@ class Result:
     def column_names(self) -> list[str]:
         """The column names, in order."""
         return list(self._table.column_names)
+
+    @property
+    def plot(self) -> Plot:
+        """Charts of the table (extra ``plot``): call it, or ``.line``, ``.bar``, ``.hist`` ….
+
+        An index that is not among the columns is none.
+        """
+        return Plot(self._table, self.index)
 
     def to_arrow(self) -> pa.Table:
         """Return the table; its schema metadata holds the lineage as JSON under ``tessel``."""
