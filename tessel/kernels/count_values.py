@@ -60,7 +60,7 @@ def count_values(
     numpy.ndarray
         uint32, shape ``(groups, span)``.
     """
-    kernels = compiled_kernels(sum(map(len, spans)))
+    kernels = compiled_kernels(sum(map(len, spans)), "count_values")
     if kernels is None:
         return count_values_numpy(
             spans,
@@ -133,7 +133,7 @@ def add_counts(
     groups, low, span
         As of :func:`count_values`, which says what is returned.
     """
-    kernels = compiled_kernels(len(values))
+    kernels = compiled_kernels(len(values), "count_values")
     if kernels is None:
         return add_counts_numpy(values, times, lengths, owners, groups=groups, low=low, span=span)
     counts = np.zeros(groups * span, np.uint32)
@@ -181,7 +181,7 @@ def runs_of_counts(
     values, times, starts : numpy.ndarray
         int64: the values, how often each occurs, and where those of each group start, and the end.
     """
-    kernels = compiled_kernels(counts.size)
+    kernels = compiled_kernels(counts.size, "count_values")
     if kernels is None:
         return runs_of_counts_numpy(counts, groups, low)
     values, times = np.empty((2, int(np.count_nonzero(counts)) + 1), np.int64)

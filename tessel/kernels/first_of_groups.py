@@ -38,7 +38,7 @@ def first_of_groups(
         int64, shape ``(groups,)``: counted from the first row of the segment; -1 where a group has
         no rows.
     """
-    kernels = compiled_kernels(sum(map(len, spans)))
+    kernels = compiled_kernels(sum(map(len, spans)), "first_of_groups")
     if kernels is None:
         return first_of_groups_numpy(spans, program, select=select, group=group, groups=groups)
     first = np.full(groups, -1, np.int64)

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from tessel.kernels.best_rows import best_rows
 from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.count_repeats import count_repeats
+from tessel.kernels.count_values import add_counts, count_values, runs_of_counts
 from tessel.kernels.decode_rows import TextTable, decode_numbers, decode_texts
 from tessel.kernels.fields import Fact, FieldKind, SumField
 from tessel.kernels.filter_rows import StructRows, filter_rows
+from tessel.kernels.first_of_groups import first_of_groups
 from tessel.kernels.group_rows import group_range, group_words
 from tessel.kernels.group_sums import group_sums
 from tessel.kernels.group_texts import Texts, group_texts
@@ -134,6 +136,26 @@ def _best_rows() -> Any:
         for key in (0, ~0)
     ]
     return [[each.rows, each.last] for each in found]
+
+
+def _count_values() -> Any:
+    counts = count_values(
+        [_blocks()], _program(), select=0, group=1, groups=8, value=0, low=1000, span=_ROWS
+    )
+    values, times, starts = runs_of_counts(counts, np.array([3, 1], np.int64), 1000)
+    lengths, owners = np.diff(starts), np.array([0, 1], np.int64)
+    found = [
+        add_counts(values, some, lengths, owners, groups=2, low=1000, span=_ROWS)
+        for some in (times, None)
+    ]
+    return [counts, values, times, starts, *found]
+
+
+def _first_of_groups() -> Any:
+    return [
+        first_of_groups([_blocks()], _program(), select=select, group=1, groups=7)
+        for select in (None, 0)
+    ]
 
 
 def _decode_rows() -> Any:
@@ -348,8 +370,10 @@ def _lines_of_limbs() -> Any:
 ROOMS: dict[str, Callable[[], Any]] = {
     "best_rows": _best_rows,
     "count_repeats": _count_repeats,
+    "count_values": _count_values,
     "decode_rows": _decode_rows,
     "filter_rows": _filter_rows,
+    "first_of_groups": _first_of_groups,
     "group_rows": _group_rows,
     "group_sums": _group_sums,
     "group_texts": _group_texts,
