@@ -119,13 +119,18 @@ def _fit_slope(integers: npt.NDArray[Any], level_bits: int) -> LinearFit | None:
     step = round((int(integers[-1]) - int(integers[0])) / (count - 1))
     if step == 0:
         return None
-    sample = np.linspace(0, count - 1, min(count, _SAMPLE)).astype(np.int64)
+    sample = _sample_places(count)
     if _residuals(integers[sample], step, sample.view(np.uint64))[1].bit_length() >= level_bits:
         return None
     offsets, spread, least = _residuals(integers, step, _places(8, count))
     offsets -= np.int64(least)
     base = (int(integers[0]) + least) % _WORD
     return LinearFit(base, step, spread.bit_length(), offsets.view(np.uint64) if spread else None)
+
+
+@lru_cache(maxsize=64)
+def _sample_places(count: int) -> npt.NDArray[np.int64]:
+    return np.linspace(0, count - 1, min(count, _SAMPLE)).astype(np.int64)
 
 
 def _residuals(

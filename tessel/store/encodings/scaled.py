@@ -285,10 +285,15 @@ def _sampled(data: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return blocks of neighbours from all over the page."""
     if len(data) <= _SAMPLE_BLOCKS * _SAMPLE_ROWS:
         return data
-    starts = np.random.default_rng(len(data)).integers(
-        0, len(data) - _SAMPLE_ROWS + 1, _SAMPLE_BLOCKS
-    )
+    starts = _sample_starts(len(data))
     return np.concatenate([data[start : start + _SAMPLE_ROWS] for start in starts])
+
+
+@lru_cache(maxsize=64)
+def _sample_starts(rows: int) -> tuple[int, ...]:
+    """Return where the blocks begin: always the same for the same number of rows."""
+    random = np.random.default_rng(rows)
+    return tuple(random.integers(0, rows - _SAMPLE_ROWS + 1, _SAMPLE_BLOCKS).tolist())
 
 
 def _best_exponent(sample: npt.NDArray[Any], profile: Profile) -> tuple[int, float] | None:
@@ -323,12 +328,12 @@ def _scale(data: npt.NDArray[Any], exponent: int) -> _Scaling:
     """Return the nearest integers for an exponent, and where dividing gives the same bits."""
     power = POWERS[exponent]
     with np.errstate(all="ignore"):
-        nearest = data.astype(np.float64)
-        nearest *= power
+        nearest = np.multiply(data, power, dtype=np.float64)
         np.rint(nearest, out=nearest)
         # Not-a-number compares false, so it becomes 0 like everything else that is out of range.
-        in_range = np.abs(nearest) <= _LARGEST
-        nearest[~in_range] = 0.0
+        if not (nearest.min() >= -_LARGEST and nearest.max() <= _LARGEST):
+            in_range = np.abs(nearest) <= _LARGEST
+            nearest[~in_range] = 0.0
         integers = nearest.astype(np.int64)
         # From the integers: they have no -0.0.
         back = (integers / power).astype(data.dtype, copy=False)
