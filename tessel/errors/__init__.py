@@ -1,0 +1,199 @@
+"""The one exception tree: every error that Tessel raises on purpose.
+
+An error says what was asked, what exists, the nearest match and what to do. It has a stable
+``kind`` (part of the public interface, unlike the text), the facts as ``attributes``, and it also
+inherits the nearest builtin, so ``except KeyError`` works as well as ``except TesselError``.
+Messages are made by the classmethods here and nowhere else, so that one fact is always told in
+the same words.
+
+::
+
+    TesselError
+    ├── NotFoundError (LookupError)                not-found
+    │   ├── ColumnNotFoundError (KeyError)         column-not-found
+    │   ├── SymbolNotFoundError (KeyError)         symbol-not-found
+    │   ├── VersionNotFoundError                   version-not-found
+    │   │   ├── RefNotFoundError                   ref-not-found
+    │   │   └── SnapshotExpiredError               snapshot-expired
+    │   ├── NameNotFoundError (KeyError)           name-not-found
+    │   ├── UnknownVerbError (AttributeError)      verb-not-found
+    │   └── StoreNotFoundError (FileNotFoundError) store-not-found
+    ├── InvalidInputError (ValueError)             invalid-input
+    │   ├── OptionError                            option-invalid
+    │   ├── SymbolNameError                        symbol-name-invalid
+    │   ├── RefNameError                           ref-name-invalid
+    │   ├── IndexColumnError                       index-invalid
+    │   ├── UnsortedIndexError                     index-unsorted
+    │   ├── DuplicateColumnError                   column-duplicate
+    │   ├── SchemaMismatchError                    schema-mismatch
+    │   ├── UnsupportedTypeError (TypeError)       type-unsupported
+    │   ├── RowFormatError                         row-format
+    │   ├── RowSpaceError                          row-space
+    │   └── PlanError                              plan-invalid
+    │       ├── PlanFormatError                    plan-format
+    │       └── AggregateError (TypeError)         aggregate-invalid
+    ├── ExpressionError (ValueError)               expression-invalid
+    │   ├── ExpressionSyntaxError                  expression-syntax
+    │   ├── ExpressionTypeError (TypeError)        expression-type
+    │   ├── ExpressionDepthError (RecursionError)  expression-depth
+    │   └── TruthValueError (TypeError)            expression-truth
+    ├── IntegerOverflowError (OverflowError)       integer-overflow
+    ├── StoreError (OSError)                       store-failed
+    │   ├── NotAStoreError                         not-a-store
+    │   ├── FormatVersionError                     format-version
+    │   ├── CorruptStoreError                      store-corrupt
+    │   │   └── CorruptSegmentError                segment-corrupt
+    │   ├── ReadOnlyStoreError (PermissionError)   store-read-only
+    │   ├── StoreExistsError (FileExistsError)     store-exists
+    │   ├── RefExistsError (FileExistsError)       ref-exists
+    │   ├── StoreAccessError (PermissionError)     store-access-denied
+    │   ├── StoreBusyError                         store-busy
+    │   ├── CommitConflictError                    commit-conflict
+    │   ├── CommitUnknownError                     commit-unknown
+    │   ├── LeaseExpiredError                      lease-expired
+    │   └── ReferenceChangedError                  reference-changed
+    ├── ExecutionError (RuntimeError)              execution-failed
+    │   ├── ClauseFailedError                      clause-failed
+    │   ├── SchemaPromiseError                     schema-promise
+    │   ├── SpillError                             spill-failed
+    │   └── CancelledError                         cancelled
+    ├── MissingDependencyError (ImportError)       dependency-missing
+    ├── ForkUnsafeError (RuntimeError)             fork-unsafe
+    └── SparkError (RuntimeError)                  spark-failed
+        ├── JavaNotFoundError                      java-not-found
+        └── StoreNotVisibleError                   store-not-visible
+"""
+
+from __future__ import annotations
+
+from tessel.errors.execution import (
+    CancelledError,
+    ClauseFailedError,
+    ExecutionError,
+    ForkUnsafeError,
+    JavaNotFoundError,
+    MissingDependencyError,
+    SchemaPromiseError,
+    SparkError,
+    SpillError,
+    StoreNotVisibleError,
+)
+from tessel.errors.expressions import (
+    ExpressionDepthError,
+    ExpressionError,
+    ExpressionSyntaxError,
+    ExpressionTypeError,
+    IntegerOverflowError,
+    TruthValueError,
+)
+from tessel.errors.invalid_input import (
+    AggregateError,
+    DuplicateColumnError,
+    IndexColumnError,
+    InvalidInputError,
+    OptionError,
+    PlanError,
+    PlanFormatError,
+    RefNameError,
+    RowFormatError,
+    RowSpaceError,
+    SchemaMismatchError,
+    SymbolNameError,
+    UnsortedIndexError,
+    UnsupportedTypeError,
+)
+from tessel.errors.names import (
+    nearest,
+)
+from tessel.errors.not_found import (
+    ColumnNotFoundError,
+    NameNotFoundError,
+    NotFoundError,
+    RefNotFoundError,
+    SnapshotExpiredError,
+    StoreNotFoundError,
+    SymbolNotFoundError,
+    UnknownVerbError,
+    VersionNotFoundError,
+)
+from tessel.errors.root import (
+    TesselError,
+)
+from tessel.errors.stores import (
+    CommitConflictError,
+    CommitUnknownError,
+    CorruptSegmentError,
+    CorruptStoreError,
+    FormatVersionError,
+    LeaseExpiredError,
+    NotAStoreError,
+    ReadOnlyStoreError,
+    ReferenceChangedError,
+    RefExistsError,
+    StoreAccessError,
+    StoreBusyError,
+    StoreError,
+    StoreExistsError,
+)
+
+__all__ = [
+    "AggregateError",
+    "CancelledError",
+    "ClauseFailedError",
+    "ColumnNotFoundError",
+    "CommitConflictError",
+    "CommitUnknownError",
+    "CorruptSegmentError",
+    "CorruptStoreError",
+    "DuplicateColumnError",
+    "ExecutionError",
+    "ExpressionDepthError",
+    "ExpressionError",
+    "ExpressionSyntaxError",
+    "ExpressionTypeError",
+    "ForkUnsafeError",
+    "FormatVersionError",
+    "IndexColumnError",
+    "IntegerOverflowError",
+    "InvalidInputError",
+    "JavaNotFoundError",
+    "LeaseExpiredError",
+    "MissingDependencyError",
+    "NameNotFoundError",
+    "NotAStoreError",
+    "NotFoundError",
+    "OptionError",
+    "PlanError",
+    "PlanFormatError",
+    "ReadOnlyStoreError",
+    "RefExistsError",
+    "RefNameError",
+    "RefNotFoundError",
+    "ReferenceChangedError",
+    "RowFormatError",
+    "RowSpaceError",
+    "SchemaMismatchError",
+    "SchemaPromiseError",
+    "SnapshotExpiredError",
+    "SparkError",
+    "SpillError",
+    "StoreAccessError",
+    "StoreBusyError",
+    "StoreError",
+    "StoreExistsError",
+    "StoreNotFoundError",
+    "StoreNotVisibleError",
+    "SymbolNameError",
+    "SymbolNotFoundError",
+    "TesselError",
+    "TruthValueError",
+    "UnknownVerbError",
+    "UnsortedIndexError",
+    "UnsupportedTypeError",
+    "VersionNotFoundError",
+    "nearest",
+]
+
+for _name in __all__:
+    # Where they lie is no concern of who sees them in a traceback.
+    globals()[_name].__module__ = __name__

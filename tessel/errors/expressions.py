@@ -1,0 +1,50 @@
+"""Expressions that mean nothing, and results that do not fit."""
+
+from __future__ import annotations
+
+from tessel.errors.root import TesselError
+
+__all__ = [
+    "ExpressionDepthError",
+    "ExpressionError",
+    "ExpressionSyntaxError",
+    "ExpressionTypeError",
+    "IntegerOverflowError",
+    "TruthValueError",
+]
+
+
+class ExpressionError(TesselError, ValueError):
+    """An expression that means nothing."""
+
+    kind = "expression-invalid"
+
+
+class ExpressionSyntaxError(ExpressionError):
+    """Text that is not an expression; ``detail`` shows the place."""
+
+    kind = "expression-syntax"
+
+
+class ExpressionTypeError(ExpressionError, TypeError):
+    """Operands whose types do not go together; names the column, both types and a way out."""
+
+    kind = "expression-type"
+
+
+class ExpressionDepthError(ExpressionError, RecursionError):
+    """An expression nested more deeply than the limit."""
+
+    kind = "expression-depth"
+
+
+class TruthValueError(ExpressionError, TypeError):
+    """An expression used where Python wants True or False."""
+
+    kind = "expression-truth"
+
+
+class IntegerOverflowError(TesselError, OverflowError):
+    """Integer arithmetic or an integer sum past 64 bits; results never wrap."""
+
+    kind = "integer-overflow"
