@@ -200,13 +200,16 @@ class Store(Repository):
         *,
         as_of: AsOf = None,
         pages: bool = False,
+        executor: ExecutorLike = "local",
     ) -> Explanation:
         """Say how a query would be run: stages, barriers, segments kept and dropped, and why.
 
         With ``pages`` the page tables of the segments that are left are read, to tell the same of
-        their pages; otherwise nothing is read but manifests.
+        their pages; otherwise nothing is read but manifests. With an ``executor`` the plan is the
+        one that it would get; Spark's tells where each stage runs, in tasks or in the driver.
         """
-        return self.scan(symbol, as_of=as_of).then(*_clauses(query)).explain(pages=pages)
+        table = self.scan(symbol, as_of=as_of).then(*_clauses(query))
+        return table.explain(pages=pages, executor=executor)
 
 
 class _Pinned:
@@ -321,9 +324,17 @@ class LazyTable(Verbs):
         catalog, query = self._bound()
         return plan_query(catalog, query, slots=slots)
 
-    def explain(self, *, pages: bool = False) -> Explanation:
-        """Say how the query would be run; nothing is read but metadata, of pages if asked for."""
-        return explain_plan(self.plan(), self.clauses, pages=pages)
+    def explain(self, *, pages: bool = False, executor: ExecutorLike = "local") -> Explanation:
+        """Say how the query would be run; nothing is read but metadata, of pages if asked for.
+
+        With an ``executor`` the plan is the one that it would get; Spark's tells where each stage
+        runs, in tasks or in the driver.
+        """
+        chosen = _executor(executor)
+        plan = _plan(*self._bound(), chosen)
+        explained = getattr(chosen, "explained", None)
+        more = () if explained is None else (explained(plan),)
+        return explain_plan(plan, self.clauses, pages=pages, more=more)
 
     def collect(self, *, limit: int | None = None, executor: ExecutorLike = "local") -> Result:
         """Run the query and return all of its answer, or its first ``limit`` rows."""
@@ -378,8 +389,7 @@ class LazyTable(Verbs):
         """Give a plan to run; a version that expires on the way is told from a damaged one."""
         catalog, query = self._bound()
         with self.store.reading(catalog.version) as versions:
-            most = getattr(executor, "gathered_bytes", None)
-            plan = plan_query(catalog, query, slots=executor.slots, gathered_bytes=most)
+            plan = _plan(catalog, query, executor)
             versions.update(view.version for view, _ in _views(plan))
             yield plan
 
@@ -419,6 +429,12 @@ def _clauses(query: QueryBuilder | None) -> tuple[Clause, ...]:
             "QueryBuilder.from_json",
         )
     return query.clauses
+
+
+def _plan(catalog: _Pinned, query: SubQuery, executor: Executor) -> Plan:
+    """Return the plan that an executor gets."""
+    most = getattr(executor, "gathered_bytes", None)
+    return plan_query(catalog, query, slots=executor.slots, gathered_bytes=most)
 
 
 def _executor(executor: ExecutorLike) -> Executor:

@@ -56,7 +56,13 @@ class Explanation:
         return _FORMATS[format](self.document)
 
 
-def explain_plan(plan: Plan, clauses: Sequence[Clause] = (), *, pages: bool = False) -> Explanation:
+def explain_plan(
+    plan: Plan,
+    clauses: Sequence[Clause] = (),
+    *,
+    pages: bool = False,
+    more: Sequence[display.Table] = (),
+) -> Explanation:
     """Explain a plan.
 
     Parameters
@@ -68,12 +74,14 @@ def explain_plan(plan: Plan, clauses: Sequence[Clause] = (), *, pages: bool = Fa
     pages
         Whether the page tables of the segments that are left are read, to tell which of their
         pages the first filters and date ranges drop.
+    more
+        What an executor has to say of it.
     """
     written = display.Table(
         "as written", ("clause",), tuple((clause.describe(),) for clause in clauses)
     )
     parts = [written] if clauses else []
-    parts += _tables(plan, "", pages)
+    parts += [*_tables(plan, "", pages), *more]
     return Explanation(plan, display.Document("query", tuple(parts)))
 
 

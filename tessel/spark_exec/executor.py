@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from tessel import telemetry
+from tessel import display, telemetry
 from tessel.clauses import (
     Appends,
     Between,
@@ -68,6 +68,7 @@ from tessel.spark_exec.flows import (
 )
 from tessel.spark_exec.jobs import Jobs, slots_of_session
 from tessel.spark_exec.parts import place_of_unit, rows_by_unit, sent_parts, unit_of_rows
+from tessel.spark_exec.placement import MOST_ROWS_IN_ROUNDS, placement_table
 from tessel.spark_exec.plugins import packed_plugins, plugins_of
 from tessel.spark_exec.runtime import spark_session
 from tessel.spark_exec.tasks import (
@@ -93,7 +94,6 @@ _TASKS_PER_SLOT = 3
 _TASK_BYTES = 4 * 1024 * 1024
 """A slot gets one task of less than this: a task has a price."""
 _ROUND_GROWTH = 4
-_MOST_ROWS_IN_ROUNDS = 1_000_000
 _PARTITION_BYTES = 64 * 1024 * 1024
 _MOST_SENT_BYTES = 16 * 1024 * 1024
 """Units that are in the driver are sent to tasks where they are no more."""
@@ -135,6 +135,10 @@ class SparkExecutor:
     def slots(self) -> int:
         """Tasks that run at a time, as far as Spark tells."""
         return slots_of_session(self._session)
+
+    def explained(self, plan: Plan) -> display.Table:
+        """Return where the stages of a plan would run: in tasks, or here."""
+        return placement_table(plan)
 
     def run(self, plan: Plan) -> Iterator[pa.Table]:
         """Run a plan as Spark jobs; give the parts of the result in order.
@@ -472,7 +476,7 @@ class _Run:
         demand = clause.demand()
         if not isinstance(flow, NarrowFlow):
             flow = self._kept(flow)
-        elif demand is not None and demand <= _MOST_ROWS_IN_ROUNDS:
+        elif demand is not None and demand <= MOST_ROWS_IN_ROUNDS:
             return DriverFlow(run_stages([stage], self._in_rounds(flow, demand)))
         counted = self._counts(flow, demand)
         start, stop = clause.ranges(sum(rows for _, rows in counted))

@@ -1,0 +1,103 @@
+"""What explain tells of Spark is what the executor does: which stages run in the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tessel import options
+from tessel.api import Store
+from tessel.clauses import QueryBuilder, Stage, SubQuery, interleave_units, run_stages
+from tessel.ecs import ProcessingUnit
+from tessel.spark_exec import SparkExecutor, executor
+from tessel.spark_exec.placement import placed_stages
+from tests.spark_exec.queries import many_symbols
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+Q = QueryBuilder()
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return many_symbols(tmp_path_factory.mktemp("placement"))
+
+
+def _other(query: QueryBuilder, symbol: str = "b") -> SubQuery:
+    return SubQuery(symbol, None, query.clauses)
+
+
+GROUPS = Q.groupby("s").agg(i=("i", "max"))
+SORTED = Q.sort("t", "i").select("t", "i", "s")
+QUERIES = {
+    "rows": Q.filter("i > 3").apply("z", "i + 1"),
+    "groups": GROUPS.filter("i > 3").sort("i"),
+    "medians": Q.groupby("k").agg(v=("v", "median")),
+    "first rows": Q.filter("b").head(9).cum_sum("i"),
+    "first rows of a sort": Q.sort("i").head(9),
+    "last rows": Q.tail(5).apply("z", "i + 1"),
+    "carried": Q.cum_sum("i").rolling(3).agg(m=("i", "mean")),
+    "resample": Q.resample("6h").agg(v=("v", "median"), i=("i", "sum")),
+    "concat": Q.select("s", "i").concat(_other(GROUPS)).tail(9),
+    "concat of groups": GROUPS.concat(_other(GROUPS)).sort("i"),
+    "merge": Q.select("t", "i").merge(_other(Q.select("t", "i"))).filter("i > 3"),
+    "as-of": Q.join_asof("b"),
+    "as-of behind sorts": SORTED.join_asof(_other(SORTED), on="t"),
+    "as-of of first rows": Q.head(9).join_asof(_other(Q.head(5))),
+    "nothing with something": Q.join_asof("empty"),
+    "join": Q.join(_other(GROUPS), "s", "outer").sort("i"),
+    "nothing": Q.sort("i").head(3),
+}
+
+
+FEW = {"groups", "first rows", "concat", "merge", "as-of behind sorts", "join"}
+MANY = [
+    pytest.param(name, size, marks=[] if size == 64 and name in FEW else pytest.mark.slow)
+    for name in QUERIES
+    for size in (64, 256 << 20)
+]
+
+
+@pytest.mark.parametrize(("name", "live_bytes"), MANY)
+def test_what_runs_here_is_told(
+    store: Store,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    live_bytes: int,
+) -> None:
+    ran: list[str] = []
+
+    def noting_stages(
+        stages: Sequence[Stage], units: Iterator[ProcessingUnit]
+    ) -> Iterator[ProcessingUnit]:
+        ran.extend(clause.name for stage in stages for clause in stage.clauses)
+        return run_stages(stages, units)
+
+    def noting_inputs(
+        stage: Stage, inputs: Sequence[Iterator[ProcessingUnit]]
+    ) -> Iterator[ProcessingUnit]:
+        ran.extend(clause.name for clause in stage.clauses)
+        return interleave_units(stage, inputs)
+
+    monkeypatch.setattr(executor, "run_stages", noting_stages)
+    monkeypatch.setattr(executor, "interleave_units", noting_inputs)
+    on_spark = SparkExecutor(spark)
+    symbol = "empty" if name == "nothing" else "a"
+    with options(live_bytes=live_bytes, hash_bucket_bytes=4_000):
+        explained = store.explain(symbol, QUERIES[name], executor=on_spark)
+        store.read(symbol, query=QUERIES[name], executor=on_spark)
+    told = [
+        clause.name
+        for placed in placed_stages(explained.plan)
+        if placed.is_here
+        for clause in placed.clauses
+    ]
+    assert sorted(told) == sorted(ran)
+    shown = str(explained).partition("on Spark")[2]
+    assert ("│ driver " in shown) is bool(told)
