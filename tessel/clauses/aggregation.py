@@ -7,6 +7,7 @@ buckets followed by :class:`OrderGroups`.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from tessel.clauses.grouped.group_tables import (
     merge_partials,
     partial_schema,
     partial_table,
+    parts_to_reduce,
 )
 from tessel.clauses.grouped.grouping import (
     check_key_type,
@@ -56,7 +58,7 @@ from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
-from tessel.store import BlockScan
+from tessel.store import BlockScan, index_integers
 
 __all__ = ["Aggregation", "MergeAggregation", "OrderGroups", "PartialAggregation"]
 
@@ -160,7 +162,15 @@ class Aggregation(AggregatingClause):
 @register
 @dataclass(frozen=True)
 class OrderGroups(Clause):
-    """Bring the groups of all buckets into one order, and drop the hidden position column."""
+    """Bring the groups of all buckets into one order, and drop the hidden position column.
+
+    Attributes
+    ----------
+    keys
+        The key columns, at least one.
+    sort
+        Whether by key; otherwise by the position column.
+    """
 
     name: ClassVar[str] = "order_groups"
     internal: ClassVar[bool] = True
@@ -188,25 +198,29 @@ class OrderGroups(Clause):
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Order by key, missing last, or by first appearance."""
         table = unit.table
-        if self.sort and self.keys:
+        if self.sort:
             order = pa.array(order_of_keys([table.column(key) for key in self.keys]))
         else:
             order = pc.sort_indices(table.column(POSITION))
-        return unit.replace(table.drop_columns([POSITION]).take(order))
+        return unit.replace(_without_position(table).take(order))
 
     def consume(
         self, units: Iterable[ProcessingUnit], schema: TableSchema
     ) -> Iterator[ProcessingUnit]:
         """Order everything within the byte budget."""
-        by = self.keys if self.sort and self.keys else (POSITION,)
+        by = self.keys if self.sort else (POSITION,)
         with (
             workspace_of(units) as workspace,
             ExternalSort(Ordering(by, (False,) * len(by)), schema.arrow, workspace) as rows,
         ):
             for unit in units:
                 rows.add(unit.table)
-            ordered = (table.drop_columns([POSITION]) for table in rows.sorted())
+            ordered = map(_without_position, rows.sorted())
             yield from units_of_tables(ordered, None, workspace)
+
+
+def _without_position(table: pa.Table) -> pa.Table:
+    return table.drop_columns([POSITION]) if POSITION in table.column_names else table
 
 
 @register
@@ -260,6 +274,10 @@ class PartialAggregation(Clause):
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Reduce the unit."""
         table = unit.table_as_read
+        parts = [self._partial(part, unit.schema) for part in parts_to_reduce(table)]
+        return unit.replace(parts[0] if len(parts) == 1 else pa.concat_tables(parts))
+
+    def _partial(self, table: pa.Table, schema: TableSchema) -> pa.Table:
         if not self.keys:
             codes, groups, keys = np.zeros(table.num_rows, np.int64), 1, []
         else:
@@ -268,9 +286,7 @@ class PartialAggregation(Clause):
             if found.rows is not None:
                 table = table.take(pa.array(found.rows))
             codes, groups, keys = found.codes, len(found.first_row), list(found.keys)
-        return unit.replace(
-            partial_table(table, codes, groups, keys, self.keys, self.aggregates, unit.schema)
-        )
+        return partial_table(table, codes, groups, keys, self.keys, self.aggregates, schema)
 
 
 @register
@@ -323,10 +339,23 @@ class MergeAggregation(Clause):
         by_position = bool(self.keys) and not self.sort
         shape = GroupShape(self.keys, self.aggregates, self.source)
         held = schema.with_column(POSITION, pa.int64()) if by_position else schema
-        with (
-            workspace_of(units) as workspace,
-            GroupMerge(shape, held.arrow, workspace, beyond=aggregate_states) as groups,
-        ):
+        with workspace_of(units) as workspace:
+            if self.index is not None:
+                merging = self._along_time(units, shape, schema, workspace)
+                yield from units_of_tables(self._named(merging), self.index, workspace)
+                return
+            yield from self._together(units, shape, held, workspace)
+
+    def _together(
+        self,
+        units: Iterable[ProcessingUnit],
+        shape: GroupShape,
+        held: TableSchema,
+        workspace: Workspace,
+    ) -> Iterator[ProcessingUnit]:
+        """Merge all partials, and give the groups when the last has come."""
+        by_position = POSITION in held
+        with GroupMerge(shape, held.arrow, workspace, beyond=aggregate_states) as groups:
             row = 0
             for unit in units:
                 table = unit.table
@@ -338,6 +367,47 @@ class MergeAggregation(Clause):
             tables = self._named(self._ordered(groups, workspace))
             yield from units_of_tables(tables, self.index, workspace)
 
+    def _along_time(
+        self,
+        units: Iterable[ProcessingUnit],
+        shape: GroupShape,
+        schema: TableSchema,
+        workspace: Workspace,
+    ) -> Iterator[pa.Table]:
+        """Merge partials of which the first key never goes back; give groups when all are full.
+
+        Rows of the last time may be followed by more of it; those of times before it are complete.
+        """
+        times, last = self.keys[0], 0
+        with contextlib.ExitStack() as stack:
+            groups: GroupMerge | None = None
+            for unit in units:
+                table = unit.table
+                if not table.num_rows:
+                    continue
+                if groups is not None and groups.is_full(table.nbytes):
+                    more = index_integers(table.column(times), times)
+                    same = int(np.searchsorted(more, last, side="right"))
+                    if same < table.num_rows:
+                        groups.add_last(table.slice(0, same))
+                        table = table.slice(same)
+                        yield from self._ordered(groups, workspace)
+                        stack.close()
+                        groups = None
+                if groups is None:
+                    groups = stack.enter_context(
+                        GroupMerge(shape, schema.arrow, workspace, beyond=aggregate_states)
+                    )
+                if table.num_rows:
+                    groups.add(table)
+                    end = table.column(times).slice(table.num_rows - 1)
+                    last = int(index_integers(end, times)[0])
+            if groups is None:
+                groups = stack.enter_context(
+                    GroupMerge(shape, schema.arrow, workspace, beyond=aggregate_states)
+                )
+            yield from self._ordered(groups, workspace)
+
     def _named(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         """Let errors name the clause; nothing of the stages before runs any more."""
         try:
@@ -348,7 +418,9 @@ class MergeAggregation(Clause):
 
     def _ordered(self, groups: GroupMerge, workspace: Workspace) -> Iterator[pa.Table]:
         """Give the groups of all buckets by key, or in order of first appearance."""
-        by = self.keys if self.sort and self.keys else (POSITION,)
+        # Of times that never go back, that of appearance is the order of the keys.
+        by_keys = self.keys and (self.sort or self.index is not None)
+        by = self.keys if by_keys else (POSITION,)
         ordering = Ordering(by, (False,) * len(by))
         names = [*self.keys, *(each.output for each in self.aggregates)]
         tables = groups.finished()

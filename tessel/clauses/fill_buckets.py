@@ -1,8 +1,13 @@
-"""fill_buckets: puts the time buckets without rows into the answer of a resample."""
+"""fill_buckets: puts the time buckets without rows into the answer of a resample.
+
+The rows pass twice: first it is noted from which bucket to which each key has rows, and rows are
+put aside; then they come back some at a time, and the cells up to the last of their buckets are
+filled. Between two such parts nothing is held but the last row of each key that has more to come.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,12 +20,16 @@ from tessel.clauses.buckets import Bucketer
 from tessel.clauses.computed import stored_names
 from tessel.clauses.grouped.group_tables import complete_table
 from tessel.clauses.grouped.grouping import group_codes, order_of_keys
-from tessel.clauses.index_values import index_integers, with_times_of_index
+from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.registry import register
 from tessel.clauses.resample import Resample
-from tessel.ecs import ColRange, Piece, ProcessingUnit, RowRange
+from tessel.clauses.running.streams import unit_of_table
+from tessel.clauses.spill import Parked, Spool, workspace_of
+from tessel.clauses.values import plain
+from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
+from tessel.store import index_integers
 
 __all__ = ["FillBuckets"]
 
@@ -30,6 +39,7 @@ _MOST_ROWS = 2**31 - 1
 _ROWS_A_UNIT = 1 << 16
 
 Integers = NDArray[np.int64]
+_Cells = tuple[Integers, Integers, NDArray[np.bool_]]
 
 
 @register
@@ -75,22 +85,33 @@ class FillBuckets(Clause):
     def consume(
         self, units: Iterable[ProcessingUnit], schema: TableSchema
     ) -> Iterator[ProcessingUnit]:
-        """Take all buckets that have rows, give them with those between."""
-        pieces = [piece for unit in units for piece in unit.pieces]
-        return self._filled(ProcessingUnit(0, schema, pieces))
+        """Put the buckets that have rows aside, give them with those between."""
+        with workspace_of(units) as workspace, workspace.spool() as spool:
+            spans = _Spans()
+            parked: list[Parked] = []
+            for unit in units:
+                table = unit.table
+                if table.num_rows:
+                    spans.add(self._numbers(table), self._keys(table))
+                    parked.append(spool.put(table))
+            if parked:
+                parts = self._parts(parked, spool)
+                yield from self._filled(parts, schema, self._checked(spans.grid()))
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Fill the buckets of everything at once."""
-        parts = [part.table for part in self._filled(unit)]
+        parts = [part.table for part in self.consume([unit], unit.schema)]
         whole = pa.concat_tables(parts) if parts else unit.schema.empty()
         return with_times_of_index(unit.replace(whole))
 
-    def _filled(self, unit: ProcessingUnit) -> Iterator[ProcessingUnit]:
-        if unit.num_rows == 0:
-            return
-        table = unit.table.combine_chunks()
-        numbers = self.resample.numbers_of_labels(index_integers(unit), self.source)
-        grid = _Grid(numbers, [table.column(key) for key in stored_names(self.resample.by)])
+    def _numbers(self, table: pa.Table) -> Integers:
+        name = table.column_names[0]
+        return self.resample.numbers_of_labels(index_integers(table.column(0), name), self.source)
+
+    def _keys(self, table: pa.Table) -> list[pa.ChunkedArray]:
+        return [table.column(key) for key in stored_names(self.resample.by)]
+
+    def _checked(self, grid: _Grid) -> _Grid:
         if grid.total > _MOST_ROWS:
             raise PlanError(
                 f"resample by {self.resample.rule!r} with empty={self.resample.empty!r} makes "
@@ -98,25 +119,63 @@ class FillBuckets(Clause):
                 hint='use a longer rule, a shorter range, or empty="omit"',
                 rule=self.resample.rule,
             )
-        yield from self._units(unit.schema, table, grid)
+        return grid
 
-    def _units(self, schema: TableSchema, table: pa.Table, grid: _Grid) -> Iterator[ProcessingUnit]:
-        bucketer = self.resample.bucketer(self.source)
+    def _parts(self, parked: Sequence[Parked], spool: Spool) -> Iterator[tuple[pa.Table, Integers]]:
+        """Give rows and their buckets, some at a time; rows of one bucket together."""
+        waiting: list[pa.Table] = []
+        for at, each in enumerate(parked):
+            waiting.append(spool.take(each))
+            is_last = at == len(parked) - 1
+            if not is_last and sum(table.num_rows for table in waiting) < _ROWS_A_UNIT:
+                continue
+            table = pa.concat_tables(waiting)
+            numbers = self._numbers(table)
+            # More rows of the last bucket may follow.
+            stop = len(numbers) if is_last else int(np.searchsorted(numbers, numbers[-1]))
+            waiting = [table.slice(stop)]
+            for start, end in _cuts(numbers[:stop]):
+                yield table.slice(start, end - start), numbers[start:end]
+
+    def _filled(
+        self, parts: Iterable[tuple[pa.Table, Integers]], schema: TableSchema, grid: _Grid
+    ) -> Iterator[ProcessingUnit]:
+        last = schema.arrow.empty_table(), np.empty(0, np.int64), np.empty(0, np.int64)
+        ordinal = start = 0
+        at = grid.begin
+        waiting = iter(parts)
+        part = next(waiting, None)
+        while part is not None:
+            following = next(waiting, None)
+            latest = grid.end if following is None else int(following[1][0]) - 1
+            table = pa.concat_tables([last[0], part[0]]).combine_chunks()
+            numbers = np.concatenate([last[1], part[1]])
+            codes = np.concatenate([last[2], grid.codes(self._keys(part[0]), len(part[0]))])
+            rows = _Rows(grid, numbers, codes)
+            for made in self._made(schema, table, grid.parts(rows, at, latest, self._bucketer)):
+                yield unit_of_table(ordinal, start, made, schema.index)
+                ordinal, start = ordinal + 1, start + len(made)
+            kept = rows.last(latest)
+            last = table.take(pa.array(kept)), numbers[kept], codes[kept]
+            at, part = latest + 1, following
+
+    @property
+    def _bucketer(self) -> Bucketer:
+        return self.resample.bucketer(self.source)
+
+    def _made(
+        self, schema: TableSchema, table: pa.Table, cells: Iterable[_Cells]
+    ) -> Iterator[pa.Table]:
         fixed = 1 + len(self.resample.by)
         columns = [table.column(at) for at in range(table.num_columns)]
         columns[fixed:] = self._with_none(columns[fixed:])
         repeats = self.resample.empty == "ffill"
-        start = 0
-        for ordinal, (numbers, rows, known) in enumerate(grid.parts(bucketer)):
+        for numbers, rows, known in cells:
             from_before = rows if repeats else np.where(known, rows, len(table))
             arrays = [self.resample.labels(numbers, self.source)]
             arrays += [column.take(pa.array(rows)) for column in columns[1:fixed]]
             arrays += [column.take(pa.array(from_before)) for column in columns[fixed:]]
-            made = pa.Table.from_arrays(arrays, schema=schema.arrow)
-            stop = start + len(made)
-            piece = Piece(made, RowRange(start, stop), ColRange(0, made.num_columns))
-            yield with_times_of_index(ProcessingUnit(ordinal, schema, [piece]))
-            start = stop
+            yield pa.Table.from_arrays(arrays, schema=schema.arrow)
 
     def _with_none(self, columns: list[pa.ChunkedArray]) -> list[pa.ChunkedArray]:
         """Append to each output what stands in a bucket without rows."""
@@ -130,6 +189,79 @@ class FillBuckets(Clause):
         ]
 
 
+def _cuts(numbers: Integers) -> Iterator[tuple[int, int]]:
+    """Give ranges of some rows that end where a bucket ends."""
+    start = 0
+    while start < len(numbers):
+        end = min(start + _ROWS_A_UNIT, len(numbers))
+        end = int(np.searchsorted(numbers, numbers[end - 1], side="right"))
+        yield start, end
+        start = end
+
+
+class _Spans:
+    """The first and the last bucket of each key, of rows that come some at a time."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[list[pa.Array], Integers, Integers]] = []
+        self._size = self._merged = 0
+
+    def add(self, numbers: Integers, keys: list[pa.ChunkedArray]) -> None:
+        """Note some rows, one at least."""
+        self._waiting.append(_spans(keys, numbers, numbers))
+        self._size += len(self._waiting[-1][1])
+        if self._size > 2 * self._merged + _ROWS_A_UNIT:
+            self._merge()
+
+    def grid(self) -> _Grid:
+        """Return the cells of all keys."""
+        self._merge()
+        ((keys, first, last),) = self._waiting
+        order = order_of_keys(keys) if keys else np.zeros(1, np.int64)
+        return _Grid([key.take(pa.array(order)) for key in keys], first[order], last[order])
+
+    def _merge(self) -> None:
+        parts = self._waiting
+        keys = [
+            pa.chunked_array(list(arrays)) for arrays in zip(*(p[0] for p in parts), strict=True)
+        ]
+        first = np.concatenate([part[1] for part in parts])
+        last = np.concatenate([part[2] for part in parts])
+        self._waiting = [_spans(keys, first, last)]
+        self._size = self._merged = len(self._waiting[0][1])
+
+
+def _spans(
+    keys: Sequence[pa.ChunkedArray], first: Integers, last: Integers
+) -> tuple[list[pa.Array], Integers, Integers]:
+    """Return each key once, with the least of the first and the greatest of the last buckets."""
+    if not keys:
+        return [], first.min(keepdims=True), last.max(keepdims=True)
+    found = group_codes(keys, drop_missing=False)
+    least = np.full(len(found), np.iinfo(np.int64).max)
+    greatest = np.full(len(found), np.iinfo(np.int64).min)
+    np.minimum.at(least, found.codes, first)
+    np.maximum.at(greatest, found.codes, last)
+    return list(found.keys), least, greatest
+
+
+class _Rows:
+    """The rows at hand, by cell: of each key those of some buckets, and the last before them."""
+
+    def __init__(self, grid: _Grid, numbers: Integers, codes: Integers) -> None:
+        self._grid = grid
+        self._codes = codes
+        self.row = np.lexsort((numbers, codes))
+        self.cell = grid.cell(numbers, codes)[self.row]
+
+    def last(self, latest: int) -> Integers:
+        """Return the last row of each key that has rows after a bucket."""
+        codes = self._codes[self.row]
+        ends = np.flatnonzero(np.append(codes[1:] != codes[:-1], True))
+        kept: Integers = self.row[ends[self._grid.goes_past(latest, codes[ends])]]
+        return kept
+
+
 class _Grid:
     """The cells (bucket, key) of a filled answer, in that order, some at a time.
 
@@ -138,49 +270,74 @@ class _Grid:
 
     Parameters
     ----------
-    numbers
-        Bucket of each row; no two rows of a key have one bucket.
     keys
-        The key columns of the rows; none makes one key of all rows.
+        The keys in order, one array a key column; none makes one key of all rows.
+    first, last
+        The first and the last bucket of each key.
     """
 
-    def __init__(self, numbers: Integers, keys: list[pa.ChunkedArray]) -> None:
-        codes = _ranks(keys) if keys else np.zeros(len(numbers), np.int64)
-        self._row = np.lexsort((numbers, codes))
-        numbers, codes = numbers[self._row], codes[self._row]
-        starts = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
-        self._first = numbers[starts]
-        self._last = numbers[np.append(starts[1:], len(numbers)) - 1]
-        self.total = float((self._last.astype(float) - self._first.astype(float) + 1).sum())
+    def __init__(self, keys: list[pa.Array], first: Integers, last: Integers) -> None:
+        self._keys = keys
+        self._first, self._last = first, last
+        self.begin, self.end = int(first.min()), int(last.max())
+        self.total = float((last.astype(float) - first.astype(float) + 1).sum())
         """How many cells there are, roughly where they are more than can be."""
         if self.total > _MOST_ROWS:
             return
-        spans = self._last - self._first + 1
+        spans = last - first + 1
         self._start = np.cumsum(spans) - spans
-        self._cell = self._start[codes] + numbers - self._first[codes]
-        self._by_first = np.argsort(self._first, kind="stable")
+        self._by_first = np.argsort(first, kind="stable")
+        self._firsts, self._ends = first[self._by_first], np.sort(last)
 
-    def parts(self, bucketer: Bucketer) -> Iterator[tuple[Integers, Integers, NDArray[np.bool_]]]:
-        """Give bucket, last row up to it, and whether that is the row of the cell itself."""
-        firsts, ends = self._first[self._by_first], np.sort(self._last)
-        opened = np.empty(0, np.int64)
-        begun = 0
-        at, latest = int(firsts[0]), int(ends[-1])
-        while True:
-            stop = self._stop(firsts, ends, at, latest)
-            more = int(np.searchsorted(firsts, stop, side="right"))
+    def codes(self, keys: Sequence[pa.ChunkedArray], rows: int) -> Integers:
+        """Return the place of the key of each row among all keys."""
+        if not keys:
+            return np.zeros(rows, np.int64)
+        both = [
+            pa.chunked_array([known, *(plain(chunk) for chunk in key.chunks)])
+            for known, key in zip(self._keys, keys, strict=True)
+        ]
+        # Numbers are by first appearance, and the keys stand in front in their order.
+        return group_codes(both, drop_missing=False).codes[len(self._first) :]
+
+    def cell(self, numbers: Integers, codes: Integers) -> Integers:
+        """Return the number of the cell of some buckets and keys."""
+        found: Integers = self._start[codes] + numbers - self._first[codes]
+        return found
+
+    def goes_past(self, bucket: int, codes: Integers) -> NDArray[np.bool_]:
+        """Return which keys have rows after a bucket."""
+        found: NDArray[np.bool_] = self._last[codes] > bucket
+        return found
+
+    def parts(self, rows: _Rows, at: int, latest: int, bucketer: Bucketer) -> Iterator[_Cells]:
+        """Give the cells of some buckets, both ends included.
+
+        Bucket, last row up to it, and whether that is the row of the cell itself.
+        """
+        begun = int(np.searchsorted(self._firsts, at))
+        opened = self._by_first[:begun]
+        opened = opened[self._last[opened] >= at]
+        while at <= latest:
+            if not len(opened) and begun < len(self._firsts):
+                at = max(at, int(self._firsts[begun]))  # no key has cells before
+                if at > latest:
+                    return
+            stop = self._stop(at, latest)
+            more = int(np.searchsorted(self._firsts, stop, side="right"))
             opened = np.concatenate([opened, self._by_first[begun:more]])
             begun = more
-            cells = self._cells(opened, at, stop, bucketer)
+            cells = self._cells(rows, opened, at, stop, bucketer)
             if len(cells[0]):
                 yield cells
-            if stop == latest:
-                return
             opened = opened[self._last[opened] > stop]
-            at = stop + 1 if len(opened) else int(firsts[begun])
+            if not len(opened) and begun == len(self._firsts):
+                return
+            at = stop + 1
 
-    def _stop(self, firsts: Integers, ends: Integers, at: int, latest: int) -> int:
+    def _stop(self, at: int, latest: int) -> int:
         """Return the last bucket up to which about as many cells lie as one part has."""
+        firsts, ends = self._firsts, self._ends
         open_now = np.searchsorted(firsts, at, side="right") - np.searchsorted(ends, at)
         step = max(1, _ROWS_A_UNIT // max(1, int(open_now)))
         while step > 1:
@@ -191,9 +348,7 @@ class _Grid:
             step //= 2
         return at
 
-    def _cells(
-        self, keys: Integers, at: int, stop: int, bucketer: Bucketer
-    ) -> tuple[Integers, Integers, NDArray[np.bool_]]:
+    def _cells(self, rows: _Rows, keys: Integers, at: int, stop: int, bucketer: Bucketer) -> _Cells:
         low = np.maximum(self._first[keys], at)
         counts = np.minimum(self._last[keys], stop) - low + 1
         key = np.repeat(keys, counts)
@@ -202,23 +357,14 @@ class _Grid:
         if len(keys) > 1:
             order = np.lexsort((key, number))
             key, number = key[order], number[order]
-        cell = self._start[key] + number - self._first[key]
-        place = np.searchsorted(self._cell, cell, side="right") - 1
-        known = self._cell[place] == cell
+        cell = self.cell(number, key)
+        place = np.searchsorted(rows.cell, cell, side="right") - 1
+        known = rows.cell[place] == cell
         kept = known | _has_length(bucketer, number)
-        return number[kept], self._row[place[kept]], known[kept]
+        return number[kept], rows.row[place[kept]], known[kept]
 
 
 def _has_length(bucketer: Bucketer, numbers: Integers) -> NDArray[np.bool_]:
     """Return which ascending buckets have a length: a date that a zone skips has none."""
     found, place = np.unique(numbers, return_inverse=True)
     return (bucketer.edges(found) < bucketer.edges(found + 1))[place]
-
-
-def _ranks(keys: list[pa.ChunkedArray]) -> Integers:
-    """Return the place of the key of each row among all keys in order."""
-    found = group_codes(keys, drop_missing=False)
-    order = order_of_keys(found.keys)
-    ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.arange(len(order))
-    return ranks[found.codes]

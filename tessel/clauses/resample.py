@@ -27,7 +27,12 @@ from tessel.clauses.computed import (
     stored_names,
     types_of_keys,
 )
-from tessel.clauses.grouped.group_tables import complete_table, partial_schema, partial_table
+from tessel.clauses.grouped.group_tables import (
+    complete_table,
+    partial_schema,
+    partial_table,
+    parts_to_reduce,
+)
 from tessel.clauses.grouped.grouping import check_key_type, group_codes, missing_rows, order_of_keys
 from tessel.clauses.grouped.scanned_groups import each_alone
 from tessel.clauses.grouped.scanned_keyed_runs import scanned_keyed_runs
@@ -372,8 +377,19 @@ class PartialResample(_Resampling):
         """Reduce the unit; its buckets are runs, since the index never goes back."""
         name = unit.schema.index
         assert name is not None
-        table = unit.table
-        numbers, starts = bucket_runs(self.bucketer(unit.schema), index_integers(unit))
+        table, times = unit.table, index_integers(unit)
+        parts, start = [], 0
+        for part in parts_to_reduce(table):
+            own = times[start : start + len(part)]
+            parts.append(self._partial(part, own, unit.schema, name))
+            start += len(part)
+        partial = parts[0] if len(parts) == 1 else pa.concat_tables(parts)
+        return unit.replace(partial, index=name)
+
+    def _partial(
+        self, table: pa.Table, times: np.ndarray, schema: TableSchema, name: str
+    ) -> pa.Table:
+        numbers, starts = bucket_runs(self.bucketer(schema), times)
         codes = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(table)))
         keys = []
         if self.by:
@@ -383,14 +399,13 @@ class PartialResample(_Resampling):
                 table = table.take(pa.array(found.rows))
             codes, keys = found.codes, found.keys[1:]
             numbers = numbers[found.keys[0].to_numpy()]
-        labels = self.labels(numbers, unit.schema)
-        partial = partial_table(
+        labels = self.labels(numbers, schema)
+        return partial_table(
             table,
             codes,
             len(numbers),
             [labels, *keys],
             [name, *stored_names(self.by)],
             self.aggregates,
-            unit.schema,
+            schema,
         )
-        return unit.replace(partial, index=name)

@@ -123,6 +123,10 @@ class GroupMerge:
         """Whether something was put aside: groups then come out bucket by bucket."""
         return self._spool is not None or bool(self._left)
 
+    def is_full(self, size: int) -> bool:
+        """Return whether partials of so many bytes more would not be held as they come."""
+        return bool(self._held) and not self._fits(size)
+
     def add(self, table: pa.Table) -> None:
         """Put partials in; they follow those that are in already."""
         if self._held and not self._fits(table.nbytes):
@@ -134,6 +138,10 @@ class GroupMerge:
                     self._put_aside()
                 elif self._beyond is not None and not self._workspace.account.fits(table.nbytes):
                     self._leave()
+        self._hold([*self._held, table])
+
+    def add_last(self, table: pa.Table) -> None:
+        """Put the last partials in, of a unit at most, which are not worth putting any aside."""
         self._hold([*self._held, table])
 
     def finished(self) -> Iterator[pa.Table]:

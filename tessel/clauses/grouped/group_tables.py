@@ -16,6 +16,7 @@ from tessel.clauses.grouped.grouping import group_codes, order_of_groups
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.values import plain_type
 from tessel.expression.schema import TableSchema
+from tessel.options import current
 
 __all__ = [
     "POSITION",
@@ -26,7 +27,13 @@ __all__ = [
     "merged_states",
     "partial_schema",
     "partial_table",
+    "parts_to_reduce",
 ]
+
+_LEAST_ROWS_REDUCED = 1 << 16
+_BUDGET_A_ROW = 1024
+"""Bytes of the budget for each row that is reduced at a time: exact sums take some 150 a row, and
+each worker reduces some rows."""
 
 POSITION = "__tessel_position"
 """Hidden column of a partitioned table: unit ordinal × 2³² + row, what first appearance goes by."""
@@ -70,6 +77,17 @@ def partial_table(
     for each in aggregates:
         arrays += _mergeable(each).partial(_values(table, each), codes, groups)
     return pa.Table.from_arrays(arrays, schema=partial_schema(key_names, aggregates, source))
+
+
+def parts_to_reduce(table: pa.Table) -> list[pa.Table]:
+    """Return a table in parts that are reduced one after another, for the memory that takes.
+
+    There is one part at least; the partial tables of several merge as those of units do.
+    """
+    rows = max(_LEAST_ROWS_REDUCED, current().live_bytes // _BUDGET_A_ROW)
+    if table.num_rows <= rows:
+        return [table]
+    return [table.slice(start, rows) for start in range(0, table.num_rows, rows)]
 
 
 def merge_partials(

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from tessel.clauses.spill import Account
+from tessel.clauses.spill import Account, give_back
 from tessel.errors import ForkUnsafeError
 from tessel.options import Options
 
@@ -109,7 +109,7 @@ class LocalPool:
         try:
             while held is not None or pending:
                 while held is not None and len(pending) < 2 * self._options.workers:
-                    if pending and account.alive + held.bytes > account.limit:
+                    if pending and account.alive + held.bytes > account.admitted_limit:
                         break
                     pending.append((self._submit(held), held.bytes))
                     account.add(held.bytes)
@@ -143,7 +143,14 @@ class LocalPool:
                 thread_name_prefix="tessel-pool",
                 initializer=lambda: self._begun.append(threading.current_thread()),
             )
-        return self._threads.submit(contextvars.copy_context().run, task.run)
+        return self._threads.submit(contextvars.copy_context().run, self._run, task)
+
+    def _run(self, task: Task[Result]) -> Result:
+        try:
+            return task.run()
+        finally:
+            if self._account.is_tight:
+                give_back()  # allocators keep what is free for each thread by itself
 
 
 def _failing_last(tasks: Iterable[Task[Result]]) -> Iterator[Task[Result]]:

@@ -56,6 +56,7 @@ from tessel.ecs import (
 )
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
+from tessel.kernels import compiled_kernels
 from tessel.options import Options, current
 from tessel.store import PieceSource
 
@@ -425,6 +426,7 @@ class _Loader:
         self._source = source
         self._segments = source.view.source()
         self._symbol = symbol
+        self._rows = 0
         planned: dict[int, int] = {}
         for unit in source.units:
             for position in unit:
@@ -515,6 +517,10 @@ class _Loader:
         """Read pieces whose entities no other thread can be asking for now."""
         entities = [self._entities[position] for position in positions]
         sources, counts = self._manager.get(entities, PieceSource, FetchCount)
+        if clauses:
+            # Many rows gain by compiled kernels, also where each unit has few of them.
+            self._rows += sources[0].row_stop - sources[0].row_start
+            compiled_kernels(self._rows)
         pieces, done = read_pieces(
             sources,
             [count.planned for count in counts],

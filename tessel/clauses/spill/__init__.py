@@ -20,6 +20,7 @@ knows a clause.
 from tessel.clauses.spill.account import Account
 from tessel.clauses.spill.aside import AsideUnit
 from tessel.clauses.spill.file import SpillBlock, SpillFile
+from tessel.clauses.spill.giving_back import give_back
 from tessel.clauses.spill.spool import Parked, Spool
 from tessel.clauses.spill.workspace import UnitStream, Workspace, workspace_of
 
@@ -32,5 +33,6 @@ __all__ = [
     "Spool",
     "UnitStream",
     "Workspace",
+    "give_back",
     "workspace_of",
 ]

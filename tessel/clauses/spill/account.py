@@ -11,6 +11,9 @@ from tessel import telemetry
 __all__ = ["Account"]
 
 
+_SMALL_BUDGET_BYTES = 128 * 1024 * 1024
+
+
 class Account:
     """Bytes that one query keeps alive, of all its stages together.
 
@@ -30,6 +33,7 @@ class Account:
         self.limit = limit
         self._alive = 0
         self._held = 0
+        self._full = False
         self._lock = threading.Lock()
 
     @property
@@ -41,6 +45,23 @@ class Account:
     def held_limit(self) -> int:
         """Bytes that clauses and barriers may hold together."""
         return self.limit // 2
+
+    @property
+    def admitted_limit(self) -> int:
+        """Bytes up to which units are taken on: what is made of them takes about as much again."""
+        return self.limit * 5 // 8
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether free memory is worth giving back to the system: it takes time to get it again.
+
+        So it is for a small budget, and when something went to a file, because not all may be held.
+        """
+        return self._full or self.limit < _SMALL_BUDGET_BYTES
+
+    def note_full(self) -> None:
+        """Say that something goes to a file."""
+        self._full = True
 
     def fits(self, size: int) -> bool:
         """Return whether ``size`` bytes more may be held."""

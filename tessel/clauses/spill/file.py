@@ -19,9 +19,14 @@ import google_crc32c
 import pyarrow as pa
 
 from tessel import telemetry
+from tessel.clauses.spill.account import Account
+from tessel.clauses.spill.giving_back import give_back
 from tessel.errors import SpillError
 
 __all__ = ["SpillBlock", "SpillFile"]
+
+_GIVEN_BACK_EVERY_BYTES = 4 << 20
+"""Of tables written and read; what is free by then goes back to the system."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,8 @@ class SpillFile:
     ----------
     directory
         Where the file is made; empty is the system's place for such files.
+    account
+        What is told that not all may be held, when the first table is written; maybe none.
 
     Raises
     ------
@@ -63,10 +70,12 @@ class SpillFile:
         or what comes back is not what was written.
     """
 
-    def __init__(self, directory: str = "") -> None:
+    def __init__(self, directory: str = "", account: Account | None = None) -> None:
         self._directory = directory
+        self._account = account
         self._file: IO[bytes] | None = None
         self._end = 0
+        self._passed = 0
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -103,6 +112,9 @@ class SpillFile:
         checksum, rows = _checksum(data), table.num_rows
         block = SpillBlock(offset, data.size, checksum, rows, table.nbytes, table.schema)
         telemetry.emit("spill.write", rows=block.rows, bytes=block.nbytes, file_bytes=data.size)
+        if self._account is not None:
+            self._account.note_full()
+        self._give_back_after(block.nbytes)
         return block
 
     def read(self, block: SpillBlock) -> pa.Table:
@@ -120,6 +132,7 @@ class SpillFile:
         if table.num_rows != block.rows or not table.schema.equals(block.schema):
             raise self._damaged(block)
         telemetry.emit("spill.read", rows=block.rows, bytes=block.nbytes, file_bytes=len(data))
+        self._give_back_after(block.nbytes)
         return table
 
     def close(self) -> None:
@@ -127,6 +140,12 @@ class SpillFile:
         with self._lock:
             if self._file is not None:
                 self._file.close()
+
+    def _give_back_after(self, size: int) -> None:
+        self._passed += size  # threads may lose some of it to each other, which does no harm
+        if self._passed >= _GIVEN_BACK_EVERY_BYTES:
+            self._passed = 0
+            give_back()
 
     def _opened(self) -> IO[bytes]:
         if self._file is None:

@@ -28,7 +28,15 @@ from tessel.clauses.spill.workspace import Workspace
 
 __all__ = ["ExternalSort"]
 
-_BLOCKS_HELD = 32
+_RUNS_MERGED = 64
+"""Runs of which a block each is held at a time."""
+
+_PART_ORDERED = 4
+"""What part of the budget rows may take that are ordered at once, for all that it takes.
+
+Ordering them takes their keys and places beside them, and units come and go meanwhile.
+"""
+
 _LEAST_BLOCK_BYTES = 16 * 1024
 # Arrow's text has offsets of 31 bits, and taking rows puts a column into one array.
 _MOST_RUN_BYTES = 1 << 30
@@ -65,10 +73,10 @@ class ExternalSort:
         self._schema = schema
         self._workspace = workspace
         self._account: Account = workspace.account
-        self._most = min(self._account.held_limit, _MOST_RUN_BYTES)
+        self._most = min(self._account.limit // _PART_ORDERED, _MOST_RUN_BYTES)
         if most is not None:
             self._most = min(self._most, most)
-        self._block_bytes = max(_LEAST_BLOCK_BYTES, self._most // _BLOCKS_HELD)
+        self._block_bytes = max(_LEAST_BLOCK_BYTES, self._most // _RUNS_MERGED)
         self._fan_in = max(2, self._most // self._block_bytes)
         self._held: list[pa.Table] = []
         self._size = 0

@@ -53,7 +53,7 @@ class Spool:
 
     def __init__(self, account: Account, directory: str = "") -> None:
         self._account = account
-        self._file = SpillFile(directory)
+        self._file = SpillFile(directory, account)
         self._held = 0
         self._lock = threading.Lock()
 

@@ -49,7 +49,7 @@ class Workspace:
 
     def file(self) -> SpillFile:
         """Return a file, for those who know that something does not fit."""
-        file = SpillFile(self._directory)
+        file = SpillFile(self._directory, self.account)
         self._open.add(file)
         return file
 
