@@ -45,7 +45,7 @@ START_NS = 1_704_067_200_000_000_000
 SECOND_NS = 1_000_000_000
 
 Q = QueryBuilder()
-SUMS = {f"s{at}": (f"v{at}", "sum") for at in range(4)}
+SUMS: dict[str, Any] = {f"s{at}": (f"v{at}", "sum") for at in range(4)}
 QUERIES: dict[str, QueryBuilder] = {
     "group: 7 sums": Q.groupby("k").agg(
         **SUMS, n=("n", "sum"), p=("p", "sum"), m=("v0", "mean"), c="size"
@@ -185,9 +185,9 @@ def measure(folder: str, keys: str, name: str, budget: int) -> Measurement:
         return sum(batch.num_rows for batch in batches)
 
     for enough in (budget, SMALL_ROWS * 8):  # so that what is put aside has been met as well
-        with options(live_bytes=enough):
+        with options(live_bytes=enough, jit_wait=True):
             run("small")
-    with options(live_bytes=budget):
+    with options(live_bytes=budget, jit_wait=True):
         give_back()
         before = anonymous_bytes() or 0
         with telemetry.subscribe(seen), PeakMemory() as memory:

@@ -94,16 +94,18 @@ class Partition(Clause):
             place = np.arange(table.num_rows, dtype=np.int64) + (unit.ordinal << 32)
             table = table.append_column(POSITION, pa.array(place))
         keys = [table.column(key) for key in stored_names(self.keys)]
-        rows = np.arange(table.num_rows)
-        bucket = bucket_of(keys, self.buckets) if keys else np.zeros(len(rows), np.int32)
-        if self.drop_missing and keys:
-            rows = rows[~missing_rows(keys)]
-            bucket = bucket[rows]
-        order = order_of_codes(bucket, self.buckets)
-        rows, bucket = rows[order], bucket[order]
-        starts = np.flatnonzero(np.diff(bucket, prepend=-1))
+        bucket = bucket_of(keys, self.buckets) if keys else np.zeros(table.num_rows, np.int32)
+        missing = missing_rows(keys) if self.drop_missing and keys else None
+        if missing is None or not missing.any():
+            order = order_of_codes(bucket, self.buckets)
+        else:
+            present = np.flatnonzero(~missing)
+            bucket = bucket[present]
+            order = present[order_of_codes(bucket, self.buckets)]
+        ends = np.cumsum(np.bincount(bucket, minlength=self.buckets)).tolist()
         pieces: list[Piece] = []
-        for start, stop in itertools.pairwise([*starts, len(rows)]):
-            part = table.take(pa.array(rows[start:stop]))
-            pieces += unit.replace(part, bucket=int(bucket[start])).pieces
+        for number, (start, stop) in enumerate(itertools.pairwise([0, *ends])):
+            if start < stop:
+                part = table.take(pa.array(order[start:stop]))
+                pieces += unit.replace(part, bucket=number).pieces
         return unit.with_pieces(pieces, schema)

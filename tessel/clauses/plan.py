@@ -151,20 +151,35 @@ class Question:
         Finds the answer.
     revise
         Makes the plan that is run from the answer.
+    is_hint
+        Whether the plan that asks is right as well without the answer, and may only be slower.
     """
 
     plan: Plan
     revise: Callable[[pa.Table], Plan]
+    is_hint: bool = False
 
 
-def answered(plan: Plan, run: Callable[[Plan], Iterator[pa.Table]]) -> Plan:
-    """Return a plan without questions, also in its inputs, by running what answers them."""
-    while plan.question is not None:
+def answered(plan: Plan, run: Callable[[Plan], Iterator[pa.Table]], *, hints: bool = True) -> Plan:
+    """Return a plan without questions, also in its inputs, by running what answers them.
+
+    Parameters
+    ----------
+    plan
+        Maybe with a question.
+    run
+        Gives the parts of the result of a plan.
+    hints
+        Whether it is worth running something for a hint.
+    """
+    while plan.question is not None and (hints or not plan.question.is_hint):
         parts = list(run(plan.question.plan))
         answer = pa.concat_tables(parts) if parts else plan.question.plan.schema.empty()
         plan = plan.question.revise(answer)
-    inputs = tuple(answered(part, run) if isinstance(part, Plan) else part for part in plan.inputs)
-    return dataclasses.replace(plan, inputs=inputs)
+    inputs = tuple(
+        answered(part, run, hints=hints) if isinstance(part, Plan) else part for part in plan.inputs
+    )
+    return dataclasses.replace(plan, inputs=inputs, question=None)
 
 
 def cut_stages(clauses: tuple[Clause, ...], schema: TableSchema) -> tuple[Stage, ...]:
@@ -206,5 +221,5 @@ def continued(plan: Plan, clauses: tuple[Clause, ...]) -> Plan:
     asked = plan.question
     if asked is not None:
         revise = asked.revise
-        asked = Question(asked.plan, lambda answer: continued(revise(answer), clauses))
+        asked = dataclasses.replace(asked, revise=lambda answer: continued(revise(answer), clauses))
     return Plan(plan.inputs, made, stages[-1].schemas[-1], plan.changes, asked)

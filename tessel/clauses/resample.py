@@ -381,12 +381,12 @@ class PartialResample(_Resampling):
         parts, start = [], 0
         for part in parts_to_reduce(table):
             own = times[start : start + len(part)]
-            parts.append(self._partial(part, own, unit.schema, name))
+            parts.append(self._reduced(part, own, unit.schema, name))
             start += len(part)
         partial = parts[0] if len(parts) == 1 else pa.concat_tables(parts)
         return unit.replace(partial, index=name)
 
-    def _partial(
+    def _reduced(
         self, table: pa.Table, times: np.ndarray, schema: TableSchema, name: str
     ) -> pa.Table:
         numbers, starts = bucket_runs(self.bucketer(schema), times)

@@ -153,7 +153,7 @@ class SparkExecutor:
         TesselError
             What the local pool would raise; SparkError for failures of Spark itself.
         """
-        plan = answered(plan, self.run)
+        plan = answered(plan, self.run, hints=False)  # a job costs more than it tells
         address = _visible_address(plan)
         plugins = packed_plugins(plugins_of(plan))
         with Jobs(self._session) as jobs:

@@ -29,16 +29,14 @@ from benchmarks.measure import PeakMemory, anonymous_bytes
 from tessel import options
 from tessel.api import open_store
 from tessel.clauses import QueryBuilder
-from tessel.kernels import compiled_kernels
 
-compiled_kernels(1 << 30)  # they are there once a process
 folder, budget, keys = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 store = open_store(folder)
 query = QueryBuilder().groupby(key=f"k % {keys}").agg(
     n="size", low="min(c0)", **{f"s{at}": (f"c{at}", "sum") for at in range(1, 7)}
 )
-with options(live_bytes=budget, hash_bucket_bytes=budget // 16, workers=2):
-    for _ in store.scan("x").head(1_000).then(*query.clauses).iter_batches():
+with options(live_bytes=budget, workers=2, jit_wait=True):
+    for _ in store.scan("x").head(400_000).then(*query.clauses).iter_batches():
         pass
     gc.collect()
     pa.default_memory_pool().release_unused()

@@ -41,6 +41,7 @@ class Input:
 
 
 _MOST_BUCKETS = 1024
+_SMALL_BUCKET_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,8 @@ class Draft:
         The byte budget of the query; None where it is not planned to be run.
     gathered_bytes
         The most bytes that who runs it brings to one place; None where memory has its budget there.
+    many_groups
+        Whether units would have nearly as many groups as rows.
     """
 
     schema: TableSchema
@@ -89,6 +92,7 @@ class Draft:
     bucket_bytes: int = 32 * 1024 * 1024
     live_bytes: int | None = None
     gathered_bytes: int | None = None
+    many_groups: bool = False
 
     def replace(self, **changes: object) -> Self:
         """Return the draft with some fields changed."""
@@ -103,6 +107,12 @@ class Draft:
         """Into how many hash buckets the input goes, so that each has about its aimed-for bytes."""
         by_bytes = -(-self.bytes // self.bucket_bytes)
         return 1 if by_bytes == 0 else min(_MOST_BUCKETS, max(self.workers, by_bytes))
+
+    @property
+    def small_buckets(self) -> int:
+        """The same, where a bucket is small enough for what is computed of it to stay in caches."""
+        small = self.replace(bucket_bytes=min(self.bucket_bytes, _SMALL_BUCKET_BYTES))
+        return small.hash_buckets
 
     def schemas(self) -> list[TableSchema]:
         """Return the schema before the first clause and after each."""

@@ -88,16 +88,18 @@ def _groupby(
     partition: Partition, aggregation: Aggregation, schema: TableSchema, draft: Draft
 ) -> list[Clause]:
     keys, aggregates = stored_names(aggregation.keys), aggregation.aggregates
-    if _merges(aggregates, draft):
+    if not (draft.many_groups and keys) and _merges(aggregates, draft):
         return [
             PartialAggregation(keys, aggregates, partition.drop_missing),
             MergeAggregation(keys, aggregates, schema, aggregation.sort),
         ]
     if not keys:
         return [aggregation]  # one group: nothing to spread over buckets, nothing to order
+    buckets = draft.small_buckets if draft.many_groups else draft.hash_buckets
+    # Groups are brought into one order in the end: by key, or by the first place of each.
     return [
-        dataclasses.replace(partition, buckets=draft.hash_buckets, positions=True),
-        aggregation,
+        dataclasses.replace(partition, buckets=buckets, positions=not aggregation.sort),
+        dataclasses.replace(aggregation, sort=False),
         OrderGroups(keys, aggregation.sort),
     ]
 

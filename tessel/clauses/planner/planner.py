@@ -18,6 +18,7 @@ from tessel.clauses.planner.index_predicates import index_predicates
 from tessel.clauses.planner.lower_aggregation import lower_aggregation
 from tessel.clauses.planner.lower_distinct import lower_distinct
 from tessel.clauses.planner.lower_order import lower_order, simplify_sorts
+from tessel.clauses.planner.many_groups import hint_of_groups
 from tessel.clauses.planner.merge_filters import merge_filters
 from tessel.clauses.planner.pick_tasks import pick_tasks
 from tessel.clauses.planner.prune_columns import prune_columns, write_drop_as_select
@@ -38,6 +39,9 @@ from tessel.store import SymbolView
 __all__ = ["PASSES", "REQUIRED", "Pass", "plan_query", "query_schema"]
 
 Pass = Callable[[Draft], Draft]
+
+_BUCKETS_IN_BUDGET = 16
+_LEAST_BUCKET_BYTES = 64 * 1024
 
 PASSES: tuple[Pass, ...] = (
     compute_columns,
@@ -152,7 +156,9 @@ class _Planner:
             error.with_context(symbol=f"{query.symbol!r} (version {view.version})")
             raise
 
-    def _one_symbol(self, view: SymbolView, clauses: tuple[Clause, ...]) -> Plan:
+    def _one_symbol(
+        self, view: SymbolView, clauses: tuple[Clause, ...], many_groups: bool | None = None
+    ) -> Plan:
         index = view.index()
         draft = Draft(
             view.schema,
@@ -160,18 +166,29 @@ class _Planner:
             index=index,
             bytes=int(index.bytes.sum()),
             workers=self._workers,
-            bucket_bytes=self._options.hash_bucket_bytes,
+            bucket_bytes=_bucket_bytes(self._options),
             live_bytes=self._options.live_bytes,
             gathered_bytes=self._gathered_bytes,
+            many_groups=bool(many_groups),
         )
         schema = draft.schemas()[-1]
         draft, changes = self._rewritten(draft)
         assert draft.index is not None
+        hint = None
+        if many_groups is None:
+            many, hint = hint_of_groups(
+                draft,
+                index,
+                lambda sample: self._one_symbol(view, sample, False),
+                lambda many: self._one_symbol(view, clauses, many),
+            )
+            if many:
+                return self._one_symbol(view, clauses, True)
         stages = fused_stages(draft.clauses, draft.index.schema)
         structured = first_units(stages[0], draft.index)
         absorbed = tuple(clause for clause in draft.pruning if isinstance(clause, Positional))
         source = SourcePlan(view, structured.index, structured.units, absorbed)
-        return Plan((source,), stages, schema, changes)
+        return Plan((source,), stages, schema, changes, hint)
 
     def _combined(self, query: SubQuery, at: int) -> Plan:
         """Plan the last clause over several symbols; what stands before it is its first input."""
@@ -186,7 +203,7 @@ class _Planner:
             inputs=inputs,
             bytes=sum(int(self.view(p.symbol, p.as_of).index().bytes.sum()) for p in parts),
             workers=self._workers,
-            bucket_bytes=self._options.hash_bucket_bytes,
+            bucket_bytes=_bucket_bytes(self._options),
             live_bytes=self._options.live_bytes,
             gathered_bytes=self._gathered_bytes,
         )
@@ -198,7 +215,7 @@ class _Planner:
             for part, plan in zip(parts, plans, strict=True)
         ]
         options = self._options
-        limits = PlanLimits(self._workers, options.live_bytes, options.hash_bucket_bytes)
+        limits = PlanLimits(self._workers, options.live_bytes, _bucket_bytes(options))
         lowered = clause.lowered(found, draft.schema, limits)
         for number, first in enumerate(lowered.before):
             plans[number] = continued(plans[number], first)
@@ -222,6 +239,12 @@ def _asks(clause: Clause) -> bool:
 
 def _combines(clause: Clause) -> bool:
     return isinstance(clause, Combining) and clause.structure.input is Structure.MULTI_SYMBOL
+
+
+def _bucket_bytes(options: Options) -> int:
+    """Return the aimed-for bytes of a hash bucket: several are worked on at a time."""
+    most = max(options.live_bytes // _BUCKETS_IN_BUDGET, _LEAST_BUCKET_BYTES)
+    return min(options.hash_bucket_bytes, most)
 
 
 def _bytes(plan: Plan | SourcePlan) -> int:

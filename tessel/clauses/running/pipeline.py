@@ -518,9 +518,9 @@ class _Loader:
         entities = [self._entities[position] for position in positions]
         sources, counts = self._manager.get(entities, PieceSource, FetchCount)
         if clauses:
-            # Many rows gain by compiled kernels, also where each unit has few of them.
+            # Many rows gain by compiled kernels, also where each unit has few.
             self._rows += sources[0].row_stop - sources[0].row_start
-            compiled_kernels(self._rows)
+            compiled_kernels(self._rows, "limb_lines")
         pieces, done = read_pieces(
             sources,
             [count.planned for count in counts],
