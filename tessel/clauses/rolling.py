@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.cached import cached
-from tessel.clauses.aggregates.base import whole_structs
+from tessel.clauses.aggregates.present_rows import whole_structs
 from tessel.clauses.along_rows.index_spans import span_on_index
 from tessel.clauses.along_rows.key_order import in_rows
 from tessel.clauses.along_rows.neighbours import Around, Reach

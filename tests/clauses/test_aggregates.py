@@ -28,8 +28,8 @@ from tessel.clauses.aggregates import (
     aggregate_names,
     find_aggregate,
     register,
+    registry,
 )
-from tessel.clauses.aggregates import base as registry
 from tessel.clauses.values import plain
 from tessel.errors import (
     AggregateError,

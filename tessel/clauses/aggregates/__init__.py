@@ -18,12 +18,6 @@ from tessel.clauses.aggregates.base import (
     AggregateBundle,
     FromFacts,
     MergeableAggregate,
-    aggregate_from_json,
-    aggregate_names,
-    bind_aggregate,
-    find_aggregate,
-    find_bundle,
-    register,
 )
 from tessel.clauses.aggregates.count import Count
 from tessel.clauses.aggregates.first import First
@@ -35,6 +29,14 @@ from tessel.clauses.aggregates.min import Min
 from tessel.clauses.aggregates.nunique import NUnique
 from tessel.clauses.aggregates.ohlc import Ohlc
 from tessel.clauses.aggregates.quantile import Quantile
+from tessel.clauses.aggregates.registry import (
+    aggregate_from_json,
+    aggregate_names,
+    bind_aggregate,
+    find_aggregate,
+    find_bundle,
+    register,
+)
 from tessel.clauses.aggregates.sem import Sem
 from tessel.clauses.aggregates.size import Size
 from tessel.clauses.aggregates.std import Std

@@ -7,9 +7,10 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from tessel.clauses.aggregates.base import Codes, register
+from tessel.clauses.aggregates.base import Codes
 from tessel.clauses.aggregates.kernels.extremes import least
 from tessel.clauses.aggregates.one_value import OneValueAggregate
+from tessel.clauses.aggregates.registry import register
 
 __all__ = ["AllTrue"]
 

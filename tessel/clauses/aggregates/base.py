@@ -1,4 +1,4 @@
-"""What an aggregate is, and the registry of those that exist.
+"""What an aggregate is; those that exist are in :mod:`tessel.clauses.aggregates.registry`.
 
 An aggregate is one frozen dataclass in one file of :mod:`tessel.clauses.aggregates`, registered
 under its name. The clauses ``groupby``/``agg`` and ``resample`` give it values and group codes;
@@ -16,18 +16,15 @@ column, and never reaches a clause.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.aggregates.kernels.integer_sum import added_column
-from tessel.clauses.values import BoolArray, missing_rows, plain
-from tessel.errors import AggregateError, NameNotFoundError, PlanFormatError
-from tessel.expression.operators.aggregate import declare_aggregate
+from tessel.errors import AggregateError
 
 __all__ = [
     "Aggregate",
@@ -37,23 +34,11 @@ __all__ = [
     "FromOrder",
     "MergeableAggregate",
     "OrderedValues",
-    "aggregate_from_json",
-    "aggregate_names",
-    "bind_aggregate",
-    "counts_of",
-    "find_aggregate",
-    "find_bundle",
     "has_compact_state",
-    "merged_counts",
-    "present",
-    "present_together",
-    "register",
-    "whole_structs",
 ]
 
 Codes = NDArray[np.int64]
 Values = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
-_AggregateClass = TypeVar("_AggregateClass", bound="type[Aggregate] | type[AggregateBundle]")
 
 
 @dataclass(frozen=True)
@@ -292,192 +277,6 @@ class FromOrder(Protocol):
         """Return the result of one group: what ``compute`` answers for these values, one long."""
 
 
-_registry: dict[str, type[Aggregate] | type[AggregateBundle]] = {}
-
-
-def register(cls: _AggregateClass) -> _AggregateClass:
-    """Make an aggregate, or a bundle, known under its ``name`` and aliases; a class decorator.
-
-    Expressions may call it from then on: ``sum(price * qty)``.
-
-    Raises
-    ------
-    AggregateError
-        When another aggregate has the name.
-    """
-    for name in (cls.name, *cls.aliases):
-        if name in _registry:
-            raise AggregateError(
-                f"there is an aggregate {name!r} already",
-                hint="give the new one another name",
-                name=name,
-            )
-    for name in (cls.name, *cls.aliases):
-        _registry[name] = cls
-        declare_aggregate(name)
-    return cls
-
-
-def find_bundle(name: str) -> AggregateBundle | None:
-    """Return the bundle of a name; None where it names no bundle."""
-    cls = _registry.get(name)
-    return cls() if cls is not None and issubclass(cls, AggregateBundle) else None
-
-
-def bind_aggregate(name: str, arguments: Sequence[Any]) -> tuple[Aggregate, tuple[Any, ...]]:
-    """Return the aggregate of a call ``name(*arguments)``, and those of them that are columns.
-
-    Columns come first, one and those of :attr:`Aggregate.further`; parameters follow in the order
-    of the aggregate's fields.
-
-    Raises
-    ------
-    NameNotFoundError
-        When there is none of that name, with the nearest.
-    AggregateError
-        When there are too few or too many arguments.
-    """
-    cls = _class_of(name)
-    given = len(arguments)
-    if not cls.reads_values:
-        arguments = arguments[1:]  # rows may be counted "of" a column, which is not read
-    wanted = ["column", *cls.further] if cls.reads_values else []
-    names = [field.name for field in fields(cls)]
-    required = [field.name for field in fields(cls) if field.default is MISSING]
-    columns, values = tuple(arguments[: len(wanted)]), arguments[len(wanted) :]
-    if len(columns) < len(wanted) or not len(required) <= len(values) <= len(names):
-        raise AggregateError(
-            f"{name} cannot take {given} argument{'' if given == 1 else 's'}",
-            hint=f"{name}({', '.join([*wanted, *names])})",
-            aggregate=name,
-        )
-    return cls(**dict(zip(names, values, strict=False))), columns
-
-
-def find_aggregate(name: str, **parameters: Any) -> Aggregate:
-    """Return the aggregate of a name, with its parameters if it has some.
-
-    Raises
-    ------
-    NameNotFoundError
-        When there is none of that name, with the nearest.
-    AggregateError
-        When it does not take these parameters.
-    """
-    cls = _class_of(name)
-    taken = {field.name for field in fields(cls)}
-    required = {field.name for field in fields(cls) if field.default is MISSING}
-    if not required <= set(parameters) <= taken:
-        raise AggregateError(
-            f"aggregate {name!r} takes {_spelled(taken)}, not {_spelled(parameters)}",
-            hint="parameters are given by name",
-            aggregate=name,
-        )
-    return cls(**parameters)
-
-
-def _class_of(name: str) -> type[Aggregate]:
-    if name not in _registry:
-        raise NameNotFoundError.for_name("aggregate", name, sorted(_registry))
-    cls = _registry[name]
-    if not issubclass(cls, AggregateBundle):
-        return cls
-    parts = ", ".join(part.describe("column") for part in cls().parts().values())
-    raise AggregateError(
-        f"{name!r} is not one aggregate but several: {parts}",
-        hint=f'write it as one in agg: agg(x=("column", "{name}"))',
-        aggregate=name,
-    )
-
-
-def _spelled(parameters: Iterable[str]) -> str:
-    return ", ".join(sorted(parameters)) or "no parameters"
-
-
-def aggregate_from_json(data: Any) -> Aggregate:
-    """Rebuild an aggregate from the form of :meth:`Aggregate.to_json`.
-
-    Raises
-    ------
-    PlanFormatError
-        When ``data`` is not such a form.
-    NameNotFoundError, AggregateError
-        As :func:`find_aggregate`.
-    """
-    if isinstance(data, str):
-        return find_aggregate(data)
-    if isinstance(data, Mapping) and isinstance(data.get("name"), str):
-        parameters = {str(key): value for key, value in data.items() if key != "name"}
-        return find_aggregate(data["name"], **parameters)
-    raise PlanFormatError(
-        f"not the plain form of an aggregate: {data!r}",
-        hint='write "sum", or {"name": ..., parameters}',
-    )
-
-
-def aggregate_names() -> list[str]:
-    """Return the names of all aggregates, without aliases and bundles, sorted."""
-    return sorted({cls.name for cls in _registry.values() if issubclass(cls, Aggregate)})
-
-
-def present(values: Values, codes: Codes) -> tuple[pa.Array, Codes, BoolArray | None]:
-    """Return plain values and codes without the missing rows, and which rows were kept.
-
-    Returns
-    -------
-    values : pyarrow.Array
-        Plain, without nulls and NaN.
-    codes : numpy.ndarray
-        Of those rows.
-    kept : numpy.ndarray or None
-        Bool, shape ``(rows,)``; None when all were kept.
-    """
-    array = plain(values)
-    missing = missing_rows(array)
-    if missing is None:
-        return array, codes, None
-    kept = ~missing
-    return array.filter(pa.array(kept)), codes[kept], kept
-
-
-def whole_structs(values: Values) -> pa.StructArray:
-    """Return structs that are null where one of their fields is missing: no value of the row."""
-    columns = [plain(column) for column in values.flatten()]
-    missing = [rows for rows in map(missing_rows, columns) if rows is not None]
-    mask = pa.array(np.logical_or.reduce(missing)) if missing else None
-    names = [field.name for field in values.type]
-    return pa.StructArray.from_arrays(columns, names, mask=mask)
-
-
-def present_together(values: Values, codes: Codes) -> tuple[list[pa.Array], Codes]:
-    """Take structs apart and return the rows in which no field is missing.
-
-    Returns
-    -------
-    columns : list of pyarrow.Array
-        One plain array a field, without nulls and NaN.
-    codes : numpy.ndarray
-        Of those rows.
-    """
-    columns = [plain(column) for column in values.flatten()]
-    missing = [rows for rows in map(missing_rows, columns) if rows is not None]
-    if not missing:
-        return columns, codes
-    kept = ~np.logical_or.reduce(missing)
-    mask = pa.array(kept)
-    return [column.filter(mask) for column in columns], codes[kept]
-
-
 def has_compact_state(aggregate: Aggregate) -> bool:
     """Return whether an aggregate merges by states that are small however many rows there are."""
     return isinstance(aggregate, MergeableAggregate) and aggregate.compact
-
-
-def counts_of(codes: Codes, groups: int) -> NDArray[np.int64]:
-    """Return how many rows each group has: int64, shape ``(groups,)``."""
-    return np.bincount(codes, minlength=groups).astype(np.int64, copy=False)
-
-
-def merged_counts(counts: Values, codes: Codes, groups: int) -> NDArray[np.int64]:
-    """Add a column of counts into final groups."""
-    return added_column(counts, codes, groups)

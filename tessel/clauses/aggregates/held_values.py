@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values, present
+from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
 from tessel.clauses.aggregates.kernels.value_runs import (
     BITS,
     ValueRuns,
@@ -28,6 +28,7 @@ from tessel.clauses.aggregates.kernels.value_runs import (
     value_runs,
     values_of_integers,
 )
+from tessel.clauses.aggregates.present_rows import present
 from tessel.clauses.values import plain, plain_type, ranks, raw_values
 
 __all__ = ["GroupValues", "HeldValuesAggregate", "held_values_state", "values_of_state"]

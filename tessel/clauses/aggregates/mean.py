@@ -10,15 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.aggregates.base import (
-    Codes,
-    MergeableAggregate,
-    Values,
-    counts_of,
-    merged_counts,
-    present,
-    register,
-)
+from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.sums import (
     DAY_MS,
@@ -27,6 +19,8 @@ from tessel.clauses.aggregates.kernels.sums import (
     sums_from,
     sums_of,
 )
+from tessel.clauses.aggregates.present_rows import counts_of, merged_counts, present
+from tessel.clauses.aggregates.registry import register
 from tessel.clauses.values import is_temporal, plain, plain_type
 
 __all__ = ["Mean", "mean_type"]

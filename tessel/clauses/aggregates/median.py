@@ -8,18 +8,13 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from tessel.clauses.aggregates.base import (
-    Codes,
-    OrderedValues,
-    Values,
-    counts_of,
-    present,
-    register,
-)
+from tessel.clauses.aggregates.base import Codes, OrderedValues, Values
 from tessel.clauses.aggregates.held_values import GroupValues, HeldValuesAggregate
 from tessel.clauses.aggregates.kernels.mixes import means_of_two
 from tessel.clauses.aggregates.kernels.order_statistics import ordered_values
 from tessel.clauses.aggregates.mean import Mean, mean_type
+from tessel.clauses.aggregates.present_rows import counts_of, present
+from tessel.clauses.aggregates.registry import register
 
 __all__ = ["Median", "mean_of_two", "spread_out"]
 

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from tessel.clauses.aggregates.base import OrderedValues, register
+from tessel.clauses.aggregates.base import OrderedValues
 from tessel.clauses.aggregates.held_values import GroupValues, HeldValuesAggregate
+from tessel.clauses.aggregates.registry import register
 from tessel.clauses.values import is_hashable, normalised
 
 __all__ = ["NUnique"]

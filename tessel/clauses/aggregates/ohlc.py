@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from tessel.clauses.aggregates.base import Aggregate, AggregateBundle, register
+from tessel.clauses.aggregates.base import Aggregate, AggregateBundle
 from tessel.clauses.aggregates.first import First
 from tessel.clauses.aggregates.last import Last
 from tessel.clauses.aggregates.max import Max
 from tessel.clauses.aggregates.min import Min
+from tessel.clauses.aggregates.registry import register
 
 __all__ = ["Ohlc"]
 

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values, present
+from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
+from tessel.clauses.aggregates.present_rows import present
 from tessel.clauses.values import plain, plain_type
 
 __all__ = ["OneValueAggregate"]

@@ -11,14 +11,7 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 import pyarrow as pa
 
-from tessel.clauses.aggregates.base import (
-    Codes,
-    OrderedValues,
-    Values,
-    counts_of,
-    present,
-    register,
-)
+from tessel.clauses.aggregates.base import Codes, OrderedValues, Values
 from tessel.clauses.aggregates.held_values import GroupValues, HeldValuesAggregate
 from tessel.clauses.aggregates.kernels.mixes import mixes
 from tessel.clauses.aggregates.kernels.order_statistics import ordered_values
@@ -26,6 +19,8 @@ from tessel.clauses.aggregates.kernels.products import rounded_integer, rounded_
 from tessel.clauses.aggregates.kernels.sums import DAY_MS
 from tessel.clauses.aggregates.mean import mean_type
 from tessel.clauses.aggregates.median import mean_of_two, spread_out
+from tessel.clauses.aggregates.present_rows import counts_of, present
+from tessel.clauses.aggregates.registry import register
 from tessel.clauses.values import (
     BoolArray,
     integers,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tessel.clauses.aggregates.base import register
+from tessel.clauses.aggregates.registry import register
 from tessel.clauses.aggregates.spread import Counts, RootOfSpread
 
 __all__ = ["Sem"]

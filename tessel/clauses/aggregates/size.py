@@ -10,14 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.aggregates.base import (
-    Codes,
-    MergeableAggregate,
-    Values,
-    counts_of,
-    merged_counts,
-    register,
-)
+from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
+from tessel.clauses.aggregates.present_rows import counts_of, merged_counts
+from tessel.clauses.aggregates.registry import register
 from tessel.clauses.values import plain
 
 __all__ = ["Size"]

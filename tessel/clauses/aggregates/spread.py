@@ -15,14 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.aggregates.base import (
-    Codes,
-    MergeableAggregate,
-    Values,
-    counts_of,
-    merged_counts,
-    present,
-)
+from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.products import (
     ExactNumbers,
@@ -35,6 +28,7 @@ from tessel.clauses.aggregates.kernels.products import (
 from tessel.clauses.aggregates.kernels.spreads import rounded_spreads
 from tessel.clauses.aggregates.kernels.sums import state_fields
 from tessel.clauses.aggregates.mean import mean_type
+from tessel.clauses.aggregates.present_rows import counts_of, merged_counts, present
 from tessel.clauses.values import BoolArray, is_temporal, plain, plain_type
 from tessel.errors import AggregateError, IntegerOverflowError
 

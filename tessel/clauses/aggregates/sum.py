@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values, present, register
+from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
 from tessel.clauses.aggregates.kernels.sums import merged_sums, state_fields, sums_from, sums_of
+from tessel.clauses.aggregates.present_rows import present
+from tessel.clauses.aggregates.registry import register
 from tessel.clauses.values import is_temporal, plain_type
 from tessel.errors import IntegerOverflowError
 

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from tessel.clauses.aggregates.base import register
 from tessel.clauses.aggregates.kernels.products import rounded_quotient
 from tessel.clauses.aggregates.mean import mean_type
+from tessel.clauses.aggregates.registry import register
 from tessel.clauses.aggregates.spread import Spread, Variance
 from tessel.clauses.values import is_temporal
 

@@ -10,13 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.aggregates.base import (
-    Codes,
-    MergeableAggregate,
-    Values,
-    present_together,
-    register,
-)
+from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.products import (
     ExactNumbers,
@@ -29,6 +23,8 @@ from tessel.clauses.aggregates.kernels.products import (
 )
 from tessel.clauses.aggregates.kernels.sums import DAY_MS, state_fields
 from tessel.clauses.aggregates.mean import mean_type
+from tessel.clauses.aggregates.present_rows import present_together
+from tessel.clauses.aggregates.registry import register
 from tessel.clauses.values import is_temporal, plain, plain_type
 from tessel.errors import AggregateError, IntegerOverflowError
 

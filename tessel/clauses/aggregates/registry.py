@@ -1,0 +1,149 @@
+"""Which aggregates there are, by name: for calls in expressions, plans and ``agg``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields
+from typing import Any, TypeVar
+
+from tessel.clauses.aggregates.base import Aggregate, AggregateBundle
+from tessel.errors import AggregateError, NameNotFoundError, PlanFormatError
+from tessel.expression.operators.aggregate import declare_aggregate
+
+__all__ = [
+    "aggregate_from_json",
+    "aggregate_names",
+    "bind_aggregate",
+    "find_aggregate",
+    "find_bundle",
+    "register",
+]
+
+_AggregateClass = TypeVar("_AggregateClass", bound="type[Aggregate] | type[AggregateBundle]")
+
+_registry: dict[str, type[Aggregate] | type[AggregateBundle]] = {}
+
+
+def register(cls: _AggregateClass) -> _AggregateClass:
+    """Make an aggregate, or a bundle, known under its ``name`` and aliases; a class decorator.
+
+    Expressions may call it from then on: ``sum(price * qty)``.
+
+    Raises
+    ------
+    AggregateError
+        When another aggregate has the name.
+    """
+    for name in (cls.name, *cls.aliases):
+        if name in _registry:
+            raise AggregateError(
+                f"there is an aggregate {name!r} already",
+                hint="give the new one another name",
+                name=name,
+            )
+    for name in (cls.name, *cls.aliases):
+        _registry[name] = cls
+        declare_aggregate(name)
+    return cls
+
+
+def find_bundle(name: str) -> AggregateBundle | None:
+    """Return the bundle of a name; None where it names no bundle."""
+    cls = _registry.get(name)
+    return cls() if cls is not None and issubclass(cls, AggregateBundle) else None
+
+
+def bind_aggregate(name: str, arguments: Sequence[Any]) -> tuple[Aggregate, tuple[Any, ...]]:
+    """Return the aggregate of a call ``name(*arguments)``, and those of them that are columns.
+
+    Columns come first, one and those of :attr:`Aggregate.further`; parameters follow in the order
+    of the aggregate's fields.
+
+    Raises
+    ------
+    NameNotFoundError
+        When there is none of that name, with the nearest.
+    AggregateError
+        When there are too few or too many arguments.
+    """
+    cls = _class_of(name)
+    given = len(arguments)
+    if not cls.reads_values:
+        arguments = arguments[1:]  # rows may be counted "of" a column, which is not read
+    wanted = ["column", *cls.further] if cls.reads_values else []
+    names = [field.name for field in fields(cls)]
+    required = [field.name for field in fields(cls) if field.default is MISSING]
+    columns, values = tuple(arguments[: len(wanted)]), arguments[len(wanted) :]
+    if len(columns) < len(wanted) or not len(required) <= len(values) <= len(names):
+        raise AggregateError(
+            f"{name} cannot take {given} argument{'' if given == 1 else 's'}",
+            hint=f"{name}({', '.join([*wanted, *names])})",
+            aggregate=name,
+        )
+    return cls(**dict(zip(names, values, strict=False))), columns
+
+
+def find_aggregate(name: str, **parameters: Any) -> Aggregate:
+    """Return the aggregate of a name, with its parameters if it has some.
+
+    Raises
+    ------
+    NameNotFoundError
+        When there is none of that name, with the nearest.
+    AggregateError
+        When it does not take these parameters.
+    """
+    cls = _class_of(name)
+    taken = {field.name for field in fields(cls)}
+    required = {field.name for field in fields(cls) if field.default is MISSING}
+    if not required <= set(parameters) <= taken:
+        raise AggregateError(
+            f"aggregate {name!r} takes {_spelled(taken)}, not {_spelled(parameters)}",
+            hint="parameters are given by name",
+            aggregate=name,
+        )
+    return cls(**parameters)
+
+
+def _class_of(name: str) -> type[Aggregate]:
+    if name not in _registry:
+        raise NameNotFoundError.for_name("aggregate", name, sorted(_registry))
+    cls = _registry[name]
+    if not issubclass(cls, AggregateBundle):
+        return cls
+    parts = ", ".join(part.describe("column") for part in cls().parts().values())
+    raise AggregateError(
+        f"{name!r} is not one aggregate but several: {parts}",
+        hint=f'write it as one in agg: agg(x=("column", "{name}"))',
+        aggregate=name,
+    )
+
+
+def _spelled(parameters: Iterable[str]) -> str:
+    return ", ".join(sorted(parameters)) or "no parameters"
+
+
+def aggregate_from_json(data: Any) -> Aggregate:
+    """Rebuild an aggregate from the form of :meth:`Aggregate.to_json`.
+
+    Raises
+    ------
+    PlanFormatError
+        When ``data`` is not such a form.
+    NameNotFoundError, AggregateError
+        As :func:`find_aggregate`.
+    """
+    if isinstance(data, str):
+        return find_aggregate(data)
+    if isinstance(data, Mapping) and isinstance(data.get("name"), str):
+        parameters = {str(key): value for key, value in data.items() if key != "name"}
+        return find_aggregate(data["name"], **parameters)
+    raise PlanFormatError(
+        f"not the plain form of an aggregate: {data!r}",
+        hint='write "sum", or {"name": ..., parameters}',
+    )
+
+
+def aggregate_names() -> list[str]:
+    """Return the names of all aggregates, without aliases and bundles, sorted."""
+    return sorted({cls.name for cls in _registry.values() if issubclass(cls, Aggregate)})
