@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessel.clauses.aggregates.kernels import exact_sum, integer_sum
+from tessel.clauses.aggregates.kernels import exact_sum, integer_sum, part_sums
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
 
@@ -141,9 +141,9 @@ def test_many_rows_of_ordinary_numbers(groups: int) -> None:
 
 
 def test_batches_end_before_the_integers_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact_sum, "_CHUNK_BITS", 4)
-    monkeypatch.setattr(exact_sum, "_CHUNKS_A_BATCH", 2)
-    monkeypatch.setattr(exact_sum, "_BLOCK_ROWS", 8)
+    monkeypatch.setattr(part_sums, "_CHUNK_BITS", 4)
+    monkeypatch.setattr(part_sums, "_CHUNKS_A_BATCH", 2)
+    monkeypatch.setattr(part_sums, "_BLOCK_ROWS", 8)
     monkeypatch.setattr(exact_sum, "_BLOCK_CELLS", 8)
     values = np.array(HOSTILE * 20)
     check(values, np.arange(len(values)) % 3, 3)

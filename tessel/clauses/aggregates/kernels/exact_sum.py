@@ -2,12 +2,8 @@
 
 The sum is kept exactly and rounded once, at the end. Two steps:
 
-1. *Splitting.* Adding and subtracting ``1.5 * 2**(q + 52)`` rounds a double to a multiple of
-   ``2**q`` without error in the remainder (Dekker 1971; the "extraction" of Rump, Ogita, Oishi,
-   Accurate Floating-Point Summation I, SIAM J. Sci. Comput. 31, 2008). With ``q`` chosen so that
-   ``2**c`` rows a group of ``53 - c`` significant bits cannot pass 53 bits, floating-point
-   addition of the parts is exact. Most columns need two parts, and a third for few rows; parts
-   are made until nothing remains, so any range of exponents works.
+1. *Splitting.* Doubles are cut into parts whose floating-point sums are exact
+   (:mod:`~tessel.clauses.aggregates.kernels.part_sums`).
 2. *Limbs.* Part sums are integers times a power of two. They add up in a fixed-point number
    of 32-bit limbs over the whole range of doubles (a superaccumulator, Kulisch), of which
    only the limbs in use are kept.
@@ -28,43 +24,30 @@ from numpy.typing import NDArray
 
 from tessel.clauses.aggregates.kernels.limbs import (
     LIMB_BITS,
-    LIMB_MASK,
     add_shifted,
     carry,
     divide,
     magnitude,
     to_floats,
 )
+from tessel.clauses.aggregates.kernels.part_sums import (
+    LEAST_EXPONENT,
+    PartSums,
+    largest_size,
+    part_sums,
+)
 from tessel.kernels import round_sums, sums_of_doubles, sums_of_parts, sums_of_sums
 
 __all__ = ["FloatSums"]
 
-# Exponent of the lowest bit of any double; limb 0 begins here.
-_LEAST_EXPONENT = -1074
-_MANTISSA_BITS = 53
-# Rows a chunk, after which part sums are brought to integers.
-_CHUNK_BITS = 16
-# Rows a block: what is split at a time stays in the cache.
-_BLOCK_ROWS = 1 << 15
-# A part of more bits would leave the number that splits no room for its own.
-_PART_BITS_LIMIT = 50
-# Part sums stay below 2**53, so this many of them fit in an int64.
-_CHUNKS_A_BATCH = 512
-# Above this, the number that splits would overflow: such rows are scaled down, without loss.
-_LARGE = 2.0**900
-_LARGE_SHIFT = 200
 # Cells of dense limbs alive at a time while states are made or rounded.
 _BLOCK_CELLS = 1 << 17
-# Rows with something left are picked out once they are fewer than one in this many.
-_SPARSE = 2
 _DIVISOR_LIMIT = 1 << 31
 # Limbs side by side are worth it while not most of them are empty.
 _SPARSE_LIMBS = 8
 
 BoolArray = NDArray[np.bool_]
 Codes = NDArray[np.int64]
-# Bit position above the lowest bit of doubles → int64 sums, shape (groups,), of that weight.
-_PartSums = dict[int, NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -112,25 +95,15 @@ class FloatSums:
             How many groups there are; those without rows sum to zero.
         """
         flags = np.zeros((2, groups), np.bool_)
-        largest = _largest(values)
-        if np.isinf(largest):
+        if np.isinf(largest_size(values)):
             for flag, infinity in zip(flags, (np.inf, -np.inf), strict=True):
                 flag[codes[values == infinity]] = True
             finite = np.isfinite(values)
             values, codes = values[finite], codes[finite]
-            largest = _largest(values)
         found = sums_of_doubles(values, codes, groups)
         if found is not None:
             return cls(*found, flags[0], flags[1])
-        sums: _PartSums = {}
-        if largest >= _LARGE:
-            large = np.abs(values) >= _LARGE
-            scaled = np.ldexp(values[large], -_LARGE_SHIFT)
-            ceiling = int(np.frexp(largest)[1]) - _LARGE_SHIFT
-            _add_values(sums, scaled, codes[large], groups, ceiling, _LARGE_SHIFT)
-            values, codes = values[~large], codes[~large]
-            largest = _largest(values)
-        _add_values(sums, values, codes, groups, int(np.frexp(largest)[1]), 0)
+        sums = part_sums(values, codes, groups)
         return cls(*_canonical(sums, groups), flags[0], flags[1])
 
     @classmethod
@@ -171,7 +144,7 @@ class FloatSums:
         )
 
     @classmethod
-    def of_parts(cls, parts: _PartSums, groups: int) -> Self:
+    def of_parts(cls, parts: PartSums, groups: int) -> Self:
         """Return the sums of whole numbers times powers of two; no value was infinite.
 
         Parameters
@@ -217,7 +190,7 @@ class FloatSums:
             return FloatSums(*found, flags[0], flags[1])
         places, owners = self.places()
         targets = codes[owners]
-        sums: _PartSums = {}
+        sums: PartSums = {}
         for place in np.unique(places).tolist():
             here = places == place
             sums[place * LIMB_BITS] = total = np.zeros(groups, np.int64)
@@ -354,109 +327,8 @@ def _merged_flags(
     return flags
 
 
-def _largest(values: NDArray[np.float64]) -> float:
-    """Return the largest magnitude, 0.0 of none; without a temporary as ``abs`` would make."""
-    return max(float(values.max()), -float(values.min())) if len(values) else 0.0
-
-
-def _add_values(
-    sums: _PartSums,
-    values: NDArray[np.float64],
-    codes: Codes,
-    groups: int,
-    ceiling: int,
-    shift: int,
-) -> None:
-    """Add doubles into ``sums``.
-
-    Parameters
-    ----------
-    sums
-        Changed in place.
-    values, codes, groups
-        As for :meth:`FloatSums.of_values`; finite, and smaller than ``2**ceiling``.
-    shift
-        What is added is ``values * 2**shift``.
-    """
-    chunk_bits, chunk_rows = _CHUNK_BITS, 1 << _CHUNK_BITS
-    if 2 * groups > chunk_rows and len(values):
-        # Where bringing the sums of all groups to integers costs more than adding a chunk, a
-        # chunk is as long as the largest group allows.
-        largest_group = int(np.bincount(codes, minlength=groups).max())
-        chunk_bits = max(largest_group.bit_length(), _MANTISSA_BITS - _PART_BITS_LIMIT)
-        chunk_rows = len(values)
-    part_bits = _MANTISSA_BITS - chunk_bits
-    # A batch ends before the integers could pass 64 bits.
-    batch_rows = chunk_rows * _CHUNKS_A_BATCH
-    for start in range(0, len(values), batch_rows):
-        rows = slice(start, start + batch_rows)
-        batch = _batch_sums(values[rows], codes[rows], groups, ceiling, part_bits, chunk_rows)
-        for position, numbers in batch.items():
-            # Nor may batches share an int64: halves of 32 bits leave room for 2**31 of them.
-            for half, offset in ((numbers & LIMB_MASK, 0), (numbers >> LIMB_BITS, LIMB_BITS)):
-                place = position + shift + offset
-                sums[place] = sums[place] + half if place in sums else half
-
-
-def _batch_sums(
-    values: NDArray[np.float64],
-    codes: Codes,
-    groups: int,
-    ceiling: int,
-    part_bits: int,
-    chunk_rows: int,
-) -> _PartSums:
-    """Add the parts of doubles; no group of a chunk has more than ``2**(53 - part_bits)`` rows."""
-    sums: _PartSums = {}
-    for start in range(0, len(values), chunk_rows):
-        stop = min(start + chunk_rows, len(values))
-        exact: dict[int, NDArray[np.float64]] = {}
-        for block in range(start, stop, _BLOCK_ROWS):
-            rows = slice(block, min(block + _BLOCK_ROWS, stop))
-            _split_block(exact, values[rows], codes[rows], groups, ceiling, part_bits)
-        for unit, total in exact.items():
-            numbers = np.ldexp(total, -unit).astype(np.int64)
-            position = unit - _LEAST_EXPONENT
-            sums[position] = sums[position] + numbers if position in sums else numbers
-    return sums
-
-
-def _split_block(
-    exact: dict[int, NDArray[np.float64]],
-    values: NDArray[np.float64],
-    codes: Codes,
-    groups: int,
-    ceiling: int,
-    part_bits: int,
-) -> None:
-    """Split the doubles of one block and add the parts by group, each under its exponent."""
-    rest = values.copy()
-    part = np.empty_like(rest)
-    bound = ceiling
-    while True:
-        # Every |rest| is at most 2**bound; parts are multiples of 2**unit.
-        unit = max(bound - part_bits, _LEAST_EXPONENT)
-        splitter = np.ldexp(1.5, unit + _MANTISSA_BITS - 1)
-        np.add(rest, splitter, out=part)
-        np.subtract(part, splitter, out=part)
-        if unit not in exact:
-            exact[unit] = np.zeros(groups)
-        np.add.at(exact[unit], codes, part)
-        np.subtract(rest, part, out=rest)
-        some = rest != 0
-        left = np.count_nonzero(some)
-        if not left:
-            return
-        if left * _SPARSE < len(rest):
-            rest, codes = rest[some], codes[some]
-            part = np.empty_like(rest)
-        # Past empty parts, on the grid of exponents that all blocks share.
-        largest = int(np.frexp(_largest(rest))[1])
-        bound = ceiling - (ceiling - largest) // part_bits * part_bits
-
-
 def _canonical(
-    sums: _PartSums, groups: int
+    sums: PartSums, groups: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
     """Return ``first_limb, ends, limbs`` of :class:`FloatSums` for sums of parts."""
     if not sums:
@@ -504,7 +376,7 @@ def _trimmed(
 def _round_block(
     dense: NDArray[np.int64], lowest: int, divisors: NDArray[np.int64] | None
 ) -> NDArray[np.float64]:
-    exponent = lowest * LIMB_BITS + _LEAST_EXPONENT
+    exponent = lowest * LIMB_BITS + LEAST_EXPONENT
     negative = (dense < 0).any(axis=0)
     limbs = np.abs(dense)
     if divisors is None:
