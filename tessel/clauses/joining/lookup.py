@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tessel.cached import cached
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.grouped.hashing import byte_offsets, hash_column
 from tessel.clauses.values import integers, is_text_or_binary, raw_values
@@ -48,11 +49,6 @@ class KeyTable:
     ----------
     codes
         The number of each row's key, −1 where a part of it is missing. int64, shape ``(rows,)``.
-    rows
-        The rows that have a key, those of key 0 first, each key's in their order.
-    starts
-        Where in ``rows`` those of each key start; one entry more tells the end. Every key has a
-        row. int64, shape ``(keys + 1,)``.
     is_unique
         Whether each row has a key, and no other row has it; the number of a key is that of its row.
     """
@@ -66,14 +62,32 @@ class KeyTable:
             self._pairs.append(found)
         self.codes: Codes = found.codes
         self.is_unique = len(found) == len(found.codes)
+        self._count = len(found)
+
+    @property
+    def rows(self) -> Codes:
+        """The rows that have a key, those of key 0 first, each key's in their order."""
+        return self._by_code[0]
+
+    @property
+    def starts(self) -> Codes:
+        """Where in ``rows`` those of each key start; one entry more tells the end.
+
+        Every key has a row. int64, shape ``(keys + 1,)``.
+        """
+        return self._by_code[1]
+
+    @cached
+    def _by_code(self) -> tuple[Codes, Codes]:
         if self.is_unique:  # numbers go by first appearance: each row's is its own
-            self.rows, self.starts = found.codes, np.arange(len(found) + 1)
-        else:
-            self.rows, self.starts = rows_by_code(found.codes, len(found))
+            return self.codes, np.arange(self._count + 1)
+        return rows_by_code(self.codes, self._count)
 
     @property
     def most(self) -> int:
         """The largest number of rows that have one key; 0 where no row has a key."""
+        if self.is_unique:
+            return min(self._count, 1)
         counts = np.diff(self.starts)
         return int(counts.max()) if len(counts) else 0
 
