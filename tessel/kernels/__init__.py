@@ -2,11 +2,12 @@
 
 The clauses and the store enter here with the bytes of a segment and tables of plain integers that
 say where its values lie (:class:`StoredBlocks`), and with a :class:`Program`: what is computed of a
-block of rows while it is in the cache. Every kernel is one file here, in numpy, and one of the same
-name in :mod:`tessel.kernels.compiled`. The two give the same bytes: the numpy twin is the oracle of
-the compiled one, and what runs where numba is absent, switched off (option ``jit``) or not worth
-its start. This package knows numbers and nothing else: no types and no files, and missing values in
-rows that arrive as structs alone, which enter with a :class:`RowProgram`.
+block of rows while it is in the cache. Every kernel is one file here, in numpy, one of the same
+name in :mod:`tessel.kernels.compiled`, and a line in :mod:`tessel.kernels.samples`, by which its
+machine code is made and checked. The two give the same bytes: the numpy twin is the oracle of the
+compiled one, and what runs where numba is absent, switched off (option ``jit``), not worth its
+start, or not done compiling. This package knows numbers and nothing else: no types and no files,
+and missing values in rows that arrive as structs alone, which enter with a :class:`RowProgram`.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class MachineCode:
         self._module: ModuleType | None = None
         self._loaded: frozenset[str] = frozenset()
         self._failed: dict[str, str] = {}
-        self._wanted: set[str] = set()
+        self._wanted: dict[str, None] = {}  # in the order in which they were asked for
         self._lock = threading.Lock()
         self._loading = threading.RLock()
         self._stop = threading.Event()
@@ -93,7 +93,7 @@ class MachineCode:
             if room in self._failed:
                 return self._failed[room]
         with self._lock:
-            self._wanted.update(missing)
+            self._wanted.update(dict.fromkeys(missing))
             if self._thread is None:
                 self._stop.clear()
                 self._thread = threading.Thread(
@@ -117,7 +117,7 @@ class MachineCode:
                     maker.let_go()
                     self._thread = None
                     return
-                wanted = sorted(self._wanted)
+                wanted = list(self._wanted)
             try:
                 is_done = self._look(wanted, maker)
             except Exception as error:  # a thread that fails must not be asked again and again
@@ -164,7 +164,7 @@ class MachineCode:
         if agrees(room):
             with self._lock:
                 self._loaded |= {room}
-                self._wanted.discard(room)
+                self._wanted.pop(room, None)
         else:
             self._fail([room], "its machine code gave another answer than numpy")
 
@@ -172,7 +172,7 @@ class MachineCode:
         with self._lock:
             for room in rooms:
                 self._failed[room] = why
-                self._wanted.discard(room)
+                self._wanted.pop(room, None)
 
     def _end(self) -> None:
         """End the thread, under which the interpreter must not go away.
@@ -187,7 +187,7 @@ class MachineCode:
             maker = _Maker()
             with contextlib.suppress(OSError):
                 if unmade:
-                    maker.see_to(directory, sorted(unmade))
+                    maker.see_to(directory, unmade)
             maker.let_go()
 
     def _before_fork(self) -> None:
@@ -201,7 +201,7 @@ class MachineCode:
     def _after_fork(self) -> None:
         """Give a child locks that nobody holds; the thread is not there, what is loaded is."""
         self._lock, self._loading = threading.Lock(), threading.RLock()
-        self._stop, self._thread, self._wanted = threading.Event(), None, set()
+        self._stop, self._thread, self._wanted = threading.Event(), None, {}
         self._is_forked = True
 
 
