@@ -77,6 +77,7 @@ from tessel.clauses.running.pipeline import (
     LocalExecutor,
     result_table,
     run_stages,
+    run_units,
     symbols_of,
 )
 from tessel.clauses.running.stage import (
@@ -225,6 +226,7 @@ __all__ = [
     "run_clauses",
     "run_stage",
     "run_stages",
+    "run_units",
     "structure_all_as_one",
     "structure_by_bucket",
     "structure_by_row_slice",

@@ -49,6 +49,7 @@ from tessel.clauses import (
     interleave_units,
     result_table,
     run_stages,
+    run_units,
     symbols_of,
     units_of_tables,
 )
@@ -68,7 +69,7 @@ from tessel.spark_exec.flows import (
 )
 from tessel.spark_exec.jobs import Jobs, slots_of_session
 from tessel.spark_exec.parts import place_of_unit, rows_by_unit, sent_parts, unit_of_rows
-from tessel.spark_exec.placement import MOST_ROWS_IN_ROUNDS, placement_table
+from tessel.spark_exec.placement import MOST_ROWS_IN_ROUNDS, is_read_here, placement_table
 from tessel.spark_exec.plugins import packed_plugins, plugins_of
 from tessel.spark_exec.runtime import spark_session
 from tessel.spark_exec.tasks import (
@@ -224,8 +225,7 @@ class _Run:
         """Compute all inputs but the first, and send their results to what takes the first."""
         left, *others = (part for part in plan.inputs if isinstance(part, Plan))
         tables = [
-            result_table((unit.table for unit in self.units(self.flow(part))), part.schema)
-            for part in others
+            result_table((unit.table for unit in self._whole(part)), part.schema) for part in others
         ]
         bound = [bound_stage(stage, tables) for stage in plan.stages]  # refused here, if anywhere
         given = given_tables(tables)
@@ -236,6 +236,10 @@ class _Run:
             flow = self._after(flow, stage, before, here, given if takes else None)
             before = stage
         return flow
+
+    def _whole(self, part: Plan) -> Iterator[ProcessingUnit]:
+        """Give the units of an input that is wanted here; one of few bytes is also run here."""
+        return run_units(part) if is_read_here(part) else self.units(self.flow(part))
 
     def _unprocessed(self, source: SourcePlan, first: Stage) -> NarrowFlow:
         """Return the units of a symbol for a clause that groups them before anything runs.

@@ -23,10 +23,13 @@ from tessel.clauses import (
     Structure,
 )
 
-__all__ = ["MOST_ROWS_IN_ROUNDS", "Placed", "placed_stages", "placement_table"]
+__all__ = ["MOST_ROWS_IN_ROUNDS", "Placed", "is_read_here", "placed_stages", "placement_table"]
 
 MOST_ROWS_IN_ROUNDS = 1_000_000
 """A limit of at most so many rows from the front is answered in rounds, which bring them here."""
+
+_MOST_BYTES_READ_HERE = 4 * 1024 * 1024
+"""A job has a price: what is wanted here and is no more stored bytes is read here, too."""
 
 _HERE, _TASKS = "driver", "tasks"
 
@@ -94,13 +97,27 @@ class _Walk:
         """Note the stages of a plan; return where its result is."""
         first = plan.stages[0]
         if first.clauses and isinstance(first.clauses[0], Broadcasts):
-            data, *_ = (self.flow(part, where) for where, part in _inputs(plan, inputs))
+            sides = _inputs(plan, inputs)
+            where, left = next(sides)
+            data = self.flow(left, where)
+            for where, part in sides:
+                self._held(part, where)
             data = self._after(data, first, inputs, 1, sent="the other inputs are sent along")
         else:
             data = self._first(plan, first, inputs)
         for number, stage in enumerate(plan.stages[1:], start=2):
             data = self._after(data, stage, inputs, number)
         return data
+
+    def _held(self, part: Plan, inputs: tuple[int, ...]) -> None:
+        """Note the stages of an input that is wanted here."""
+        if not is_read_here(part):
+            self.flow(part, inputs)
+            return
+        for where, inner in _inputs(part, inputs):
+            self._held(inner, where)
+        for number, stage in enumerate(part.stages, start=1):
+            self._note(inputs, number, stage, is_here=True, why="it is small, and held whole")
 
     def _first(self, plan: Plan, first: Stage, inputs: tuple[int, ...]) -> _Data:
         if len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
@@ -135,6 +152,17 @@ class _Walk:
         self, inputs: tuple[int, ...], number: int, stage: Stage, *, is_here: bool, why: str = ""
     ) -> None:
         self.found.append(Placed(inputs, number, stage.clauses, is_here, why))
+
+
+def is_read_here(plan: Plan) -> bool:
+    """Return whether a plan whose result is wanted here is of few bytes, and run here."""
+    return _bytes(plan) <= _MOST_BYTES_READ_HERE
+
+
+def _bytes(plan: Plan | SourcePlan) -> int:
+    if isinstance(plan, SourcePlan):
+        return int(plan.index.bytes.sum())
+    return sum(map(_bytes, plan.inputs))
 
 
 def _inputs(plan: Plan, inputs: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Plan]]:

@@ -9,9 +9,17 @@ import pytest
 
 from tessel import options
 from tessel.api import Store
-from tessel.clauses import QueryBuilder, Stage, SubQuery, interleave_units, run_stages
+from tessel.clauses import (
+    Plan,
+    QueryBuilder,
+    Stage,
+    SubQuery,
+    interleave_units,
+    run_stages,
+    run_units,
+)
 from tessel.ecs import ProcessingUnit
-from tessel.spark_exec import SparkExecutor, executor
+from tessel.spark_exec import SparkExecutor, executor, placement
 from tessel.spark_exec.placement import placed_stages
 from tests.spark_exec.queries import many_symbols
 
@@ -51,11 +59,19 @@ QUERIES = {
     "as-of of first rows": Q.head(9).join_asof(_other(Q.head(5))),
     "nothing with something": Q.join_asof("empty"),
     "join": Q.join(_other(GROUPS), "s", "outer").sort("i"),
+    "join with few": Q.join(_other(Q.select("k").concat(_other(GROUPS, "one")), "one"), "k"),
     "nothing": Q.sort("i").head(3),
 }
 
 
-FEW = {"groups", "first rows", "concat", "merge", "as-of behind sorts", "join"}
+def _clauses(plan: Plan) -> Iterator[str]:
+    yield from (clause.name for stage in plan.stages for clause in stage.clauses)
+    for part in plan.inputs:
+        if isinstance(part, Plan):
+            yield from _clauses(part)
+
+
+FEW = {"groups", "first rows", "concat", "merge", "as-of behind sorts", "join", "join with few"}
 MANY = [
     pytest.param(name, size, marks=[] if size == 64 and name in FEW else pytest.mark.slow)
     for name in QUERIES
@@ -85,6 +101,12 @@ def test_what_runs_here_is_told(
         ran.extend(clause.name for clause in stage.clauses)
         return interleave_units(stage, inputs)
 
+    def noting_plan(plan: Plan) -> Iterator[ProcessingUnit]:
+        ran.extend(_clauses(plan))
+        return run_units(plan)
+
+    monkeypatch.setattr(placement, "_MOST_BYTES_READ_HERE", 1_500)
+    monkeypatch.setattr(executor, "run_units", noting_plan)
     monkeypatch.setattr(executor, "run_stages", noting_stages)
     monkeypatch.setattr(executor, "interleave_units", noting_inputs)
     on_spark = SparkExecutor(spark)

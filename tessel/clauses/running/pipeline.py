@@ -60,7 +60,7 @@ from tessel.kernels import compiled_kernels
 from tessel.options import Options, current
 from tessel.store import PieceSource
 
-__all__ = ["Executor", "LocalExecutor", "result_table", "run_stages", "symbols_of"]
+__all__ = ["Executor", "LocalExecutor", "result_table", "run_stages", "run_units", "symbols_of"]
 
 
 _Counted = tuple[ProcessingUnit, list[tuple[Stage, int]]]
@@ -153,6 +153,12 @@ def run_stages(
     """Run stages on units that are here already; the last steps of another executor's query."""
     with _running(options or current()) as run:
         yield from run.stages(stages, units)
+
+
+def run_units(plan: Plan, options: Options | None = None) -> Iterator[ProcessingUnit]:
+    """Run a plan here whose units another executor wants; errors lack the symbols of its query."""
+    with _running(options or current()) as run:
+        yield from run.units(plan)
 
 
 @contextlib.contextmanager
