@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,17 +25,12 @@ from tessel.clauses import (
     query_schema,
     result_table,
 )
-from tessel.display import preview, render_html, render_text
 from tessel.errors import InvalidInputError, NameNotFoundError
 from tessel.expression.schema import TableSchema
-from tessel.plotting import Plot
+from tessel.result import Lineage, Result
 from tessel.store import MAIN, AsOf, CloudOptions, CredentialsSource, Repository, SymbolView
 
 if TYPE_CHECKING:
-    import duckdb
-    import pandas
-    import polars
-
     from tessel.clauses.joining.asof_shape import Direction
     from tessel.clauses.joining.shape import How
     from tessel.clauses.verbs.combining import KeysLike
@@ -451,89 +445,3 @@ def _executor(executor: ExecutorLike) -> Executor:
 
         return SparkExecutor()
     raise NameNotFoundError.for_name("executor", executor, _EXECUTORS)
-
-
-@dataclass(frozen=True)
-class Lineage:
-    """Where a result came from.
-
-    Attributes
-    ----------
-    store, symbols, version
-        What was read, at which version of the store.
-    query
-        The plain form of the query.
-    segments_read, segments
-        Segments that were read, of how many.
-    executor
-        What ran it.
-    elapsed_ns
-        Planning and running, nanoseconds.
-    """
-
-    store: str
-    symbols: tuple[str, ...]
-    version: int
-    query: dict[str, Any]
-    segments_read: int
-    segments: int
-    executor: str
-    elapsed_ns: int
-
-
-class Result:
-    """The answer of a query: an Arrow table with its lineage."""
-
-    def __init__(self, table: pa.Table, index: str | None, lineage: Lineage) -> None:
-        self._table = table
-        self.index = index
-        self.lineage = lineage
-
-    def __len__(self) -> int:
-        return int(self._table.num_rows)
-
-    def __repr__(self) -> str:
-        return render_text(preview(self._table, index=self.index))
-
-    def _repr_html_(self) -> str:
-        return render_html(preview(self._table, index=self.index))
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
-
-    @property
-    def column_names(self) -> list[str]:
-        """The column names, in order."""
-        return list(self._table.column_names)
-
-    @property
-    def plot(self) -> Plot:
-        """Charts of the table (extra ``plot``): call it, or ``.line``, ``.bar``, ``.hist`` ….
-
-        An index that is not among the columns is none.
-        """
-        return Plot(self._table, self.index)
-
-    def to_arrow(self) -> pa.Table:
-        """Return the table; its schema metadata holds the lineage as JSON under ``tessel``."""
-        lineage = json.dumps(dataclasses.asdict(self.lineage))
-        return self._table.replace_schema_metadata({"tessel": lineage})
-
-    def to_pandas(self, *, index: bool = False) -> pandas.DataFrame:
-        """Return a pandas frame; ``index=True`` makes the time index its index."""
-        frame: pandas.DataFrame = self._table.to_pandas()
-        return frame.set_index(self.index) if index and self.index is not None else frame
-
-    def to_polars(self) -> polars.DataFrame:
-        """Return a Polars frame."""
-        import polars
-
-        frame = polars.from_arrow(self._table)
-        assert isinstance(frame, polars.DataFrame)
-        return frame
-
-    def to_duckdb(self) -> duckdb.DuckDBPyRelation:
-        """Return a DuckDB relation over the table."""
-        import duckdb
-
-        return duckdb.from_arrow(self._table)
