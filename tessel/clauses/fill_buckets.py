@@ -37,6 +37,9 @@ _MOST_ROWS = 2**31 - 1
 """More rows than this are no answer that somebody wants, and no memory would hold them."""
 
 _ROWS_A_UNIT = 1 << 16
+_LEAST_ROWS_A_PART = 1 << 10
+_PARTS_IN_BUDGET = 32
+_BYTES_A_VALUE = 8
 
 Integers = NDArray[np.int64]
 _Cells = tuple[Integers, Integers, NDArray[np.bool_]]
@@ -95,8 +98,9 @@ class FillBuckets(Clause):
                     spans.add(self._numbers(table), self._keys(table))
                     parked.append(spool.put(table))
             if parked:
-                parts = self._parts(parked, spool)
-                yield from self._filled(parts, schema, self._checked(spans.grid()))
+                rows = _rows_a_part(workspace.account.limit, len(schema.names))
+                grid = self._checked(spans.grid(rows))
+                yield from self._filled(self._parts(parked, spool, rows), schema, grid)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Fill the buckets of everything at once."""
@@ -121,20 +125,22 @@ class FillBuckets(Clause):
             )
         return grid
 
-    def _parts(self, parked: Sequence[Parked], spool: Spool) -> Iterator[tuple[pa.Table, Integers]]:
+    def _parts(
+        self, parked: Sequence[Parked], spool: Spool, rows: int
+    ) -> Iterator[tuple[pa.Table, Integers]]:
         """Give rows and their buckets, some at a time; rows of one bucket together."""
         waiting: list[pa.Table] = []
         for at, each in enumerate(parked):
             waiting.append(spool.take(each))
             is_last = at == len(parked) - 1
-            if not is_last and sum(table.num_rows for table in waiting) < _ROWS_A_UNIT:
+            if not is_last and sum(table.num_rows for table in waiting) < rows:
                 continue
             table = pa.concat_tables(waiting)
             numbers = self._numbers(table)
             # More rows of the last bucket may follow.
             stop = len(numbers) if is_last else int(np.searchsorted(numbers, numbers[-1]))
             waiting = [table.slice(stop)]
-            for start, end in _cuts(numbers[:stop]):
+            for start, end in _cuts(numbers[:stop], rows):
                 yield table.slice(start, end - start), numbers[start:end]
 
     def _filled(
@@ -189,11 +195,17 @@ class FillBuckets(Clause):
         ]
 
 
-def _cuts(numbers: Integers) -> Iterator[tuple[int, int]]:
+def _rows_a_part(limit: int, columns: int) -> int:
+    """Return how many rows are filled at a time: fewer where the byte budget is small."""
+    most = limit // (_PARTS_IN_BUDGET * _BYTES_A_VALUE * columns)
+    return min(_ROWS_A_UNIT, max(_LEAST_ROWS_A_PART, most))
+
+
+def _cuts(numbers: Integers, rows: int) -> Iterator[tuple[int, int]]:
     """Give ranges of some rows that end where a bucket ends."""
     start = 0
     while start < len(numbers):
-        end = min(start + _ROWS_A_UNIT, len(numbers))
+        end = min(start + rows, len(numbers))
         end = int(np.searchsorted(numbers, numbers[end - 1], side="right"))
         yield start, end
         start = end
@@ -213,12 +225,12 @@ class _Spans:
         if self._size > 2 * self._merged + _ROWS_A_UNIT:
             self._merge()
 
-    def grid(self) -> _Grid:
-        """Return the cells of all keys."""
+    def grid(self, rows: int) -> _Grid:
+        """Return the cells of all keys, some rows at a time."""
         self._merge()
         ((keys, first, last),) = self._waiting
         order = order_of_keys(keys) if keys else np.zeros(1, np.int64)
-        return _Grid([key.take(pa.array(order)) for key in keys], first[order], last[order])
+        return _Grid([key.take(pa.array(order)) for key in keys], first[order], last[order], rows)
 
     def _merge(self) -> None:
         parts = self._waiting
@@ -274,10 +286,13 @@ class _Grid:
         The keys in order, one array a key column; none makes one key of all rows.
     first, last
         The first and the last bucket of each key.
+    rows
+        About how many cells are given at a time.
     """
 
-    def __init__(self, keys: list[pa.Array], first: Integers, last: Integers) -> None:
+    def __init__(self, keys: list[pa.Array], first: Integers, last: Integers, rows: int) -> None:
         self._keys = keys
+        self._rows = rows
         self._first, self._last = first, last
         self.begin, self.end = int(first.min()), int(last.max())
         self.total = float((last.astype(float) - first.astype(float) + 1).sum())
@@ -339,11 +354,11 @@ class _Grid:
         """Return the last bucket up to which about as many cells lie as one part has."""
         firsts, ends = self._firsts, self._ends
         open_now = np.searchsorted(firsts, at, side="right") - np.searchsorted(ends, at)
-        step = max(1, _ROWS_A_UNIT // max(1, int(open_now)))
+        step = max(1, self._rows // max(1, int(open_now)))
         while step > 1:
             stop = min(at + step - 1, latest)
             begun = np.searchsorted(firsts, stop, side="right") - np.searchsorted(ends, at)
-            if int(begun) * step <= 2 * _ROWS_A_UNIT:
+            if int(begun) * step <= 2 * self._rows:
                 return stop
             step //= 2
         return at

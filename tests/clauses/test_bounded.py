@@ -163,6 +163,42 @@ BUDGET = 250_000
 
 @pytest.mark.parametrize("query", HOLDING, ids=str)
 def test_what_needs_everything_stays_in_the_budget(more: Store, query: QueryBuilder) -> None:
+    _streams_in_the_budget(more, query)
+
+
+ALONG_TIME = [
+    Q.resample("1s", by="few").agg(s=("v", "sum"), m=("n", "mean")),
+    Q.resample("100ms").agg(s=("v", "sum"), last=("n", "last")),
+    Q.resample("50ms", empty="zero").agg(s=("v", "sum"), n="size"),
+    Q.resample("2s", by="few", empty="ffill").agg(m=("v", "max")),
+    Q.resample("1D").agg(m=("v", "median"), d=("n", "nunique")),
+    Q.resample("5min", by="few").agg(m=("v", "median"), s=("n", "sum")),
+]
+
+
+@pytest.mark.parametrize("query", ALONG_TIME, ids=str)
+def test_what_goes_along_time_stays_in_the_budget(timed: Store, query: QueryBuilder) -> None:
+    _streams_in_the_budget(timed, query)
+
+
+@pytest.fixture(scope="module")
+def timed() -> Store:
+    """More than ten times what may be held, and each time of its own."""
+    random = np.random.default_rng(9)
+    times = np.arange(3 * ROWS, dtype=np.int64) * 100
+    table = pa.table(
+        {
+            "t": pa.array(times, pa.timestamp("ms", tz="UTC")),
+            "few": random.integers(0, 11, 3 * ROWS),
+            "s": [f"key {key}" for key in random.integers(0, 1 << 40, 3 * ROWS)],
+            "v": random.random(3 * ROWS),
+            "n": random.integers(-1000, 1000, 3 * ROWS),
+        }
+    )
+    return stored(table, rows=800, columns=9, index="t")
+
+
+def _streams_in_the_budget(more: Store, query: QueryBuilder) -> None:
     expected = more.read("x", query=query).to_arrow()
     own: list[int] = []
     with (

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
+import pyarrow as pa
+
 from tessel.clauses.aggregates.base import has_compact_state
 from tessel.clauses.aggregation import (
     Aggregation,
@@ -27,6 +30,9 @@ _BYTES_A_VALUE = 8
 _HELD_BUCKETS = 32
 """States that hold values are merged up to the bytes of so many hash buckets."""
 
+_GATHERED_IN_BUDGET = 10
+"""Units of rows that were gathered for their buckets: so many fit at a time."""
+
 _LEAST_HELD_ROWS = 1 << 16
 """Fewer rows are brought together by group sooner than their values are put in order twice."""
 
@@ -48,7 +54,10 @@ def lower_aggregation(draft: Draft) -> Draft:
             clauses.append(clause)
             position += 1
         else:
-            clauses += _resample(clause, schema) if type(clause) is Resample else [clause]
+            if isinstance(clause, Resample) and type(clause) is Resample:
+                clauses += _resample(clause, schema, draft)
+            else:
+                clauses.append(clause)
             position += 1
     return draft.replace(clauses=tuple(clauses))
 
@@ -62,6 +71,41 @@ def _check_same_keys(aggregation: Aggregation, keys: tuple[str | ComputedColumn,
             hint="write groupby(...).agg(...), which makes both",
             clause=aggregation.name,
         )
+
+
+def _reduces_units(clause: Resample, draft: Draft) -> bool:
+    """Return whether a resample makes partials of units, or gathers the rows of each bucket.
+
+    It gathers where it must, and what holds values anyway, while the rows of a bucket, with those
+    that were cut off with them, are few for the byte budget.
+    """
+    aggregates = clause.aggregates
+    if all(has_compact_state(each.aggregate) for each in aggregates):
+        return True
+    index = draft.index
+    if index is None or index.slice_first_time is None or draft.live_bytes is None:
+        return False
+    if not all(each.aggregate.mergeable for each in aggregates):
+        return False
+    holding = sum(not has_compact_state(each.aggregate) for each in aggregates)
+    if draft.gathered_bytes is not None:
+        most = draft.gathered_bytes
+        if index.row_count * _BYTES_A_VALUE * holding > most:
+            return False
+    rows = index.slice_row_end - index.slice_row_start
+    units = clause.structure_units(index).units
+    largest = max(
+        (int(rows[np.unique(index.slice_number[unit])].sum()) for unit in units), default=0
+    )
+    width = sum(map(_width, index.schema.arrow.types))
+    return largest * width * _GATHERED_IN_BUDGET > draft.live_bytes
+
+
+def _width(kind: pa.DataType) -> int:
+    try:
+        return -(-int(kind.bit_width) // 8)
+    except ValueError:  # of a type without a width
+        return 2 * _BYTES_A_VALUE
 
 
 def _merges(aggregates: tuple[NamedAggregate, ...], draft: Draft) -> bool:
@@ -104,11 +148,11 @@ def _groupby(
     ]
 
 
-def _resample(clause: Resample, schema: TableSchema) -> list[Clause]:
+def _resample(clause: Resample, schema: TableSchema, draft: Draft) -> list[Clause]:
     if schema.index is None:
         return [clause]
     filled: list[Clause] = [] if clause.empty == "omit" else [FillBuckets(clause, schema)]
-    if not all(has_compact_state(each.aggregate) for each in clause.aggregates):
+    if not _reduces_units(clause, draft):
         return [dataclasses.replace(clause, empty="omit"), *filled]
     fields = {field.name: getattr(clause, field.name) for field in dataclasses.fields(clause)}
     del fields["empty"], fields["results"]
