@@ -40,6 +40,7 @@ from tessel.clauses.joining.broadcast import AppendUnmatched, BroadcastJoin
 from tessel.clauses.joining.hashed import ExpandJoined, HashJoin, JoinPartition, OrderJoined
 from tessel.clauses.joining.key_codes import KeyCodes
 from tessel.clauses.known_rows import KnownRows
+from tessel.clauses.last_of_sort import LastOfSort, PartialLastOfSort
 from tessel.clauses.latest_at import LatestAt
 from tessel.clauses.merge import Merge, MergeInputs
 from tessel.clauses.named_aggregate import NamedAggregate
@@ -159,6 +160,7 @@ __all__ = [
     "JoinPartition",
     "KeyCodes",
     "KnownRows",
+    "LastOfSort",
     "LatestAt",
     "Limits",
     "LocalExecutor",
@@ -173,6 +175,7 @@ __all__ = [
     "OrderJoined",
     "PartialAggregation",
     "PartialDistinct",
+    "PartialLastOfSort",
     "PartialResample",
     "PartialTopK",
     "Partition",

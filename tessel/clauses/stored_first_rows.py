@@ -47,7 +47,8 @@ class KeyBar:
     ----------
     limit
         The keys and the place in the symbol of a row up to which as many rows are known as are
-        wanted; None before any are known. It only ever gets harder to reach.
+        wanted; None before any are known. It only ever gets harder to reach. Places are negative
+        where later rows come first.
     """
 
     def __init__(self) -> None:
@@ -107,7 +108,7 @@ class _Part:
 
 
 def stored_first_rows(
-    rows: BlockScan, ordering: Ordering, count: int, bar: KeyBar
+    rows: BlockScan, ordering: Ordering, count: int, bar: KeyBar, *, later: bool = False
 ) -> NDArray[np.int64] | None:
     """Return where rows lie that can be among the first of all units, ascending.
 
@@ -121,6 +122,8 @@ def stored_first_rows(
         How many are wanted of all units.
     bar
         What the units of this run know of one another; a new one where a unit knows only itself.
+    later
+        Whether of rows of equal keys the later ones come first.
 
     Returns
     -------
@@ -133,20 +136,20 @@ def stored_first_rows(
         return None
     parts = rows.parts(ordering.by[0])
     if parts is None or len(parts) < 2:
-        return _found(rows, ordering, count, bar, parts)
+        return _found(rows, ordering, count, bar, parts, later)
     if any(part.has_missing for part in parts):
         return None
     parts.sort(key=lambda part: _promise(part, ordering))
     if bar.limit is None:
         # The best page says how good a row must be: others are hardly looked at.
         seed = next((part for part in parts if len(part) >= count), parts[0])
-        if _found(rows.within([seed]), ordering, count, bar, [seed]) is None:
+        if _found(rows.within([seed]), ordering, count, bar, [seed], later) is None:
             return None
     if bar.limit is not None:
-        parts = [part for part in parts if _may_reach(part, ordering, rows, *bar.limit)]
+        parts = [part for part in parts if _may_reach(part, ordering, rows, *bar.limit, later)]
         if not parts:
             return np.zeros(0, np.int64)
-    return _found(rows.within(parts), ordering, count, bar, parts)
+    return _found(rows.within(parts), ordering, count, bar, parts, later)
 
 
 def _promise(part: RowPart, ordering: Ordering) -> float:
@@ -160,7 +163,9 @@ def _promise(part: RowPart, ordering: Ordering) -> float:
     return -float(bound) if ordering.descending[0] else float(bound)
 
 
-def _may_reach(part: RowPart, ordering: Ordering, rows: BlockScan, keys: Keys, row: int) -> bool:
+def _may_reach(
+    part: RowPart, ordering: Ordering, rows: BlockScan, keys: Keys, row: int, later: bool
+) -> bool:
     """Return whether a part may hold a row with such keys, or rows that come before it."""
     bound = part.bound(greatest=ordering.descending[0])
     if bound is None:
@@ -168,11 +173,18 @@ def _may_reach(part: RowPart, ordering: Ordering, rows: BlockScan, keys: Keys, r
     best = -bound.item() if ordering.descending[0] else bound.item()
     if len(ordering.by) > 1:
         return bool(best <= keys[0])
-    return bool((best, rows.first_row + part.stretch.low) <= (keys[0], row))
+    first = rows.first_row
+    lead = 1 - first - part.stretch.high if later else first + part.stretch.low
+    return bool((best, lead) <= (keys[0], row))
 
 
 def _found(
-    rows: BlockScan, ordering: Ordering, count: int, bar: KeyBar, parts: Sequence[RowPart] | None
+    rows: BlockScan,
+    ordering: Ordering,
+    count: int,
+    bar: KeyBar,
+    parts: Sequence[RowPart] | None,
+    later: bool,
 ) -> NDArray[np.int64] | None:
     """Look at rows, part by part where there are any, and raise the bar."""
     opened = rows.open(ordering.by)
@@ -182,6 +194,7 @@ def _found(
     if key is None:
         return None
     before = rows.first_place - opened.spans[0].start
+    start = -(rows.first_row + before) if later else rows.first_row + before
     best = best_rows(
         opened.spans[0],
         opened.program.program(),
@@ -190,11 +203,12 @@ def _found(
         key=key.register,
         downwards=key.downwards,
         count=count,
-        limit=NO_LIMIT if bar.limit is None else key.limit(*bar.limit, rows.first_row + before),
+        limit=NO_LIMIT if bar.limit is None else key.limit(*bar.limit, start),
+        later=later,
     )
     if best.last is not None:
         last, row = best.last
-        bar.offer(key.values(last), rows.first_row + before + row)
+        bar.offer(key.values(last), start + row)
     return best.rows + before
 
 

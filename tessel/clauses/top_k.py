@@ -97,11 +97,13 @@ class TopK(_First):
         with workspace_of(units) as workspace, contextlib.ExitStack() as held:
             best = schema.empty()
             rows: ExternalSort | None = None
+            added = 0
             for unit in units:
                 if not self.k or not unit.num_rows:
                     continue
                 if rows is not None:
                     rows.add(unit.table)
+                    added += unit.num_rows
                     continue
                 best = self._first(pa.concat_tables([best, unit.table]))
                 # One array a column, so that the unit it came from is let go of.
@@ -113,9 +115,10 @@ class TopK(_First):
                 sort = ExternalSort(self.ordering, schema.arrow, workspace)
                 rows = held.enter_context(sort)
                 rows.add(best)  # rows of equal keys: those that came first are first
+                added += best.num_rows
                 best = schema.empty()
             if rows is not None:
-                yield from units_of_tables(_first_rows(rows.sorted(), self.k), index, workspace)
+                yield from units_of_tables(self._of_sorted(rows.sorted(), added), index, workspace)
             elif best.num_rows:
                 yield unit_of_table(0, 0, best, index)
 
@@ -124,13 +127,14 @@ class TopK(_First):
         rows = self.ordering.first(table.select(self.by), self.k)
         return table.slice(0, self.k) if rows is None else table.take(pa.array(rows, pa.int64()))
 
-
-def _first_rows(tables: Iterator[pa.Table], count: int) -> Iterator[pa.Table]:
-    for table in tables:
-        yield table.slice(0, count)
-        count -= table.num_rows
-        if count <= 0:
-            return
+    def _of_sorted(self, tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
+        """Return the first rows of tables in order, which have ``rows`` together."""
+        count = min(self.k, rows)
+        for table in tables:
+            yield table.slice(0, count)
+            count -= table.num_rows
+            if count <= 0:
+                return
 
 
 @register

@@ -58,8 +58,9 @@ def best_rows(
     downwards: bool,
     count: int,
     limit: RowKey = NO_LIMIT,
+    later: bool = False,
 ) -> BestRows:
-    """Return the rows of the least keys; of equal keys the earlier rows.
+    """Return the rows of the least keys; of equal keys the earlier rows, or the later ones.
 
     Parameters
     ----------
@@ -79,6 +80,9 @@ def best_rows(
         How many rows are wanted, at least one.
     limit
         Rows that do not come before this one do not count.
+    later
+        Whether of equal keys the later rows are taken. Rows of the limit and of what is found last
+        are negative then: the less, the better.
     """
     kernels = compiled_kernels(sum(stop - start for start, stop, _ in stretches), "best_rows")
     if kernels is None:
@@ -91,6 +95,7 @@ def best_rows(
             downwards=downwards,
             count=count,
             limit=limit,
+            later=later,
         )
     keys, rows = np.empty((2, count), np.int64)
     found = kernels.best_rows(
@@ -99,6 +104,7 @@ def best_rows(
         -1 if select is None else select,
         key,
         downwards,
+        later,
         frozen(np.array(stretches, np.int64).reshape(-1, 3)),
         *limit,
         keys,
@@ -106,7 +112,7 @@ def best_rows(
     )
     # The last of a full heap is its first entry.
     last = (int(keys[0]), int(rows[0])) if found == count else None
-    return BestRows(np.sort(rows[:found]), last)
+    return BestRows(np.sort(np.abs(rows[:found])), last)
 
 
 def best_rows_numpy(
@@ -119,16 +125,17 @@ def best_rows_numpy(
     downwards: bool,
     count: int,
     limit: RowKey = NO_LIMIT,
+    later: bool = False,
 ) -> BestRows:
     """Return what :func:`best_rows` does; the numpy twin."""
     kept_keys, kept_rows = np.zeros((2, 0), np.int64)
     last = limit
     for start, stop, least in stretches:
-        if (least, start) >= last:
+        if (least, 1 - stop if later else start) >= last:
             continue
         for first, _, registers in run_blocks(blocks.cut(start, stop), program):
             keys = _keys(registers, key, downwards)
-            rows = np.arange(first, first + len(keys))
+            rows = np.arange(first, first + len(keys)) * (-1 if later else 1)
             wanted = (keys < last[0]) | ((keys == last[0]) & (rows < last[1]))
             if select is not None:
                 wanted &= registers.truths[select]
@@ -138,7 +145,7 @@ def best_rows_numpy(
                 kept_keys, kept_rows, last = _trimmed(kept_keys, kept_rows, count, last)
     kept_keys, kept_rows, last = _trimmed(kept_keys, kept_rows, count, last)
     full = len(kept_rows) == count
-    return BestRows(np.sort(kept_rows), last if full else None)
+    return BestRows(np.sort(np.abs(kept_rows)), last if full else None)
 
 
 def _keys(registers: Registers, key: int, downwards: bool) -> Integers:

@@ -68,7 +68,12 @@ def test_any_cut_and_any_pages_give_the_rows_of_a_sort(data: st.DataObject) -> N
     with _tiny():
         store = fresh_store()
         data.draw(cut_into_segments(table)).write(store, "x")
-        query = Q.top_k(k, by, descending=descending, missing=missing)
+        if data.draw(st.booleans()):
+            query = Q.top_k(k, by, descending=descending, missing=missing)
+        else:
+            order = order_of_rows(table, by, descending, missing)
+            order = order[max(0, len(order) - k) :]
+            query = Q.sort(by, descending=descending, missing=missing).tail(k)
         found = answer(store, query, [SETTINGS[0], data.draw(st.sampled_from(SETTINGS[1:]))])
     _same(found, table.take(pa.array(order, pa.int64())))
 
@@ -177,6 +182,7 @@ def test_pages_that_cannot_hold_one_of_the_best_are_not_touched() -> None:
     assert _pages_touched(Q.top_k(2, "v")) <= 25
     assert _pages_touched(Q.sort("v").head(2)) <= 25
     assert _pages_touched(Q.select("v").top_k(2, "v")) <= 25
+    assert _pages_touched(Q.sort("v").tail(2)) <= 25
 
 
 def test_the_other_columns_are_read_and_computed_for_what_is_left() -> None:
@@ -241,7 +247,11 @@ def test_keys_as_they_are_stored_choose_what_their_values_choose(
         else Q
     )
     query = query if computed is None else query.apply("n", computed)
-    query = query.top_k(data.draw(st.integers(1, 9)), by, descending=descending, missing=missing)
+    count = data.draw(st.integers(1, 9))
+    if data.draw(st.booleans()):
+        query = query.top_k(count, by, descending=descending, missing=missing)
+    else:
+        query = query.sort(by, descending=descending, missing=missing).tail(count)
     note(str(query))
     with _tiny(), options(segment_rows=data.draw(st.integers(8, 60)), segment_columns=20):
         store = fresh_store()
@@ -280,3 +290,14 @@ def test_which_keys_are_compared_as_they_are_stored(query: QueryBuilder, stored_
     with _by_values():
         _same(found, answer(store, query, SETTINGS[:1]))
     assert {each.attributes["stored"] for each in seen} == {stored_keys}
+
+
+def test_the_last_rows_of_a_sort_that_do_not_fit_are_sorted_in_files() -> None:
+    values = np.arange(30_000) * 7919 % 10_007
+    store = stored({"v": values, "w": np.arange(30_000)}, rows=1000, columns=9)
+    order = np.argsort(values, kind="stable")[-9000:]
+    query = Q.sort("v").tail(9000)
+    with options(workers=2, live_bytes=200_000), events("spill.write") as written:
+        found = store.read("x", query=query).to_arrow()
+    assert written
+    assert found.column("w").to_pylist() == order.tolist()

@@ -67,21 +67,24 @@ def _check(
     program = _program(blocks.facts.shape[2])
     count = data.draw(st.integers(1, 9))
     limit = data.draw(
-        st.one_of(st.just(NO_LIMIT), st.tuples(st.sampled_from(keys), st.integers(-3, 70)))
+        st.one_of(st.just(NO_LIMIT), st.tuples(st.sampled_from(keys), st.integers(-70, 70)))
     )
     select = data.draw(st.sampled_from([None, 0]))
     stretches = _stretches(keys, data)
+    later = data.draw(st.booleans())
+    sign = -1 if later else 1
     wanted = sorted(
-        (key, row)
+        (key, sign * row)
         for row, key in enumerate(keys)
-        if (key, row) < limit and (select is None or keep[row])
+        if (key, sign * row) < limit and (select is None or keep[row])
     )[:count]
     for is_compiled in (True, False):
         with compiled_or_not(is_compiled):
             found = best_rows(
-                blocks, program, stretches, select=select, count=count, limit=limit, **asked
-            )
-        assert found.rows.tolist() == sorted(row for _, row in wanted)
+                blocks, program, stretches, select=select, count=count, limit=limit,
+                later=later, **asked,
+            )  # fmt: skip
+        assert found.rows.tolist() == sorted(abs(row) for _, row in wanted)
         assert found.last == (wanted[-1] if len(wanted) == count else None)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from tessel.clauses.base import Clause
 from tessel.clauses.head import Head
+from tessel.clauses.last_of_sort import LastOfSort, PartialLastOfSort
 from tessel.clauses.planner.commutation import KEEPS_ROWS, is_one_of
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.planner.insert_partial import insert_partial
 from tessel.clauses.sort import MergeSorted, Sort, SortUnits
+from tessel.clauses.tail import Tail
 from tessel.clauses.top_k import PartialTopK, TopK
 
 __all__ = ["lower_order", "simplify_sorts"]
@@ -17,9 +19,9 @@ _MOST_TOP_ROWS = 100_000
 
 
 def simplify_sorts(draft: Draft) -> Draft:
-    """Leave out sorts that change nothing, and write ``sort`` and then ``head`` as ``top_k``.
+    """Leave out sorts that change nothing; write ``sort`` and then ``head`` or ``tail`` as one.
 
-    A sort by the time index, ascending, changes nothing. Between a sort and a head may stand
+    A sort by the time index, ascending, changes nothing. Between a sort and the other may stand
     clauses that keep every row.
     """
     clauses: list[Clause] = []
@@ -34,21 +36,23 @@ def simplify_sorts(draft: Draft) -> Draft:
         while after < len(clauses) and is_one_of(clauses[after], KEEPS_ROWS):
             after += 1
         head = clauses[after] if after < len(clauses) else None
-        if type(head) is Head and 0 <= head.n <= _MOST_TOP_ROWS:
-            clauses[at] = TopK(head.n, clause.by, clause.descending, clause.missing)
+        if (type(head) is Head or type(head) is Tail) and 0 <= head.n <= _MOST_TOP_ROWS:
+            made = LastOfSort if type(head) is Tail else TopK
+            clauses[at] = made(head.n, clause.by, clause.descending, clause.missing)
             del clauses[after]
     return draft.replace(clauses=tuple(clauses))
 
 
 def lower_order(draft: Draft) -> Draft:
-    """Replace ``sort`` and ``top_k`` by the two halves they are run in."""
+    """Replace ``sort``, ``top_k`` and ``last_of_sort`` by the two halves they are run in."""
     clauses: list[Clause] = []
     for clause in draft.clauses:
         if type(clause) is Sort:
             keys = (clause.by, clause.descending, clause.missing)
             clauses += [SortUnits(*keys), MergeSorted(*keys)]
-        elif type(clause) is TopK:
-            partial = PartialTopK(clause.k, clause.by, clause.descending, clause.missing)
+        elif type(clause) is TopK or type(clause) is LastOfSort:
+            halves = PartialLastOfSort if type(clause) is LastOfSort else PartialTopK
+            partial = halves(clause.k, clause.by, clause.descending, clause.missing)
             insert_partial(clauses, partial, clause.by)
             clauses.append(clause)
         else:

@@ -73,6 +73,7 @@ def best_rows(
     select: int,
     key: int,
     downwards: bool,
+    later: bool,
     stretches: Any,
     limit_key: int,
     limit_row: int,
@@ -90,7 +91,8 @@ def best_rows(
     size = 0
     for stretch in range(len(stretches)):
         row, stop, least = stretches[stretch, 0], stretches[stretch, 1], stretches[stretch, 2]
-        if least > limit_key or (least == limit_key and row >= limit_row):
+        lead = 1 - stop if later else row
+        if least > limit_key or (least == limit_key and lead >= limit_row):
             continue
         while row < stop:
             page, first = row >> shift, row & (page_rows - 1)
@@ -106,16 +108,17 @@ def best_rows(
                 near += line[place] <= limit_key
             for place in range(count if near else 0):
                 found = line[place]
-                if found > limit_key or (found == limit_key and row + place >= limit_row):
+                own = -(row + place) if later else row + place
+                if found > limit_key or (found == limit_key and own >= limit_row):
                     continue
                 if select >= 0 and not truths[select, place]:
                     continue
                 if size < most:
-                    keys[size], rows[size] = found, row + place
+                    keys[size], rows[size] = found, own
                     size += 1
                     _rise(keys, rows, size - 1)
                 else:
-                    keys[0], rows[0] = found, row + place
+                    keys[0], rows[0] = found, own
                     _sink(keys, rows, size)
                 if size == most:
                     limit_key, limit_row = keys[0], rows[0]

@@ -1,0 +1,119 @@
+"""sort and then tail, run as one: the rows that a sort would end with.
+
+The planner makes it of the two. It is ``top_k`` backwards: of rows of equal keys the later ones
+are kept, and all come out in the order of the sort.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from tessel.clauses.base import Clause
+from tessel.clauses.ordering import Missing, Ordering, Rows
+from tessel.clauses.registry import register
+from tessel.clauses.stored_first_rows import KeyBar, stored_first_rows
+from tessel.clauses.top_k import PartialTopK, TopK
+from tessel.ecs import ProcessingUnit
+from tessel.store import BlockScan, CandidateRows
+
+__all__ = ["LastOfSort", "PartialLastOfSort"]
+
+
+@register
+@dataclass(frozen=True)
+class LastOfSort(TopK):
+    """Keep the ``k`` rows that come last in an order, in that order.
+
+    Attributes
+    ----------
+    k
+        How many.
+    by, descending, missing
+        As in ``sort``.
+    """
+
+    name: ClassVar[str] = "last_of_sort"
+    internal: ClassVar[bool] = True
+
+    def _first(self, table: pa.Table) -> pa.Table:
+        """Return the last rows of a table, in order."""
+        return table.take(pa.array(_last_rows(table, self.ordering, self.k), pa.int64()))
+
+    def _of_sorted(self, tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
+        """Return the last rows of tables in order."""
+        left = max(0, rows - self.k)
+        for table in tables:
+            yield table.slice(min(left, table.num_rows))
+            left -= min(left, table.num_rows)
+
+
+@register
+@dataclass(frozen=True)
+class PartialLastOfSort(PartialTopK):
+    """Keep the last rows of each unit by an order, in their own."""
+
+    name: ClassVar[str] = "partial_last_of_sort"
+    internal: ClassVar[bool] = True
+
+    def begun(self) -> Clause:
+        """Return the clause for one run, whose units tell each other what they found."""
+        return _SharedLastOfSort.of(self)
+
+    def choose(self, rows: BlockScan) -> Rows | None:
+        """Find the last rows on what is stored."""
+        return self._chosen(rows, KeyBar())
+
+    def _chosen(self, rows: BlockScan, bar: KeyBar) -> Rows | None:
+        return stored_first_rows(rows, backwards(self.ordering), self.k, bar, later=True)
+
+    def select(self, rows: CandidateRows) -> bool:
+        """Find the last rows from the columns that order them."""
+        if len(rows) > self.k:
+            chosen = _last_rows(rows.values(self.by), self.ordering, self.k)
+            rows.keep(rows.places()[np.sort(chosen)])
+        return True
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Keep the last rows of the unit, where they are."""
+        if unit.num_rows <= self.k:
+            return unit
+        return unit.take(np.sort(_last_rows(unit.table, self.ordering, self.k)))
+
+
+class _SharedLastOfSort(PartialLastOfSort):
+    """The clause in one run in one process."""
+
+    _key_bar: KeyBar
+
+    @classmethod
+    def of(cls, clause: PartialLastOfSort) -> _SharedLastOfSort:
+        found = cls(clause.k, clause.by, clause.descending, clause.missing)
+        # No field: it says nothing of what the clause is.
+        object.__setattr__(found, "_key_bar", KeyBar())
+        return found
+
+    def choose(self, rows: BlockScan) -> Rows | None:
+        return self._chosen(rows, self._key_bar)
+
+
+def backwards(ordering: Ordering) -> Ordering:
+    """Return the order that begins where another ends."""
+    descending = tuple(not downwards for downwards in ordering.descending)
+    missing: Missing = "first" if ordering.missing == "last" else "last"
+    return dataclasses.replace(ordering, descending=descending, missing=missing)
+
+
+def _last_rows(table: pa.Table, ordering: Ordering, count: int) -> Rows:
+    """Return the last rows of a table in an order, in that order; int64."""
+    turned = np.arange(table.num_rows, dtype=np.int64)[::-1]
+    keys = table.select(ordering.by).take(pa.array(turned))
+    first = backwards(ordering).first(keys, count)
+    first = np.arange(min(count, table.num_rows)) if first is None else first
+    found: Rows = turned[first][::-1]
+    return found
