@@ -41,7 +41,7 @@ from tessel.kernels.row_program import RowOp, RowProgram, RowStatus, field_load
 from tessel.kernels.rows_by_code import order_of_codes, rows_by_code
 from tessel.kernels.run_facts import run_facts
 from tessel.kernels.search_rows import search_rows
-from tessel.kernels.select_rows import select_rows
+from tessel.kernels.select_rows import select_places, select_rows
 from tessel.kernels.sort_runs import sort_runs
 from tessel.kernels.text_numbers import TextNumbers
 from tessel.kernels.word_numbers import WordNumbers
@@ -96,6 +96,7 @@ __all__ = [
     "run_facts",
     "runs_of_counts",
     "search_rows",
+    "select_places",
     "select_rows",
     "sort_runs",
     "sums_of_doubles",

@@ -31,6 +31,7 @@ from tessel.kernels import (
     load_rows,
     run_facts,
     search_rows,
+    select_places,
     select_rows,
 )
 from tests.kernels.forced import compiled_or_not as _compiled
@@ -167,6 +168,57 @@ def test_every_step_has_a_twin(drawn: Any, data: st.DataObject) -> None:
             with _compiled(is_compiled):
                 found.append(select_rows(blocks, program, truth).tolist())
         assert found[0] == found[1]
+
+
+@given(drawn=_blocks(), data=st.data())
+def test_places_in_ranges(drawn: Any, data: st.DataObject) -> None:
+    blocks, integers = drawn
+    columns, pages = blocks.facts.shape[1:]
+    asked = data.draw(st.lists(st.integers(0, columns - 1), min_size=1, max_size=3))
+    steps: list[tuple[int, ...]] = []
+    pairs, expected = [], np.ones(len(blocks), np.bool_)
+    for number, column in enumerate(asked):
+        held = integers[column, blocks.start : blocks.stop]
+        low, high = sorted(data.draw(st.sampled_from(held.tolist())) for _ in range(2))
+        steps.append((Op.COLUMN_RANGE, number, column, 0, number))
+        pairs.append((low, high))
+        expected &= (held >= low) & (held <= high)
+    truth = 0
+    for number in range(1, len(asked)):
+        steps.append((Op.AND, len(asked) + number, truth, number, 0))
+        truth = len(asked) + number
+    program = _program(steps, pages, pairs)
+    with _compiled(True):
+        found = select_places(blocks, program, truth)
+        assert found is not None, "there is room for a block of rows whatever is left"
+    assert found.tolist() == np.flatnonzero(expected).tolist()
+
+
+def test_many_places_are_not_listed() -> None:
+    blocks = _of_integers([list(range(10_000)), [5] * 10_000])
+    pages = blocks.facts.shape[2]
+    every = [(Op.COLUMN_RANGE, 0, 0, 0, 0), (Op.COLUMN_RANGE, 1, 1, 0, 1), (Op.AND, 2, 0, 1, 0)]
+    with _compiled(True):
+        for last, is_few in ((9_999, False), (6_000, False), (500, True), (-1, True)):
+            program = _program(every, pages, [(0, last), (0, 5)])
+            found = select_places(blocks, program, 2)
+            assert (found is not None) == is_few
+            assert found is None or found.tolist() == list(range(last + 1))
+
+
+def test_only_ranges_of_columns_have_places() -> None:
+    blocks = _of_integers([[1, 2, 3]])
+    one = (Op.COLUMN_RANGE, 0, 0, 0, 0)
+    others: list[list[tuple[int, ...]]] = [
+        [one, (Op.NOT, 1, 0, 0, 0)],
+        [one, (Op.COLUMN_RANGE, 2, 0, 0, 0), (Op.OR, 1, 0, 2, 0)],
+        [(Op.LOAD, 0, 0, 0, 0), (Op.RANGE, 1, 0, 0, 0)],
+    ]
+    for steps in others:
+        with _compiled(True):
+            assert select_places(blocks, _program(steps, 1, [(1, 2)]), 1) is None
+    with _compiled(False):
+        assert select_places(blocks, _program([one], 1, [(1, 2)]), 0) is None
 
 
 @given(

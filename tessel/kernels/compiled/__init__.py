@@ -31,7 +31,7 @@ from tessel.kernels.compiled.register_rows import register_rows
 from tessel.kernels.compiled.rows_by_code import count_codes, place_rows
 from tessel.kernels.compiled.run_facts import add_runs
 from tessel.kernels.compiled.search_rows import search_rows
-from tessel.kernels.compiled.select_rows import select_rows
+from tessel.kernels.compiled.select_rows import select_ranges, select_rows
 from tessel.kernels.compiled.sort_runs import sort_short_runs
 from tessel.kernels.compiled.text_numbers import find_texts, number_texts
 from tessel.kernels.compiled.word_numbers import (
@@ -80,6 +80,7 @@ __all__ = [
     "rows_before",
     "runs_of_counts",
     "search_rows",
+    "select_ranges",
     "select_rows",
     "sort_short_runs",
     "trim_lines",

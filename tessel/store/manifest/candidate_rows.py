@@ -27,7 +27,7 @@ from tessel.expression import (
     plain_conditions,
 )
 from tessel.expression.schema import TableSchema
-from tessel.kernels import StoredBlocks, select_rows
+from tessel.kernels import Program, StoredBlocks, select_places, select_rows
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 from tessel.store.manifest.stretch import RowPart, Stretch
 from tessel.store.segment import (
@@ -287,16 +287,20 @@ class CandidateRows:
         self, stretch: Stretch, predicate: Expression, names: Sequence[str]
     ) -> Stretch | None:
         """Return what a predicate leaves of a stretch; None where that is nothing."""
-        truths = self._encoded_truths(stretch, predicate, names)
-        if truths is not None:
-            return stretch.where(truths)
-        mask = evaluate(ExpressionContext.of(predicate), self._table(stretch, names))
-        return None if pa.types.is_null(mask.type) else stretch.only(mask)
+        found = self._encoded(stretch, predicate, names)
+        if found is None:
+            mask = evaluate(ExpressionContext.of(predicate), self._table(stretch, names))
+            return None if pa.types.is_null(mask.type) else stretch.only(mask)
+        if stretch.keep is None and not stretch.held:
+            places = select_places(*found)
+            if places is not None:
+                return stretch.at(places)
+        return stretch.where(select_rows(*found))
 
-    def _encoded_truths(
+    def _encoded(
         self, stretch: Stretch, predicate: Expression, names: Sequence[str]
-    ) -> npt.NDArray[np.bool_] | None:
-        """Compute a predicate for all rows of a stretch on what is stored; None where it cannot be.
+    ) -> tuple[StoredBlocks, Program, int] | None:
+        """Return a predicate on all rows of a stretch as they are stored; None where it has none.
 
         Where few rows are left, their values are fewer than the integers of all.
         """
@@ -308,9 +312,7 @@ class CandidateRows:
         columns = dict(zip(names, found.columns, strict=True))
         program = BlockProgram(columns, self.schema, found.blocks.facts.shape[2])
         truth = program.truth(predicate)
-        if truth is None:
-            return None
-        return select_rows(found.blocks, program.program(), truth)
+        return None if truth is None else (found.blocks, program.program(), truth)
 
     def _gathered(self, piece: PieceSource) -> dict[int, list[pa.Array | None]]:
         """Return, by stretch, the columns of the few rows left in it that one pass finds."""

@@ -96,6 +96,21 @@ class Stretch:
         held = {name: values.filter(mask) for name, values in self.held.items()}
         return Stretch(self.low, self.high, keep, held, left)
 
+    def at(self, places: npt.NDArray[np.int64]) -> Stretch | None:
+        """Return those rows of a whole stretch, of which nothing is held, at places from ``low``.
+
+        Ascending, and its own from then on.
+        """
+        assert self.keep is None
+        assert not self.held
+        if len(places) == self.rows:
+            return self
+        if not len(places):
+            return None
+        keep = np.zeros(self.rows, np.bool_)
+        keep[places] = True
+        return Stretch(self.low, self.high, keep, {}, len(places), places)
+
     def where(self, mask: npt.NDArray[np.bool_]) -> Stretch | None:
         """Return the stretch with those of its rows that a mask of all its rows keeps."""
         keep = mask if self.keep is None else self.keep & mask
