@@ -1,5 +1,7 @@
 """A group-by over ten times its byte budget stays inside it, by the memory of a whole process.
 
+Other queries take an allowance above it, for the units that are worked on.
+
 The account of a query counts what it knows of; here the system says what the process took: its
 anonymous memory, above that right after everything was imported and a small query had run.
 """
@@ -7,14 +9,17 @@ anonymous memory, above that right after everything was imported and a small que
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from benchmarks.budget import NONE, measured
 from tessel import options
 from tessel.api import open_store
 
@@ -58,7 +63,7 @@ def written(folder: Path, size: int) -> int:
     with options(fsync=False):
         for start in range(0, rows, PART_ROWS):
             count = min(PART_ROWS, rows - start)
-            part = {"k": random.integers(0, 1 << 40, count)}
+            part: dict[str, Any] = {"k": random.integers(0, 1 << 40, count)}
             part |= {f"c{at}": random.random(count) for at in range(COLUMNS - 1)}
             (store.append if start else store.write)("x", pa.table(part))
     return rows
@@ -80,3 +85,25 @@ def test_a_process_stays_inside_the_budget(tmp_path: Path, budget: int, keys: in
     found = json.loads(done.stdout)
     assert (found["rows"], found["groups"]) == (rows, keys)
     assert found["above"] <= budget, f"{found['above'] / MEBIBYTE:.1f} MiB"
+
+
+ALLOWANCE = 32 * MEBIBYTE
+"""Units of 65,536 rows at least, and what is made of them, of two workers."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("keys", "queries"),
+    [
+        (NONE, "^resample$|long bucket|top 1000"),
+        ("10000", "extremes|appearance|value_counts|^sort$|resample, median"),
+    ],
+)
+def test_queries_take_their_budget_and_an_allowance(
+    tmp_path: Path, keys: str, queries: str
+) -> None:
+    budget = 64 * MEBIBYTE
+    found = list(measured(keys, budget, re.compile(queries), 10, tmp_path))
+    assert len(found) == queries.count("|") + 1
+    for each in found:
+        assert each.anonymous <= budget + ALLOWANCE, each
