@@ -16,14 +16,16 @@ import hashlib
 import importlib
 import logging
 import os
-import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 fcntl: Any = None  # not on Windows: there each process that asks makes its own
 with contextlib.suppress(ImportError):
@@ -209,7 +211,7 @@ class _Maker:
     """The process that makes machine code, while a thread waits for it."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Popen[bytes] | None = None
         self._asked: set[str] = set()
         self._code = 0
 
@@ -241,6 +243,9 @@ class _Maker:
         interpreter = _interpreter()
         if not interpreter:
             return "there is no interpreter to make machine code with"
+        # Few processes come here, and to import it takes a millisecond.
+        import subprocess
+
         places = [str(Path(__file__).parents[2]), *map(os.path.abspath, sys.path)]
         self._process = subprocess.Popen(
             [interpreter, "-m", "tessel.kernels.making", *rooms],

@@ -339,7 +339,7 @@ def test_the_sample_of_each_room_agrees_with_numpy(room):
 def test_a_sample_that_does_not_is_seen(monkeypatch):
     answers = iter([[1, 2], [1, 3]])
     monkeypatch.setitem(samples.ROOMS, "sort_runs", lambda: next(answers))
-    monkeypatch.delitem(samples._WITHOUT_TWIN, "sort_runs")
+    monkeypatch.delitem(samples.WITHOUT_TWIN, "sort_runs")
     assert not samples.agrees("sort_runs")
 
 
