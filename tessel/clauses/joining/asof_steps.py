@@ -86,11 +86,21 @@ class InOrder(Clause):
 
 
 def _ordered(tables: Iterable[pa.Table], column: str, symbol: str) -> Iterator[pa.Table]:
-    """Hand on tables of rows in order; errors name the symbol."""
+    """Hand on tables of rows in order; errors of the order name the symbol, none before it does."""
+    before: list[TesselError] = []
+
+    def given() -> Iterator[pa.Table]:
+        try:
+            yield from tables
+        except TesselError as error:
+            before.append(error)
+            raise
+
     try:
-        yield from checked_order(tables, column, hint=_NOT_ORDERED.format(column))
+        yield from checked_order(given(), column, hint=_NOT_ORDERED.format(column))
     except TesselError as error:
-        error.with_context(input=f"symbol {symbol!r}")
+        if not any(error is each for each in before):
+            error.with_context(input=f"symbol {symbol!r}")
         raise
 
 

@@ -25,6 +25,7 @@ from tessel.ecs.components import ColRange, RowRange, TimeRange
 from tessel.errors import (
     ColumnNotFoundError,
     DuplicateColumnError,
+    ExpressionError,
     IndexColumnError,
     IntegerOverflowError,
     PlanError,
@@ -473,3 +474,14 @@ def test_only_the_columns_that_are_wanted_are_read() -> None:
         for name in whole.column_names:
             assert answer(store, query.select(name)).equals(whole.select([name])), name
     assert "columns: 2 of 3: t, bid" in str(store.explain("x", Q.join_asof("y").select("t", "bid")))
+
+
+@pytest.mark.parametrize("live_bytes", [1, 256 << 20])
+def test_what_fails_before_a_join_says_nothing_of_it(live_bytes: int) -> None:
+    store = fresh_store()
+    table = pa.table({"t": range(4), "s": ["1", "2", "x", "y"]})
+    store.write("x", table, index="t")
+    wrong = SubQuery("x", None, Q.apply("y", "cast(s, 'int64')").clauses)
+    with options(live_bytes=live_bytes), pytest.raises(ExpressionError, match="'x'") as caught:
+        store.read("x", query=Q.join_asof(wrong))
+    assert set(caught.value.context) == {"clause", "symbol"}
