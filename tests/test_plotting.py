@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-import importlib.util
 import json
 import sys
 import types
@@ -228,10 +227,6 @@ def test_without_altair_it_says_what_to_install(monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("color", [None, "name"])
 def test_altair_takes_every_specification(kind, color):
-    if importlib.util.find_spec("altair") is None:
-        with pytest.raises(MissingDependencyError):
-            Plot(PRICES, "at")(kind, color=color)
-        return
     chart = Plot(PRICES, "at")(kind, color=color)
     made = chart.to_dict()  # checks it against the schema of Vega-Lite
     assert made["mark"]["type"] == ("bar" if kind == "hist" else kind)
