@@ -11,6 +11,7 @@ from benchmarks.workloads import (
     segments,
     spark,
     trades,
+    trades_with_nulls,
     wide,
 )
 from benchmarks.workloads.base import Query, Workload
@@ -19,5 +20,16 @@ __all__ = ["WORKLOADS", "Query", "Workload"]
 
 WORKLOADS = {
     module.WORKLOAD.name: module.WORKLOAD
-    for module in (aggregates, flights, trades, segments, wide, groups, joins, ordered, spark)
+    for module in (
+        aggregates,
+        flights,
+        trades,
+        trades_with_nulls,
+        segments,
+        wide,
+        groups,
+        joins,
+        ordered,
+        spark,
+    )
 }

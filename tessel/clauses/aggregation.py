@@ -268,8 +268,13 @@ class PartialAggregation(Clause):
     def reduce(self, rows: Sequence[BlockScan]) -> pa.Table | None:
         """Reduce rows as they are stored."""
         if all_from_stored_values(self.aggregates):
-            return each_alone(rows, lambda each: scanned_values(each, self.keys, self.aggregates))
-        return scanned_groups(rows, self.keys, self.aggregates)
+            return each_alone(
+                rows,
+                lambda each: scanned_values(
+                    each, self.keys, self.aggregates, drop_missing=self.drop_missing
+                ),
+            )
+        return scanned_groups(rows, self.keys, self.aggregates, drop_missing=self.drop_missing)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Reduce the unit."""

@@ -351,7 +351,9 @@ class PartialResample(_Resampling):
         return None if found is None else self._partial(schema, found[0], [], found[1])
 
     def _by_keys(self, rows: BlockScan, bucketer: Bucketer, keys: Sequence[str]) -> pa.Table | None:
-        found = scanned_keyed_runs(rows, bucketer, keys, self.aggregates)
+        found = scanned_keyed_runs(
+            rows, bucketer, keys, self.aggregates, drop_missing=self.drop_missing
+        )
         return None if found is None else self._partial(rows.schema, *found)
 
     def _partial(

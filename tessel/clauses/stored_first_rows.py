@@ -300,7 +300,7 @@ def _float_key(opened: OpenedScan, ordering: Ordering, schema: TableSchema) -> _
     if not is_numeric(kind) or decimal_integers(opened, name, kind) is not None:
         return None
     number = opened.program.number(name)
-    if number is None or not number.is_float:
+    if number is None or number.known is not None or not number.is_float:
         return None
     return _FloatKey(number, ordering.descending[0])
 
@@ -326,7 +326,7 @@ def _part(opened: OpenedScan, name: str, schema: TableSchema, downwards: bool) -
         return None
     decimal = decimal_integers(opened, name, kind)
     number, places = (opened.program.number(name), 0) if decimal is None else decimal
-    if number is None or number.is_float:
+    if number is None or number.known is not None or number.is_float:
         return None
     low, high = int(number.low), int(number.high)
     if high - low >= _WIDEST:

@@ -50,4 +50,5 @@ def decimal_integers(opened: OpenedScan, name: str, kind: pa.DataType) -> tuple[
     high = math.ceil(float(column.bounds[1]) * scale) + 1
     if max(-low, high) >= _LARGEST_DECIMAL:
         return None
-    return Number(False, opened.program.integers(name), low, high), places
+    known = opened.program.known([name])
+    return Number(False, opened.program.integers(name), low, high, known), places

@@ -54,7 +54,7 @@ class StatisticsView(Protocol):
 
 
 class ArithmeticColumn(Protocol):
-    """A column at rest without missing values, every page of which is base, step and integers."""
+    """A column at rest whose values are integers, or places in a dictionary, as they are stored."""
 
     @property
     def dictionary(self) -> pa.Array | None:
@@ -64,13 +64,17 @@ class ArithmeticColumn(Protocol):
     def exponents(self) -> npt.NDArray[np.int64] | None:
         """By page, of float64, the power of ten that integers are divided by.
 
-        Negative for a page that holds the bits of floats. None for a column of integers, which are
-        the values themselves.
+        Negative for a page of which integers do not say all values: it holds the bits of floats, or
+        exceptions. None for a column of integers, which are the values themselves.
         """
 
     @property
     def bounds(self) -> tuple[Any, Any] | None:
         """Numbers that no value is below or above; None where they are not known."""
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether some row may have no value: null, or NaN but for those in a dictionary."""
 
 
 class EncodedColumn(Protocol):

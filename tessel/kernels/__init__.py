@@ -6,14 +6,14 @@ block of rows while it is in the cache. Every kernel is one file here, in numpy,
 name in :mod:`tessel.kernels.compiled`, and a line in :mod:`tessel.kernels.samples`, by which its
 machine code is made and checked. The two give the same bytes: the numpy twin is the oracle of the
 compiled one, and what runs where numba is absent, switched off (option ``jit``), not worth its
-start, or not done compiling. This package knows numbers and nothing else: no types and no files,
-and missing values in rows that arrive as structs alone, which enter with a :class:`RowProgram`.
+start, or not done compiling. This package knows numbers and nothing else: no types and no files.
+Rows that arrive as structs enter with a :class:`RowProgram`.
 """
 
 from __future__ import annotations
 
 from tessel.kernels.best_rows import NO_LIMIT, BestRows, best_rows, ordered_doubles
-from tessel.kernels.blocks import StoredBlocks
+from tessel.kernels.blocks import ALL_MISSING, ALL_PRESENT, Gap, StoredBlocks
 from tessel.kernels.count_repeats import count_repeats
 from tessel.kernels.count_values import add_counts, count_values, runs_of_counts
 from tessel.kernels.decimal_sums import DecimalSum
@@ -47,6 +47,8 @@ from tessel.kernels.text_numbers import TextNumbers
 from tessel.kernels.word_numbers import WordNumbers
 
 __all__ = [
+    "ALL_MISSING",
+    "ALL_PRESENT",
     "EXTREMES",
     "LEAST_ROWS",
     "NO_LIMIT",
@@ -55,6 +57,7 @@ __all__ = [
     "Fact",
     "FieldKind",
     "FilteredRows",
+    "Gap",
     "GroupSums",
     "Looks",
     "NearestRows",

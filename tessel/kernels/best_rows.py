@@ -99,7 +99,7 @@ def best_rows(
         )
     keys, rows = np.empty((2, count), np.int64)
     found = kernels.best_rows(
-        *blocks.arguments[:4],
+        *blocks.arguments[:5],
         *program.arguments,
         -1 if select is None else select,
         key,

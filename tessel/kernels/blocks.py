@@ -11,12 +11,37 @@ from numpy.typing import NDArray
 
 from tessel.kernels.program import Op, Program
 
-__all__ = ["Registers", "StoredBlocks", "run_blocks"]
+__all__ = ["ALL_MISSING", "ALL_PRESENT", "Gap", "Registers", "StoredBlocks", "run_blocks"]
 
 _BLOCK_ROWS = 1 << 16
 """Rows that numpy handles at once: a page, whose registers stay in the cache of the core."""
 
 _START, _WIDTH, _MASK, _BASE, _STEP, _EXPONENT = range(6)
+_INFINITY_BITS = 0x7FF << 52
+
+ALL_PRESENT, ALL_MISSING = -1, -2
+"""In place of where a validity bitmap lies: no row, or every row, is null."""
+
+
+class Gap:
+    """What a line of :attr:`StoredBlocks.gaps` says of each page."""
+
+    VALIDITY = 0
+    """Where the Arrow bitmap of the rows that are not null lies in the data, or one of
+    :data:`ALL_PRESENT` and :data:`ALL_MISSING`."""
+    EXCEPTIONS = 1
+    """How many values no integer stands for."""
+    PLACES = 2
+    """Where the rows of exceptions lie, ascending, unsigned."""
+    PLACE_WIDTH = 3
+    """Bits of one of them."""
+    VALUES = 4
+    """Where the exceptions lie, eight bytes each: the bits of floats."""
+    NANS = 5
+    """1 where a value may be NaN."""
+    COUNT = 6
+
+
 _POWERS = np.array([float(10**exponent) for exponent in range(23)])
 _SPLITTER = 2.0**27 + 1
 _HIGH_HALF = ~((1 << 26) - 1)
@@ -50,6 +75,9 @@ class StoredBlocks:
         Row ``r`` is in page ``r >> shift``.
     start, stop
         Counted from the first row of the segment.
+    gaps
+        int64, shape ``(Gap.COUNT, columns, pages)``; None where no value is missing and an integer
+        stands for each.
     """
 
     data: NDArray[np.uint8]
@@ -57,13 +85,14 @@ class StoredBlocks:
     shift: int
     start: int
     stop: int
+    gaps: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return self.stop - self.start
 
     def cut(self, start: int, stop: int) -> StoredBlocks:
         """Return other rows of the same columns, counted from the first of the segment."""
-        return StoredBlocks(self.data, self.facts, self.shift, start, stop)
+        return StoredBlocks(self.data, self.facts, self.shift, start, stop, self.gaps)
 
     @property
     def words(self) -> NDArray[np.uint64]:
@@ -73,7 +102,8 @@ class StoredBlocks:
     @property
     def arguments(self) -> tuple[Any, ...]:
         """What compiled kernels take."""
-        return self.data, self.words, self.facts, self.shift, self.start, self.stop
+        gaps = _NO_GAPS if self.gaps is None else self.gaps
+        return self.data, self.words, self.facts, gaps, self.shift, self.start, self.stop
 
     def integers(self, column: int, page: int, first: int, rows: int) -> NDArray[np.int64]:
         """Return integers ``[first, first + rows)`` of a page of a column, as a fresh array."""
@@ -100,6 +130,53 @@ class StoredBlocks:
         if step:
             found += np.arange(first, first + rows, dtype=np.int64) * step
         return found
+
+    def exceptions(
+        self, column: int, page: int, first: int, rows: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return which of rows ``[first, first + rows)`` of a page no integer stands for.
+
+        Returns
+        -------
+        numpy.ndarray, numpy.ndarray
+            int64: the rows, counted from ``first``, and the bits of the floats.
+        """
+        if self.gaps is None or not self.gaps[Gap.EXCEPTIONS, column, page]:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        _, count, start, width, values, _ = self.gaps[:, column, page].tolist()
+        held = self.data[start : start + count * width // 8].view(f"<u{width // 8}")
+        low, high = np.searchsorted(held.astype(np.int64), [first, first + rows]).tolist()
+        bits = self.data[values + 8 * low : values + 8 * high].view(np.int64)
+        return held[low:high].astype(np.int64) - first, bits
+
+    def present(self, column: int, page: int, first: int, rows: int) -> NDArray[np.bool_]:
+        """Return in which of rows ``[first, first + rows)`` of a page a column has a value."""
+        if self.gaps is None:
+            return np.ones(rows, np.bool_)
+        start = int(self.gaps[Gap.VALIDITY, column, page])
+        if start < 0:
+            found = np.full(rows, start == ALL_PRESENT)
+        else:
+            skip = first & 7
+            octets = self.data[start + (first >> 3) : start + ((first + rows + 7) >> 3)]
+            bits = np.unpackbits(octets, bitorder="little")
+            found = bits[skip : skip + rows].view(np.bool_)
+        if not self.gaps[Gap.NANS, column, page]:
+            return found
+        if self.facts[_EXPONENT, column, page] < 0:
+            found &= ~_is_nan(self.integers(column, page, first, rows))
+        places, held = self.exceptions(column, page, first, rows)
+        found[places[_is_nan(held)]] = False
+        return found
+
+
+_NO_GAPS = np.zeros((Gap.COUNT, 0, 0), np.int64)
+_NO_GAPS.flags.writeable = False
+
+
+def _is_nan(bits: NDArray[np.int64]) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = (bits & ((1 << 63) - 1)) > _INFINITY_BITS
+    return found
 
 
 def _residuals(whole: NDArray[np.float64], power: np.float64, scale: float) -> NDArray[np.int64]:
@@ -170,8 +247,10 @@ def run_blocks(blocks: StoredBlocks, program: Program) -> Iterator[tuple[int, in
     while row < blocks.stop:
         page, first = row >> blocks.shift, row & (page_rows - 1)
         rows = min(_BLOCK_ROWS, page_rows - first, blocks.stop - row)
-        for step in program.steps.tolist():
-            _run(step, blocks, program, registers, page, first, rows)
+        # Where values are missing, what stands in their place may be anything.
+        with np.errstate(all=None if blocks.gaps is None else "ignore"):
+            for step in program.steps.tolist():
+                _run(step, blocks, program, registers, page, first, rows)
         yield row, row + rows, registers
         row += rows
 
@@ -194,6 +273,10 @@ def _run(
         exponent = int(blocks.facts[_EXPONENT, b, page])
         bits = integers[a]
         floats[target] = bits / _POWERS[exponent] if exponent >= 0 else bits.view(np.float64)
+        places, held = blocks.exceptions(b, page, first, rows)
+        if len(places):
+            floats[target] = floats[target].copy()
+            floats[target].view(np.int64)[places] = held
     elif op == Op.RESIDUAL:
         power = _POWERS[int(blocks.facts[_EXPONENT, b, page])]
         integers[target] = _residuals(integers[a].astype(np.float64), power, 2.0**c)
@@ -224,5 +307,20 @@ def _run(
         truths[target] = _TRUTH_OPS[op](truths[a], truths[b])
     elif op == Op.NOT:
         truths[target] = ~truths[a]
+    elif op == Op.PRESENT:
+        truths[target] = blocks.present(a, page, first, rows)
+    elif op == Op.NUMBER:
+        integers[target] = truths[a].astype(np.int64)
+    elif op == Op.ROW:
+        row = (page << blocks.shift) + first
+        integers[target] = np.arange(row, row + rows)
+    elif op == Op.CHOOSE:
+        integers[target] = np.where(truths[b], integers[a], np.int64(c))
+    elif op == Op.CHOOSE_FLOAT:
+        floats[target] = np.where(truths[b], floats[a], program.constants[c])
+    elif op == Op.CHOOSE_OTHER:
+        integers[target] = np.where(truths[b], integers[a], integers[c])
+    elif op == Op.CHOOSE_OTHER_FLOAT:
+        floats[target] = np.where(truths[b], floats[a], floats[c])
     else:
         integers[target] = integers[a] * c + integers[b]

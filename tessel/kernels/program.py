@@ -1,8 +1,9 @@
 """What is computed of each block of rows: a list of steps on registers.
 
 A register holds one number for every row of a block: int64, float64, or a truth value. Steps read
-registers that earlier steps wrote. There are no missing values, and nothing overflows: whoever
-makes a program has proved both from the bounds of the columns.
+registers that earlier steps wrote. Nothing overflows: whoever makes a program has proved it from
+the bounds of the columns. A register knows no missing values: where a column has some, another
+register of truths says in which rows there is a value, and what is in the others means nothing.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ class Op:
     """I[target] = the integers of column a: codes, or what decimals are scaled to."""
     DECIMAL = 1
     """F[target] = I[a] / 10**exponent, by the exponents of column b; its bits where there is none.
+
+    The exceptions of column b, which no integer stands for, are put in.
     """
     FLOAT = 2
     """F[target] = I[a], which is below 2**53."""
@@ -70,6 +73,20 @@ class Op:
 
     Exact where nothing is below 2**-900: who makes the program has seen to it.
     """
+    PRESENT = 24
+    """M[target] = whether column a has a value in the row: neither null nor NaN."""
+    NUMBER = 25
+    """I[target] = 1 where M[a], else 0."""
+    ROW = 26
+    """I[target] = the row, counted in the segment."""
+    CHOOSE = 27
+    """I[target] = I[a] where M[b], else c."""
+    CHOOSE_FLOAT = 28
+    """F[target] = F[a] where M[b], else constants[c]."""
+    CHOOSE_OTHER = 29
+    """I[target] = I[a] where M[b], else I[c]."""
+    CHOOSE_OTHER_FLOAT = 30
+    """F[target] = F[a] where M[b], else F[c]."""
 
 
 @dataclass(frozen=True, eq=False)

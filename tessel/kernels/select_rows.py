@@ -19,7 +19,7 @@ _BLOCK_ROWS = 1 << 11
 _TRUTHS = frozenset(
     {
         *(Op.RANGE, Op.COLUMN_RANGE, Op.LESS, Op.LESS_EQUAL, Op.EQUAL, Op.TABLE),
-        *(Op.AND, Op.OR, Op.XOR, Op.NOT),
+        *(Op.AND, Op.OR, Op.XOR, Op.NOT, Op.PRESENT),
     }
 )
 """Steps that write a truth register."""

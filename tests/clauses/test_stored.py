@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -15,7 +13,6 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
-from tessel.clauses.running import late_reading, pipeline
 from tessel.expression import Expression, col, evaluate, parse
 from tessel.expression.operators.comparison import (
     Comparison,
@@ -27,9 +24,9 @@ from tessel.expression.operators.comparison import (
 )
 from tessel.expression.stored_ranges import scaled_range
 from tessel.options import options
-from tessel.store import CandidateRows
 from tessel.testing.tables import bits
-from tests.clauses.helpers import SETTINGS, answer, events, stored
+from tests.clauses.helpers import SETTINGS, answer, stored
+from tests.clauses.stored_ways import both_ways
 
 _ROWS = st.integers(20, 60)
 _DECIMALS = st.one_of(
@@ -37,18 +34,6 @@ _DECIMALS = st.one_of(
     st.integers(-3000, 3000).map(lambda number: number / 1000),
 )
 _ODD = st.sampled_from([math.nan, -0.0, math.inf, -math.inf, 1e300, 5e-324, None])
-
-
-@contextlib.contextmanager
-def _by_values() -> Iterator[None]:
-    """Leave everything to values."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (late_reading, pipeline):
-            patch.setattr(module, "reduce_stored", lambda *given, **named: None)
-        patch.setattr(late_reading, "_coded", lambda clauses: frozenset())
-        patch.setattr(CandidateRows, "_encoded_truths", lambda *given: None)
-        patch.setattr(CandidateRows, "_gathered", lambda *given: {})
-        yield
 
 
 @st.composite
@@ -110,19 +95,6 @@ _PREDICATES = st.recursive(
 )
 
 
-def _same(table: pa.Table, query: QueryBuilder, rows: int) -> bool:
-    """Compare both ways; return whether the rows were reduced as they are stored."""
-    store = stored(table, index="t", rows=rows, columns=20)
-    with events("clause.process") as seen:
-        found = answer(store, query, [SETTINGS[0], SETTINGS[2]])
-    with _by_values():
-        wanted = answer(store, query, [SETTINGS[0]])
-    assert found.schema.equals(wanted.schema)
-    for name in wanted.column_names:
-        assert bits(found.column(name)) == bits(wanted.column(name)), name
-    return any(event.attributes.get("stored") for event in seen)
-
-
 @given(table=st.one_of(_tables(), _tables(odd=True)), predicate=_PREDICATES, rows=_ROWS)
 def test_filters(table: pa.Table, predicate: Expression, rows: int) -> None:
     note(str(predicate))
@@ -170,7 +142,7 @@ def test_groups(table: pa.Table, data: st.DataObject) -> None:
         aggregates[name] = data.draw(_CHOSEN[name])
     grouped = query.groupby(*keys, sort=data.draw(st.booleans())) if keys else query
     note(repr(query))
-    _same(table, grouped.agg(**aggregates), data.draw(_ROWS))
+    both_ways(table, grouped.agg(**aggregates), data.draw(_ROWS))
 
 
 _WINDOWS: dict[str, Any] = {
@@ -202,7 +174,7 @@ def test_time_buckets(table: pa.Table, data: st.DataObject) -> None:
         label=data.draw(st.sampled_from(["left", "right"])),
     ).agg(**{name: _WINDOWS[name] for name in names})
     note(repr(query))
-    _same(table, query, data.draw(_ROWS))
+    both_ways(table, query, data.draw(_ROWS))
 
 
 def test_time_buckets_are_done_on_what_is_stored() -> None:
@@ -219,7 +191,7 @@ def test_time_buckets_are_done_on_what_is_stored() -> None:
             "u": pa.array(random.integers(0, 3, 4000), pa.uint64()),
         }
     )
-    assert _same(table, QueryBuilder().resample("20s").agg(**_WINDOWS), 1000)
+    assert both_ways(table, QueryBuilder().resample("20s").agg(**_WINDOWS), 1000)
 
 
 @pytest.mark.parametrize(
@@ -238,11 +210,11 @@ def test_what_can_be_is_done_on_what_is_stored(text: str) -> None:
         }
     )
     query = QueryBuilder().filter(text).apply("n", "p * v").groupby("s", "k")
-    assert _same(table, query.agg(n=("n", "sum"), m=("p", "mean"), c=("v", "count")), 1000)
+    assert both_ways(table, query.agg(n=("n", "sum"), m=("p", "mean"), c=("v", "count")), 1000)
     ends: dict[str, Any] = {"c": ("s", "first"), "d": ("p", "last")}
     chosen = {"a": ("p", "min"), "b": ("t", "max"), **ends}
-    assert _same(table, query.agg(**chosen), 1000)
-    assert _same(table, query.agg(a=("p", "std"), b=("v", "var"), c=("p", "vwap", "v")), 1000)
+    assert both_ways(table, query.agg(**chosen), 1000)
+    assert both_ways(table, query.agg(a=("p", "std"), b=("v", "var"), c=("p", "vwap", "v")), 1000)
 
 
 def test_an_error_of_a_row_is_that_of_its_values() -> None:

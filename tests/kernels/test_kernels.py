@@ -21,7 +21,10 @@ from hypothesis import strategies as st
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
 from tessel.kernels import (
+    ALL_MISSING,
+    ALL_PRESENT,
     FieldKind,
+    Gap,
     GroupSums,
     Op,
     Program,
@@ -29,6 +32,7 @@ from tessel.kernels import (
     SumField,
     group_sums,
     load_rows,
+    register_rows,
     run_facts,
     search_rows,
     select_places,
@@ -417,3 +421,75 @@ def test_numba_is_imported_by_large_queries_only() -> None:
         "assert 'numba' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@given(data=st.data(), nulls=st.floats(0, 1), nans=st.floats(0, 0.5))
+def test_rows_without_a_value(data: st.DataObject, nulls: float, nans: float) -> None:
+    """Bitmaps, NaNs and exceptions of pages, from any row on: what numpy says of the values."""
+    random = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
+    pages = data.draw(st.integers(1, 3))
+    rows = pages << _SHIFT
+    present = random.random(rows) >= nulls
+    integers = random.integers(-500, 500, rows)
+    values = integers / 100
+    is_exception = random.random(rows) < nans
+    odd = random.choice([np.nan, -np.nan, np.inf, -0.0, 1 / 3], rows)
+    values = np.where(is_exception, odd, values)
+    facts, gaps = np.zeros((6, 1, pages), np.int64), np.zeros((Gap.COUNT, 1, pages), np.int64)
+    pieces: list[np.ndarray[Any, Any]] = []
+    place = 0
+    for page in range(pages):
+        own = slice(page << _SHIFT, (page + 1) << _SHIFT)
+        bitmap = np.packbits(present[own], bitorder="little")
+        form = data.draw(st.sampled_from(["scaled", "bits", "missing", "whole"]))
+        words = integers[own] if form != "bits" else values[own].view(np.int64)
+        if form == "missing":
+            present[own] = False
+        elif form == "whole":
+            present[own] = True
+            values[own] = integers[own] / 100
+        places = np.flatnonzero(is_exception[own]) if form == "scaled" else np.zeros(0, np.int64)
+        width = data.draw(st.sampled_from([8, 16, 32]))
+        parts = [words.view(np.uint8), bitmap, places.astype(f"<u{width // 8}").view(np.uint8)]
+        parts.append(values[own][places].view(np.uint8))
+        starts = place + np.cumsum([0, *(len(part) for part in parts)])
+        facts[:, 0, page] = place, 64, -1, 0, 0, -1 if form == "bits" else 2
+        validity = {"missing": ALL_MISSING, "whole": ALL_PRESENT}.get(form, int(starts[1]))
+        gaps[:, 0, page] = validity, len(places), starts[2], width, starts[3], form != "whole"
+        pieces += parts
+        place = int(starts[-1])
+    held = np.concatenate([*pieces, np.zeros(16, np.uint8)])
+    held.flags.writeable = False
+    start = data.draw(st.integers(0, rows - 1))
+    stop = data.draw(st.integers(start + 1, rows))
+    blocks = StoredBlocks(held, facts, _SHIFT, start, stop, gaps)
+    steps = [
+        (Op.LOAD, 0, 0, 0, 0),
+        (Op.DECIMAL, 0, 0, 0, 0),
+        (Op.PRESENT, 0, 0, 0, 0),
+        (Op.CHOOSE_FLOAT, 1, 0, 0, 0),
+        (Op.CHOOSE, 1, 0, 0, 9),
+        (Op.ROW, 2, 0, 0, 0),
+        (Op.CHOOSE_OTHER, 3, 2, 0, 1),
+        (Op.CHOOSE_OTHER_FLOAT, 2, 1, 0, 0),
+        (Op.NUMBER, 4, 0, 0, 0),
+    ]
+    program = _program(steps, pages, constants=[7.25])
+    known = present & ~np.isnan(values)
+    own = slice(start, stop)
+    wanted_floats = np.where(known, values, 7.25)[own]
+    page_words = [words.view(np.int64) for words in pieces[::4]]
+    loaded = np.concatenate(page_words)
+    wanted = [
+        np.where(known, loaded, 9)[own],
+        np.where(known, np.arange(rows), np.where(known, loaded, 9))[own],
+        known[own].astype(np.int64),
+        wanted_floats.view(np.int64),
+    ]
+    for is_compiled in (True, False):
+        with _compiled(is_compiled):
+            assert select_rows(blocks, program, 0).tolist() == known[own].tolist()
+            found = register_rows([blocks], program, select=None, registers=[1, 3, 4, ~1, ~2])
+        assert found[:4].tolist() == [each.tolist() for each in wanted]
+        chosen = found[4].view(np.float64)[known[own]]
+        assert chosen.tolist() == values[own][known[own]].tolist()

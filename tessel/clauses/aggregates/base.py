@@ -213,7 +213,7 @@ class FromFacts(Protocol):
     """A mergeable aggregate whose state follows from facts that kernels find in what is stored.
 
     Without it, the values of a column are decoded. All facts come from one pass over what is
-    stored, whatever the number of aggregates; they are asked only where no value is missing.
+    stored, whatever the number of aggregates; rows in which a column is missing do not count.
 
     Class attributes
     ----------------
@@ -235,9 +235,9 @@ class FromFacts(Protocol):
         Parameters
         ----------
         counts
-            Rows of each group, int64.
+            Rows of each group in which no column is missing, int64.
         facts
-            By name; one entry a group.
+            By name; one entry a group. Extremes and ends of no rows are null.
         """
 
 

@@ -27,7 +27,7 @@ class OneValueAggregate(MergeableAggregate):
     Class attributes
     ----------------
     stored_facts
-        Which value it chooses of rows without missing ones, where a kernel can tell: ``"least"``,
+        Which of the values that are not missing it chooses, where a kernel can tell: ``"least"``,
         ``"greatest"``, ``"first"`` or ``"last"``. Without it, None, values are decoded.
     """
 

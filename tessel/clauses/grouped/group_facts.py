@@ -41,7 +41,7 @@ class GroupFacts:
     parts
         Sums and extremes by what was asked for.
     ends
-        Values of the first and the last row of each group, by what was asked for.
+        The first and the last value of each group, null for none, by what was asked for.
     """
 
     counts: Integers
@@ -100,18 +100,23 @@ def joined_facts(
             parts[key] = _best(held, own, groups, extremes[key])
         else:
             parts[key] = _sums(held, own, groups)
-    places = np.arange(len(codes))
-    last = np.zeros(groups, np.int64)
-    last[codes] = places  # of an index that occurs twice numpy keeps the last value
-    first = np.zeros(groups, np.int64)
-    first[codes[::-1]] = places[::-1]
     ends = {
-        key: pa.concat_arrays([each.ends[key] for each in found]).take(
-            pa.array(first if key[1] == "first" else last)
-        )
+        key: _end(pa.concat_arrays([each.ends[key] for each in found]), codes, groups, key[1])
         for key in found[0].ends
     }
     return GroupFacts(counts, parts, ends)
+
+
+def _end(values: pa.Array, codes: Integers, groups: int, end: str) -> pa.Array:
+    """Return of each group the first or the last value that is not null; null for none."""
+    places = np.arange(len(codes))
+    if values.null_count:
+        places = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+    if end == "first":
+        places = places[::-1]
+    found = np.full(groups, -1, np.int64)
+    found[codes[places]] = places  # of an index that occurs twice numpy keeps the last value
+    return values.take(pa.array(found, mask=found < 0))
 
 
 def _sums(held: Sequence[FoundParts], own: Sequence[Integers], groups: int) -> dict[int, Integers]:

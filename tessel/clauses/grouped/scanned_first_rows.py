@@ -87,16 +87,21 @@ def scanned_first_rows(rows: BlockScan, keys: Sequence[str], known: KnownKeys) -
         many as rows.
     """
     opened = rows.open(keys)
-    grouped = None if opened is None else numbered_groups(opened, keys, rows.schema)
+    grouped = (
+        None if opened is None else numbered_groups(opened, keys, rows.schema, drop_missing=False)
+    )
     if opened is None or grouped is None:
         return None
-    held, group, groups = grouped
-    assert group is not None  # there are keys
+    assert grouped.register is not None  # there are keys
     first = first_of_groups(
-        opened.spans, opened.program.program(), select=opened.select, group=group, groups=groups
+        opened.spans,
+        opened.program.program(),
+        select=grouped.select,
+        group=grouped.register,
+        groups=grouped.groups,
     )
     there = np.flatnonzero(first >= 0)
     there = there[np.argsort(first[there])]
     # Kernels count from the first row of the segment.
     places: Rows = first[there] - (opened.spans[0].start - rows.first_place)
-    return places[known.are_new(key_values(held, there), rows.first_row + places)]
+    return places[known.are_new(key_values(grouped.keys, there), rows.first_row + places)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,7 @@ from tessel.expression.schema import TableSchema
 from tessel.kernels import Fact, group_sums
 from tessel.store import BlockScan, OpenedScan
 
-__all__ = ["each_alone", "key_values", "numbered_groups", "scanned_groups"]
+__all__ = ["NumberedGroups", "each_alone", "key_values", "numbered_groups", "scanned_groups"]
 
 _MOST_GROUPS = 1 << 16
 """More groups are told apart by a hash table faster than by arithmetic."""
@@ -49,6 +49,8 @@ class _Key:
         One more than the greatest.
     entries
         The values that numbers are places of; None where they are the values, less ``least``.
+    missing
+        The number of a missing key; None where rows without a key are dropped, or there are none.
     """
 
     number: Number
@@ -56,19 +58,47 @@ class _Key:
     entries: pa.Array | None
     least: int
     type: pa.DataType
+    missing: int | None = None
 
     def values(self, numbers: NDArray[np.int64]) -> pa.Array:
+        mask = None if self.missing is None else numbers == self.missing
         if self.entries is not None:
-            return self.entries.take(pa.array(numbers))
+            return self.entries.take(pa.array(numbers, mask=mask))
         integers = numbers + self.least
         if is_temporal(self.type):
             width = np.int32 if self.type.bit_width == 32 else np.int64
-            return pa.array(integers.astype(width)).view(self.type)
-        return pa.array(integers, self.type)
+            return pa.array(integers.astype(width), mask=mask).view(self.type)
+        return pa.array(integers, self.type, mask=mask)
+
+
+@dataclass(frozen=True)
+class NumberedGroups:
+    """How rows are numbered by their keys.
+
+    Attributes
+    ----------
+    keys
+        The keys, which :func:`key_values` takes.
+    register
+        The register of the numbers; None where all rows are one group.
+    groups
+        How many there can be.
+    select
+        The truth register of the rows that have a number; None for all.
+    """
+
+    keys: Sequence[_Key]
+    register: int | None
+    groups: int
+    select: int | None
 
 
 def scanned_groups(
-    rows: Sequence[BlockScan], keys: Sequence[str], aggregates: Sequence[NamedAggregate]
+    rows: Sequence[BlockScan],
+    keys: Sequence[str],
+    aggregates: Sequence[NamedAggregate],
+    *,
+    drop_missing: bool,
 ) -> pa.Table | None:
     """Return the partial table of some rows, groups in order of first appearance; maybe None.
 
@@ -78,6 +108,8 @@ def scanned_groups(
         Those of one or more segments, in order and not read yet.
     keys, aggregates
         Of the aggregation; without keys, one group of everything.
+    drop_missing
+        Whether rows with a missing key fall away.
     """
     if not all_from_facts(aggregates):
         return None
@@ -85,7 +117,7 @@ def scanned_groups(
     for each in rows:
         if each.is_empty:
             continue
-        reduced = _reduced(each, keys, aggregates)
+        reduced = _reduced(each, keys, aggregates, drop_missing=drop_missing)
         if reduced is None:
             return None
         found.append(reduced)
@@ -123,24 +155,27 @@ class _Reduced:
 
 
 def _reduced(
-    rows: BlockScan, keys: Sequence[str], aggregates: Sequence[NamedAggregate]
+    rows: BlockScan,
+    keys: Sequence[str],
+    aggregates: Sequence[NamedAggregate],
+    *,
+    drop_missing: bool,
 ) -> _Reduced | None:
     schema = rows.schema
     inputs = [name for each in aggregates for name in each.inputs]
     opened = rows.open([*keys, *inputs])
     if opened is None:
         return None
-    grouped = numbered_groups(opened, keys, schema)
+    grouped = numbered_groups(opened, keys, schema, drop_missing=drop_missing)
     facts = ask_facts(opened, aggregates, schema)
     if grouped is None or facts is None:
         return None
-    held, group, groups = grouped
     found = group_sums(
         opened.spans,
         opened.program.program(),
-        select=opened.select,
-        group=group,
-        groups=groups,
+        select=grouped.select,
+        group=grouped.register,
+        groups=grouped.groups,
         fields=facts.fields,
         last=facts.needs_last,
     )
@@ -151,7 +186,7 @@ def _reduced(
     last = None if found.last_row is None else found.last_row[order]
     own = [_of_groups(fact, order) for fact in found.facts]
     made = facts.found(own, found.counts[order], found.first_row[order], last)
-    return None if made is None else _Reduced(facts, key_values(held, order), made)
+    return None if made is None else _Reduced(facts, key_values(grouped.keys, order), made)
 
 
 def each_alone(
@@ -173,16 +208,23 @@ def each_alone(
 
 
 def numbered_groups(
-    opened: OpenedScan, keys: Sequence[str], schema: TableSchema
-) -> tuple[list[_Key], int | None, int] | None:
-    """Return the keys, the register of group numbers, and how many there can be."""
+    opened: OpenedScan, keys: Sequence[str], schema: TableSchema, *, drop_missing: bool
+) -> NumberedGroups | None:
+    """Return how rows are numbered by their keys; None where that takes their values."""
+    select = opened.select
     if not keys:
-        return [], None, 1
+        return NumberedGroups([], None, 1, select)
     held: list[_Key] = []
     for name in keys:
         key = _key(opened, name, schema.type_of(name))
         if key is None:
             return None
+        if key.number.known is not None:
+            if drop_missing:
+                select = opened.program.both(select, key.number.known)
+                key = _in_range(opened, key)
+            else:
+                key = _with_missing(opened, key)
         held.append(key)
     combined, groups = held[0].number, held[0].size
     for key in held[1:]:
@@ -192,7 +234,23 @@ def numbered_groups(
         combined = opened.program.combined(combined, key.size, key.number)
     if not 0 < groups <= min(_MOST_GROUPS, max(opened.rows // _ROWS_A_GROUP, 1)):
         return None
-    return held, combined.register, groups
+    return NumberedGroups(held, combined.register, groups, select)
+
+
+def _in_range(opened: OpenedScan, key: _Key) -> _Key:
+    """Return a key whose rows without a value have a number too: kernels look it up."""
+    number = key.number
+    if key.entries is None:  # the places of a dictionary are checked, also under nulls
+        register = opened.program.chosen(number.register, number.known, 0)
+        number = replace(number, register=register)
+    return replace(key, number=replace(number, known=None))
+
+
+def _with_missing(opened: OpenedScan, key: _Key) -> _Key:
+    """Return a key of which missing is a value like others, the last one."""
+    register = opened.program.chosen(key.number.register, key.number.known, key.size)
+    number = Number(False, register, 0, key.size)
+    return _Key(number, key.size + 1, key.entries, key.least, key.type, key.size)
 
 
 def _key(opened: OpenedScan, name: str, kind: pa.DataType) -> _Key | None:

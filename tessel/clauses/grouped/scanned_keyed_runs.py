@@ -31,7 +31,12 @@ _ROWS_A_GROUP = 2
 
 
 def scanned_keyed_runs(
-    rows: BlockScan, bucketer: Bucketer, keys: Sequence[str], aggregates: Sequence[NamedAggregate]
+    rows: BlockScan,
+    bucketer: Bucketer,
+    keys: Sequence[str],
+    aggregates: Sequence[NamedAggregate],
+    *,
+    drop_missing: bool,
 ) -> tuple[Integers, list[pa.Array], list[pa.Array]] | None:
     """Return bucket, keys and states of all groups that have rows; maybe None.
 
@@ -43,6 +48,8 @@ def scanned_keyed_runs(
         The buckets.
     keys, aggregates
         Of the resample.
+    drop_missing
+        Whether rows with a missing key fall away.
 
     Returns
     -------
@@ -58,12 +65,12 @@ def scanned_keyed_runs(
     if opened is None or len(opened.spans) != 1:
         return None
     runs = stored_runs(opened, schema.index, bucketer)
-    grouped = numbered_groups(opened, keys, schema)
+    grouped = numbered_groups(opened, keys, schema, drop_missing=drop_missing)
     facts = ask_facts(opened, aggregates, schema)
     if runs is None or grouped is None or facts is None:
         return None
     numbers, starts = runs
-    held, group, groups = grouped
+    groups = grouped.groups
     if len(numbers) * groups * _ROWS_A_GROUP > opened.rows:
         return None
     span, program = opened.spans[0], opened.program.program()
@@ -72,8 +79,8 @@ def scanned_keyed_runs(
         run = group_sums(
             [span.cut(start, stop)],
             program,
-            select=opened.select,
-            group=group,
+            select=grouped.select,
+            group=grouped.register,
             groups=groups,
             fields=facts.fields,
             last=facts.needs_last,
@@ -93,7 +100,7 @@ def scanned_keyed_runs(
     if made is None:
         return None
     run_of, codes = np.divmod(order, groups)
-    return numbers[run_of], key_values(held, codes), facts.states(made)
+    return numbers[run_of], key_values(grouped.keys, codes), facts.states(made)
 
 
 def _joined(found: Sequence[GroupSums], field: int, order: Integers) -> Fact:

@@ -28,6 +28,7 @@ from tessel.clauses.aggregates.kernels.value_runs import (
 )
 from tessel.clauses.grouped.group_tables import partial_schema
 from tessel.clauses.grouped.scanned_groups import (
+    NumberedGroups,
     key_values,
     numbered_groups,
     scanned_groups,
@@ -84,7 +85,11 @@ def _split(
 
 
 def scanned_values(
-    rows: BlockScan, keys: Sequence[str], aggregates: Sequence[NamedAggregate]
+    rows: BlockScan,
+    keys: Sequence[str],
+    aggregates: Sequence[NamedAggregate],
+    *,
+    drop_missing: bool,
 ) -> pa.Table | None:
     """Return the partial table of some rows, groups in order of first appearance; maybe None.
 
@@ -94,26 +99,27 @@ def scanned_values(
         Not read yet.
     keys, aggregates
         Of the aggregation; without keys, one group of everything.
+    drop_missing
+        Whether rows with a missing key fall away.
     """
     held, others = _split(aggregates)
     names = list(dict.fromkeys(str(each.column) for each in held))
     opened = rows.open([*keys, *names])
     if opened is None:
         return None
-    grouped = numbered_groups(opened, keys, rows.schema)
+    grouped = numbered_groups(opened, keys, rows.schema, drop_missing=drop_missing)
     found = {name: _column(opened, name, rows.schema) for name in names}
     columns = {name: column for name, column in found.items() if column is not None}
     if grouped is None or len(columns) < len(found):
         return None
-    key_columns, group, groups = grouped
-    scan = _Scan(opened, group, groups, columns)
+    scan = _Scan(opened, grouped, columns)
     order = scan.order()
     states: dict[str, pa.ChunkedArray | pa.Array] = dict(
-        zip(keys, key_values(key_columns, order), strict=True)
+        zip(keys, key_values(grouped.keys, order), strict=True)
     )
     if others:
         # It sees the same rows, and gives groups in the same order.
-        summed = scanned_groups([rows], keys, others)
+        summed = scanned_groups([rows], keys, others, drop_missing=drop_missing)
         if summed is None:
             return None
         states |= dict(zip(summed.column_names, summed.columns, strict=True))
@@ -138,11 +144,12 @@ class _Scan:
     def __init__(
         self,
         opened: OpenedScan,
-        group: int | None,
-        groups: int,
+        grouped: NumberedGroups,
         columns: dict[str, _Column],
     ) -> None:
-        self._opened, self._group, self._groups = opened, group, groups
+        self._opened, self._select = opened, grouped.select
+        self._group = group = grouped.register
+        self._groups = groups = grouped.groups
         self._columns = columns
         program = opened.program
         self._few = {
@@ -152,6 +159,7 @@ class _Scan:
         }
         registers = [] if group is None else [group]
         self._lines: dict[str, int] = {}
+        self._known_lines: dict[str, int] = {}
         self._packed: set[str] = set()
         for name, column in columns.items():
             if name in self._few:
@@ -167,11 +175,22 @@ class _Scan:
                 register = number.register
             self._lines[name] = len(registers)
             registers.append(register)
+            if number.known is not None:
+                self._known_lines[name] = len(registers)
+                registers.append(program.ones(number.known))
+        # Which rows count, and the numbers, where values are counted in a table.
+        self._counted_of = {
+            name: (
+                program.both(grouped.select, number.known),
+                program.chosen(number.register, number.known, number.low),
+            )
+            for name, number in ((name, columns[name].number) for name in sorted(self._few))
+        }
         self._program = program.program()
         self._found = np.zeros((0, 0), np.int64)
         if self._lines:
             self._found = register_rows(
-                opened.spans, self._program, select=opened.select, registers=registers
+                opened.spans, self._program, select=self._select, registers=registers
             )
 
     def order(self) -> Integers:
@@ -181,7 +200,7 @@ class _Scan:
         first = first_of_groups(
             self._opened.spans,
             self._program,
-            select=self._opened.select,
+            select=self._select,
             group=self._group,
             groups=self._groups,
         )
@@ -192,17 +211,18 @@ class _Scan:
     def runs(self, name: str, once: bool, order: Integers) -> ValueRuns:
         """Return the integers of a column in order, of some groups in theirs."""
         if name in self._few:
-            return self._counted(self._columns[name].number, once, order)
+            return self._counted(name, once, order)
         return self._sorted(name, once).of_groups(order)
 
-    def _counted(self, number: Number, once: bool, order: Integers) -> ValueRuns:
+    def _counted(self, name: str, once: bool, order: Integers) -> ValueRuns:
+        number, (select, value) = self._columns[name].number, self._counted_of[name]
         counts = count_values(
             self._opened.spans,
             self._program,
-            select=self._opened.select,
+            select=select,
             group=self._group,
             groups=self._groups,
-            value=number.register,
+            value=value,
             low=number.low,
             span=_span(number),
         )
@@ -211,12 +231,17 @@ class _Scan:
 
     def _sorted(self, name: str, once: bool) -> ValueRuns:
         column = self._columns[name]
-        line = self._found[self._lines[name]]
+        line, known = self._found[self._lines[name]], None
+        if name in self._known_lines:
+            known = self._found[self._known_lines[name]] > 0
+            line = line[known]
         groups = self._groups
         if name in self._packed:
             low, span = column.number.low, _span(column.number)
             return packed_runs(line.copy(), span, groups, low=low, once=once)
-        owners = np.zeros(len(line), np.int64) if self._group is None else self._found[0]
+        owners = np.zeros(len(line), np.int64)
+        if self._group is not None:
+            owners = self._found[0] if known is None else self._found[0][known]
         if column.number.is_float:
             values = plain(pa.array(line.view(np.float64)))
             missing = missing_rows(values)

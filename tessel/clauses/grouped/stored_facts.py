@@ -5,6 +5,9 @@ facts its state follows from (:class:`~tessel.clauses.aggregates.FromFacts`), an
 extremes and single rows of columns whose integers are at hand. Sums of decimals are those of the
 integers that they are kept as and of what rounding took from them; other doubles are added up in
 limbs; products in a rounded part and its error. What several aggregates ask for is found once.
+
+Where values are missing, their rows add nothing to sums and are worse than every extreme; how many
+values there are is a sum too, of ones and zeros, and the first is that of the least row.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tessel.clauses.aggregates import Aggregate, FromFacts, MergeableAggregate
@@ -34,7 +38,16 @@ __all__ = ["StoredFacts", "all_from_facts", "ask_facts", "is_numeric"]
 _LOWEST_BIT = 1074
 """Bits from the lowest of a double to one; what products are kept times two to."""
 _FRACTION_BITS = 53
-_ENDS = frozenset({"first", "last"})
+_ENDS_OF_ROWS = {"first": FieldKind.LEAST, "last": FieldKind.GREATEST}
+_ENDS = frozenset(_ENDS_OF_ROWS)
+_COUNT = "count"
+"""How many values there are, which is always found."""
+
+_WORST = {
+    FieldKind.LEAST: int(np.iinfo(np.int64).max),
+    FieldKind.GREATEST: int(np.iinfo(np.int64).min),
+}
+"""What kernels begin the search for an extreme with."""
 
 Integers = NDArray[np.int64]
 
@@ -67,15 +80,34 @@ class _Asked:
         What makes numbers of what they found, in the order of the fields, that can be joined with
         those of other segments.
     made
-        What makes the fact of those, and of how many groups there are.
+        What makes the fact of those, and of how many values each group has.
     better
         Which of two numbers is kept; None for sums, which are added up.
     """
 
     fields: tuple[SumField, ...]
     parts: Callable[[list[Fact]], FoundParts]
-    made: Callable[[Any, int], Any]
+    made: Callable[[Any, Integers], Any]
     better: np.ufunc | None = None
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of an aggregate.
+
+    Attributes
+    ----------
+    names
+        As the aggregate has them.
+    known
+        The truth register of the rows in which none is missing; None for all rows.
+    count
+        What counts these rows; None where all are.
+    """
+
+    names: tuple[str, ...]
+    known: int | None
+    count: SumField | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +125,8 @@ class StoredFacts:
     fields: tuple[SumField, ...]
     needs_last: bool
     _asked: Mapping[AskedFor, _Asked]
+    _columns: Mapping[tuple[str, ...], _Columns]
+    _ends: Mapping[AskedFor, SumField]
     _aggregates: Sequence[NamedAggregate]
     _opened: OpenedScan
     _schema: TableSchema
@@ -112,17 +146,25 @@ class StoredFacts:
             The first and the last row of each group, counted in the segment.
         """
         by_field = dict(zip(self.fields, found, strict=True))
-        ends: dict[AskedFor, pa.Array] = {}
-        for each in self._aggregates:
-            for fact in _ENDS.intersection(_from_facts(each).stored_facts):
-                values = self._row(each.inputs[0], first if fact == "first" else last)
-                if values is None:
-                    return None
-                ends[each.inputs, fact] = values
         parts = {
             key: asked.parts([by_field[field] for field in asked.fields])
             for key, asked in self._asked.items()
         }
+        for names, columns in self._columns.items():
+            own: FoundParts = {0: counts}
+            if columns.count is not None:
+                own = cast(Mapping[int, Integers], by_field[columns.count])
+            parts[names, _COUNT] = own
+        ends: dict[AskedFor, pa.Array] = {}
+        for each in self._aggregates:
+            for fact in _ENDS.intersection(_from_facts(each).stored_facts):
+                key, rows = (each.inputs, fact), first if fact == "first" else last
+                if key in self._ends:
+                    rows = cast(Integers, by_field[self._ends[key]])
+                values = self._row(each.inputs[0], rows)
+                if values is None:
+                    return None
+                ends[key] = _of_some(values, _numbers_of(parts[each.inputs, _COUNT]))
         return GroupFacts(counts, parts, ends)
 
     def joined(self, found: Sequence[GroupFacts], codes: Integers) -> GroupFacts:
@@ -134,13 +176,18 @@ class StoredFacts:
 
     def states(self, found: GroupFacts) -> list[pa.Array]:
         """Return the state columns of all aggregates, one entry a group."""
-        groups = len(found.counts)
-        made = {key: self._asked[key].made(parts, groups) for key, parts in found.parts.items()}
-        made.update(found.ends)
+        counts = {
+            names: _numbers_of(parts)
+            for (names, fact), parts in found.parts.items()
+            if fact == _COUNT
+        }
+        made: dict[AskedFor, Any] = dict(found.ends)
+        for key, asked in self._asked.items():
+            made[key] = asked.made(found.parts[key], counts[key[0]])
         states: list[pa.Array] = []
         for each in self._aggregates:
             facts = {fact: made[each.inputs, fact] for fact in _from_facts(each).stored_facts}
-            states += _from_facts(each).partial_of_facts(found.counts, facts)
+            states += _from_facts(each).partial_of_facts(counts[each.inputs], facts)
         return states
 
     def _row(self, name: str, rows: Integers | None) -> pa.Array | None:
@@ -152,7 +199,7 @@ class StoredFacts:
 def ask_facts(
     opened: OpenedScan, aggregates: Sequence[NamedAggregate], schema: TableSchema
 ) -> StoredFacts | None:
-    """Return what is asked of kernels; None where they cannot be asked, or a value is missing.
+    """Return what is asked of kernels; None where they cannot be asked.
 
     Parameters
     ----------
@@ -164,33 +211,66 @@ def ask_facts(
         Types of the columns.
     """
     asked: dict[AskedFor, _Asked] = {}
+    columns: dict[tuple[str, ...], _Columns] = {}
+    ends: dict[AskedFor, SumField] = {}
     needs_last = False
     for each in aggregates:
-        if not all(_is_whole(opened, name, schema) for name in each.inputs):
+        if not all(_has_integers(opened, name, schema) for name in each.inputs):
             return None
+        if each.inputs not in columns:
+            columns[each.inputs] = _columns(opened, each.inputs)
+        own = columns[each.inputs]
         for fact in _from_facts(each).stored_facts:
-            needs_last |= fact == "last"
             key = each.inputs, fact
-            if fact in _ENDS or key in asked:
+            if fact in _ENDS:
+                needs_last |= own.known is None and fact == "last"
+                if own.known is not None:
+                    ends[key] = _end(opened, own.known, _ENDS_OF_ROWS[fact])
+                continue
+            if key in asked:
                 continue
             if not all(is_numeric(schema.type_of(name)) for name in each.inputs):
                 return None
-            found = _MAKERS[fact](opened, each.inputs, schema)
+            found = _MAKERS[fact](opened, own, schema)
             if found is None:
                 return None
             asked[key] = found
     fields = dict.fromkeys(field for each in asked.values() for field in each.fields)
-    return StoredFacts(tuple(fields), needs_last, asked, aggregates, opened, schema)
+    fields |= dict.fromkeys(each.count for each in columns.values() if each.count is not None)
+    fields |= dict.fromkeys(ends.values())
+    return StoredFacts(tuple(fields), needs_last, asked, columns, ends, aggregates, opened, schema)
 
 
-def _is_whole(opened: OpenedScan, name: str, schema: TableSchema) -> bool:
-    """Return whether every row has a value that is not missing."""
-    if not opened.program.is_known(name):
+def _columns(opened: OpenedScan, names: tuple[str, ...]) -> _Columns:
+    known = opened.program.known(names)
+    count = None if known is None else SumField.of_integers(opened.program.ones(known), 1)
+    return _Columns(names, known, count)
+
+
+def _has_integers(opened: OpenedScan, name: str, schema: TableSchema) -> bool:
+    """Return whether the rows with a value have an integer, and the others are told from them."""
+    if not opened.program.has_integers(name):
         return False
     coded = opened.program.codes(name)
-    if coded is None or not pa.types.is_floating(schema.type_of(name)):
-        return True
-    return missing_rows(plain(coded[1])) is None
+    return coded is None or missing_rows(plain(coded[1])) is None
+
+
+def _end(opened: OpenedScan, known: int, kind: FieldKind) -> SumField:
+    """Return what finds the first or the last row that has a value."""
+    return SumField(kind, opened.program.chosen(opened.program.rows(), known, _WORST[kind]))
+
+
+def _numbers_of(parts: FoundParts) -> Integers:
+    """Return small sums as numbers."""
+    assert isinstance(parts, Mapping)  # it is no extreme
+    return np.asarray(sum(held << place for place, held in parts.items()), np.int64)
+
+
+def _of_some(values: pa.Array, counts: Integers) -> pa.Array:
+    """Return what was found of groups, null for those that have no value."""
+    if counts.all():
+        return values
+    return pc.if_else(pa.array(counts > 0), values, pa.scalar(None, values.type))
 
 
 def is_numeric(kind: pa.DataType) -> bool:
@@ -203,41 +283,43 @@ def is_numeric(kind: pa.DataType) -> bool:
 # --- sums -----------------------------------------------------------------------------------------
 
 
-def _sum(opened: OpenedScan, inputs: Sequence[str], schema: TableSchema) -> _Asked | None:
+def _sum(opened: OpenedScan, columns: _Columns, schema: TableSchema) -> _Asked | None:
     """Ask for a sum in the state of its type: of integers, or of doubles."""
-    found = _summed(opened, inputs[0])
+    found = _summed(opened, columns.names[0], columns.known)
     if found is None:
         return None
     fields, parts = found
-    kind = FloatSums if pa.types.is_floating(schema.type_of(inputs[0])) else IntegerSums
-    return _Asked(fields, parts, lambda found, groups: kind.of_parts(dict(found), groups))
+    kind = FloatSums if pa.types.is_floating(schema.type_of(columns.names[0])) else IntegerSums
+    return _Asked(fields, parts, lambda found, counts: kind.of_parts(dict(found), len(counts)))
 
 
-def _numbers(opened: OpenedScan, inputs: Sequence[str], schema: TableSchema) -> _Asked | None:
+def _numbers(opened: OpenedScan, columns: _Columns, schema: TableSchema) -> _Asked | None:
     """Ask for the sum of numbers of any type as that of doubles."""
-    return _as_doubles(opened, inputs[0], schema)
+    return _as_doubles(opened, columns.names[0], columns.known, schema)
 
 
-def _weights(opened: OpenedScan, inputs: Sequence[str], schema: TableSchema) -> _Asked | None:
-    return _as_doubles(opened, inputs[1], schema)
+def _weights(opened: OpenedScan, columns: _Columns, schema: TableSchema) -> _Asked | None:
+    return _as_doubles(opened, columns.names[1], columns.known, schema)
 
 
-def _as_doubles(opened: OpenedScan, name: str, schema: TableSchema) -> _Asked | None:
-    found = _summed(opened, name)
+def _as_doubles(
+    opened: OpenedScan, name: str, known: int | None, schema: TableSchema
+) -> _Asked | None:
+    found = _summed(opened, name, known)
     if found is None:
         return None
     fields, parts = found
     up = 0 if pa.types.is_floating(schema.type_of(name)) else _LOWEST_BIT
-    return _Asked(fields, parts, lambda found, groups: _float_sums(found, up, groups))
+    return _Asked(fields, parts, lambda found, counts: _float_sums(found, up, len(counts)))
 
 
-def _products(opened: OpenedScan, inputs: Sequence[str], schema: TableSchema) -> _Asked | None:
+def _products(opened: OpenedScan, columns: _Columns, schema: TableSchema) -> _Asked | None:
     """Ask for the sum of the products of two columns, or of the squares of one."""
-    first, second = inputs[0], inputs[-1]
+    first, second, known = columns.names[0], columns.names[-1], columns.known
     one, other = opened.program.number(first), opened.program.number(second)
     if one is None or other is None:
         return None
-    made = opened.program.product(one, other)
+    made = opened.program.product(one, other, known)
     largest = _largest(one) * _largest(other)
     if made is None or not np.isfinite(largest):
         return None
@@ -247,7 +329,9 @@ def _products(opened: OpenedScan, inputs: Sequence[str], schema: TableSchema) ->
     rest = SumField(FieldKind.FLOAT, error, field.exponent - _FRACTION_BITS)
     # A tiny double would have a product below all doubles: its own limbs would tell.
     guards = [
-        SumField.of_floats(number.register, float(_largest(number)))
+        SumField.of_floats(
+            opened.program.chosen_float(number.register, known, 0.0), float(_largest(number))
+        )
         for name, number in dict(zip((first, second), (one, other), strict=True)).items()
         if number.is_float and _decimal_sum(opened, name) is None
     ]
@@ -262,29 +346,33 @@ def _products(opened: OpenedScan, inputs: Sequence[str], schema: TableSchema) ->
     return _Asked(
         (field, rest, *guards),
         sums,
-        lambda found, groups: _float_sums(found, _LOWEST_BIT, groups),
+        lambda found, counts: _float_sums(found, _LOWEST_BIT, len(counts)),
     )
 
 
 def _summed(
-    opened: OpenedScan, name: str
+    opened: OpenedScan, name: str, known: int | None
 ) -> tuple[tuple[SumField, ...], Callable[[list[Fact]], Mapping[int, Integers]]] | None:
-    """Return what is summed of a column, and what makes sums by bit position of that."""
-    decimal = _decimal_sum(opened, name)
+    """Return what is summed of a column, and what makes sums by bit position of that.
+
+    Rows that are not known add nothing.
+    """
+    decimal, program = _decimal_sum(opened, name), opened.program
     if decimal is not None:
-        integers = opened.program.integers(name)
-        residuals = opened.program.residuals(name, decimal.up) if decimal.places else None
+        integers = program.integers(name, known)
+        residuals = program.residuals(name, decimal.up, known) if decimal.places else None
         return tuple(decimal.fields(integers, residuals)), lambda facts: decimal.sums(
             cast(list[Mapping[int, Integers]], facts)
         )
-    number = opened.program.number(name)
+    number = program.number(name)
     if number is None:
         return None
     largest = _largest(number)
     if not number.is_float:
-        field = SumField.of_integers(number.register, int(largest))
+        field = SumField.of_integers(program.chosen(number.register, known, 0), int(largest))
     elif np.isfinite(largest):
-        field = SumField.of_floats(number.register, float(largest))
+        register = program.chosen_float(number.register, known, 0.0)
+        field = SumField.of_floats(register, float(largest))
     else:
         return None
     return (field,), lambda facts: cast(Mapping[int, Integers], facts[0])
@@ -315,31 +403,41 @@ def _float_sums(parts: Mapping[int, Integers], up: int, groups: int) -> FloatSum
 # --- extremes -------------------------------------------------------------------------------------
 
 
-def _least(opened: OpenedScan, inputs: Sequence[str], schema: TableSchema) -> _Asked | None:
-    kinds = FieldKind.LEAST, FieldKind.LEAST_FLOAT
-    return _extreme(opened, inputs[0], schema.type_of(inputs[0]), *kinds)
+def _least(opened: OpenedScan, columns: _Columns, schema: TableSchema) -> _Asked | None:
+    return _extreme(opened, columns, schema, FieldKind.LEAST, FieldKind.LEAST_FLOAT)
 
 
-def _greatest(opened: OpenedScan, inputs: Sequence[str], schema: TableSchema) -> _Asked | None:
-    kinds = FieldKind.GREATEST, FieldKind.GREATEST_FLOAT
-    return _extreme(opened, inputs[0], schema.type_of(inputs[0]), *kinds)
+def _greatest(opened: OpenedScan, columns: _Columns, schema: TableSchema) -> _Asked | None:
+    return _extreme(opened, columns, schema, FieldKind.GREATEST, FieldKind.GREATEST_FLOAT)
 
 
 def _extreme(
-    opened: OpenedScan, name: str, kind: pa.DataType, of_integers: FieldKind, of_floats: FieldKind
+    opened: OpenedScan,
+    columns: _Columns,
+    schema: TableSchema,
+    of_integers: FieldKind,
+    of_floats: FieldKind,
 ) -> _Asked | None:
-    """Ask for an extreme; of decimals of one scale, for that of their integers."""
-    place = opened.program.place(name)
+    """Ask for an extreme; of decimals of one scale, for that of their integers.
+
+    Rows that are not known have what every value is better than.
+    """
+    (name,), known, program = columns.names, columns.known, opened.program
+    kind, worst = schema.type_of(name), _WORST[of_integers]
+    place = program.place(name)
     if place is not None:
         exponents = opened.columns[place].exponents
         if exponents is not None and exponents.min() == exponents.max() >= 0:
-            field = SumField(of_integers, opened.program.integers(name))
-            power = float(10 ** int(exponents[0]))
-            return _extremes(field, kind, power)
-    number = opened.program.number(name)
+            field = SumField(of_integers, program.chosen(program.integers(name), known, worst))
+            return _extremes(field, kind, float(10 ** int(exponents[0])))
+    number = program.number(name)
     if number is None:
         return None
-    field = SumField(of_floats if number.is_float else of_integers, number.register)
+    if number.is_float:
+        endless = np.inf if worst > 0 else -np.inf
+        field = SumField(of_floats, program.chosen_float(number.register, known, endless))
+    else:
+        field = SumField(of_integers, program.chosen(number.register, known, worst))
     return _extremes(field, kind, None)
 
 
@@ -352,8 +450,10 @@ def _extremes(field: SumField, kind: pa.DataType, divisor: float | None) -> _Ask
             found = found + 0.0  # −0.0 and 0.0 are equal, and which came first must not show
         return found
 
-    def made(found: NDArray[Any], groups: int) -> pa.Array:
-        return _typed(pa.array(found), kind)
+    def made(found: NDArray[Any], counts: Integers) -> pa.Array:
+        # What is kept for a group without a value is no value of the type.
+        held = found if counts.all() else np.where(counts > 0, found, 0)
+        return _of_some(_typed(pa.array(held), kind), counts)
 
     return _Asked((field,), values, made, EXTREMES[field.kind])
 
@@ -367,7 +467,7 @@ def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return values.cast(kind)
 
 
-_MAKERS: dict[str, Callable[[OpenedScan, Sequence[str], TableSchema], _Asked | None]] = {
+_MAKERS: dict[str, Callable[[OpenedScan, _Columns, TableSchema], _Asked | None]] = {
     "greatest": _greatest,
     "least": _least,
     "numbers": _numbers,

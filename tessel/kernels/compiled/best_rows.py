@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tessel.kernels.compiled.blocks import BLOCK_ROWS, run_steps
+from tessel.kernels.compiled.blocks import BLOCK_ROWS, place_of, run_steps
 from tessel.kernels.jit import inner, kernel
 
 __all__ = ["best_rows"]
@@ -53,10 +53,10 @@ def _sink(keys: Any, rows: Any, size: int) -> None:
 
 
 @inner
-def _order_floats(source: Any, flip: int, out: Any, rows: int) -> None:
+def _order_floats(floats: Any, source: Any, flip: int, integers: Any, out: Any, rows: Any) -> None:
     for row in range(rows):
-        bits = np.float64(source[row] + 0.0).view(np.int64)
-        out[row] = (bits ^ ((bits >> 63) & _MAGNITUDE)) ^ flip
+        bits = np.float64(floats[source + row] + 0.0).view(np.int64)
+        integers[out + row] = (bits ^ ((bits >> 63) & _MAGNITUDE)) ^ flip
 
 
 @kernel
@@ -64,6 +64,7 @@ def best_rows(
     data: Any,
     words: Any,
     facts: Any,
+    gaps: Any,
     shift: int,
     steps: Any,
     ranges: Any,
@@ -81,12 +82,12 @@ def best_rows(
     rows: Any,
 ) -> int:
     """Fill ``keys`` and ``rows`` with the best rows, the last of them first; return how many."""
-    integers = np.empty((registers[0] + 2, BLOCK_ROWS), np.int64)
-    floats = np.empty((registers[1], BLOCK_ROWS), np.float64)
-    truths = np.empty((registers[2], BLOCK_ROWS), np.uint8)
+    integers = np.empty((registers[0] + 2) * BLOCK_ROWS, np.int64)
+    floats = np.empty(registers[1] * BLOCK_ROWS, np.float64)
+    truths = np.empty(registers[2] * BLOCK_ROWS, np.uint8)
     page_rows = 1 << shift
     flip = -1 if downwards else 0
-    line = integers[registers[0] if key < 0 else key]
+    line, selected = place_of(registers[0] if key < 0 else key), place_of(max(select, 0))
     most = len(keys)
     size = 0
     for stretch in range(len(stretches)):
@@ -98,20 +99,20 @@ def best_rows(
             page, first = row >> shift, row & (page_rows - 1)
             count = min(BLOCK_ROWS, page_rows - first, stop - row)
             run_steps(
-                data, words, facts, steps, ranges, constants, tables, page, first, count,
-                integers, floats, truths,
+                data, words, facts, gaps, shift, steps, ranges, constants, tables,
+                page, first, count, integers, floats, truths,
             )  # fmt: skip
             if key < 0:
-                _order_floats(floats[~key], flip, line, count)
+                _order_floats(floats, place_of(~key), flip, integers, line, np.uint64(count))
             near = 0
-            for place in range(count):
-                near += line[place] <= limit_key
+            for place in range(np.uint64(count)):
+                near += integers[line + place] <= limit_key
             for place in range(count if near else 0):
-                found = line[place]
+                found = integers[line + np.uint64(place)]
                 own = -(row + place) if later else row + place
                 if found > limit_key or (found == limit_key and own >= limit_row):
                     continue
-                if select >= 0 and not truths[select, place]:
+                if select >= 0 and not truths[selected + np.uint64(place)]:
                     continue
                 if size < most:
                     keys[size], rows[size] = found, own

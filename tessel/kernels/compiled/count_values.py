@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tessel.kernels.compiled.blocks import BLOCK_ROWS, run_steps
+from tessel.kernels.compiled.blocks import BLOCK_ROWS, place_of, run_steps
 from tessel.kernels.jit import kernel
 
 __all__ = ["add_counts", "count_values", "runs_of_counts"]
@@ -17,6 +17,7 @@ def count_values(
     data: Any,
     words: Any,
     facts: Any,
+    gaps: Any,
     shift: int,
     start: int,
     stop: int,
@@ -33,33 +34,33 @@ def count_values(
     counts: Any,
 ) -> None:
     """Add one to the cell of each row: ``group * span + value - low``."""
-    integers = np.empty((registers[0] + 1, BLOCK_ROWS), np.int64)
-    floats = np.empty((registers[1], BLOCK_ROWS), np.float64)
-    truths = np.empty((registers[2], BLOCK_ROWS), np.uint8)
+    integers = np.empty((registers[0] + 1) * BLOCK_ROWS, np.int64)
+    floats = np.empty(registers[1] * BLOCK_ROWS, np.float64)
+    truths = np.empty(registers[2] * BLOCK_ROWS, np.uint8)
     cells = np.empty(BLOCK_ROWS, np.uint64)
+    values, owners, selected = place_of(value), place_of(max(group, 0)), place_of(max(select, 0))
     page_rows = 1 << shift
     row = start
     while row < stop:
         page, first = row >> shift, row & (page_rows - 1)
         rows = min(BLOCK_ROWS, page_rows - first, stop - row)
         run_steps(
-            data, words, facts, steps, ranges, constants, tables, page, first, rows,
-            integers, floats, truths,
+            data, words, facts, gaps, shift, steps, ranges, constants, tables,
+            page, first, rows, integers, floats, truths,
         )  # fmt: skip
-        values = integers[value]
+        count = np.uint64(rows)
         if group < 0:
-            for place in range(rows):
-                cells[place] = values[place] - low
+            for place in range(count):
+                cells[place] = integers[values + place] - low
         else:
-            owners = integers[group]
-            for place in range(rows):
-                cells[place] = owners[place] * span + values[place] - low
+            for place in range(count):
+                cells[place] = integers[owners + place] * span + integers[values + place] - low
         if select < 0:
-            for place in range(rows):
+            for place in range(count):
                 counts[cells[place]] += np.uint32(1)
         else:
-            for place in range(rows):
-                counts[cells[place]] += np.uint32(truths[select, place])
+            for place in range(count):
+                counts[cells[place]] += np.uint32(truths[selected + place])
         row += rows
 
 

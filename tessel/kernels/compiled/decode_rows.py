@@ -17,6 +17,7 @@ def decode_numbers(
     data: Any,
     words: Any,
     facts: Any,
+    gaps: Any,
     shift: int,
     start: int,
     stop: int,
@@ -32,9 +33,9 @@ def decode_numbers(
 
     Registers are cut out of ``out`` itself where its numbers are as wide as they are.
     """
-    spare = np.empty((1, BLOCK_ROWS), np.int64)
-    no_floats = np.empty((1, 0), np.float64)
-    truths = np.empty((0, BLOCK_ROWS), np.uint8)
+    spare = np.empty(BLOCK_ROWS, np.int64)
+    no_floats = np.empty(0, np.float64)
+    truths = np.empty(0, np.uint8)
     page_rows = 1 << shift
     row = start
     while row < stop:
@@ -44,20 +45,20 @@ def decode_numbers(
         here = out[at * width : (at + rows) * width]
         if is_float:
             run_steps(
-                data, words, facts, steps, ranges, constants, tables, page, first, rows,
-                spare, here.view(np.float64).reshape((1, rows)), truths,
+                data, words, facts, gaps, shift, steps, ranges, constants, tables,
+                page, first, rows, spare, here.view(np.float64), truths,
             )  # fmt: skip
         elif width == 8:
             run_steps(
-                data, words, facts, steps, ranges, constants, tables, page, first, rows,
-                here.view(np.int64).reshape((1, rows)), no_floats, truths,
+                data, words, facts, gaps, shift, steps, ranges, constants, tables,
+                page, first, rows, here.view(np.int64), no_floats, truths,
             )  # fmt: skip
         else:
             run_steps(
-                data, words, facts, steps, ranges, constants, tables, page, first, rows,
-                spare, no_floats, truths,
+                data, words, facts, gaps, shift, steps, ranges, constants, tables,
+                page, first, rows, spare, no_floats, truths,
             )  # fmt: skip
-            _narrow(spare[0], width, rows, here)
+            _narrow(spare, width, rows, here)
         row += rows
 
 
@@ -81,6 +82,7 @@ def decode_texts(
     data: Any,
     words: Any,
     facts: Any,
+    gaps: Any,
     shift: int,
     start: int,
     stop: int,
@@ -100,9 +102,9 @@ def decode_texts(
     ``length`` is that of all texts, or no number above 0. Returns how many bytes the texts have;
     where that is to be measured, nothing is written.
     """
-    integers = np.empty((2, BLOCK_ROWS), np.int64)
-    no_floats = np.empty((1, 0), np.float64)
-    truths = np.empty((0, BLOCK_ROWS), np.uint8)
+    codes = np.empty(BLOCK_ROWS, np.int64)
+    no_floats = np.empty(0, np.float64)
+    truths = np.empty(0, np.uint8)
     page_rows = 1 << shift
     total: Any = np.int64(0)
     row = start
@@ -110,10 +112,9 @@ def decode_texts(
         page, first = row >> shift, row & (page_rows - 1)
         rows = min(BLOCK_ROWS, page_rows - first, stop - row)
         run_steps(
-            data, words, facts, steps, ranges, constants, tables, page, first, rows,
-            integers, no_floats, truths,
+            data, words, facts, gaps, shift, steps, ranges, constants, tables,
+            page, first, rows, codes, no_floats, truths,
         )  # fmt: skip
-        codes = integers[0]
         at = row - start
         # Unsigned, because what may be negative is counted from the end as Python does it.
         if measured:

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from tessel.kernels.compiled.blocks import BLOCK_ROWS
 from tessel.kernels.jit import kernel
 
 __all__ = ["filter_rows"]
+
+BLOCK_ROWS = 2048
+"""Rows whose registers stay in the caches of the core."""
 
 # Compiled code knows constants of its own module only; these are those of ``RowOp``.
 _SIGNED, _UNSIGNED, _ORDERED, _DOUBLE, _SINGLE, _TRUTH, _PRESENT, _TEXT_EQUAL = range(8)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tessel.kernels.compiled.blocks import BLOCK_ROWS, run_steps
+from tessel.kernels.compiled.blocks import BLOCK_ROWS, place_of, run_steps
 from tessel.kernels.compiled.limbs import fill_limbs
-from tessel.kernels.jit import kernel
+from tessel.kernels.jit import inner, kernel
 
 __all__ = ["add_groups"]
 
@@ -24,40 +24,42 @@ _FIRST, _SECOND, _UP, _CONSTANT = 0, 1, 2, 3
 # --- rows that count ------------------------------------------------------------------------------
 
 
-@kernel
-def _how_many(truths: Any, rows: int) -> Any:
+@inner
+def _how_many(truths: Any, select: Any, rows: Any) -> Any:
     count = np.int64(0)
     for row in range(rows):
-        count += np.int64(truths[row])
+        count += np.int64(truths[select + row])
     return count
 
 
-@kernel
-def _choose(truths: Any, chosen: Any, rows: int) -> int:
-    """Write the rows that count; return how many."""
-    count = 0
+@inner
+def _choose(truths: Any, select: Any, chosen: Any, rows: Any) -> None:
+    """Write the rows that count."""
+    count = np.uint64(0)
     for row in range(rows):
         chosen[count] = row
-        count += truths[row]
-    return count
+        count += np.uint64(truths[select + row])
 
 
-@kernel
-def _pack(values: Any, chosen: Any, out: Any, count: int) -> None:
+@inner
+def _pack(values: Any, source: Any, chosen: Any, out: Any, target: Any, count: Any) -> None:
     for place in range(count):
-        out[place] = values[np.uint64(chosen[place])]
+        out[target + place] = values[source + np.uint64(chosen[place])]
 
 
-@kernel
+@inner
 def _is_float(kind: int) -> bool:
     return kind == _FLOAT or kind >= _LEAST_FLOAT
 
 
-@kernel
+@inner
 def _pack_registers(
-    kinds: Any, sources: Any, integers: Any, floats: Any, packed: Any, chosen: Any, count: int
+    kinds: Any, sources: Any, integers: Any, floats: Any, chosen: Any, count: Any
 ) -> None:
-    """Move the rows that count to the front of the registers of the fields, in place."""
+    """Move the rows that count to the front of the registers of the fields, in place.
+
+    Rows ascend, so that none is written over before it has moved.
+    """
     for field in range(len(kinds)):
         source, again = sources[field], False
         for before in range(field):  # a register that two fields share is moved once
@@ -65,19 +67,20 @@ def _pack_registers(
             again |= same and sources[before] == source
         if again:
             continue
+        place = place_of(source)
         if _is_float(kinds[field]):
-            _pack(floats[source], chosen, packed, count)
-            floats[source, :count] = packed[:count]
+            _pack(floats, place, chosen, floats, place, count)
         else:
-            _pack(integers[source], chosen, packed.view(np.int64), count)
-            integers[source, :count] = packed.view(np.int64)[:count]
+            _pack(integers, place, chosen, integers, place, count)
 
 
-@kernel
-def _aside(truths: Any, numbers: Any, aside: int, out: Any, rows: int) -> None:
+@inner
+def _aside(
+    truths: Any, select: Any, integers: Any, numbers: Any, aside: int, out: Any, rows: Any
+) -> None:
     """Give rows that do not count to a group of their own."""
     for row in range(rows):
-        out[row] = numbers[row] if truths[row] else aside
+        integers[out + row] = integers[numbers + row] if truths[select + row] else aside
 
 
 # --- adding ---------------------------------------------------------------------------------------
@@ -85,36 +88,56 @@ def _aside(truths: Any, numbers: Any, aside: int, out: Any, rows: int) -> None:
 
 # A slot takes a register and a constant, or two registers, the second one shifted, and a constant:
 # what shares a word is joined on its way, since a register between costs as much as an addition.
-# Groups are unsigned: the compiler need not ask whether they count from the end.
 
 
-@kernel
-def _add_one(numbers: Any, a: Any, constant: int, sums: Any, at: int, rows: int) -> None:
-    for row in range(rows):
-        sums[np.uint64(numbers[row]), at] += a[row] + constant
-
-
-@kernel
-def _add_joined(
-    numbers: Any, a: Any, b: Any, up: int, constant: int, sums: Any, at: int, rows: int
+@inner
+def _add_one(
+    integers: Any, numbers: Any, a: Any, constant: int, sums: Any, at: Any, rows: Any
 ) -> None:
     for row in range(rows):
-        sums[np.uint64(numbers[row]), at] += a[row] + (b[row] << up) + constant
+        sums[np.uint64(integers[numbers + row]), at] += integers[a + row] + constant
 
 
-@kernel
+@inner
+def _add_joined(
+    integers: Any,
+    numbers: Any,
+    a: Any,
+    b: Any,
+    up: int,
+    constant: int,
+    sums: Any,
+    at: Any,
+    rows: Any,
+) -> None:
+    for row in range(rows):
+        joined = integers[a + row] + (integers[b + row] << up) + constant
+        sums[np.uint64(integers[numbers + row]), at] += joined
+
+
+@inner
 def _add_two(
-    numbers: Any, a: Any, b: Any, a_constant: int, b_constant: int, sums: Any, at: int, rows: int
+    integers: Any,
+    numbers: Any,
+    a: Any,
+    b: Any,
+    a_constant: int,
+    b_constant: int,
+    sums: Any,
+    at: Any,
+    rows: Any,
 ) -> None:
     """Add two slots in one pass: they share a line of the cache."""
+    after = at + np.uint64(1)
     for row in range(rows):
-        number = np.uint64(numbers[row])
-        sums[number, at] += a[row] + a_constant
-        sums[number, at + 1] += b[row] + b_constant
+        number = np.uint64(integers[numbers + row])
+        sums[number, at] += integers[a + row] + a_constant
+        sums[number, after] += integers[b + row] + b_constant
 
 
-@kernel
+@inner
 def _add_one_and_joined(
+    integers: Any,
     numbers: Any,
     a: Any,
     b: Any,
@@ -123,28 +146,38 @@ def _add_one_and_joined(
     a_constant: int,
     b_constant: int,
     sums: Any,
-    at: int,
-    rows: int,
+    at: Any,
+    rows: Any,
 ) -> None:
+    after = at + np.uint64(1)
     for row in range(rows):
-        number = np.uint64(numbers[row])
-        sums[number, at] += a[row] + a_constant
-        sums[number, at + 1] += b[row] + (c[row] << up) + b_constant
+        number = np.uint64(integers[numbers + row])
+        sums[number, at] += integers[a + row] + a_constant
+        sums[number, after] += integers[b + row] + (integers[c + row] << up) + b_constant
 
 
-@kernel
+@inner
 def _add_three(
-    numbers: Any, a: Any, b: Any, c: Any, constant: int, sums: Any, at: int, rows: int
+    integers: Any,
+    numbers: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    constant: int,
+    sums: Any,
+    at: Any,
+    rows: Any,
 ) -> None:
+    second, third = at + np.uint64(1), at + np.uint64(2)
     for row in range(rows):
-        number = np.uint64(numbers[row])
-        sums[number, at] += a[row] + constant
-        sums[number, at + 1] += b[row]
-        sums[number, at + 2] += c[row]
+        number = np.uint64(integers[numbers + row])
+        sums[number, at] += integers[a + row] + constant
+        sums[number, second] += integers[b + row]
+        sums[number, third] += integers[c + row]
 
 
-@kernel
-def _add(numbers: Any, integers: Any, slots: Any, sums: Any, rows: int) -> None:
+@inner
+def _add(integers: Any, numbers: Any, slots: Any, sums: Any, rows: Any) -> None:
     """Add rows to their groups. Slots without a second register come first."""
     count = len(slots)
     single = 0
@@ -152,49 +185,48 @@ def _add(numbers: Any, integers: Any, slots: Any, sums: Any, rows: int) -> None:
         single += 1
     at = 0
     while at < count:
-        one, two = slots[at], slots[min(at + 1, count - 1)]
-        a, b = integers[one[_FIRST]], integers[two[_FIRST]]
-        if at + 2 < single and two[_CONSTANT] == 0 and slots[at + 2, _CONSTANT] == 0:
-            c = integers[slots[at + 2, _FIRST]]
-            _add_three(numbers, a, b, c, one[_CONSTANT], sums, at, rows)
+        after, place = min(at + 1, count - 1), np.uint64(at)
+        a, b = place_of(slots[at, _FIRST]), place_of(slots[after, _FIRST])
+        one, two = slots[at, _CONSTANT], slots[after, _CONSTANT]
+        if at + 2 < single and two == 0 and slots[at + 2, _CONSTANT] == 0:
+            c = place_of(slots[at + 2, _FIRST])
+            _add_three(integers, numbers, a, b, c, one, sums, place, rows)
             at += 3
         elif at + 1 < single:
-            _add_two(numbers, a, b, one[_CONSTANT], two[_CONSTANT], sums, at, rows)
+            _add_two(integers, numbers, a, b, one, two, sums, place, rows)
             at += 2
         elif at + 1 == single and at + 1 < count:
-            c = integers[two[_SECOND]]
-            _add_one_and_joined(
-                numbers, a, b, c, two[_UP], one[_CONSTANT], two[_CONSTANT], sums, at, rows
-            )
+            c, up = place_of(slots[after, _SECOND]), slots[after, _UP]
+            _add_one_and_joined(integers, numbers, a, b, c, up, one, two, sums, place, rows)
             at += 2
         elif at < single:
-            _add_one(numbers, a, one[_CONSTANT], sums, at, rows)
+            _add_one(integers, numbers, a, one, sums, place, rows)
             at += 1
         else:
-            b = integers[one[_SECOND]]
-            _add_joined(numbers, a, b, one[_UP], one[_CONSTANT], sums, at, rows)
+            b = place_of(slots[at, _SECOND])
+            _add_joined(integers, numbers, a, b, slots[at, _UP], one, sums, place, rows)
             at += 1
 
 
-@kernel
-def _add_all(integers: Any, slots: Any, sums: Any, rows: int) -> None:
+@inner
+def _add_all(integers: Any, slots: Any, sums: Any, rows: Any) -> None:
     """Add rows to the one group there is: a run, in which nothing waits for a store."""
     for at in range(len(slots)):
-        first, second = slots[at, _FIRST], slots[at, _SECOND]
-        total = slots[at, _CONSTANT] * rows
-        values = integers[first]
+        second = slots[at, _SECOND]
+        total = slots[at, _CONSTANT] * np.int64(rows)
+        source = place_of(slots[at, _FIRST])
         for row in range(rows):
-            total += values[row]
+            total += integers[source + row]
         if second >= 0:
             above = np.int64(0)
-            values = integers[second]
+            source = place_of(second)
             for row in range(rows):
-                above += values[row]
+                above += integers[source + row]
             total += above << slots[at, _UP]
         sums[0, at] += total
 
 
-@kernel
+@inner
 def _drain(parts: Any, sums: Any, low: Any, high: Any) -> None:
     """Take the slots apart, add the halves of what is in them to the totals, and clear them."""
     for group in range(len(low)):
@@ -214,47 +246,60 @@ def _drain(parts: Any, sums: Any, low: Any, high: Any) -> None:
             high[group, part] += value >> _HALF
 
 
-@kernel
-def _extreme(numbers: Any, values: Any, greatest: bool, best: Any, rows: int) -> None:
+@inner
+def _extreme(
+    integers: Any, numbers: Any, values: Any, greatest: bool, best: Any, field: Any, rows: Any
+) -> None:
     if greatest:
         for row in range(rows):
-            number = np.uint64(numbers[row])
-            best[number] = max(best[number], values[row])
+            number = np.uint64(integers[numbers + row])
+            best[field, number] = max(best[field, number], integers[values + row])
     else:
         for row in range(rows):
-            number = np.uint64(numbers[row])
-            best[number] = min(best[number], values[row])
+            number = np.uint64(integers[numbers + row])
+            best[field, number] = min(best[field, number], integers[values + row])
 
 
-@kernel
-def _extreme_float(numbers: Any, values: Any, greatest: bool, best: Any, rows: int) -> None:
+@inner
+def _extreme_float(
+    integers: Any,
+    numbers: Any,
+    floats: Any,
+    values: Any,
+    greatest: bool,
+    best: Any,
+    field: Any,
+    rows: Any,
+) -> None:
     for row in range(rows):
-        number, value = np.uint64(numbers[row]), values[row]
-        if (value > best[number]) if greatest else (value < best[number]):
-            best[number] = value
+        number, value = np.uint64(integers[numbers + row]), floats[values + row]
+        if (value > best[field, number]) if greatest else (value < best[field, number]):
+            best[field, number] = value
 
 
-@kernel
-def _note_last(numbers: Any, chosen: Any, packed: bool, row: int, rows: int, last_row: Any) -> None:
+@inner
+def _note_last(
+    integers: Any, numbers: Any, chosen: Any, packed: bool, row: int, rows: Any, last_row: Any
+) -> None:
     if packed:
         for place in range(rows):
-            last_row[np.uint64(numbers[place])] = row + chosen[place]
+            last_row[np.uint64(integers[numbers + place])] = row + chosen[place]
     else:
         for place in range(rows):
-            last_row[np.uint64(numbers[place])] = row + place
+            last_row[np.uint64(integers[numbers + place])] = row + np.int64(place)
 
 
-@kernel
+@inner
 def _note_first(
-    numbers: Any, chosen: Any, packed: bool, row: int, rows: int, first_row: Any
+    integers: Any, numbers: Any, chosen: Any, packed: bool, row: int, rows: Any, first_row: Any
 ) -> None:
     for place in range(rows):
-        number = numbers[place]
+        number = integers[numbers + place]
         if number < len(first_row) and first_row[number] < 0:
-            first_row[number] = row + chosen[place] if packed else row + place
+            first_row[number] = row + (chosen[place] if packed else np.int64(place))
 
 
-@kernel
+@inner
 def _still_unseen(unseen: Any, count: int, sums: Any, slot: int) -> int:
     """Keep the groups of which no row has come yet; return how many."""
     left = 0
@@ -270,6 +315,7 @@ def add_groups(
     data: Any,
     words: Any,
     facts: Any,
+    gaps: Any,
     shift: int,
     start: int,
     stop: int,
@@ -303,14 +349,15 @@ def add_groups(
     three have one group more, for rows that do not count.
     """
     groups = len(first_row)
-    integers = np.zeros((registers[0] + 2 * len(kinds) + 3, BLOCK_ROWS), np.int64)
-    floats = np.empty((registers[1], BLOCK_ROWS), np.float64)
-    truths = np.empty((registers[2], BLOCK_ROWS), np.uint8)
-    packed = np.empty(BLOCK_ROWS, np.float64)
+    # The last register but one holds the groups of the rows that count, or the one group of all;
+    # the one before stays zero.
+    used = registers[0] + 2 * len(kinds) + 3
+    integers = np.zeros(used * BLOCK_ROWS, np.int64)
+    floats = np.empty(registers[1] * BLOCK_ROWS, np.float64)
+    truths = np.empty(registers[2] * BLOCK_ROWS, np.uint8)
     chosen = np.arange(BLOCK_ROWS)
-    # The last but one holds the groups of the rows that count, or the one group of all; the one
-    # before stays zero.
-    own = len(integers) - 2
+    own, selected = place_of(used - 2), place_of(max(select, 0))
+    by = place_of(group) if group >= 0 else own
     lines = len(slots) if len(slots) < 3 else (len(slots) + 3) & ~3
     sums = np.zeros((groups + 1, lines), np.int64)
     unseen = np.flatnonzero(first_row < 0)
@@ -322,51 +369,53 @@ def add_groups(
         page, first = row >> shift, row & (page_rows - 1)
         rows = min(BLOCK_ROWS, page_rows - first, stop - row)
         run_steps(
-            data, words, facts, steps, ranges, constants, tables, page, first, rows,
-            integers, floats, truths,
+            data, words, facts, gaps, shift, steps, ranges, constants, tables,
+            page, first, rows, integers, floats, truths,
         )  # fmt: skip
-        numbers = integers[group] if group >= 0 else integers[own]
-        count, is_packed = rows, False
+        numbers, count, is_packed = by, rows, False
         if select >= 0:
-            count = _how_many(truths[select], rows)
+            count = _how_many(truths, selected, np.uint64(rows))
             if count == 0:
                 row += rows
                 continue
             if count == rows:
                 pass
             elif group >= 0 and 2 * count > rows:
-                _aside(truths[select], numbers, groups, integers[own], rows)
-                numbers, count = integers[own], rows
+                _aside(truths, selected, integers, numbers, groups, own, np.uint64(rows))
+                numbers, count = own, rows
             else:
                 is_packed = True
-                _choose(truths[select], chosen, rows)
+                _choose(truths, selected, chosen, np.uint64(rows))
                 if group >= 0:  # before the fields: one may be the same register
-                    _pack(numbers, chosen, integers[own], count)
-                _pack_registers(kinds, sources, integers, floats, packed, chosen, count)
-                numbers = integers[own]
+                    _pack(integers, numbers, chosen, integers, own, np.uint64(count))
+                _pack_registers(kinds, sources, integers, floats, chosen, np.uint64(count))
+                numbers = own
         if fill_limbs(kinds, sources, scales, limbs, integers, floats, count):
             return True
+        counted = np.uint64(count)
         if group < 0:
-            _add_all(integers, slots, sums, count)
+            _add_all(integers, slots, sums, counted)
         else:
-            _add(numbers, integers, slots, sums, count)
+            _add(integers, numbers, slots, sums, counted)
         for field in range(len(kinds)):
-            kind, source = kinds[field], sources[field]
+            kind, source, line = kinds[field], place_of(sources[field]), np.uint64(field)
             if kind >= _LEAST_FLOAT:
                 greatest = kind > _LEAST_FLOAT
-                _extreme_float(numbers, floats[source], greatest, best_floats[field], count)
+                _extreme_float(
+                    integers, numbers, floats, source, greatest, best_floats, line, counted
+                )
             elif kind >= _LEAST:
-                _extreme(numbers, integers[source], kind == _GREATEST, best[field], count)
+                _extreme(integers, numbers, source, kind == _GREATEST, best, line, counted)
         if len(last_row):
-            _note_last(numbers, chosen, is_packed, row, count, last_row)
+            _note_last(integers, numbers, chosen, is_packed, row, counted, last_row)
         if left > count:
-            _note_first(numbers, chosen, is_packed, row, count, first_row)
+            _note_first(integers, numbers, chosen, is_packed, row, counted, first_row)
             left = _still_unseen(unseen, left, sums, count_slot)
         elif left:
             before = left
             left = _still_unseen(unseen, left, sums, count_slot)
             if left < before:
-                _note_first(numbers, chosen, is_packed, row, count, first_row)
+                _note_first(integers, numbers, chosen, is_packed, row, counted, first_row)
         row += rows
         added += rows
         if added + BLOCK_ROWS > chunk_rows:

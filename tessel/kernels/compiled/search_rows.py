@@ -27,6 +27,7 @@ def search_rows(
     data: Any,
     words: Any,
     facts: Any,
+    gaps: Any,
     shift: int,
     start: int,
     stop: int,

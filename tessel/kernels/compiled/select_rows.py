@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tessel.kernels.compiled.blocks import BLOCK_ROWS, run_steps
+from tessel.kernels.compiled.blocks import BLOCK_ROWS, place_of, run_steps
 from tessel.kernels.jit import kernel
 
 __all__ = ["select_ranges", "select_rows"]
@@ -21,6 +21,7 @@ def select_rows(
     data: Any,
     words: Any,
     facts: Any,
+    gaps: Any,
     shift: int,
     start: int,
     stop: int,
@@ -33,21 +34,22 @@ def select_rows(
     out: Any,
 ) -> None:
     """Write a truth register of all rows to ``out``, uint8."""
-    integers = np.empty((registers[0] + 1, BLOCK_ROWS), np.int64)
-    floats = np.empty((registers[1], BLOCK_ROWS), np.float64)
-    truths = np.empty((registers[2], BLOCK_ROWS), np.uint8)
+    integers = np.empty((registers[0] + 1) * BLOCK_ROWS, np.int64)
+    floats = np.empty(registers[1] * BLOCK_ROWS, np.float64)
+    truths = np.empty(registers[2] * BLOCK_ROWS, np.uint8)
+    asked = place_of(truth)
     page_rows = 1 << shift
     row = start
     while row < stop:
         page, first = row >> shift, row & (page_rows - 1)
         rows = min(BLOCK_ROWS, page_rows - first, stop - row)
         run_steps(
-            data, words, facts, steps, ranges, constants, tables, page, first, rows,
-            integers, floats, truths,
+            data, words, facts, gaps, shift, steps, ranges, constants, tables,
+            page, first, rows, integers, floats, truths,
         )  # fmt: skip
-        # A slice assigned to a slice would have numba compile the making of its error's text.
-        for place in range(rows):
-            out[row - start + place] = truths[truth, place]
+        at = np.uint64(row - start)
+        for place in range(np.uint64(rows)):
+            out[at + place] = truths[asked + place]
         row += rows
 
 
@@ -56,6 +58,7 @@ def select_ranges(
     data: Any,
     words: Any,
     facts: Any,
+    gaps: Any,
     shift: int,
     start: int,
     stop: int,
@@ -71,18 +74,17 @@ def select_ranges(
     of the rows that it leaves. Returns how many there are; -1 where that is many of the first
     block, or ``out`` is too short.
     """
-    spare = np.empty((1, BLOCK_ROWS), np.int64)
-    no_floats = np.empty((0, BLOCK_ROWS), np.float64)
-    truths = np.empty((1, BLOCK_ROWS), np.uint8)
-    found = truths[0]
+    spare = np.empty(BLOCK_ROWS, np.int64)
+    no_floats = np.empty(0, np.float64)
+    found = np.empty(BLOCK_ROWS, np.uint8)
     page_rows = 1 << shift
     lead, least = 0, BLOCK_ROWS + 1
     for number in range(len(steps)):
         page, first = start >> shift, start & (page_rows - 1)
         rows = min(BLOCK_ROWS, page_rows - first, stop - start)
         run_steps(
-            data, words, facts, steps[number : number + 1], ranges, constants, tables,
-            page, first, rows, spare, no_floats, truths,
+            data, words, facts, gaps, shift, steps[number : number + 1], ranges, constants, tables,
+            page, first, rows, spare, no_floats, found,
         )  # fmt: skip
         held = 0
         for place in range(rows):
@@ -99,8 +101,8 @@ def select_ranges(
         if count + rows > len(out):
             return -1
         run_steps(
-            data, words, facts, steps[lead : lead + 1], ranges, constants, tables,
-            page, first, rows, spare, no_floats, truths,
+            data, words, facts, gaps, shift, steps[lead : lead + 1], ranges, constants, tables,
+            page, first, rows, spare, no_floats, found,
         )  # fmt: skip
         begin = count
         count = _append_true(found, rows, row - start, out, count)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tessel.expression import BlockProgram, Expression
 from tessel.expression.schema import TableSchema
-from tessel.kernels import StoredBlocks, load_rows
+from tessel.kernels import Gap, StoredBlocks, load_rows
 from tessel.store.encodings.scaled import POWERS
 from tessel.store.manifest.candidate_rows import CandidateRows
 from tessel.store.manifest.stretch import RowPart
@@ -54,23 +54,42 @@ class OpenedScan:
     def values_at(self, name: str, rows: npt.NDArray[np.int64]) -> pa.Array | None:
         """Return single values of a stored column: int64, float64, or those of its dictionary.
 
-        None for a column that is computed. Rows count in the segment.
+        None for a column that is computed. Rows count in the segment, and have a value.
         """
         place = self.program.place(name)
         if place is None:
             return None
-        blocks, column = self.spans[0], self.columns[place]
-        facts = np.ascontiguousarray(blocks.facts[:, place : place + 1])
-        facts.flags.writeable = False
-        words, exponents = load_rows(blocks.words, facts, blocks.shift, rows)
-        integers = words[0].view(np.int64)
+        column = self.columns[place]
+        integers, bits = np.zeros((2, len(rows)), np.int64)
+        for span in self.spans:
+            own = np.flatnonzero((rows >= span.start) & (rows < span.stop))
+            if len(own):
+                integers[own], bits[own] = _values_at(span, place, rows[own])
         if column.dictionary is not None:
             return column.dictionary.take(pa.array(integers))
-        if column.exponents is None:
-            return pa.array(integers)
-        divided = integers / POWERS[np.maximum(exponents[0], 0)]
-        bits = np.where(exponents[0] < 0, integers, divided.view(np.int64))
-        return pa.array(bits.view(np.float64))
+        return pa.array(integers) if column.exponents is None else pa.array(bits.view(np.float64))
+
+
+def _values_at(
+    blocks: StoredBlocks, column: int, rows: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the integers of rows of a column, and the bits of the floats that they stand for."""
+    facts = np.ascontiguousarray(blocks.facts[:, column : column + 1])
+    facts.flags.writeable = False
+    words, exponents = load_rows(blocks.words, facts, blocks.shift, rows)
+    integers = words[0].view(np.int64)
+    divided = integers / POWERS[np.maximum(exponents[0], 0)]
+    bits = np.where(exponents[0] < 0, integers, divided.view(np.int64))
+    if blocks.gaps is not None and blocks.gaps[Gap.EXCEPTIONS, column].any():
+        pages, inside = rows >> blocks.shift, rows & ((1 << blocks.shift) - 1)
+        for page in np.unique(pages).tolist():
+            places, held = blocks.exceptions(column, page, 0, 1 << blocks.shift)
+            own = np.flatnonzero(pages == page)
+            at = np.searchsorted(places, inside[own])
+            found = np.flatnonzero(at < len(places))
+            found = found[places[at[found]] == inside[own[found]]]
+            bits[own[found]] = held[at[found]]
+    return integers, bits
 
 
 class BlockScan:

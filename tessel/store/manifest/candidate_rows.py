@@ -204,7 +204,7 @@ class CandidateRows:
         """Return columns of the rows that are left as the integers that are stored.
 
         None where a column is kept otherwise, where columns are of several pieces, where single
-        rows were dropped, and where no row is left.
+        rows were dropped, and where no row is left. Each stretch of rows has bytes of its own.
         """
         if any(stretch.keep is not None for stretch in self._stretches):
             return None

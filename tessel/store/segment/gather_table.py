@@ -21,17 +21,33 @@ from tessel.store.encodings.fields import FieldNode
 from tessel.store.encodings.inner import IS_ADDRESSABLE
 from tessel.store.segment.file import SegmentFile
 
-__all__ = ["NOT_SCALED", "GatherFact", "GatherStack", "GatherTable", "gather_table"]
+__all__ = [
+    "HAS_INNER",
+    "NOT_SCALED",
+    "NUMBERS",
+    "PLAIN",
+    "GatherFact",
+    "GatherStack",
+    "GatherTable",
+    "gather_facts",
+    "gather_table",
+]
 
 NOT_SCALED: Final = -1
 """Stands for the exponent of values that are not scaled."""
 
 _WORD_BYTES = 8
-_NUMBERS: Final = frozenset({ValueKind.SIGNED, ValueKind.UNSIGNED, ValueKind.FLOAT})
+NUMBERS: Final = frozenset({ValueKind.SIGNED, ValueKind.UNSIGNED, ValueKind.FLOAT})
+"""Kinds of which an integer, or its bits, is a value."""
+
 _CODES: Final = frozenset({EncodingCode.DICTIONARY})
 _FLAT: Final = frozenset({EncodingCode.FLAT})
-_PLAIN: Final = frozenset({EncodingCode.CONSTANT, EncodingCode.FLAT, EncodingCode.LINEAR})
-_HAS_INNER: Final = (EncodingCode.SCALED, EncodingCode.DICTIONARY)
+PLAIN: Final = frozenset({EncodingCode.CONSTANT, EncodingCode.FLAT, EncodingCode.LINEAR})
+"""Encodings in which any value is found by arithmetic."""
+
+HAS_INNER: Final = (EncodingCode.SCALED, EncodingCode.DICTIONARY)
+"""Those whose integers are kept in another encoding."""
+
 _MASKS: Final = np.array([(1 << width) - 1 for width in range(65)], np.uint64).view(np.int64)
 
 
@@ -96,14 +112,14 @@ def gather_table(file: SegmentFile, node: FieldNode) -> GatherTable | None:
     records = file.pages(node.number)
     encodings = set(records["encoding"].tolist())
     coded = encodings == _CODES
-    if not coded and (node.kind not in _NUMBERS or not encodings <= _PLAIN | {EncodingCode.SCALED}):
+    if not coded and (node.kind not in NUMBERS or not encodings <= PLAIN | {EncodingCode.SCALED}):
         return None
     compressed = records["codec"] != Codec.NONE
     if compressed.any() or records["null_count"].any() or records["exceptions"].any():
         return None
-    if not IS_ADDRESSABLE[records["inner"][np.isin(records["encoding"], _HAS_INNER)]].all():
+    if not IS_ADDRESSABLE[records["inner"][np.isin(records["encoding"], HAS_INNER)]].all():
         return None
-    facts = _facts(records, node)
+    facts = gather_facts(records, node)
     ends = facts[GatherFact.START] + (records["row_count"] * facts[GatherFact.WIDTH] >> 3)
     if len(records) == 0 or int(ends.max()) + _WORD_BYTES > file.length:
         return None
@@ -146,7 +162,8 @@ class GatherStack:
         return cls(tuple(tables), facts, np.array(first_flags, np.int64)[:, None])
 
 
-def _facts(records: npt.NDArray[np.void], node: FieldNode) -> Integers:
+def gather_facts(records: npt.NDArray[np.void], node: FieldNode) -> Integers:
+    """Return what a gather table says of pages; of pages that are not plain, maybe nothing true."""
     facts = np.empty((GatherFact.COUNT, len(records)), np.int64)
     flat = records["encoding"] == EncodingCode.FLAT
     # Of constants, only the base means anything.

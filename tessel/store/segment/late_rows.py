@@ -22,7 +22,7 @@ from tessel.store.segment.opened import SegmentOpener
 from tessel.store.segment.page_statistics import ColumnZones
 from tessel.store.segment.pages import SegmentPages
 from tessel.store.segment.row_selection import RowIndices, RowRanges
-from tessel.store.segment.stored_columns import StoredColumns, stored_columns
+from tessel.store.segment.stored_columns import StoredColumns, may_be_stored, stored_columns
 
 __all__ = ["LateRows"]
 
@@ -105,10 +105,10 @@ class LateRows:
     def stored(self, column_ids: Sequence[int], low: int, high: int) -> StoredColumns | None:
         """Return rows ``[low, high)`` of columns as the integers that are stored.
 
-        None where a column is not arithmetic throughout: then it is asked for its values.
+        None where a column is not kept as integers: then it is asked for its values.
         """
         nodes = [self._nodes[column_id] for column_id in column_ids]
-        if not nodes or any(self._segment.gather_table(node.number) is None for node in nodes):
+        if not may_be_stored(self._segment, nodes):
             return None
         first, last = self._start + low, self._start + high
         if not self._opener.views:

@@ -34,6 +34,7 @@ from tessel.store.encodings.registry import encoding_by_code
 from tessel.store.encodings.validity import check_validity
 from tessel.store.segment.file import SegmentFile
 from tessel.store.segment.gather_table import GatherStack, GatherTable, gather_table
+from tessel.store.segment.page_tables import PageTable, page_table
 from tessel.store.segment.unpacked import UNPACKED, is_running, summed
 from tessel.store.segment.verified import SoundPages
 from tessel.store.segment.zone_maps import ZoneMaps
@@ -86,7 +87,7 @@ class SegmentPages:
         The physical columns, by number.
     tops
         The top-level ones.
-    stored
+    stored, stored_with_gaps
         What :mod:`~tessel.store.segment.stored_columns` found out of columns, by node.
     """
 
@@ -116,8 +117,10 @@ class SegmentPages:
         self._words: npt.NDArray[np.uint64] | None = None
         self._columns: dict[tuple[int, ...], tuple[FieldNode, ...]] = {}
         self._tables: dict[int, GatherTable | None] = {}
+        self._page_tables: dict[int, PageTable | None] = {}
         self._stacks: dict[tuple[int, ...], GatherStack] = {}
         self.stored: dict[int, StoredColumn | None] = {}
+        self.stored_with_gaps: dict[int, StoredColumn | None] = {}
 
     @property
     def row_count(self) -> int:
@@ -265,6 +268,16 @@ class SegmentPages:
             table = None if self._always else gather_table(self.file, self.nodes[node])
             self._tables[node] = table
         return self._tables[node]
+
+    def page_table(self, node: int) -> PageTable | None:
+        """Return how the integers of a column are found; None where some page has none.
+
+        None too where pages are verified each time they are touched.
+        """
+        if node not in self._page_tables:
+            table = None if self._always else page_table(self.file, self.nodes[node])
+            self._page_tables[node] = table
+        return self._page_tables[node]
 
     def gather_stack(self, tables: Sequence[GatherTable]) -> GatherStack:
         """Return tables of this segment together; their columns are cut alike."""

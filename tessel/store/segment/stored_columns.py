@@ -1,7 +1,8 @@
-"""Columns of a segment whose pages are all arithmetic, ready for kernels on what is stored.
+"""Columns of a segment as the integers that are stored, ready for kernels.
 
-Late reading enters here with the columns that a program computes on. Such a page has no nulls, no
-exceptions and no codec: its integers are found by arithmetic, and kernels read them in place.
+Late reading enters here with the columns that a program computes on. Where all of their pages are
+arithmetic and without gaps, kernels read them in place, and that is all. Otherwise it is also said
+which rows have a value; and pages that are packed are unpacked for the rows that are asked for.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.kernels import StoredBlocks
+from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import ValueKind
 from tessel.store.encodings.fields import FieldNode
-from tessel.store.segment.gather_table import GatherFact, GatherTable
+from tessel.store.segment.gather_table import NOT_SCALED, GatherFact, GatherTable
+from tessel.store.segment.page_tables import PageForm, PageTable, placed_pages
 from tessel.store.segment.pages import SegmentPages
 
-__all__ = ["StoredColumn", "StoredColumns", "stored_columns"]
+__all__ = ["StoredColumn", "StoredColumns", "may_be_stored", "stored_columns"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +34,7 @@ class StoredColumn:
     dictionary: pa.Array | None
     exponents: npt.NDArray[np.int64] | None
     bounds: tuple[Any, Any] | None
+    has_missing: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,10 +53,18 @@ class StoredColumns:
     blocks: StoredBlocks
 
 
+def may_be_stored(segment: SegmentPages, nodes: Sequence[FieldNode]) -> bool:
+    """Return whether page tables allow for all columns to be integers; no page is read."""
+    return bool(nodes) and all(
+        segment.gather_table(node.number) is not None or segment.page_table(node.number) is not None
+        for node in nodes
+    )
+
+
 def stored_columns(
     segment: SegmentPages, nodes: Sequence[FieldNode], start: int, stop: int
 ) -> StoredColumns | None:
-    """Return rows ``[start, stop)`` of columns; None where one is not arithmetic throughout.
+    """Return rows ``[start, stop)`` of columns; None where one is not kept as integers.
 
     The pages are verified, where they were not before; their bytes are there.
 
@@ -61,6 +73,22 @@ def stored_columns(
     CorruptSegmentError
         When one of the pages is damaged.
     """
+    if start >= stop:
+        return None
+    found = _plain_columns(segment, nodes, start, stop)
+    return _columns_with_gaps(segment, nodes, start, stop) if found is None else found
+
+
+def _page_numbers(shift: int, start: int, stop: int) -> Integers:
+    return np.arange(start >> shift, (stop - 1 >> shift) + 1)
+
+
+# --- plain columns --------------------------------------------------------------------------------
+
+
+def _plain_columns(
+    segment: SegmentPages, nodes: Sequence[FieldNode], start: int, stop: int
+) -> StoredColumns | None:
     tables: list[GatherTable] = []
     for node in nodes:
         table = segment.gather_table(node.number)
@@ -68,17 +96,21 @@ def stored_columns(
             return None
         tables.append(table)
     columns = [_kept_column(segment, table) for table in tables]
-    if None in columns or start >= stop:
+    if None in columns:
         return None
     shift = tables[0].shift
-    numbers = np.arange(start >> shift, (stop - 1 >> shift) + 1)
+    numbers = _page_numbers(shift, start, stop)
     for node in nodes:
         segment.touch(node.number, numbers)
-    data = segment.data.view()
-    data.flags.writeable = False
     facts = segment.gather_stack(tables).facts
-    blocks = StoredBlocks(data, facts, shift, start, stop)
+    blocks = StoredBlocks(_read_only(segment.data), facts, shift, start, stop)
     return StoredColumns(tuple(columns), blocks)  # type: ignore[arg-type]
+
+
+def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _kept_column(segment: SegmentPages, table: GatherTable) -> StoredColumn | None:
@@ -113,3 +145,67 @@ def _same_integers(table: GatherTable, bounds: tuple[int, int]) -> bool:
         return bounds[1] < 1 << 63
     as_bits = (table.facts[GatherFact.WIDTH] == bits) & (table.facts[GatherFact.BASE] == 0)
     return bounds[0] >= 0 or not as_bits.any()
+
+
+# --- columns with gaps ----------------------------------------------------------------------------
+
+
+def _columns_with_gaps(
+    segment: SegmentPages, nodes: Sequence[FieldNode], start: int, stop: int
+) -> StoredColumns | None:
+    tables: list[PageTable] = []
+    for node in nodes:
+        table = segment.page_table(node.number)
+        if table is None or table.shift != (tables[0] if tables else table).shift:
+            return None
+        tables.append(table)
+    columns = [_kept_column_with_gaps(segment, table) for table in tables]
+    if None in columns:
+        return None
+    shift = tables[0].shift
+    numbers = _page_numbers(shift, start, stop)
+    if any((table.forms[numbers] != PageForm.IN_PLACE).any() for table in tables):
+        pages = [[segment.page(t.node.number, n) for n in numbers.tolist()] for t in tables]
+        data, facts, gaps = placed_pages(tables, pages, numbers)
+    else:
+        for node in nodes:
+            segment.touch(node.number, numbers)
+        data = _read_only(segment.data)
+        facts = _read_only(np.stack([table.facts for table in tables], axis=1))
+        gaps = _read_only(np.stack([table.gaps for table in tables], axis=1))
+    blocks = StoredBlocks(data, facts, shift, start, stop, gaps)
+    return StoredColumns(tuple(columns), blocks)  # type: ignore[arg-type]
+
+
+def _kept_column_with_gaps(segment: SegmentPages, table: PageTable) -> StoredColumn | None:
+    number = table.node.number
+    if number not in segment.stored_with_gaps:
+        segment.stored_with_gaps[number] = _column_with_gaps(segment, table)
+    return segment.stored_with_gaps[number]
+
+
+def _column_with_gaps(segment: SegmentPages, table: PageTable) -> StoredColumn | None:
+    node = table.node
+    zones = segment.file.zone_maps(node.number)
+    has_missing = bool(zones.nulls.any())
+    if table.is_coded:
+        entries = segment.dictionary_array(node.number)
+        return StoredColumn(node.type, entries, None, None, has_missing)
+    held = zones.nulls + zones.nans < zones.rows
+    bounds: tuple[Any, Any] | None = None
+    if not held.any():
+        bounds = 0, 0  # of nothing
+    elif zones.bounded[held].all() and not (zones.low_open | zones.high_open)[held].any():
+        bounds = zones.minimum[held].min().item(), zones.maximum[held].max().item()
+    if node.kind == ValueKind.FLOAT:
+        if node.width != 8:
+            return None
+        records = segment.records(node.number)
+        # Where every exception is a NaN, integers stand for all values that are not missing.
+        others = records["exceptions"] > records["nan_count"]
+        exponents = np.where(others, NOT_SCALED, table.facts[GatherFact.EXPONENT])
+        has_missing |= bool(zones.nans.any())
+        return StoredColumn(node.type, None, exponents, bounds, has_missing)
+    if bounds is None or bounds[1] >= 1 << 63:
+        return None
+    return StoredColumn(node.type, None, None, bounds, has_missing)

@@ -1,0 +1,241 @@
+"""Columns and numbers of a program that runs on stored blocks: the registers that hold them.
+
+The encoded domain (:mod:`tessel.expression.encoded`) enters here with columns as they are stored
+and adds what it computes of them; who reduces rows asks for what kernels are to add up. Nothing is
+loaded before it is known in which form it is wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from tessel.expression.block_steps import BlockSteps
+from tessel.expression.protocols import ArithmeticColumn
+from tessel.expression.stored_ranges import EXACT, GREATEST, LEAST
+from tessel.kernels import Op, Program
+
+__all__ = ["BlockColumns", "Number", "Stored"]
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """Numbers that a program computes, one a row.
+
+    Attributes
+    ----------
+    is_float
+        Whether they are float64; otherwise integers.
+    register
+        Of floats, or of integers.
+    low, high
+        No number is below or above.
+    known
+        The truth register of the rows that have a value, the others may hold anything; None where
+        every row has one.
+    """
+
+    is_float: bool
+    register: int
+    low: Any
+    high: Any
+    known: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A column, of which nothing is loaded before it is known in which form it is wanted."""
+
+    name: str
+    column: ArithmeticColumn
+
+
+class BlockColumns:
+    """What is known of the columns of a program in the making.
+
+    Parameters
+    ----------
+    columns
+        The columns at hand, by name, in the order of their number.
+    pages
+        How many pages each column has.
+    """
+
+    def __init__(self, columns: Mapping[str, ArithmeticColumn], pages: int) -> None:
+        self._names = list(columns)
+        self._values: dict[str, Any] = {
+            name: Stored(name, column) for name, column in columns.items()
+        }
+        self._steps = BlockSteps(pages)
+
+    def both(self, one: int | None, other: int | None) -> int | None:
+        """Return the truth register of what two have in common; None is true everywhere."""
+        if one is None or other is None:
+            return other if one is None else one
+        return self._steps.step(Op.AND, one, other)
+
+    def number(self, name: str) -> Number | None:
+        """Return the numbers of a column; None for what has none."""
+        value = self._values.get(name)
+        if isinstance(value, Stored):
+            return self._loaded(value)
+        return value if isinstance(value, Number) else None
+
+    def has_integers(self, name: str) -> bool:
+        """Return whether a column has numbers or codes."""
+        value = self._values.get(name)
+        if isinstance(value, Stored):
+            return value.column.dictionary is not None or self._bounded(value) is not None
+        return isinstance(value, Number)
+
+    def known(self, names: Iterable[str]) -> int | None:
+        """Return the truth register of the rows in which all columns have a value; None: all rows.
+
+        Of a column with a dictionary, what its entries are is not looked at.
+        """
+        found: int | None = None
+        for name in dict.fromkeys(names):
+            found = self.both(found, self._known(self._values[name]))
+        return found
+
+    def place(self, name: str) -> int | None:
+        """Return the number of a column that is stored, not computed; None for others."""
+        value = self._values.get(name)
+        return self._names.index(value.name) if isinstance(value, Stored) else None
+
+    def integers(self, name: str, known: int | None = None) -> int:
+        """Return the register of what a stored column is kept as, 0 where no value is known."""
+        return self.chosen(self._integers(self._stored(name)), known, 0)
+
+    def _stored(self, name: str) -> str:
+        value = self._values[name]
+        assert isinstance(value, Stored)  # who asks knows its place
+        return value.name
+
+    def residuals(self, name: str, up: int, known: int | None = None) -> int:
+        """Return the register of what the decimals of a stored column are off, times ``2**up``.
+
+        0 where no value is known.
+        """
+        place = self._names.index(self._stored(name))
+        return self._steps.step(Op.RESIDUAL, self.integers(name, known), place, up)
+
+    def product(self, one: Number, other: Number, known: int | None) -> tuple[int, int] | None:
+        """Return the registers of the product as floats, and of what rounding took from it.
+
+        None where an integer is no float. Exact where no product is below 2**-900 but for zeros;
+        zero where not both numbers are known.
+        """
+        registers = [self._float(number, limit=EXACT) for number in (one, other)]
+        if registers[0] is None or registers[1] is None:
+            return None
+        left, right = (self.chosen_float(register, known, 0.0) for register in registers)
+        product = self._steps.step(Op.MULTIPLY, left, right)
+        return product, self._steps.step(Op.PRODUCT_ERROR, left, right, product)
+
+    def codes(self, name: str) -> tuple[Number, pa.Array] | None:
+        """Return the codes of a column and its dictionary; None for what has none."""
+        value = self._values.get(name)
+        if not isinstance(value, Stored) or value.column.dictionary is None:
+            return None
+        entries = value.column.dictionary
+        register, known = self._integers(value.name), self._known(value)
+        return Number(False, register, 0, len(entries) - 1, known), entries
+
+    def chosen(self, register: int, known: int | None, otherwise: int) -> int:
+        """Return integers where a truth is true, another one elsewhere; None is true everywhere."""
+        if known is None:
+            return register
+        return self._steps.step(Op.CHOOSE, register, known, otherwise)
+
+    def chosen_float(self, register: int | None, known: int | None, otherwise: float) -> int:
+        """Return floats where a truth is true, another one elsewhere; None is true everywhere."""
+        assert register is not None
+        if known is None:
+            return register
+        place = self._steps.constant_place(otherwise)
+        return self._steps.step(Op.CHOOSE_FLOAT, register, known, place)
+
+    def ones(self, known: int) -> int:
+        """Return the register of integers that are 1 where a truth is true, else 0."""
+        return self._steps.step(Op.NUMBER, known)
+
+    def rows(self) -> int:
+        """Return the register of the rows, counted in the segment."""
+        return self._steps.step(Op.ROW)
+
+    def combined(self, number: Number, factor: int, other: Number) -> Number:
+        """Return ``number * factor + other`` of integers that do not overflow."""
+        register = self._steps.step(Op.COMBINE, number.register, other.register, factor)
+        low, high = number.low * factor + other.low, number.high * factor + other.high
+        return Number(False, register, low, high, self.both(number.known, other.known))
+
+    def shifted(self, number: Number, by: int) -> Number:
+        """Return integers with one number added; the sums have 64 bits, it may have one more."""
+        if by == 0:
+            return number
+        # Modulo 2**64, like the addition: from the least integer to 0 it is 2**63.
+        constant = self._steps.step(Op.INTEGER, c=(by - LEAST) % (1 << 64) + LEAST)
+        register = self._steps.step(Op.INTEGER_ADD, number.register, constant)
+        return Number(False, register, number.low + by, number.high + by, number.known)
+
+    def mirrored(self, number: Number) -> Number:
+        """Return how far integers are below the greatest there may be, which does not overflow."""
+        constant = self._steps.step(Op.INTEGER, c=number.high)
+        register = self._steps.step(Op.INTEGER_SUBTRACT, constant, number.register)
+        return Number(False, register, 0, number.high - number.low, number.known)
+
+    def program(self) -> Program:
+        """Return the program for all that was asked so far."""
+        return self._steps.program()
+
+    # --- registers --------------------------------------------------------------------------------
+
+    def _has_missing(self, value: Any) -> bool:
+        if isinstance(value, Stored):
+            return value.column.has_missing
+        return isinstance(value, Number) and value.known is not None
+
+    def _known(self, value: Any) -> int | None:
+        """Return the truth register of the rows that have a value; None for all."""
+        if isinstance(value, Stored) and value.column.has_missing:
+            return self._steps.step(Op.PRESENT, self._names.index(value.name))
+        return value.known if isinstance(value, Number) else None
+
+    def _loaded(self, stored: Stored) -> Number | None:
+        bounded = self._bounded(stored)
+        if bounded is None:
+            return None
+        register = self._integers(stored.name)
+        if bounded.is_float:
+            place = self._names.index(stored.name)
+            register = self._steps.step(Op.DECIMAL, register, place)
+        known = self._known(stored)
+        return Number(bounded.is_float, register, bounded.low, bounded.high, known)
+
+    def _bounded(self, stored: Stored) -> Number | None:
+        """Return what is known of the values of a column, in no register yet."""
+        column = stored.column
+        if column.dictionary is not None or column.bounds is None:
+            return None
+        low, high = column.bounds
+        if column.exponents is None and not LEAST <= low <= high <= GREATEST:
+            return None
+        return Number(column.exponents is not None, -1, low, high)
+
+    def _integers(self, name: str) -> int:
+        return self._steps.step(Op.LOAD, self._names.index(name))
+
+    def _float(self, number: Number, limit: int | None = None) -> int | None:
+        """Return numbers as floats; None where integers above ``limit`` would be rounded."""
+        if number.is_float:
+            return number.register
+        if limit is not None and max(abs(number.low), abs(number.high)) > limit:
+            return None
+        return self._steps.step(Op.FLOAT, number.register)
+
+    def _column_range(self, name: str, ranges: Any) -> int:
+        return self._steps.column_range(self._names.index(name), ranges)

@@ -1,0 +1,128 @@
+"""The steps of a program as they are put together: registers, ranges, constants and tables.
+
+Who compiles expressions for kernels enters here. A step that does what an earlier one does is the
+earlier one. What steps mean is said in :class:`tessel.kernels.Op`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tessel.kernels import Op, Program
+
+__all__ = ["BlockSteps"]
+
+_INTEGERS, _FLOATS, _TRUTHS = 0, 1, 2
+
+_KINDS = {
+    **dict.fromkeys((Op.LOAD, Op.INTEGER, Op.INTEGER_ADD, Op.INTEGER_SUBTRACT), _INTEGERS),
+    **dict.fromkeys((Op.INTEGER_MULTIPLY, Op.COMBINE, Op.RESIDUAL, Op.NUMBER, Op.ROW), _INTEGERS),
+    **dict.fromkeys((Op.CHOOSE, Op.CHOOSE_OTHER), _INTEGERS),
+    **dict.fromkeys((Op.DECIMAL, Op.FLOAT, Op.CONSTANT, Op.PRODUCT_ERROR), _FLOATS),
+    **dict.fromkeys((Op.ADD, Op.SUBTRACT, Op.MULTIPLY), _FLOATS),
+    **dict.fromkeys((Op.CHOOSE_FLOAT, Op.CHOOSE_OTHER_FLOAT), _FLOATS),
+    **dict.fromkeys((Op.RANGE, Op.COLUMN_RANGE, Op.LESS, Op.LESS_EQUAL, Op.EQUAL), _TRUTHS),
+    **dict.fromkeys((Op.TABLE, Op.AND, Op.OR, Op.XOR, Op.NOT, Op.PRESENT), _TRUTHS),
+}
+"""What a step writes to."""
+
+
+class BlockSteps:
+    """A program in the making.
+
+    Parameters
+    ----------
+    pages
+        How many pages each column has.
+    """
+
+    def __init__(self, pages: int) -> None:
+        self._pages = pages
+        self._steps: list[tuple[int, int, int, int, int]] = []
+        self._made: dict[tuple[Any, ...], int] = {}
+        self._registers = [0, 0, 0]
+        self._ranges: list[npt.NDArray[np.int64]] = []
+        self._constants: list[float] = []
+        self._tables: list[npt.NDArray[np.uint8]] = []
+        self._table_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def step(self, op: int, a: int = 0, b: int = 0, c: int = 0) -> int:
+        """Add a step, or find the one that does the same; return its register."""
+        key = op, a, b, c
+        if key not in self._made:
+            kind = _KINDS[op]
+            register = self._registers[kind]
+            self._registers[kind] += 1
+            self._steps.append((op, register, a, b, c))
+            self._made[key] = register
+        return self._made[key]
+
+    def constant_place(self, value: float) -> int:
+        """Return the number of a constant."""
+        key = "constant", float(value).hex()
+        if key not in self._made:
+            self._made[key] = len(self._constants)
+            self._constants.append(value)
+        return self._made[key]
+
+    def constant(self, value: float) -> int:
+        """Return a register of floats that are all the same."""
+        return self.step(Op.CONSTANT, self.constant_place(value))
+
+    def range(self, register: int, ranges: Any) -> int:
+        """Return the truths of whether integers lie in closed ranges: one, or one a page."""
+        return self.step(Op.RANGE, register, 0, self._range_place(ranges))
+
+    def column_range(self, column: int, ranges: Any) -> int:
+        """Return the truths of whether the integers of a column lie in closed ranges."""
+        return self.step(Op.COLUMN_RANGE, column, 0, self._range_place(ranges))
+
+    def table(self, register: int, truths: npt.NDArray[np.uint8]) -> int:
+        """Return the truths that a table has for integers."""
+        key = "table", truths.tobytes()
+        if key not in self._made:
+            self._made[key] = self._table_bytes
+            self._table_bytes += len(truths)
+            self._tables.append(truths)
+        return self.step(Op.TABLE, register, 0, self._made[key])
+
+    def always(self, truth: bool) -> int:
+        """Return the truths that are all the same."""
+        return self.range(self.step(Op.INTEGER, c=int(truth)), (1, 1))
+
+    def joined(self, op: int, truths: list[int]) -> int:
+        """Return what a connective makes of one truth or more."""
+        found = truths[0]
+        for truth in truths[1:]:
+            found = self.step(op, found, truth)
+        return found
+
+    def program(self) -> Program:
+        """Return the program so far."""
+        integers, floats, truths = self._registers
+        ranges = np.zeros((len(self._ranges), self._pages, 2), np.int64)
+        for place, held in enumerate(self._ranges):
+            ranges[place] = held
+        return Program(
+            np.array(self._steps, np.int64).reshape(-1, 5),
+            ranges,
+            np.array(self._constants, np.float64),
+            np.concatenate([np.zeros(0, np.uint8), *self._tables]),
+            integers,
+            floats,
+            truths,
+        )
+
+    def _range_place(self, ranges: Any) -> int:
+        held = np.broadcast_to(np.array(ranges, np.int64), (self._pages, 2))
+        key = "range", held.tobytes()
+        if key not in self._made:
+            self._made[key] = len(self._ranges)
+            self._ranges.append(held)
+        return self._made[key]
