@@ -16,9 +16,35 @@ import pyarrow as pa
 from tessel.expression.block_steps import BlockSteps
 from tessel.expression.protocols import ArithmeticColumn
 from tessel.expression.stored_ranges import EXACT, GREATEST, LEAST
-from tessel.kernels import Op, Program
+from tessel.kernels import RESIDUAL_SHIFT, DecimalBounds, Op, Program
 
-__all__ = ["BlockColumns", "Number", "Stored"]
+__all__ = ["BlockColumns", "Number", "Scaled", "Stored"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """The integers that decimals kept as floats stand for, of which nothing is computed yet.
+
+    Attributes
+    ----------
+    bounds
+        What is known of them, and of how far off the floats are.
+    column
+        The stored column whose integers they are; None for others.
+    constant
+        The one integer that they all are; None for others.
+    register
+        The register that they are in; None for others.
+    op, operands
+        The step that makes them of those of others.
+    """
+
+    bounds: DecimalBounds
+    column: str | None = None
+    constant: int | None = None
+    register: int | None = None
+    op: int = -1
+    operands: tuple[Scaled, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +62,8 @@ class Number:
     known
         The truth register of the rows that have a value, the others may hold anything; None where
         every row has one.
+    scaled
+        What integers computed floats stand for; None where they are no decimals.
     """
 
     is_float: bool
@@ -43,6 +71,7 @@ class Number:
     low: Any
     high: Any
     known: int | None = None
+    scaled: Scaled | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +151,28 @@ class BlockColumns:
         """
         place = self._names.index(self._stored(name))
         return self._steps.step(Op.RESIDUAL, self.integers(name, known), place, up)
+
+    def scaled(self, name: str) -> Scaled | None:
+        """Return the integers that the floats of a column stand for; None for what are none."""
+        value = self._values.get(name)
+        if isinstance(value, Stored):
+            return self._scaled(value)
+        return value.scaled if isinstance(value, Number) else None
+
+    def whole(self, scaled: Scaled, known: int | None = None) -> int:
+        """Return the register of integers, 0 where no value is known."""
+        return self.chosen(self._whole(scaled), known, 0)
+
+    def float_residuals(
+        self, floats: int, scaled: Scaled, up: int, known: int | None = None
+    ) -> int:
+        """Return the register of what floats are off from their integers, times ``2**up``.
+
+        0 where no value is known.
+        """
+        packed = scaled.bounds.places << RESIDUAL_SHIFT | up
+        held, whole = self.chosen_float(floats, known, 0.0), self.whole(scaled, known)
+        return self._steps.step(Op.FLOAT_RESIDUAL, held, whole, packed)
 
     def product(self, one: Number, other: Number, known: int | None) -> tuple[int, int] | None:
         """Return the registers of the product as floats, and of what rounding took from it.
@@ -225,6 +276,30 @@ class BlockColumns:
         if column.exponents is None and not LEAST <= low <= high <= GREATEST:
             return None
         return Number(column.exponents is not None, -1, low, high)
+
+    def _scaled(self, stored: Stored) -> Scaled | None:
+        column = stored.column
+        if column.dictionary is not None or column.bounds is None:
+            return None
+        low, high = column.bounds
+        if column.exponents is None:
+            if not LEAST <= low <= high <= GREATEST:
+                return None
+            return Scaled(DecimalBounds.of_integers(int(low), int(high)), stored.name)
+        places = int(column.exponents[0])
+        if places < 0 or (column.exponents != places).any():
+            return None
+        bounds = DecimalBounds.of_decimals(places, float(low), float(high))
+        return None if bounds is None else Scaled(bounds, stored.name)
+
+    def _whole(self, scaled: Scaled) -> int:
+        if scaled.column is not None:
+            return self._integers(scaled.column)
+        if scaled.constant is not None:
+            return self._steps.step(Op.INTEGER, c=scaled.constant)
+        if scaled.register is not None:
+            return scaled.register
+        return self._steps.step(scaled.op, *(self._whole(each) for each in scaled.operands))
 
     def _integers(self, name: str) -> int:
         return self._steps.step(Op.LOAD, self._names.index(name))

@@ -20,7 +20,7 @@ _INTEGERS, _FLOATS, _TRUTHS = 0, 1, 2
 _KINDS = {
     **dict.fromkeys((Op.LOAD, Op.INTEGER, Op.INTEGER_ADD, Op.INTEGER_SUBTRACT), _INTEGERS),
     **dict.fromkeys((Op.INTEGER_MULTIPLY, Op.COMBINE, Op.RESIDUAL, Op.NUMBER, Op.ROW), _INTEGERS),
-    **dict.fromkeys((Op.CHOOSE, Op.CHOOSE_OTHER), _INTEGERS),
+    **dict.fromkeys((Op.CHOOSE, Op.CHOOSE_OTHER, Op.FLOAT_RESIDUAL), _INTEGERS),
     **dict.fromkeys((Op.DECIMAL, Op.FLOAT, Op.CONSTANT, Op.PRODUCT_ERROR), _FLOATS),
     **dict.fromkeys((Op.ADD, Op.SUBTRACT, Op.MULTIPLY), _FLOATS),
     **dict.fromkeys((Op.CHOOSE_FLOAT, Op.CHOOSE_OTHER_FLOAT), _FLOATS),

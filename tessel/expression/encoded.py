@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.errors import TesselError
-from tessel.expression.block_columns import BlockColumns, Number, Stored
+from tessel.expression.block_columns import BlockColumns, Number, Scaled, Stored
 from tessel.expression.checking import NodeType, node_types
 from tessel.expression.context import ExpressionContext
 from tessel.expression.evaluate import evaluate
@@ -48,7 +48,7 @@ from tessel.expression.operators.membership import IsMissing
 from tessel.expression.protocols import ArithmeticColumn
 from tessel.expression.schema import TableSchema
 from tessel.expression.stored_ranges import EXACT, GREATEST, LEAST, integer_range, scaled_range
-from tessel.kernels import Op
+from tessel.kernels import DecimalBounds, Op
 
 __all__ = ["BlockProgram", "Number"]
 
@@ -388,7 +388,8 @@ class BlockProgram(BlockColumns):
             if None in registers or not max(abs(low), abs(high)) < _LARGEST_FLOAT:
                 return None
             register = self._steps.step(float_op, *registers)  # type: ignore[arg-type]
-            return Number(True, register, low, high, known)
+            scaled = self._scaled_result(float_op, integer_op, operands)
+            return Number(True, register, low, high, known, scaled)
         if one.is_float or two.is_float or not pa.types.is_integer(kind.result):
             return None
         if not -_NO_OVERFLOW <= low <= high <= _NO_OVERFLOW:
@@ -397,6 +398,37 @@ class BlockProgram(BlockColumns):
             return None  # a row below zero has no result: its values say so
         register = self._steps.step(integer_op, one.register, two.register)
         return Number(False, register, low, high, known)
+
+    def _scaled_result(self, float_op: int, op: int, operands: list[_Value]) -> Scaled | None:
+        """Return the integers that the result stands for, where its operands are decimals."""
+        one, two = (self._scaled_operand(operand) for operand in operands)
+        if one is None or two is None or max(one.bounds.largest, two.bounds.largest) > EXACT:
+            return None
+        bounds: DecimalBounds | None
+        if float_op == Op.MULTIPLY:
+            bounds = one.bounds.times(two.bounds)
+        elif float_op == Op.ADD:
+            bounds = one.bounds.plus(two.bounds)
+        else:
+            bounds = one.bounds.minus(two.bounds)
+        if bounds is None or bounds.largest > EXACT:
+            return None
+        return Scaled(bounds, op=op, operands=(one, two))
+
+    def _scaled_operand(self, operand: _Value) -> Scaled | None:
+        if isinstance(operand, Stored):
+            return self._scaled(operand)
+        if isinstance(operand, Number):
+            if operand.is_float:
+                return operand.scaled
+            bounds = DecimalBounds.of_integers(operand.low, operand.high)
+            return Scaled(bounds, register=operand.register)
+        if not isinstance(operand, Literal) or not isinstance(operand.value, int | float):
+            return None
+        value = operand.value
+        if isinstance(value, bool) or not abs(value) <= EXACT or value != int(value):
+            return None
+        return Scaled(DecimalBounds.of_integers(int(value), int(value)), constant=int(value))
 
     def _first_known(self, kind: NodeType, operands: list[_Value]) -> Number | None:
         """Compile coalesce: the first of some numbers that has a value."""

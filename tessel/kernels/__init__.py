@@ -16,6 +16,7 @@ from tessel.kernels.best_rows import NO_LIMIT, BestRows, best_rows, ordered_doub
 from tessel.kernels.blocks import ALL_MISSING, ALL_PRESENT, Gap, StoredBlocks
 from tessel.kernels.count_repeats import count_repeats
 from tessel.kernels.count_values import add_counts, count_values, runs_of_counts
+from tessel.kernels.decimal_bounds import DecimalBounds
 from tessel.kernels.decimal_sums import DecimalSum
 from tessel.kernels.decode_rows import TextTable, decode_numbers, decode_texts
 from tessel.kernels.fields import EXTREMES, Fact, FieldKind, SumField
@@ -35,7 +36,7 @@ from tessel.kernels.limb_lines import (
 from tessel.kernels.load_rows import load_rows
 from tessel.kernels.match_rows import match_ends, match_rows
 from tessel.kernels.nearest_rows import Looks, NearestRows
-from tessel.kernels.program import Op, Program
+from tessel.kernels.program import RESIDUAL_SHIFT, Op, Program
 from tessel.kernels.register_rows import register_rows
 from tessel.kernels.row_program import RowOp, RowProgram, RowStatus, field_load
 from tessel.kernels.rows_by_code import order_of_codes, rows_by_code
@@ -52,7 +53,9 @@ __all__ = [
     "EXTREMES",
     "LEAST_ROWS",
     "NO_LIMIT",
+    "RESIDUAL_SHIFT",
     "BestRows",
+    "DecimalBounds",
     "DecimalSum",
     "Fact",
     "FieldKind",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.program import Op, Program
+from tessel.kernels.program import RESIDUAL_SHIFT, Op, Program
 
 __all__ = ["ALL_MISSING", "ALL_PRESENT", "Gap", "Registers", "StoredBlocks", "run_blocks"]
 
@@ -179,19 +179,20 @@ def _is_nan(bits: NDArray[np.int64]) -> NDArray[np.bool_]:
     return found
 
 
-def _residuals(whole: NDArray[np.float64], power: np.float64, scale: float) -> NDArray[np.int64]:
-    """Return what dividing by a power of ten rounds off, times that power and ``scale``.
+def _residuals(
+    quotients: NDArray[np.float64], whole: NDArray[np.float64], power: np.float64, scale: float
+) -> NDArray[np.int64]:
+    """Return what quotients times a power of ten are off from whole numbers, times ``scale``.
 
-    A quotient is cut into two halves whose products with the power are exact (Dekker 1971); the
-    remainder of a division is a float itself, so nothing below is rounded.
+    A quotient is cut into two halves whose products with the power are exact (Dekker 1971); what
+    is left is a float itself, so nothing below is rounded.
     """
-    quotients = whole / power
     highs = (quotients.view(np.int64) & _HIGH_HALF).view(np.float64)
     left = highs * power
     left -= whole
-    quotients -= highs
-    quotients *= power
-    left += quotients
+    lows = quotients - highs
+    lows *= power
+    left += lows
     left *= scale
     return left.astype(np.int64)
 
@@ -279,7 +280,12 @@ def _run(
             floats[target].view(np.int64)[places] = held
     elif op == Op.RESIDUAL:
         power = _POWERS[int(blocks.facts[_EXPONENT, b, page])]
-        integers[target] = _residuals(integers[a].astype(np.float64), power, 2.0**c)
+        whole = integers[a].astype(np.float64)
+        integers[target] = _residuals(whole / power, whole, power, 2.0**c)
+    elif op == Op.FLOAT_RESIDUAL:
+        whole, power = integers[b].astype(np.float64), _POWERS[c >> RESIDUAL_SHIFT]
+        scale = 2.0 ** (c & ((1 << RESIDUAL_SHIFT) - 1))
+        integers[target] = _residuals(floats[a], whole, power, scale)
     elif op == Op.PRODUCT_ERROR:
         floats[target] = _product_errors(floats[a], floats[b], floats[c])
     elif op == Op.FLOAT:

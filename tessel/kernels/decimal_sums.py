@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tessel.kernels.decimal_bounds import DecimalBounds
 from tessel.kernels.fields import SumField
 
 __all__ = ["DecimalSum"]
@@ -28,16 +29,16 @@ _LEAST_EXPONENT = -1074
 _MOST_PLACES = 11
 _MOST_RESIDUAL_BITS = 36
 _MOST_UP = 62
-_MOST_BITS = 70
+_MOST_BITS = 78
+"""With 31 more for rows, doubles are near enough to say the bits of sums above 64."""
 _MOST_INTEGER_BITS = 42
-_FRACTION_BITS = 53
 _HALF = 32
 _HALF_MASK = np.uint64((1 << _HALF) - 1)
 
 
 @dataclass(frozen=True)
 class DecimalSum:
-    """How a column of decimals is added up.
+    """How doubles that stand for decimals are added up.
 
     Attributes
     ----------
@@ -65,24 +66,26 @@ class DecimalSum:
         low, high
             Finite; no value is below or above.
         """
-        largest = max(abs(low), abs(high))
-        if not 0 <= places <= _MOST_PLACES or not math.isfinite(largest):
+        if not 0 <= places <= _MOST_PLACES:
             return None
-        integer_bits = (math.ceil(largest * 10**places) + 1).bit_length()
-        if integer_bits > _MOST_INTEGER_BITS:
+        bounds = DecimalBounds.of_decimals(places, low, high)
+        return None if bounds is None else cls.of(bounds)
+
+    @classmethod
+    def of(cls, bounds: DecimalBounds) -> DecimalSum | None:
+        """Return how doubles that stand for decimals are added up; None where words do not."""
+        integer_bits = bounds.largest.bit_length()
+        if not 0 <= bounds.places <= _MOST_PLACES or integer_bits > _MOST_INTEGER_BITS:
             return None
-        if places == 0:
-            return cls(0, 0, integer_bits, 0)
-        # The least value that is not zero has the lowest bit.
-        least = low if low > 0 else -high if high < 0 else 10.0**-places
-        up = _FRACTION_BITS - math.frexp(least)[1] - places
-        unit = math.frexp(largest)[1] - _FRACTION_BITS  # the greatest has the largest last bit
-        residual_bits = math.ceil(math.log2(10**places) + unit - 1 + up) + 1
-        if not 0 <= up <= _MOST_UP or residual_bits > _MOST_RESIDUAL_BITS:
+        if bounds.places == 0 or bounds.error == 0.0:
+            return cls(0, 0, integer_bits, 0) if bounds.places == bounds.error == 0 else None
+        up = max(0, -(bounds.unit + bounds.places))
+        residual_bits = max(math.ceil(math.log2(bounds.error)) + up + 1, 1)
+        if up > _MOST_UP or residual_bits > _MOST_RESIDUAL_BITS:
             return None
         if integer_bits + up > _MOST_BITS:
             return None
-        return cls(places, up, integer_bits, max(residual_bits, 1))
+        return cls(bounds.places, up, integer_bits, residual_bits)
 
     def fields(self, integers: int, residuals: int | None) -> list[SumField]:
         """Return what is summed: the registers of the integers, and of what is rounded off."""

@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Op", "Program"]
+__all__ = ["RESIDUAL_SHIFT", "Op", "Program"]
+
+RESIDUAL_SHIFT = 8
+"""Bits of the scale of a residual, below the decimal places."""
 
 
 class Op:
@@ -87,6 +90,12 @@ class Op:
     """I[target] = I[a] where M[b], else I[c]."""
     CHOOSE_OTHER_FLOAT = 30
     """F[target] = F[a] where M[b], else F[c]."""
+    FLOAT_RESIDUAL = 31
+    """I[target] = (F[a] * 10**places - I[b]) * 2**up for ``c == places << RESIDUAL_SHIFT | up``.
+
+    What computed floats are off from the decimals that they stand for, as a whole number below
+    2**51; integers are below 2**53.
+    """
 
 
 @dataclass(frozen=True, eq=False)

@@ -367,6 +367,13 @@ def _summed(
     number = program.number(name)
     if number is None:
         return None
+    computed = None if number.scaled is None else DecimalSum.of(number.scaled.bounds)
+    if computed is not None and number.scaled is not None:
+        whole = program.whole(number.scaled, known)
+        rest = program.float_residuals(number.register, number.scaled, computed.up, known)
+        return tuple(computed.fields(whole, rest)), lambda facts: computed.sums(
+            cast(list[Mapping[int, Integers]], facts)
+        )
     largest = _largest(number)
     if not number.is_float:
         field = SumField.of_integers(program.chosen(number.register, known, 0), int(largest))

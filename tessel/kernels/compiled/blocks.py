@@ -29,6 +29,8 @@ _RANGE, _LESS, _LESS_EQUAL, _EQUAL, _TABLE = 11, 12, 13, 14, 15
 _AND, _OR, _XOR, _NOT, _COMBINE = 16, 17, 18, 19, 20
 _COLUMN_RANGE, _RESIDUAL, _PRODUCT_ERROR = 21, 22, 23
 _PRESENT, _NUMBER, _ROW, _CHOOSE, _CHOOSE_FLOAT, _CHOOSE_OTHER = 24, 25, 26, 27, 28, 29
+_CHOOSE_OTHER_FLOAT = 30
+_RESIDUAL_SHIFT, _RESIDUAL_MASK = 8, (1 << 8) - 1
 
 _POWERS = np.array([float(10**exponent) for exponent in range(23)])
 _MOST_RECIPROCAL = 15
@@ -131,6 +133,19 @@ def _residuals(integers: Any, source: Any, exponent: int, bits: int, out: Any, r
         quotient = _quotient(whole, power, reciprocal)
         left = fused_multiply_add(quotient, power, -whole) * scale
         # Adding this leaves a small whole number in the low bits of the float.
+        integers[out + row] = np.float64(left + _ROUNDER).view(np.int64) - _ROUNDER_BITS
+
+
+@inner
+def _float_residuals(
+    floats: Any, quotients: Any, integers: Any, whole: Any, packed: int, out: Any, rows: Any
+) -> None:
+    """Write what computed floats are off from the decimals that they stand for."""
+    power = _POWERS[packed >> _RESIDUAL_SHIFT]
+    scale = np.float64(np.int64(1) << (packed & _RESIDUAL_MASK))
+    for row in range(rows):
+        wanted = np.float64(integers[whole + row])
+        left = fused_multiply_add(floats[quotients + row], power, -wanted) * scale
         integers[out + row] = np.float64(left + _ROUNDER).view(np.int64) - _ROUNDER_BITS
 
 
@@ -267,5 +282,7 @@ def run_steps(
             _choose_fixed(truths, two, floats, one, constants[c], out, rows)
         elif op == _CHOOSE_OTHER:
             _choose(truths, two, integers, one, place_of(c), out, rows)
-        else:
+        elif op == _CHOOSE_OTHER_FLOAT:
             _choose(truths, two, floats, one, place_of(c), out, rows)
+        else:
+            _float_residuals(floats, one, integers, two, c, out, rows)
