@@ -20,7 +20,13 @@ from tessel.clauses.powers import Reduces, Scans, has_power
 __all__ = ["joins_slices", "packs_of"]
 
 _PACKS_PER_WORKER = 2
-"""With one a worker, the slowest decides; with more, states are made more often than need be."""
+"""So few units are left as they are."""
+
+_MOST_UNITS = 1 << 10
+"""Sums of so many segments are joined without overflow, with room to spare."""
+
+_SHARE = 1.5
+"""A pack takes its share of the rows that are left, for so many packs a worker."""
 
 _PACKS_IN_BUDGET = 4
 """Stored bytes are counted, which a pack only looks at."""
@@ -48,17 +54,19 @@ def packs_of(
     """
     if len(rows) <= _PACKS_PER_WORKER * workers:
         return [range(unit, unit + 1) for unit in range(len(rows))]
-    # A unit belongs to the pack in whose share of all rows its middle lies.
-    share = max(1.0, rows.sum() / (_PACKS_PER_WORKER * workers))
-    pack_of = ((np.cumsum(rows) - rows / 2) // share).astype(np.int64).tolist()
     most = live_bytes // _PACKS_IN_BUDGET
+    # Long packs first, short ones last, so that all workers end at about the same time (guided
+    # self-scheduling; Polychronopoulos and Kuck, 1987).
+    left = np.append(np.cumsum(rows[::-1])[::-1], 0)
     packs: list[range] = []
-    held = 0
+    begin, held = 0, 0
     for unit, size in enumerate(nbytes.tolist()):
-        if packs and pack_of[unit] == pack_of[unit - 1] and held + size <= most:
-            packs[-1] = range(packs[-1].start, unit + 1)
-            held += size
-        else:
-            packs.append(range(unit, unit + 1))
-            held = size
+        held += size
+        full = left[begin] - left[unit + 1] >= left[begin] / (_SHARE * workers)
+        following = int(nbytes[unit + 1]) if unit + 1 < len(nbytes) else 0
+        if full or held + following > most or unit - begin + 1 == _MOST_UNITS:
+            packs.append(range(begin, unit + 1))
+            begin, held = unit + 1, 0
+    if begin < len(rows):
+        packs.append(range(begin, len(rows)))
     return packs
