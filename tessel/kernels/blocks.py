@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tessel.errors import CorruptSegmentError
 from tessel.kernels.program import RESIDUAL_SHIFT, Op, Program
 
 __all__ = ["ALL_MISSING", "ALL_PRESENT", "Gap", "Registers", "StoredBlocks", "run_blocks"]
@@ -195,6 +196,19 @@ def _residuals(
     left += lows
     left *= scale
     return left.astype(np.int64)
+
+
+def are_places(numbers: NDArray[np.int64], count: int) -> bool:
+    """Return whether numbers are places in ``count``, as the bounds in page tables say."""
+    return not len(numbers) or bool(0 <= numbers.min() <= numbers.max() < count)
+
+
+def outside_of_bounds() -> CorruptSegmentError:
+    """Return the error of a value that lies outside of what the page table says."""
+    return CorruptSegmentError(
+        "a value lies outside of the bounds that its page table says",
+        hint="check the store (`tessel fsck`), and restore the segment from a copy",
+    )
 
 
 def _upper_half(values: NDArray[np.float64]) -> NDArray[np.float64]:

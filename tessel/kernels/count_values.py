@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.blocks import StoredBlocks, run_blocks
+from tessel.kernels.blocks import StoredBlocks, are_places, outside_of_bounds, run_blocks
 from tessel.kernels.jit import compiled_kernels, frozen
 from tessel.kernels.program import Program
 
@@ -74,7 +74,7 @@ def count_values(
         )
     counts = np.zeros(groups * span, np.uint32)
     for each in spans:
-        kernels.count_values(
+        inside = kernels.count_values(
             *each.arguments,
             *program.arguments,
             -1 if select is None else select,
@@ -84,6 +84,8 @@ def count_values(
             span,
             counts,
         )
+        if not inside:
+            raise outside_of_bounds()
     return counts.reshape(groups, span)
 
 
@@ -105,6 +107,8 @@ def count_values_numpy(
             cells = registers.integers[value] - low
             if group is not None:
                 cells += registers.integers[group] * span
+            if not are_places(cells, groups * span):
+                raise outside_of_bounds()
             parts.append(cells if select is None else cells[registers.truths[select]])
     # All at once: the table has about as many cells as there are rows.
     counts = np.bincount(np.concatenate(parts), minlength=groups * span)

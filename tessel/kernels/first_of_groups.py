@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.blocks import StoredBlocks, run_blocks
+from tessel.kernels.blocks import StoredBlocks, are_places, outside_of_bounds, run_blocks
 from tessel.kernels.jit import compiled_kernels
 from tessel.kernels.program import Program
 
@@ -53,6 +53,8 @@ def first_of_groups(
                 left,
                 first,
             )
+        if left < 0:
+            raise outside_of_bounds()
     return first
 
 
@@ -66,6 +68,8 @@ def first_of_groups_numpy(
             if (first >= 0).all():
                 return first
             numbers = registers.integers[group]
+            if not are_places(numbers, groups):
+                raise outside_of_bounds()
             rows = np.arange(len(numbers))
             if select is not None:
                 rows = rows[registers.truths[select]]

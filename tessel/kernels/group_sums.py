@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.blocks import StoredBlocks, run_blocks
+from tessel.kernels.blocks import StoredBlocks, are_places, run_blocks
 from tessel.kernels.fields import (
     EXTREMES,
     HALF_BITS,
@@ -92,7 +92,8 @@ def group_sums(
     Returns
     -------
     GroupSums or None
-        None where floats reach over more bits than two limbs hold, or are not finite.
+        None where floats reach over more bits than two limbs hold, or are not finite, and where a
+        number is no group: page tables that say otherwise are forged.
     """
     if any(each.exponent > LARGEST_EXPONENT for each in fields):
         return None
@@ -227,6 +228,8 @@ def _group_sums_numpy(
         numbers = (
             np.zeros(last_place - first, np.int64) if group is None else registers.integers[group]
         )
+        if not are_places(numbers, groups):
+            return None
         numbers = numbers if rows is None else numbers[rows]
         _note_first(first_row, numbers, rows, first)
         if last_row is not None:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
+from tessel.errors import CorruptSegmentError
 from tessel.kernels import (
     ALL_MISSING,
     ALL_PRESENT,
@@ -30,6 +31,8 @@ from tessel.kernels import (
     Program,
     StoredBlocks,
     SumField,
+    count_values,
+    first_of_groups,
     group_sums,
     load_rows,
     register_rows,
@@ -493,3 +496,20 @@ def test_rows_without_a_value(data: st.DataObject, nulls: float, nans: float) ->
         assert found[:4].tolist() == [each.tolist() for each in wanted]
         chosen = found[4].view(np.float64)[known[own]]
         assert chosen.tolist() == values[own][known[own]].tolist()
+
+
+@pytest.mark.parametrize("number", [5, 1 << 40, -1, -(1 << 62)])
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_numbers_outside_of_their_bounds_are_refused(number: int, is_compiled: bool) -> None:
+    """Page tables may be forged: nothing is written where no group is."""
+    blocks = _of_integers([[0, 1, 2, 3] * 700 + [number]])
+    program = _program([(Op.LOAD, 0, 0, 0, 0)], blocks.facts.shape[2])
+    with _compiled(is_compiled):
+        found = group_sums([blocks], program, select=None, group=0, groups=5, fields=[])
+        assert found is None
+        with pytest.raises(CorruptSegmentError, match="outside"):
+            first_of_groups([blocks], program, select=None, group=0, groups=5)
+        with pytest.raises(CorruptSegmentError, match="outside"):
+            count_values(
+                [blocks], program, select=None, group=None, groups=1, value=0, low=0, span=5
+            )

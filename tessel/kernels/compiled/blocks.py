@@ -16,7 +16,7 @@ from tessel.kernels.compiled.gaps import patch_exceptions, present_rows
 from tessel.kernels.compiled.integers import column_range, load_integers
 from tessel.kernels.jit import inner
 
-__all__ = ["BLOCK_ROWS", "place_of", "run_steps"]
+__all__ = ["BLOCK_ROWS", "are_places", "place_of", "run_steps"]
 
 BLOCK_ROWS = 2048
 """Rows whose registers stay in the caches of the core; a multiple of eight."""
@@ -44,6 +44,19 @@ _EXCEPTIONS = 1
 def place_of(register: int) -> Any:
     """Return where a register begins."""
     return np.uint64(register) * np.uint64(BLOCK_ROWS)
+
+
+@inner
+def are_places(integers: Any, at: Any, rows: Any, count: int) -> bool:
+    """Return whether integers are places in ``count``.
+
+    Page tables say so already; but whoever wrote the file wrote those, too.
+    """
+    least, most = np.int64(0), np.int64(0)
+    for row in range(rows):
+        least = min(least, integers[at + row])
+        most = max(most, integers[at + row])
+    return bool(least >= 0 and most < count)
 
 
 @inner

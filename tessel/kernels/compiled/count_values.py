@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tessel.kernels.compiled.blocks import BLOCK_ROWS, place_of, run_steps
+from tessel.kernels.compiled.blocks import BLOCK_ROWS, are_places, place_of, run_steps
 from tessel.kernels.jit import kernel
 
 __all__ = ["add_counts", "count_values", "runs_of_counts"]
@@ -32,12 +32,15 @@ def count_values(
     low: int,
     span: int,
     counts: Any,
-) -> None:
-    """Add one to the cell of each row: ``group * span + value - low``."""
+) -> bool:
+    """Add one to the cell of each row: ``group * span + value - low``.
+
+    Returns whether all are in ``counts``; what comes after the first that is not is left out.
+    """
     integers = np.empty((registers[0] + 1) * BLOCK_ROWS, np.int64)
     floats = np.empty(registers[1] * BLOCK_ROWS, np.float64)
     truths = np.empty(registers[2] * BLOCK_ROWS, np.uint8)
-    cells = np.empty(BLOCK_ROWS, np.uint64)
+    cells = np.empty(BLOCK_ROWS, np.int64)
     values, owners, selected = place_of(value), place_of(max(group, 0)), place_of(max(select, 0))
     page_rows = 1 << shift
     row = start
@@ -55,13 +58,16 @@ def count_values(
         else:
             for place in range(count):
                 cells[place] = integers[owners + place] * span + integers[values + place] - low
+        if not are_places(cells, np.uint64(0), count, len(counts)):
+            return False
         if select < 0:
             for place in range(count):
-                counts[cells[place]] += np.uint32(1)
+                counts[np.uint64(cells[place])] += np.uint32(1)
         else:
             for place in range(count):
-                counts[cells[place]] += np.uint32(truths[selected + place])
+                counts[np.uint64(cells[place])] += np.uint32(truths[selected + place])
         row += rows
+    return True
 
 
 @kernel

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tessel.kernels.compiled.blocks import BLOCK_ROWS, place_of, run_steps
+from tessel.kernels.compiled.blocks import BLOCK_ROWS, are_places, place_of, run_steps
 from tessel.kernels.jit import kernel
 
 __all__ = ["first_of_groups"]
@@ -31,7 +31,10 @@ def first_of_groups(
     left: int,
     first: Any,
 ) -> int:
-    """Write the first rows of groups that have none; return how many still have none."""
+    """Write the first rows of groups that have none; return how many still have none.
+
+    -1 where a number is no group.
+    """
     integers = np.empty((registers[0] + 1) * BLOCK_ROWS, np.int64)
     floats = np.empty(registers[1] * BLOCK_ROWS, np.float64)
     truths = np.empty(registers[2] * BLOCK_ROWS, np.uint8)
@@ -45,6 +48,8 @@ def first_of_groups(
             data, words, facts, gaps, shift, steps, ranges, constants, tables,
             page, inside, rows, integers, floats, truths,
         )  # fmt: skip
+        if not are_places(integers, numbers, np.uint64(rows), len(first)):
+            return -1
         for place in range(np.uint64(rows)):
             number = integers[numbers + place]
             if first[number] < 0 and (select < 0 or truths[selected + place]):

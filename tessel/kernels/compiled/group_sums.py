@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tessel.kernels.compiled.blocks import BLOCK_ROWS, place_of, run_steps
+from tessel.kernels.compiled.blocks import BLOCK_ROWS, are_places, place_of, run_steps
 from tessel.kernels.compiled.limbs import fill_limbs
 from tessel.kernels.jit import inner, kernel
 
@@ -341,7 +341,9 @@ def add_groups(
     best: Any,
     best_floats: Any,
 ) -> Any:
-    """Add rows ``[start, stop)`` to the totals; return whether bits of a float were lost.
+    """Add rows ``[start, stop)`` to the totals; return whether that failed.
+
+    It does where bits of a float would be lost, and where a number is no group.
 
     ``low`` and ``high`` have a line a group, and in it the halves of each part. Until a chunk of
     rows is full, parts add up in the words of ``slots``, several in one. ``last_row`` is empty
@@ -372,6 +374,8 @@ def add_groups(
             data, words, facts, gaps, shift, steps, ranges, constants, tables,
             page, first, rows, integers, floats, truths,
         )  # fmt: skip
+        if group >= 0 and not are_places(integers, by, np.uint64(rows), groups):
+            return True
         numbers, count, is_packed = by, rows, False
         if select >= 0:
             count = _how_many(truths, selected, np.uint64(rows))
