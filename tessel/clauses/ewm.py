@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tessel.cached import cached
 from tessel.clauses.aggregates import Mean, Std, Var
 from tessel.clauses.aggregates.mean import mean_type
-from tessel.clauses.along_rows.fading import Fading, FadingState, Moments
 from tessel.clauses.along_rows.index_spans import span_on_index
 from tessel.clauses.along_rows.key_order import (
     KeyOrder,
@@ -36,6 +36,7 @@ from tessel.clauses.values import is_temporal, plain
 from tessel.ecs import ProcessingUnit
 from tessel.errors import AggregateError, IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
+from tessel.kernels import Fading, fade_rows, new_states
 
 __all__ = ["Ewm"]
 
@@ -223,13 +224,15 @@ class Ewm(AggregatingClause):
         values = [later.column(f"value_{at}").to_numpy() for at in range(len(self._columns))]
         times = None if self.halflife is None else later.column("time").to_numpy()
         run = _Run(self._fading(schema), earlier, keys[0], keys[1], values, later.num_rows, times)
-        states = run.states()
-        both = pa.concat_tables([earlier, later]).take(pa.array(run.row_of_group))
+        rows = run.rows_of_keys()
+        known = rows >= 0
+        both = pa.concat_tables([earlier, later]).take(pa.array(rows[known]))
         arrays = [both.column(f"key_{at}") for at in range(len(self.by))]
-        for column in states:
-            arrays += [pa.nulls(len(column), pa.float64()), pa.array(column, _STATE)]
+        for at in range(len(values)):
+            _, states, seen = run.fade(at, results=False)
+            arrays += [pa.nulls(len(both), pa.float64()), _lists(states[known])]
         if self.halflife is not None:
-            arrays.append(pa.array(run.last_times(), pa.int64()))
+            arrays.append(pa.array(seen[known]))
         arrays.append(pa.array(np.ones(len(both), np.bool_)))
         return pa.table(arrays, schema=earlier.schema)
 
@@ -263,9 +266,9 @@ class Ewm(AggregatingClause):
         return made
 
     def _result(self, each: NamedAggregate, found: np.ndarray) -> pa.Array:
-        means, counts, squares, weights, weight_squares = found
-        values = means
+        values, counts = found[:2]
         if not isinstance(each.aggregate, Mean):
+            squares, weights, weight_squares = found[2:]
             values = squares
             if getattr(each.aggregate, "ddof", 1):
                 total = weights * weights
@@ -294,73 +297,57 @@ class _Run:
         times: np.ndarray | None,
     ) -> None:
         self._fading = fading
-        (earlier, own), groups = codes_of_parts([carried, keys], [before.num_rows, rows])
-        self._order = KeyOrder.of_codes(own, groups)
-        self._groups = self._order.arranged(own)
-        self._starts = np.unique(self._order.start)
+        self._before = before
+        (self._earlier, own), self._groups = codes_of_parts(
+            [carried, keys], [before.num_rows, rows]
+        )
+        self._own = own
+        self._order = KeyOrder.of_codes(own, self._groups)
+        first = np.flatnonzero(self._order.start == self._order.places)
+        self._owners = self._order.arranged(own)[first]
+        self._starts = np.append(first, rows)
         self._values = [self._order.arranged(column) for column in values]
         self._times = None if times is None else self._order.arranged(times)
-        carried_times = [None] * before.num_rows
-        if times is not None:
-            carried_times = before.column("time").to_pylist()
-        self._before: list[dict[int, FadingState]] = [
-            {
-                group: dataclasses.replace(FadingState(*state), time=time)
-                for group, state, time in zip(
-                    earlier.tolist(),
-                    before.column(f"state_{at}").to_pylist(),
-                    carried_times,
-                    strict=True,
-                )
-            }
-            for at in range(len(values))
-        ]
-        # A key's row in both tables one below the other: the first it has.
-        self.row_of_group = np.full(groups, -1)
-        self.row_of_group[own[::-1]] = np.arange(rows)[::-1] + before.num_rows
-        self.row_of_group[earlier] = np.arange(before.num_rows)
-        self.row_of_group = self.row_of_group[self.row_of_group >= 0]
 
-    def states(self) -> list[list[list[float]]]:
-        """Return for each column the state of each key after all of its rows."""
-        found = []
-        for at in range(len(self._values)):
-            last = dict(self._before[at])
-            for group, segment in self._segments():
-                state = last.get(group, FadingState())
-                for _ in self._moments(at, segment, state):
-                    pass
-                last[group] = state
-            self._last = [state for _, state in sorted(last.items())]
-            found.append([state.to_list() for state in self._last])
+    def rows_of_keys(self) -> np.ndarray:
+        """Return for each key its first row in both tables, one below the other."""
+        before, rows = self._before.num_rows, len(self._own)
+        found = np.full(self._groups, -1)
+        found[self._own[::-1]] = np.arange(rows)[::-1] + before
+        found[self._earlier] = np.arange(before)
         return found
 
-    def last_times(self) -> list[int | None]:
-        """Return the time of the last row of each key, after :meth:`states`."""
-        return [state.time for state in self._last]
-
-    def _moments(self, at: int, segment: slice, state: FadingState) -> Iterator[Moments]:
-        values = self._values[at][segment].tolist()
-        times = () if self._times is None else self._times[segment].tolist()
-        return self._fading.run(values, state, times)
+    def fade(self, at: int, *, results: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the moments of a column by place, the states of all keys, and their last times."""
+        states, seen = new_states(self._groups), np.zeros(self._groups, np.int64)
+        carried = pc.list_flatten(self._before.column(f"state_{at}")).to_numpy()
+        states[self._earlier] = carried.reshape(-1, states.shape[1])
+        if self._times is not None:
+            seen[self._earlier] = self._before.column("time").to_numpy()
+        moments = fade_rows(
+            self._fading,
+            self._values[at],
+            self._starts,
+            self._owners,
+            states,
+            self._times,
+            seen,
+            results=results,
+        )
+        return moments, states, seen
 
     def results(self, at: int) -> np.ndarray:
-        """Return what :meth:`Fading.run` gives, a row each, in the order of the unit's rows."""
-        found = np.full((5, len(self._groups)), np.nan)
-        for group, segment in self._segments():
-            carried = self._before[at].get(group, FadingState())
-            state = dataclasses.replace(carried)
-            rows = list(self._moments(at, segment, state))
-            found[:, segment] = np.array(rows, np.float64).T
-        rows_of_places = self._order.places if self._order.order is None else self._order.order
-        return np.stack([in_rows(line, rows_of_places) for line in found])
+        """Return the moments of a column, a line each, in the order of the unit's rows."""
+        moments, _, _ = self.fade(at, results=True)
+        if self._order.order is None:
+            return moments
+        return np.stack([in_rows(line, self._order.order) for line in moments])
 
-    def _segments(self) -> list[tuple[int, slice]]:
-        stops = np.append(self._starts, len(self._groups))[1:]
-        return [
-            (int(self._groups[start]), slice(int(start), int(stop)))
-            for start, stop in zip(self._starts, stops, strict=True)
-        ]
+
+def _lists(states: np.ndarray) -> pa.Array:
+    """Return states as they are carried."""
+    ends = np.arange(len(states) + 1, dtype=np.int32) * states.shape[1]
+    return pa.ListArray.from_arrays(pa.array(ends), pa.array(states.ravel()))
 
 
 def _floats(column: pa.ChunkedArray) -> np.ndarray:

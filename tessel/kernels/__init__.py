@@ -19,6 +19,7 @@ from tessel.kernels.count_values import add_counts, count_values, runs_of_counts
 from tessel.kernels.decimal_bounds import DecimalBounds
 from tessel.kernels.decimal_sums import DecimalSum
 from tessel.kernels.decode_rows import TextTable, decode_numbers, decode_texts
+from tessel.kernels.fade_rows import Fading, fade_rows, new_states
 from tessel.kernels.fields import EXTREMES, Fact, FieldKind, SumField
 from tessel.kernels.filter_rows import FilteredRows, StructRows, filter_rows
 from tessel.kernels.first_of_groups import first_of_groups
@@ -58,6 +59,7 @@ __all__ = [
     "DecimalBounds",
     "DecimalSum",
     "Fact",
+    "Fading",
     "FieldKind",
     "FilteredRows",
     "Gap",
@@ -84,6 +86,7 @@ __all__ = [
     "count_values",
     "decode_numbers",
     "decode_texts",
+    "fade_rows",
     "field_load",
     "filter_rows",
     "first_of_groups",
@@ -94,6 +97,7 @@ __all__ = [
     "load_rows",
     "match_ends",
     "match_rows",
+    "new_states",
     "order_of_codes",
     "ordered_doubles",
     "register_rows",

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessel.kernels.count_repeats import count_repeats
+from tessel.kernels.fade_rows import Fading, fade_rows, new_states
 from tessel.kernels.group_rows import group_range, group_words
 from tessel.kernels.group_texts import Texts, group_texts
 from tessel.kernels.jit import frozen
@@ -37,6 +38,20 @@ def _codes() -> NDArray[np.int64]:
 
 def _count_repeats() -> Any:
     return count_repeats(np.sort(_codes()))
+
+
+def _fade_rows() -> Any:
+    values = 1.0 / (_codes() + 3.0)
+    values[::6] = np.nan
+    starts, owners = np.array([0, 3, _ROWS], np.int64), np.array([1, 0], np.int64)
+    found: list[Any] = []
+    for fading in (Fading(0.1, True, False, True), Fading(0.3, False, True, False),
+                   Fading(0.5, True, False, True, 9.7)):  # fmt: skip
+        times = None if fading.half is None else np.arange(_ROWS, dtype=np.int64) ** 2
+        states, seen = new_states(2), np.zeros(2, np.int64)
+        moments = fade_rows(fading, values, starts, owners, states, times, seen)
+        found += [np.nan_to_num(moments), states, seen]
+    return found
 
 
 def _rows_by_code() -> Any:
@@ -158,6 +173,7 @@ def _lines_of_limbs() -> Any:
 
 CODED_SAMPLES: dict[str, Callable[[], Any]] = {
     "count_repeats": _count_repeats,
+    "fade_rows": _fade_rows,
     "group_rows": _group_rows,
     "group_texts": _group_texts,
     "limb_lines": _limb_lines,

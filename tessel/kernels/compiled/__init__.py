@@ -10,6 +10,7 @@ from tessel.kernels.compiled.best_rows import best_rows
 from tessel.kernels.compiled.count_repeats import count_repeats
 from tessel.kernels.compiled.count_values import add_counts, count_values, runs_of_counts
 from tessel.kernels.compiled.decode_rows import decode_numbers, decode_texts
+from tessel.kernels.compiled.fade_rows import fade_rows
 from tessel.kernels.compiled.filter_rows import filter_rows
 from tessel.kernels.compiled.first_of_groups import first_of_groups
 from tessel.kernels.compiled.group_rows import group_range
@@ -58,6 +59,7 @@ __all__ = [
     "decode_numbers",
     "decode_texts",
     "double_range",
+    "fade_rows",
     "filter_rows",
     "find_in_range",
     "find_in_slots",
