@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tessel.clauses import Aggregation, NamedAggregate, Partition, QueryBuilder
 from tessel.clauses.aggregates import Quantile, aggregate_names, find_aggregate
-from tessel.clauses.aggregates.base import _registry
+from tessel.clauses.aggregates.registry import _registry
 from tessel.clauses.computed import ComputedColumn
 from tessel.errors import (
     AggregateError,

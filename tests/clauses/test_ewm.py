@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from tessel.clauses import Ewm, NamedAggregate, QueryBuilder
 from tessel.clauses.aggregates import Std, Var, find_aggregate
+from tessel.clauses.along_rows.fading import fading_of
 from tessel.errors import AggregateError, ColumnNotFoundError, IndexColumnError, PlanError
 from tests.clauses.helpers import answer, stored
 
@@ -36,10 +38,25 @@ def _no_repeats(series: pd.Series, own: pd.Series) -> list[float | None]:
 
 
 def _as_pandas_reads(fading: dict[str, float]) -> Any:
-    """Return the measure that pandas makes of alpha, which it takes apart and puts together."""
-    if "alpha" not in fading:
-        return fading
-    return {"com": (1 - fading["alpha"]) / fading["alpha"]}
+    """Return the measure that pandas makes of alpha and half-lives, which it reads as another.
+
+    Its exponential is numpy's, whose last bit depends on the machine.
+    """
+    if "alpha" in fading:
+        return {"com": (1 - fading["alpha"]) / fading["alpha"]}
+    if "halflife" in fading:
+        return {"com": 1 / (1 - float(np.exp(np.log(0.5) / fading["halflife"]))) - 1}
+    return fading
+
+
+@given(FADING["halflife"])
+def test_after_a_half_life_half_is_left(halflife: float) -> None:
+    """Against the same in fifty digits."""
+    with decimal.localcontext(prec=50):
+        exact = 1 - (-(decimal.Decimal(2).ln()) / decimal.Decimal(halflife)).exp()
+    found, _ = fading_of(None, None, halflife, None)
+    assert found is not None
+    assert abs(decimal.Decimal(found) / exact - 1) < decimal.Decimal("1e-13")
 
 
 @settings(max_examples=25)
