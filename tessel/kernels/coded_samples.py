@@ -41,7 +41,7 @@ def _count_repeats() -> Any:
 
 
 def _fade_rows() -> Any:
-    values = 1.0 / (_codes() + 3.0)
+    values = (1.0 / (_codes() + 3.0)).astype(np.float64)
     values[::6] = np.nan
     starts, owners = np.array([0, 3, _ROWS], np.int64), np.array([1, 0], np.int64)
     found: list[Any] = []
