@@ -275,6 +275,8 @@ class BlockProgram(BlockColumns):
         self, node: Comparison, kind: NodeType, operands: list[_Value], wanted: _Wanted
     ) -> _Truth | None:
         assert kind.signature is not None
+        if _changes_unit(kind):
+            return None
         left, right = operands
         inputs = kind.signature.inputs
         asked: type[Comparison] = type(node)
@@ -436,6 +438,8 @@ class BlockProgram(BlockColumns):
         is_float = pa.types.is_float64(kind.result)
         if not (is_float or pa.types.is_integer(kind.result) or _is_counted(kind.result)):
             return None
+        if _changes_unit(kind):
+            return None
         found: Number | None = None
         for value, operand, target in zip(
             operands, kind.operands, kind.signature.inputs, strict=True
@@ -504,6 +508,17 @@ def _wanted_truths(context: ExpressionContext) -> dict[str, _Wanted]:
 def _there(register: int | None) -> int:
     assert register is not None  # it was asked for
     return register
+
+
+def _changes_unit(kind: NodeType) -> bool:
+    """Return whether times of one unit meet those of another, or are changed into it.
+
+    What is stored counts in the unit of the column.
+    """
+    assert kind.signature is not None
+    own = [operand.type for operand in kind.operands if operand.literal is None]
+    met = {*own, *kind.signature.inputs}
+    return len(met) > 1 and any(map(_is_counted, met))
 
 
 def _is_counted(kind: pa.DataType) -> bool:

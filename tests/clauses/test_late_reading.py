@@ -19,7 +19,7 @@ from tessel.clauses.running.late_reading import read_pieces
 from tessel.clauses.running.stage import run_clauses
 from tessel.ecs import ProcessingUnit
 from tessel.errors import CorruptSegmentError, IntegerOverflowError, TesselError
-from tessel.expression import col, evaluate
+from tessel.expression import col, evaluate, parse
 from tessel.expression.schema import TableSchema
 from tessel.options import options
 from tessel.store.segment import paging
@@ -220,3 +220,22 @@ def test_bounds_in_long_pages(steps: list[int], bounds: tuple[int, int], segment
     found = store.read("x", query=QueryBuilder().date_range(f"{low}", f"{high}"))
     wanted = np.flatnonzero((times >= low) & (times <= high))
     assert found.to_arrow().column("n").to_pylist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+@pytest.mark.parametrize("asked", ["==", "!=", "<", ">="])
+@pytest.mark.parametrize("rows", [4, 100])
+def test_times_are_compared_in_one_unit(unit: str, asked: str, rows: int) -> None:
+    """What is stored counts in the unit of the column, a value in its own."""
+    waits = [None, None, 0, None, None, 1, 1000, 2000] * 3
+    table = pa.table({"wait": pa.array(waits, pa.duration(unit)), "at": range(len(waits))})
+    store = fresh_store()
+    with _tiny_pages(), options(segment_rows=rows):
+        store.write("x", table)
+    for value in ("duration[us] '1us'", "duration[us] '1ms'", "duration[ms] '1s'"):
+        predicate = parse(f"wait {asked} {value}")
+        kept = table.filter(pc.fill_null(evaluate(predicate, table), False))
+        found = store.read("x", query=QueryBuilder().filter(predicate)).to_arrow()
+        assert found.equals(kept), value
+        summed = store.read("x", query=QueryBuilder().filter(predicate).agg(n="size")).to_arrow()
+        assert summed.column("n").to_pylist() == [len(kept)]

@@ -85,6 +85,8 @@ def _reduces_units(clause: Resample, draft: Draft) -> bool:
     index = draft.index
     if index is None or index.slice_first_time is None or draft.live_bytes is None:
         return False
+    if index.schema.index is None:  # without rows, its times are not wanted either
+        return False
     if not all(each.aggregate.mergeable for each in aggregates):
         return False
     holding = sum(not has_compact_state(each.aggregate) for each in aggregates)
