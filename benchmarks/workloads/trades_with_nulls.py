@@ -140,7 +140,7 @@ WORKLOAD = Workload(
                 lambda q: q.resample("1min").agg(
                     low=("price", "min"), high=("price", "max"), volume=("volume", "sum")
                 ),
-                "SELECT date_trunc('minute', ts::TIMESTAMPTZ) AS ts, min(price) AS low, "
+                "SELECT to_timestamp(epoch_ns(ts) // 60000000000 * 60) AS ts, min(price) AS low, "
                 "max(price) AS high, coalesce(sum(volume), 0)::BIGINT AS volume "
                 "FROM t GROUP BY ALL",
                 lambda f, pl: f.group_by(pl.col("ts").dt.truncate("1m")).agg(
