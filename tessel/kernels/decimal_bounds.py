@@ -58,11 +58,11 @@ class DecimalBounds:
         if not (math.isfinite(low) and math.isfinite(high)):
             return None
         power = 10**places
-        ends = math.floor(low * power * _SLACK**-1), math.ceil(high * power * _SLACK)
-        if low < 0:
-            ends = math.floor(low * power * _SLACK), ends[1]
-        if high < 0:
-            ends = ends[0], math.ceil(high * power / _SLACK)
+        least, most = low * power, high * power
+        ends = (
+            math.floor(min(least * _SLACK, least / _SLACK)),
+            math.ceil(max(most * _SLACK, most / _SLACK)),
+        )
         if places == 0:
             return cls.of_integers(*ends)
         error = power * _half_of_last_bit(max(abs(low), abs(high)))

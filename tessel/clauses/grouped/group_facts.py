@@ -7,18 +7,30 @@ better of it kept, while it is still whole numbers in arrays. States are made on
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.grouped.grouping import group_codes
+from tessel.store import BlockScan
 
-__all__ = ["MOST_JOINED", "AskedFor", "FoundParts", "GroupFacts", "joined_facts", "same_groups"]
+__all__ = [
+    "MOST_JOINED",
+    "AskedFor",
+    "FoundParts",
+    "GroupFacts",
+    "joined_facts",
+    "reduced_slices",
+    "same_groups",
+]
 
 Integers = NDArray[np.int64]
+
+_Reduced = TypeVar("_Reduced")
 
 FoundParts = Mapping[int, Integers] | NDArray[np.int64] | NDArray[np.float64]
 """Sums by bit position, each below 2**48 in size; or an extreme of each group."""
@@ -47,6 +59,21 @@ class GroupFacts:
     counts: Integers
     parts: Mapping[AskedFor, FoundParts]
     ends: Mapping[AskedFor, pa.Array]
+
+
+def reduced_slices(
+    rows: Sequence[BlockScan], reduced: Callable[[BlockScan], _Reduced | None]
+) -> list[_Reduced] | None:
+    """Return what slices that have rows left are reduced to; None where one has to be read."""
+    found: list[_Reduced] = []
+    for each in rows:
+        if each.is_empty:
+            continue
+        one = reduced(each)
+        if one is None:
+            return None
+        found.append(one)
+    return found
 
 
 def same_groups(
@@ -92,12 +119,12 @@ def joined_facts(
     groups = int(codes.max()) + 1 if len(codes) else 0
     edges = np.cumsum([len(each.counts) for each in found])[:-1]
     own = np.split(codes, edges)
-    counts = _added([each.counts for each in found], own, groups)
+    counts = _sums([{0: each.counts} for each in found], own, groups)[0]
     parts: dict[AskedFor, FoundParts] = {}
     for key in found[0].parts:
         held = [each.parts[key] for each in found]
         if key in extremes:
-            parts[key] = _best(held, own, groups, extremes[key])
+            parts[key] = _best(held, codes, groups, extremes[key])
         else:
             parts[key] = _sums(held, own, groups)
     ends = {
@@ -131,21 +158,11 @@ def _sums(held: Sequence[FoundParts], own: Sequence[Integers], groups: int) -> d
     return by_place
 
 
-def _added(held: Sequence[Integers], own: Sequence[Integers], groups: int) -> Integers:
-    total = np.zeros(groups, np.int64)
-    for numbers, codes in zip(held, own, strict=True):
-        total[codes] += numbers
-    return total
-
-
 def _best(
-    held: Sequence[FoundParts], own: Sequence[Integers], groups: int, better: np.ufunc
+    held: Sequence[FoundParts], codes: Integers, groups: int, better: np.ufunc
 ) -> NDArray[np.int64] | NDArray[np.float64]:
-    lines = [np.asarray(line) for line in held]
-    best = np.zeros(groups, np.result_type(*lines))
-    seen = np.zeros(groups, np.bool_)
-    for line, codes in zip(lines, own, strict=True):
-        kept = better(best[codes], line)
-        best[codes] = np.where(seen[codes], kept, line)
-        seen[codes] = True
+    lines = np.concatenate([np.asarray(line) for line in held])
+    best = np.zeros(groups, lines.dtype)
+    best[codes] = lines  # any of a group's own, to begin with
+    better.at(best, codes, lines)
     return best

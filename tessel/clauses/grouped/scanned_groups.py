@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tessel.clauses.grouped.group_facts import MOST_JOINED, GroupFacts, same_groups
+from tessel.clauses.grouped.group_facts import MOST_JOINED, GroupFacts, reduced_slices, same_groups
 from tessel.clauses.grouped.group_tables import partial_schema
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.grouped.stored_facts import StoredFacts, all_from_facts, ask_facts
@@ -113,14 +113,11 @@ def scanned_groups(
     """
     if not all_from_facts(aggregates):
         return None
-    found: list[_Reduced] = []
-    for each in rows:
-        if each.is_empty:
-            continue
-        reduced = _reduced(each, keys, aggregates, drop_missing=drop_missing)
-        if reduced is None:
-            return None
-        found.append(reduced)
+    found = reduced_slices(
+        rows, lambda each: _reduced(each, keys, aggregates, drop_missing=drop_missing)
+    )
+    if found is None:
+        return None
     if not keys:
         # Nothing of everything: its state is that of no values.
         found = [each for each in found if len(each.groups.counts)]
@@ -196,14 +193,7 @@ def each_alone(
 
     For reductions whose groups are not joined before they are merged with those of other units.
     """
-    tables: list[pa.Table] = []
-    for each in rows:
-        if each.is_empty:
-            continue
-        table = reduced(each)
-        if table is None:
-            return None
-        tables.append(table)
+    tables = reduced_slices(rows, reduced)
     return pa.concat_tables(tables) if tables else None
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.buckets import Bucketer
-from tessel.clauses.grouped.group_facts import MOST_JOINED, GroupFacts
+from tessel.clauses.grouped.group_facts import MOST_JOINED, GroupFacts, reduced_slices
 from tessel.clauses.grouped.stored_facts import StoredFacts, all_from_facts, ask_facts
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.kernels import run_facts, search_rows
@@ -44,15 +44,8 @@ def scanned_runs(
     """
     if not all_from_facts(aggregates):
         return None
-    found: list[tuple[StoredFacts, Integers, GroupFacts]] = []
-    for each in rows:
-        if each.is_empty:
-            continue
-        reduced = _reduced(each, bucketer, aggregates)
-        if reduced is None:
-            return None
-        found.append(reduced)
-    if not 0 < len(found) <= MOST_JOINED:
+    found = reduced_slices(rows, lambda each: _reduced(each, bucketer, aggregates))
+    if found is None or not 0 < len(found) <= MOST_JOINED:
         return None
     facts, numbers, groups = found[0]
     if len(found) > 1:

@@ -388,15 +388,10 @@ def _summed(
 def _decimal_sum(opened: OpenedScan, name: str) -> DecimalSum | None:
     """Return how a stored column whose pages are all decimals of one scale is added up."""
     place = opened.program.place(name)
-    if place is None:
+    if place is None or opened.columns[place].exponents is None:
         return None
-    column = opened.columns[place]
-    if column.exponents is None or column.bounds is None:
-        return None
-    places = int(column.exponents[0])
-    if (column.exponents != places).any():
-        return None
-    return DecimalSum.of_bounds(places, *column.bounds)
+    scaled = opened.program.scaled(name)
+    return None if scaled is None else DecimalSum.of(scaled.bounds)
 
 
 def _largest(number: Number) -> Any:
