@@ -7,6 +7,7 @@ below (objects, encodings, segment, manifest, history) are for the store itself.
 
 from tessel.store.difference import Difference, SegmentRows, SymbolDifference
 from tessel.store.encodings import decode_batch, encode_batch
+from tessel.store.encodings.distinct import expected_distinct
 from tessel.store.history import MAIN
 from tessel.store.index_column import (
     check_index_type,
@@ -78,6 +79,7 @@ __all__ = [
     "checked_order",
     "decode_batch",
     "encode_batch",
+    "expected_distinct",
     "index_integers",
     "merge_ordered",
     "open_address",

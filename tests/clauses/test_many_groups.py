@@ -18,6 +18,7 @@ from tessel.clauses.planner import many_groups
 from tessel.clauses.planner.planner import plan_query
 from tessel.clauses.running.pipeline import LocalExecutor
 from tessel.options import options
+from tessel.store import expected_distinct
 from tessel.testing.tables import bits
 from tests.clauses.helpers import events, stored
 
@@ -146,10 +147,10 @@ def test_the_expected_number_is_that_of_chance(groups: int) -> None:
     drawn = random.integers(0, groups, 200_000)
     sampled = 50_000
     found = len(np.unique(drawn[:sampled]))
-    expected = many_groups.expected_groups(sampled, found, len(drawn))
+    expected = expected_distinct(sampled, found, len(drawn))
     assert expected == pytest.approx(len(np.unique(drawn)), rel=0.05)
 
 
 def test_a_sample_without_equals_is_all_groups() -> None:
-    assert many_groups.expected_groups(100, 100, 5000) == 5000
-    assert many_groups.expected_groups(100, 1, 5000) == pytest.approx(1, rel=0.02)
+    assert expected_distinct(100, 100, 5000) == 5000
+    assert expected_distinct(100, 1, 5000) == pytest.approx(1, rel=0.02)

@@ -8,7 +8,6 @@ the start of the symbol are read, once a process for each version of a symbol.
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections.abc import Callable
 
@@ -25,9 +24,9 @@ from tessel.clauses.plan import Plan, Question
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.select import Select
 from tessel.clauses.values import is_temporal
-from tessel.store import SegmentIndex
+from tessel.store import SegmentIndex, expected_distinct
 
-__all__ = ["expected_groups", "hint_of_groups"]
+__all__ = ["hint_of_groups"]
 
 _LEAST_ROWS = 1 << 19
 """Fewer rows are grouped either way before it is found out which is better."""
@@ -77,30 +76,12 @@ def hint_of_groups(
         many = False
         if answer.num_rows:
             found = group_codes([answer.column(key) for key in keys], drop_missing=False)
-            groups = expected_groups(answer.num_rows, len(found), unit_rows)
+            groups = expected_distinct(answer.num_rows, len(found), unit_rows)
             many = groups * _MANY_PART > unit_rows
         known[keys] = many
         return revised(many)
 
     return False, Question(sample((Select(keys), Head(_SAMPLED_ROWS))), revise, is_hint=True)
-
-
-def expected_groups(sampled: int, found: int, rows: int) -> float:
-    """Return how many groups so many rows have, judging by those that a sample has.
-
-    As if each row took one of a number of groups by chance: ``found = n (1 - exp(-sampled / n))``.
-    Rows whose keys come in runs have fewer groups than that for their number, in a sample as well.
-    """
-    if found >= sampled:
-        return rows
-    low, high = float(found), float(sampled) * sampled
-    while high - low > 0.01 * low:
-        middle = math.sqrt(low * high)
-        if -middle * math.expm1(-sampled / middle) < found:
-            low = middle
-        else:
-            high = middle
-    return -high * math.expm1(-rows / high)
 
 
 def _stored_keys(draft: Draft) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from tessel.store.encodings.base import (
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.delta import least_delta_bytes
+from tessel.store.encodings.distinct import expected_distinct
 from tessel.store.encodings.fields import FieldNode, PhysicalColumn, physical_values
 from tessel.store.encodings.registry import ENCODINGS, encoding_by_code, encoding_by_name
 
@@ -54,7 +55,11 @@ PROFILES: Final = {profile.name: profile for profile in (FAST, COMPACT)}
 _BLOCKS = 24
 _BLOCK_ROWS = 256
 _MOST_DISTINCT = 0.5
-"""Above this fraction of distinct values in the sample, a dictionary is not tried."""
+"""Above this fraction of distinct values in the sample, a dictionary of numbers is not tried."""
+_MOST_DISTINCT_TEXTS = 0.95
+"""Above this one, none is: so few repeat that they do not tell how many there are."""
+_SPARE = 1.25
+"""Values that are rare hide from a sample."""
 
 _LARGEST_DICTIONARY = 1 << 20
 _ROWS_OF_BYTES = frozenset({ValueKind.DECIMAL, ValueKind.FIXED})
@@ -277,7 +282,13 @@ def _promising(values: PhysicalValues, profile: Profile) -> bool:
         parts.append(_arrow(_part(values, start, stop), None))
         rows += stop - start
     distinct = int(pc.count_distinct(pa.chunked_array(parts), mode="all").as_py())
-    return distinct <= rows * _MOST_DISTINCT
+    if distinct <= rows * _MOST_DISTINCT:
+        return True
+    if values.kind not in _BYTE_KINDS or distinct > rows * _MOST_DISTINCT_TEXTS:
+        return False
+    # A column may be so much longer than the sample that values repeat often all the same.
+    expected = expected_distinct(rows, distinct, values.length)
+    return _pays(values, math.ceil(expected * _SPARE))
 
 
 def _numbers_are_narrow(values: PhysicalValues, profile: Profile) -> bool:

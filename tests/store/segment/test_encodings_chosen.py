@@ -84,6 +84,10 @@ def _levels(bits: int) -> np.ndarray[Any, Any]:
     return RANDOM.integers(0, 1 << bits, ROWS) / 100
 
 
+def _texts(distinct: int) -> pa.Array:
+    return pa.array([f"key-{number:06}" for number in RANDOM.integers(0, distinct, ROWS).tolist()])
+
+
 def _decimals() -> pa.Array:
     cents = RANDOM.integers(0, 10_000, ROWS)
     return pa.array([decimal.Decimal(int(n)).scaleb(-2) for n in cents], pa.decimal128(18, 2))
@@ -157,6 +161,8 @@ CASES = (
         RUN_END,
         "compact",
     ),
+    Case("texts that most of a sample has once", lambda: _texts(8_000), DICTIONARY, 3.3, LINEAR),
+    Case("texts that occur a few times", lambda: _texts(90_000), VARIABLE, 14.01),
     Case("runs", _long_runs, DICTIONARY, 1.02, LINEAR),
     Case("runs, compact", _long_runs, DICTIONARY, 0.02, RUN_END, "compact"),
     Case(
