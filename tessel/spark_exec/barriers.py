@@ -1,0 +1,229 @@
+"""What lies between two stages of a plan that runs on Spark.
+
+| before a stage that needs | what Spark does |
+|---|---|
+| row slices, or several symbols | nothing: the stage joins the tasks before it |
+| hash buckets | an exact shuffle by bucket |
+| time buckets, or a grouping of its own | the facts of all parts are collected, the clause groups them here, each part is sent to the units that want it |
+| everything, reduced already | the parts are collected and the stage runs here |
+| a range of positions | rows are counted, then only what is kept is computed; a limit from the front takes units in growing rounds and stops |
+| everything | one task gets all parts, in order |
+| what is carried from unit to unit | a job summarises the units, what lies around each is combined here and sent along with it |
+| several symbols, some behind barriers | units are numbered anew, in tasks, and their rows put together; those that are here are sent out, where they are few |
+| everything, of which rows pass and others are added | a job notes what each unit has used; rows pass in tasks, what is added is sent out to them |
+| several symbols in turn | as with a grouping of its own, where it has one; otherwise the stage runs here, on units that are computed some at a time |
+"""  # noqa: E501  # a table
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tessel import telemetry
+from tessel.clauses import (
+    Appends,
+    Between,
+    Clause,
+    HashAsof,
+    HashJoin,
+    Limits,
+    Partition,
+    Stage,
+    Structure,
+    carries_between,
+    run_stages,
+    units_of_tables,
+)
+from tessel.errors import TesselError
+from tessel.spark_exec.chains import Given
+from tessel.spark_exec.flows import (
+    DriverFlow,
+    Flow,
+    FrameFlow,
+    NarrowFlow,
+    TaskFlow,
+    barriers_of,
+)
+from tessel.spark_exec.jobs import Jobs
+from tessel.spark_exec.parts import sent_parts, unit_of_rows
+from tessel.spark_exec.placement import MOST_ROWS_IN_ROUNDS
+from tessel.spark_exec.running_flows import PARTITION_BYTES, FlowRunner, raising_units
+from tessel.spark_exec.tasks import facts_task, marker_task, route_task
+from tessel.spark_exec.unions import placed_one_after_another
+from tessel.spark_exec.wire import sequence
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["Barriers"]
+
+
+class Barriers:
+    """Brings the units of a flow to where the next stage of the plan wants them.
+
+    Parameters
+    ----------
+    jobs
+        Where jobs are run.
+    slots
+        Tasks that run at a time.
+    runner
+        Runs what has to be known before units can be grouped.
+    """
+
+    def __init__(self, jobs: Jobs, slots: int, runner: FlowRunner) -> None:
+        self._jobs = jobs
+        self._slots = slots
+        self._runner = runner
+
+    def after(
+        self,
+        flow: Flow,
+        stage: Stage,
+        before: Stage | None,
+        here: Stage | None = None,
+        given: Given | None = None,
+    ) -> Flow:
+        """Return the flow after one more stage.
+
+        Parameters
+        ----------
+        flow, stage, before
+            What there is, what is to run on it, and the stage that ran last.
+        here, given
+            For a stage that other symbols are given to: the stage as it runs in this process, and
+            what workers get.
+        """
+        here = here or stage
+        if isinstance(flow, DriverFlow):
+            return DriverFlow(run_stages([here], flow.units))
+        if stage.carries is not None and not (isinstance(flow, NarrowFlow) and not flow.units):
+            return self._carried(flow, stage)
+        if stage.clauses and isinstance(here.clauses[0], Appends):
+            return self._appended(flow, stage, here.clauses[0])
+        if stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL):
+            return flow.then(stage, given)
+        if isinstance(flow, NarrowFlow) and not flow.units:
+            return DriverFlow(run_stages([here], iter(())))
+        clause = stage.clauses[0]
+        if clause.structure.reduced:
+            return DriverFlow(run_stages([here], self._runner.units(flow)))
+        if isinstance(clause, Limits):
+            return self._limited(flow, clause, stage)
+        if type(clause).restructure is not Clause.restructure:
+            return self.routed(flow, clause, stage)
+        if stage.input is Structure.HASH_BUCKETED:
+            return self._by_bucket(flow, stage, before)
+        if stage.input is Structure.ALL:
+            return self._all_in_one(flow, stage, given)
+        return self.routed(flow, clause, stage)
+
+    def _appended(self, flow: TaskFlow, stage: Stage, clause: Appends) -> Flow:
+        """Let the rows of all units pass, and put behind them what their notes say is missing."""
+        flow = self._runner.kept(flow)
+        notes: list[pa.Table] = []
+        seqs: list[int] = []
+        if not isinstance(flow, NarrowFlow) or flow.units:
+            noted = self._runner.ordered(
+                self._runner.frame(flow.summarised(stage)), barriers_of(flow)
+            )
+            for seq, rows in noted:
+                notes.append(unit_of_rows(seq, rows).table)
+                seqs.append(seq)
+        rest, index = stage.clauses[1:], stage.schemas[1].index
+        added = units_of_tables(clause.appended(notes), index)
+        stages = [Stage(rest, stage.schemas[1:])] if rest else []
+        passed = flow.then(Stage((clause.passing(), *rest), stage.schemas))
+        try:
+            tail = self._runner.sent(run_stages(stages, added))
+        except TesselError as error:  # raised when its turn has come
+            return DriverFlow(itertools.chain(self._runner.units(passed), raising_units(error)))
+        if not seqs:
+            return tail[0]
+        return placed_one_after_another([(passed, seqs), tail])
+
+    def _carried(self, flow: TaskFlow, stage: Stage) -> Flow:
+        """Summarise all units, then let each be processed with what lies around it."""
+        flow = self._runner.kept(flow)
+        summaries = self._runner.ordered(
+            self._runner.frame(flow.summarised(stage)), barriers_of(flow)
+        )
+        tables = ((place, unit_of_rows(place, rows).table) for place, rows in summaries)
+        betweens: dict[int, Between] = {}
+        try:
+            betweens.update(carries_between(stage, tables))
+        except TesselError as error:
+            # Units that went on before it, on threads, may have an error that comes first.
+            before = self._runner.units(flow.carried(stage, betweens))
+            return DriverFlow(itertools.chain(before, raising_units(error)))
+        return flow.carried(stage, betweens)
+
+    def _by_bucket(self, flow: TaskFlow, stage: Stage, before: Stage | None) -> FrameFlow:
+        last = before.clauses[-1] if before is not None and before.clauses else stage.clauses[0]
+        # The planner made as many buckets as keep each in its bytes: each gets a task.
+        partitions = (
+            last.buckets if isinstance(last, Partition | HashJoin | HashAsof) else self._slots
+        )
+        frame = self._jobs.grouped(self._runner.frame(flow), partitions)
+        return FrameFlow(frame, barriers=barriers_of(flow) + 1).then(stage)
+
+    def _all_in_one(self, flow: TaskFlow, stage: Stage, given: Given | None) -> Flow:
+        if isinstance(flow, NarrowFlow) and [unit.places[-1] for unit in flow.units] == [(0, 0)]:
+            return flow.then(stage, given)  # it is one unit already
+        frame = self._jobs.grouped(self._with_markers(self._runner.frame(flow), [0]), 1)
+        everything = FrameFlow(frame, everything=True, barriers=barriers_of(flow) + 1)
+        return everything.then(stage, given)
+
+    def _with_markers(self, frame: DataFrame, buckets: Sequence[int]) -> DataFrame:
+        return frame.unionAll(self._jobs.numbers(1, marker_task(buckets)))
+
+    def routed(self, flow: TaskFlow, clause: Clause, stage: Stage) -> FrameFlow:
+        """Let the clause group the parts by their facts, then send each where it is wanted."""
+        frame = self._jobs.kept(self._runner.frame(flow))
+        rows = self._runner.ordered(self._jobs.mapped(frame, facts_task()), barriers_of(flow))
+        parts = sent_parts(row for _, unit in rows for row in unit)
+        groups = clause.restructure([part.facts for part in parts], stage.schemas[0])
+        if not groups and stage.input is Structure.ALL:
+            groups = [[]]  # a clause over everything also answers for nothing
+        wanted = [0] * len(parts)
+        targets: dict[int, list[tuple[int, int]]] = {}
+        for number, group in enumerate(groups):
+            for at, position in enumerate(group):
+                wanted[position] += 1
+                for piece, seq in enumerate(parts[position].seqs):
+                    targets.setdefault(seq, []).append((number, sequence(0, at) + piece))
+        planned = {
+            (number, sequence(0, at)): wanted[position]
+            for number, group in enumerate(groups)
+            for at, position in enumerate(group)
+            if wanted[position] > 1
+        }
+        telemetry.emit("barrier", units=len(groups), pieces=len(parts))
+        routed = self._jobs.mapped(frame, route_task(targets))
+        empty = [number for number, group in enumerate(groups) if not group]
+        if empty:
+            routed = self._with_markers(routed, empty)
+        by_bytes = sum(part.bytes for part in parts) // PARTITION_BYTES
+        partitions = max(1, min(len(groups), max(self._slots, by_bytes)))
+        grouped = self._jobs.grouped(routed, partitions)
+        return FrameFlow(grouped, planned=planned, barriers=barriers_of(flow) + 1).then(stage)
+
+    def _limited(self, flow: TaskFlow, clause: Limits, stage: Stage) -> Flow:
+        demand = clause.demand()
+        if not isinstance(flow, NarrowFlow):
+            flow = self._runner.kept(flow)
+        elif demand is not None and demand <= MOST_ROWS_IN_ROUNDS:
+            return DriverFlow(run_stages([stage], self._runner.in_rounds(flow, demand)))
+        counted = self._runner.counts(flow, demand)
+        start, stop = clause.ranges(sum(rows for _, rows in counted))
+        cuts: dict[int, tuple[int, int]] = {}
+        at = 0
+        for seq, rows in counted:
+            low, high = max(start - at, 0), min(stop - at, rows)
+            if low < high:
+                cuts[seq] = (low, high)
+            at += rows
+        return flow.cut(cuts).then(Stage(stage.clauses[1:], stage.schemas[1:]))
