@@ -98,14 +98,36 @@ def emit(name: str, *, duration_ns: int = 0, **attributes: Any) -> None:
             _remove(subscriber)
 
 
-@contextlib.contextmanager
-def span(name: str, **attributes: Any) -> Iterator[dict[str, Any]]:
+def span(name: str, **attributes: Any) -> contextlib.AbstractContextManager[dict[str, Any]]:
     """Emit one event with the duration of the block; facts learnt inside go into the dictionary."""
-    if not _subscribers:
-        yield attributes
-        return
-    start = time.monotonic_ns()
-    try:
-        yield attributes
-    finally:
-        emit(name, duration_ns=time.monotonic_ns() - start, **attributes)
+    return _Span(name, attributes) if _subscribers else _Unseen(attributes)
+
+
+class _Unseen:
+    """A span that nobody asked for: a generator would cost more than most of what it surrounds."""
+
+    __slots__ = ("_attributes",)
+
+    def __init__(self, attributes: dict[str, Any]) -> None:
+        self._attributes = attributes
+
+    def __enter__(self) -> dict[str, Any]:
+        return self._attributes
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+class _Span:
+    __slots__ = ("_attributes", "_name", "_start")
+
+    def __init__(self, name: str, attributes: dict[str, Any]) -> None:
+        self._name = name
+        self._attributes = attributes
+
+    def __enter__(self) -> dict[str, Any]:
+        self._start = time.monotonic_ns()
+        return self._attributes
+
+    def __exit__(self, *error: object) -> None:
+        emit(self._name, duration_ns=time.monotonic_ns() - self._start, **self._attributes)

@@ -101,6 +101,9 @@ class _SharedLastOfSort(PartialLastOfSort):
     def choose(self, rows: BlockScan) -> Rows | None:
         return self._chosen(rows, self._key_bar)
 
+    def settle(self, first_row: int) -> Rows | None:
+        return self._key_bar.settled(first_row)
+
 
 def backwards(ordering: Ordering) -> Ordering:
     """Return the order that begins where another ends."""

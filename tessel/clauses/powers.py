@@ -40,6 +40,7 @@ __all__ = [
     "ReducesPieces",
     "Scans",
     "Selects",
+    "Settles",
     "TakesCodes",
     "has_power",
 ]
@@ -134,6 +135,21 @@ class Chooses(Protocol):
 
     def choose(self, rows: BlockScan) -> npt.NDArray[np.int64] | None:
         """Return the places of the rows that may be needed, ascending; None needs values."""
+
+
+@runtime_checkable
+class Settles(Chooses, Protocol):
+    """A clause that chooses, and can tell later what it would choose now that it knows more units.
+
+    Without it, what a unit chose is read, though units after it have better rows. It is asked where
+    units run in one process, once for each row range that it chose rows of.
+    """
+
+    def settle(self, first_row: int) -> npt.NDArray[np.int64] | None:
+        """Return the places that are still needed, ascending; None where all that were chosen are.
+
+        Rows are those that were chosen of the row range that begins with a row of the symbol.
+        """
 
 
 @runtime_checkable

@@ -33,6 +33,9 @@ __all__ = ["KeyBar", "stored_first_rows"]
 _MOST_KEPT = 1 << 13
 """More rows are sooner partitioned than kept in a heap."""
 
+_MOST_TOGETHER = 1 << 8
+"""So many rows are compared one by one with those of other row ranges."""
+
 _WIDEST = 1 << 62
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 
@@ -54,12 +57,74 @@ class KeyBar:
     def __init__(self) -> None:
         self.limit: tuple[Keys, int] | None = None
         self._lock = threading.Lock()
+        self._chosen: dict[int, _Chosen] = {}
+        self._best: list[tuple[Keys, int]] = []
 
     def offer(self, keys: Keys, row: int) -> None:
         """Raise the limit to a row up to which as many rows are known as are wanted."""
         with self._lock:
             if self.limit is None or (keys, row) < self.limit:
                 self.limit = keys, row
+
+    def note(self, first_row: int, chosen: _Chosen, count: int) -> None:
+        """Keep what was chosen of the row range that begins with a row of the symbol.
+
+        Where few rows are wanted, the best of several row ranges together raise the limit.
+        """
+        self._chosen[first_row] = chosen
+        if count > _MOST_TOGETHER:
+            return
+        rows = chosen.ranked()
+        with self._lock:
+            # A row range may be looked at twice, its best page first.
+            self._best = sorted({*self._best, *rows})[:count]
+            if len(self._best) == count and (self.limit is None or self._best[-1] < self.limit):
+                self.limit = self._best[-1]
+
+    def settled(self, first_row: int) -> NDArray[np.int64] | None:
+        """Return which places of a row range still come before the limit; None where all may.
+
+        The row range is forgotten with that.
+        """
+        chosen = self._chosen.pop(first_row, None)
+        if chosen is None or self.limit is None:
+            return None
+        return chosen.before(*self.limit)
+
+
+@dataclass(frozen=True, eq=False)
+class _Chosen:
+    """Rows of one row range, with their keys.
+
+    Attributes
+    ----------
+    places
+        Where they lie, ascending, int64.
+    keys
+        Their keys, int64: of the integers of ``key``.
+    rows
+        What tells rows of equal keys apart, int64; counted from ``start`` in the symbol, and
+        negative where later ones come first.
+    """
+
+    places: NDArray[np.int64]
+    keys: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    key: _FloatKey | _IntegerKey
+    start: int
+
+    def ranked(self) -> list[tuple[Keys, int]]:
+        """Return the keys of the rows, and their places in the symbol."""
+        found = zip(self.keys.tolist(), self.rows.tolist(), strict=True)
+        return [(self.key.values(key), self.start + row) for key, row in found]
+
+    def before(self, keys: Keys, row: int) -> NDArray[np.int64]:
+        """Return the places of those that come no later than a row with such keys."""
+        key, limit = self.key.limit(keys, row, self.start)
+        found: NDArray[np.int64] = self.places[
+            (self.keys < key) | ((self.keys == key) & (self.rows < limit))
+        ]
+        return found
 
 
 @dataclass(frozen=True)
@@ -209,7 +274,11 @@ def _found(
     if best.last is not None:
         last, row = best.last
         bar.offer(key.values(last), start + row)
-    return best.rows + before
+    places = best.rows + before
+    if len(places):
+        signed = -best.rows if later else best.rows
+        bar.note(rows.first_row, _Chosen(places, best.keys, signed, key, start), count)
+    return places
 
 
 def _stretches(

@@ -200,6 +200,9 @@ class _SharedTopK(PartialTopK):
     def choose(self, rows: BlockScan) -> Rows | None:
         return stored_first_rows(rows, self.ordering, self.k, self._key_bar)
 
+    def settle(self, first_row: int) -> Rows | None:
+        return self._key_bar.settled(first_row)
+
     def select(self, rows: CandidateRows) -> bool:
         keep_first(rows, self.ordering, self.k, self._bar)
         return True

@@ -33,11 +33,14 @@ class BestRows:
     ----------
     rows
         Ascending, int64; counted from the first row of the segment.
+    keys
+        Their keys, int64.
     last
         The last of them by key, where there are as many as were wanted; else None.
     """
 
     rows: Integers
+    keys: Integers
     last: RowKey | None
 
 
@@ -112,7 +115,7 @@ def best_rows(
     )
     # The last of a full heap is its first entry.
     last = (int(keys[0]), int(rows[0])) if found == count else None
-    return BestRows(np.sort(np.abs(rows[:found])), last)
+    return _ascending(keys[:found], rows[:found], last)
 
 
 def best_rows_numpy(
@@ -145,7 +148,14 @@ def best_rows_numpy(
                 kept_keys, kept_rows, last = _trimmed(kept_keys, kept_rows, count, last)
     kept_keys, kept_rows, last = _trimmed(kept_keys, kept_rows, count, last)
     full = len(kept_rows) == count
-    return BestRows(np.sort(np.abs(kept_rows)), last if full else None)
+    return _ascending(kept_keys, kept_rows, last if full else None)
+
+
+def _ascending(keys: Integers, rows: Integers, last: RowKey | None) -> BestRows:
+    """Return rows, negative where later ones come first, in the order of the segment."""
+    rows = np.abs(rows)
+    order = np.argsort(rows)
+    return BestRows(rows[order], keys[order], last)
 
 
 def _keys(registers: Registers, key: int, downwards: bool) -> Integers:

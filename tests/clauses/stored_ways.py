@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tessel.clauses import QueryBuilder
-from tessel.clauses.running import late_reading, pipeline
+from tessel.clauses.running import late_reading, source_loader
 from tessel.options import options
 from tessel.store import CandidateRows
 from tessel.testing.tables import bits
@@ -22,7 +22,7 @@ __all__ = ["both_ways", "by_values"]
 def by_values() -> Iterator[None]:
     """Leave everything to values."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (late_reading, pipeline):
+        for module in (late_reading, source_loader):
             patch.setattr(module, "reduce_stored", lambda *given, **named: None)
         patch.setattr(late_reading, "_coded", lambda clauses: frozenset())
         patch.setattr(CandidateRows, "_encoded", lambda *given: None)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from tessel.clauses.base import Structure
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.powers import Selects
+from tessel.clauses.running.late_reading import chooses
 from tessel.store import SegmentIndex
 
 __all__ = ["pick_tasks"]
@@ -23,7 +24,7 @@ _LEAST_PIECE_ROWS = 4 * _PAGE_ROWS
 
 _PIECES_IN_BUDGET = 16
 _STORED_PIECES_IN_BUDGET = 4
-"""Rows that are reduced as they are stored are not decoded, as a rule."""
+"""Rows that are reduced, or chosen, as they are stored are not decoded, as a rule."""
 
 _BYTES_OF_OTHERS = 16
 
@@ -45,7 +46,9 @@ def pick_tasks(draft: Draft) -> Draft:
     selects = bool(draft.clauses) and isinstance(draft.clauses[0], Selects)
     if draft.live_bytes is not None and index.row_count and not selects:
         reduced = any(clause.structure.stored for clause in draft.clauses)
-        pieces = _STORED_PIECES_IN_BUDGET if reduced else _PIECES_IN_BUDGET
+        pieces = _PIECES_IN_BUDGET
+        if reduced or chooses(draft.clauses):
+            pieces = _STORED_PIECES_IN_BUDGET
         most = draft.live_bytes // (pieces * _bytes_of_a_row(index))
         rows = min(rows, max(1, most // _PAGE_ROWS) * _PAGE_ROWS)
     return draft.replace(index=index.split(rows))

@@ -91,6 +91,11 @@ class Barrier:
         self._entities += entities
         self.facts += [_facts(unit, piece) for piece in pieces]
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all pieces."""
+        return sum(self._sizes)
+
     def expect(self, groups: Sequence[Sequence[int]]) -> None:
         """Plan how often each piece will be fetched: once for every group that it is in."""
         self._fetches = [0] * len(self._entities)

@@ -9,21 +9,61 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import cast
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tessel import telemetry
 from tessel.clauses.base import Clause
-from tessel.clauses.powers import Chooses, Reduces, Scans, Selects, TakesCodes, has_power
+from tessel.clauses.powers import (
+    Chooses,
+    Reduces,
+    Scans,
+    Selects,
+    Settles,
+    TakesCodes,
+    has_power,
+)
 from tessel.clauses.running.stage import failed_clause, load_piece, piece_of
 from tessel.ecs import ColRange, Piece, RowRange, TimeRange
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.store import BlockScan, CandidateRows, PieceSource, SegmentSource
 
-__all__ = ["read_pieces", "reduce_stored"]
+__all__ = [
+    "ChosenRows",
+    "choose_rows",
+    "chooses",
+    "done_by_choosing",
+    "read_chosen",
+    "read_pieces",
+    "read_together",
+    "reduce_stored",
+    "settle_rows",
+]
+
+
+@dataclass(slots=True, eq=False)
+class ChosenRows:
+    """Rows of one row range that may be needed, none of them read yet.
+
+    Attributes
+    ----------
+    rows
+        All of the row range, not narrowed.
+    places
+        Where those lie, ascending, int64.
+    """
+
+    rows: CandidateRows
+    places: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.places)
 
 
 def read_pieces(
@@ -59,10 +99,10 @@ def read_pieces(
         reduced = reduce_stored(sources, segments, schema, clauses, symbol=symbol, unit=unit)
         if reduced is not None:
             return [reduced[0]], reduced[1]
-        chosen = _chosen(sources, segments, schema, clauses, unit=unit)
+        chosen = choose_rows(sources, segments, schema, clauses, unit=unit)
         if chosen is not None:
-            strips, done = chosen
-            return [piece for strip in strips for piece in _left(strip, schema, symbol)], done
+            pieces = [piece for each in chosen for piece in read_chosen(each, schema, symbol)]
+            return pieces, done_by_choosing(clauses)
     selecting = list(itertools.takewhile(_selects, clauses))
     coded = _coded(clauses[len(selecting) :])
     if not alone or not (selecting or coded):
@@ -150,23 +190,29 @@ def reduce_stored(
     return _reduced_piece(table, strips, symbol), done
 
 
-def _chosen(
+def choose_rows(
     sources: Sequence[PieceSource],
     segments: SegmentSource,
     schema: TableSchema,
     clauses: Sequence[Clause],
     *,
-    unit: int,
-) -> tuple[list[CandidateRows], int] | None:
-    """Return the rows that the first clauses need, where one of them chooses; else None.
+    unit: int = 0,
+) -> list[ChosenRows] | None:
+    """Let the first clauses choose rows from what is stored, where one of them can.
 
-    Beside them how many clauses are done with: all as far as that one, where none makes columns.
+    Parameters are those of `read_pieces`; no other unit fetches the pieces.
+
+    Returns
+    -------
+    list or None
+        What they may need of each row range; None where values are needed.
     """
     scanning = list(itertools.takewhile(_scans, clauses))
     if len(scanning) == len(clauses) or not has_power(clauses[len(scanning)], Chooses, "choose"):
         return None
     last = cast(Chooses, clauses[len(scanning)])
     strips = [CandidateRows(segments, strip, schema) for strip in _strips(sources)]
+    chosen: list[ChosenRows] = []
     with telemetry.span("clause.choose", clause=clauses[len(scanning)].name, unit=unit) as facts:
         facts.update(rows_in=sum(map(len, strips)), stored=False)
         try:
@@ -177,18 +223,84 @@ def _chosen(
                 places = last.choose(scan)
                 if places is None:
                     return None
-                rows.keep(places)
+                chosen.append(ChosenRows(rows, places))
         except TesselError:
             return None  # the values say what is wrong, and which clause it belongs to
-        facts.update(rows_out=sum(map(len, strips)), stored=True)
-    return strips, len(scanning) + 1 if all(map(_selects, scanning)) else 0
+        facts.update(rows_out=sum(map(len, chosen)), stored=True)
+    return chosen
 
 
-def _left(strip: CandidateRows, schema: TableSchema, symbol: int) -> list[Piece]:
-    """Return the pieces of what is left of some rows: one, which is not read, where nothing is."""
-    if len(strip):
-        return [_read(strip, source, symbol, frozenset()) for source in strip.pieces]
-    empty = piece_of(strip.pieces[0], schema.empty(), symbol, 1)
+def done_by_choosing(clauses: Sequence[Clause]) -> int:
+    """Return how many clauses are done with once rows are chosen: none where some make columns."""
+    scanning = list(itertools.takewhile(_scans, clauses))
+    return len(scanning) + 1 if all(map(_selects, scanning)) else 0
+
+
+def chooses(clauses: Sequence[Clause]) -> bool:
+    """Return whether the first clauses of a stage end in one that chooses rows as stored."""
+    left = next(itertools.dropwhile(_scans, clauses), None)
+    return left is not None and has_power(left, Chooses, "choose")
+
+
+def settle_rows(clauses: Sequence[Clause], chosen: Iterable[ChosenRows]) -> None:
+    """Drop rows that units which chose later have ruled out, where the clause can tell."""
+    last = next(itertools.dropwhile(_scans, clauses))
+    if not isinstance(last, Settles):
+        return
+    for each in chosen:
+        places = last.settle(each.rows.first_row)
+        if places is not None and len(each):
+            each.places = places
+
+
+def read_together(
+    chosen: Sequence[ChosenRows], segments: SegmentSource, schema: TableSchema, symbol: int = 0
+) -> Piece | None:
+    """Return few rows of several row ranges as one piece, found in one pass over all segments.
+
+    Parameters
+    ----------
+    chosen
+        At least one, each of at least one row, in the order of the rows.
+
+    Returns
+    -------
+    Piece or None
+        None where columns are cut or stored so that they must be read segment by segment.
+    """
+    pieces = [each.rows.pieces[0] for each in chosen]
+    first = pieces[0]
+    if any(
+        len(each.rows.pieces) > 1 or piece.absent or piece.columns != first.columns
+        for each, piece in zip(chosen, pieces, strict=True)
+    ):
+        return None
+    if first.columns != tuple(schema.names):
+        return None
+    stops = list(itertools.accumulate(map(len, chosen)))
+    inside = [
+        each.places + piece.segment_row_start for each, piece in zip(chosen, pieces, strict=True)
+    ]
+    with telemetry.span("segment.read", object=first.key.object) as facts:
+        try:
+            columns = segments.gather(pieces, np.concatenate(inside), stops, None)
+        except TesselError as error:
+            _place(error)
+            raise
+        if any(column is None for column in columns):
+            return None
+        table = pa.table(columns, schema=schema.arrow)
+        facts.update(rows=table.num_rows, bytes=table.nbytes)
+    return _joined_piece(table, first, pieces[-1], symbol)
+
+
+def read_chosen(chosen: ChosenRows, schema: TableSchema, symbol: int = 0) -> list[Piece]:
+    """Return the pieces of rows that were chosen: one, which is not read, where there are none."""
+    rows = chosen.rows
+    rows.keep(chosen.places)
+    if len(rows):
+        return [_read(rows, source, symbol, frozenset()) for source in rows.pieces]
+    empty = piece_of(rows.pieces[0], schema.empty(), symbol, 1)
     return [dataclasses.replace(empty, col_range=ColRange(0, len(schema.names)))]
 
 
@@ -207,7 +319,11 @@ def _table_of(
 
 def _reduced_piece(table: pa.Table, strips: Sequence[Sequence[PieceSource]], symbol: int) -> Piece:
     """Return what a unit was reduced to, as one piece over all its rows."""
-    first, last = strips[0][0], strips[-1][0]
+    return _joined_piece(table, strips[0][0], strips[-1][0], symbol)
+
+
+def _joined_piece(table: pa.Table, first: PieceSource, last: PieceSource, symbol: int) -> Piece:
+    """Return a table as one piece over all rows from one source to another."""
     times = None
     if first.time_range is not None and last.time_range is not None:
         times = TimeRange(first.time_range.first, last.time_range.last)

@@ -10,13 +10,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from tessel import telemetry
 from tessel.clauses.base import Clause, Structure
@@ -24,41 +21,27 @@ from tessel.clauses.plan import Plan, SourcePlan, Stage, answered
 from tessel.clauses.powers import Broadcasts, Consumes, Expands, Interleaves, ReducesPieces
 from tessel.clauses.running.barrier import Barrier
 from tessel.clauses.running.carrying import carried_units
-from tessel.clauses.running.late_reading import read_pieces, reduce_stored
+from tessel.clauses.running.first_stage import loaded_units
 from tessel.clauses.running.local_pool import LocalPool, Task
-from tessel.clauses.running.packing import joins_slices, packs_of
+from tessel.clauses.running.source_loader import SourceLoader
 from tessel.clauses.running.stage import (
     begun_stage,
     bound_stage,
     consume_units,
     interleave_units,
-    piece_of,
     reduce_pieces,
-    run_clauses,
     run_stage,
     stages_of_parts,
 )
 from tessel.clauses.spill import Workspace
 from tessel.clauses.structures import structure_by_row_slice
 from tessel.ecs import (
-    ColRange,
-    Columns,
     ComponentManager,
-    FactColumn,
-    FetchCount,
-    Piece,
     ProcessingUnit,
-    RowRange,
-    SegmentKey,
-    Statistics,
-    Symbol,
-    TimeRange,
 )
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
-from tessel.kernels import compiled_kernels
 from tessel.options import Options, current
-from tessel.store import PieceSource
 
 __all__ = ["Executor", "LocalExecutor", "result_table", "run_stages", "run_units", "symbols_of"]
 
@@ -169,16 +152,20 @@ def _running(options: Options) -> Iterator[_Run]:
         Workspace(options) as workspace,
         LocalPool(options, workspace.account) as pool,
     ):
-        yield _Run(manager, pool, workspace)
+        yield _Run(manager, pool, workspace, options.inline_bytes)
 
 
 class _Run:
     """One execution of a plan."""
 
-    def __init__(self, manager: ComponentManager, pool: LocalPool, workspace: Workspace) -> None:
+    def __init__(
+        self, manager: ComponentManager, pool: LocalPool, workspace: Workspace, inline_bytes: int
+    ) -> None:
         self._manager = manager
         self._pool = pool
         self._workspace = workspace
+        # Less than this is not worth a task of its own.
+        self._inline_bytes = inline_bytes
 
     def units(self, plan: Plan, symbol: int = 0) -> Iterator[ProcessingUnit]:
         first, *rest = plan.stages
@@ -241,63 +228,18 @@ class _Run:
             slices = structure_by_row_slice(source.index)
             source = dataclasses.replace(source, units=slices.units)
         stage = begun_stage(stage)
-        loader = _Loader(self._manager, source, symbol)
+        loader = SourceLoader(self._manager, source, symbol)
         count = len(source.units)
         telemetry.emit("stage.start", units=count, symbol=source.view.name)
         schema = stage.schemas[0]
         if stage.input is Structure.ALL or stage.carries is not None:
             reading = Stage((), (schema,))
-            yield from self._next_stage(stage, self._load_units(loader, source, reading))
+            yield from self._next_stage(stage, self._load_units(loader, reading))
             return
-        yield from self._load_units(loader, source, stage)
+        yield from self._load_units(loader, stage)
 
-    def _load_units(
-        self, loader: _Loader, source: SourcePlan, stage: Stage
-    ) -> Iterator[ProcessingUnit]:
-        def read(ordinal: int) -> Task[ProcessingUnit]:
-            positions = source.units[ordinal]
-
-            def run() -> ProcessingUnit:
-                with _named(source):
-                    pieces, done = loader.gather(positions, stage.clauses, ordinal)
-                    unit = ProcessingUnit(ordinal, stage.schemas[done], pieces)
-                    return run_clauses(stage.clauses[done:], stage.schemas[done:], unit)
-
-            return Task(run, loader.bytes(positions))
-
-        def reduced(pack: range) -> Task[ProcessingUnit | None]:
-            if len(pack) == 1:
-                alone = read(pack.start)
-                return Task(alone.run, alone.bytes)
-            positions = [position for unit in pack for position in source.units[unit]]
-
-            def run() -> ProcessingUnit | None:
-                with _named(source):
-                    found = loader.reduced(positions, stage.clauses, pack.start)
-                    if found is None:
-                        return None
-                    piece, done = found
-                    unit = ProcessingUnit(pack.start, stage.schemas[done], [piece])
-                    return run_clauses(stage.clauses[done:], stage.schemas[done:], unit)
-
-            return Task(run, loader.bytes(positions))
-
-        ordinals = range(len(source.units))
-        if not joins_slices(stage.clauses):
-            yield from self._pool.map(map(read, ordinals))
-            return
-        packs = packs_of(*loader.sizes(), self._pool.workers, self._workspace.account.limit)
-        # Those that need values say so at once: they run together, in their places.
-        left: list[int] = []
-        for pack, unit in zip(packs, self._pool.map(map(reduced, packs)), strict=True):
-            if unit is None:
-                left += pack
-                continue
-            if left:
-                yield from self._pool.map(map(read, left))
-                left = []
-            yield unit
-        yield from self._pool.map(map(read, left))
+    def _load_units(self, loader: SourceLoader, stage: Stage) -> Iterator[ProcessingUnit]:
+        return loaded_units(loader, stage, self._pool, self._workspace.account.limit)
 
     # --- later stages: from units -----------------------------------------------------------------
 
@@ -373,6 +315,8 @@ class _Run:
             groups = clause.restructure(barrier.facts, schema)
             if not groups and stage.input is Structure.ALL:
                 groups = [[]]  # a clause over everything also answers for nothing
+            if _may_be_one(clause, stage) and barrier.nbytes < self._inline_bytes:
+                groups = [list(range(len(barrier.facts)))] if groups else []
             barrier.expect(groups)
             telemetry.emit("barrier", units=len(groups), pieces=len(barrier.facts))
 
@@ -407,139 +351,13 @@ class _Run:
                 yield from self._pool.map(itertools.starmap(task, numbered))
 
 
-@contextlib.contextmanager
-def _named(source: SourcePlan) -> Iterator[None]:
-    """Let errors name the symbol that is read."""
-    try:
-        yield
-    except TesselError as error:
-        view = source.view
-        error.with_context(symbol=f"{view.name!r} (version {view.version})")
-        raise
+def _may_be_one(clause: Clause, stage: Stage) -> bool:
+    """Return whether no answer depends on the number of units: in hash buckets keys stay whole."""
+    own = type(clause).restructure is not Clause.restructure
+    return stage.input is Structure.HASH_BUCKETED and not own
 
 
 def _part(ordinal: int, of: Stage, unit: ProcessingUnit, size: int) -> Task[ProcessingUnit]:
     """Return the task that makes one part of the output of a unit."""
     renumbered = ProcessingUnit(ordinal, unit.schema, unit.pieces)
     return Task(lambda: run_stage(of, renumbered), size)
-
-
-class _Loader:
-    """The entities of one source: segments that are read when the first unit wants them."""
-
-    def __init__(self, manager: ComponentManager, source: SourcePlan, symbol: int) -> None:
-        self._manager = manager
-        self._source = source
-        self._segments = source.view.source()
-        self._symbol = symbol
-        self._rows = 0
-        planned: dict[int, int] = {}
-        for unit in source.units:
-            for position in unit:
-                planned[position] = planned.get(position, 0) + 1
-        positions = sorted(planned)
-        self._bytes = source.index.bytes
-        entities = manager.add(len(positions), self._components(planned, positions))
-        self._entities = dict(zip(positions, entities, strict=True))
-        # Only an entity that several units want can be asked for by two threads at once.
-        self._locks = {p: threading.Lock() for p, count in planned.items() if count > 1}
-
-    def _components(
-        self, planned: Mapping[int, int], positions: Sequence[int]
-    ) -> dict[type, Sequence[object]]:
-        index = self._source.index
-        pieces = [index.source(position) for position in positions]
-        symbol = Symbol(self._symbol, self._source.view.name)
-        slices = index.slice_number[list(positions)]
-        columns: dict[type, Sequence[object]] = {
-            RowRange: [piece.row_range for piece in pieces],
-            ColRange: [piece.col_range for piece in pieces],
-            SegmentKey: [piece.key for piece in pieces],
-            Symbol: [symbol] * len(pieces),
-            Statistics: FactColumn(
-                Statistics, view=[index.statistics] * len(pieces), row_slice=slices
-            ),
-            PieceSource: pieces,
-            FetchCount: [FetchCount(planned[p], planned[p]) for p in positions],
-        }
-        times = [piece.time_range for piece in pieces if piece.time_range is not None]
-        return columns | ({TimeRange: times} if len(times) == len(pieces) else {})
-
-    def bytes(self, positions: Sequence[int]) -> int:
-        """Return the estimated bytes of a unit."""
-        return int(self._bytes[list(positions)].sum())
-
-    def sizes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows and the stored bytes of each unit, int64, shape ``(units,)``."""
-        index, units = self._source.index, self._source.units
-        first = [unit[0] for unit in units]
-        bytes_of = np.fromiter((self._bytes[unit].sum() for unit in units), np.int64, len(units))
-        return index.row_end[first] - index.row_start[first], bytes_of
-
-    def reduced(
-        self, positions: Sequence[int], clauses: Sequence[Clause], unit: int
-    ) -> tuple[Piece, int] | None:
-        """Return what the first clauses make of units as they are stored; None to read them."""
-        entities = [self._entities[position] for position in positions]
-        sources, counts = self._manager.get(entities, PieceSource, FetchCount)
-        if any(count.planned != 1 for count in counts):
-            return None
-        found = reduce_stored(
-            sources,
-            self._segments,
-            self._source.index.schema,
-            clauses,
-            symbol=self._symbol,
-            unit=unit,
-        )
-        if found is not None:
-            self._manager.gather(entities)
-        return found
-
-    def gather(
-        self, positions: Sequence[int], clauses: Sequence[Clause], unit: int
-    ) -> tuple[list[Piece], int]:
-        """Return the pieces of a unit, and how many of the clauses have chosen what was read."""
-        if self._locks.keys().isdisjoint(positions):
-            return self._read(positions, clauses, unit)
-        pieces = []
-        for position in positions:
-            with self._locks.get(position, _NO_LOCK):
-                pieces += self._gather(position)
-        return pieces, 0
-
-    def _gather(self, position: int) -> list[Piece]:
-        """Return a piece that other threads may be asking for, read now or before."""
-        entity = self._entities[position]
-        ((source,), (count,)) = self._manager.get([entity], PieceSource, FetchCount)
-        if count.live == count.planned:
-            return self._read([position], (), 0)[0]
-        ((columns,),) = self._manager.gather([entity], Columns)
-        return [piece_of(source, columns.table, self._symbol, count.planned)]
-
-    def _read(
-        self, positions: Sequence[int], clauses: Sequence[Clause], unit: int
-    ) -> tuple[list[Piece], int]:
-        """Read pieces whose entities no other thread can be asking for now."""
-        entities = [self._entities[position] for position in positions]
-        sources, counts = self._manager.get(entities, PieceSource, FetchCount)
-        if clauses:
-            # Many rows gain by compiled kernels, also where each unit has few.
-            self._rows += sources[0].row_stop - sources[0].row_start
-            compiled_kernels(self._rows, "limb_lines")
-        pieces, done = read_pieces(
-            sources,
-            [count.planned for count in counts],
-            self._segments,
-            self._source.index.schema,
-            clauses,
-            symbol=self._symbol,
-            unit=unit,
-        )
-        if len(pieces) == len(entities):  # what was reduced is no longer the data of its segments
-            self._manager.attach(entities, {Columns: [Columns(piece.table) for piece in pieces]})
-        self._manager.gather(entities)
-        return pieces, done
-
-
-_NO_LOCK = contextlib.nullcontext()

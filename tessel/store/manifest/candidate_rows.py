@@ -147,9 +147,13 @@ class CandidateRows:
             begin, end = np.searchsorted(places, [stretch.low, stretch.high]).tolist()
             if begin == end:
                 continue
-            mask = np.zeros(stretch.high - stretch.low, np.bool_)
-            mask[places[begin:end] - stretch.low] = True
-            kept = stretch.where(mask)
+            inside = places[begin:end] - stretch.low
+            if stretch.keep is None and not stretch.held:
+                kept = stretch.at(inside)
+            else:
+                mask = np.zeros(stretch.high - stretch.low, np.bool_)
+                mask[inside] = True
+                kept = stretch.where(mask)
             if kept is not None:
                 left.append(kept)
         self._stretches = left
