@@ -13,6 +13,7 @@ from benchmarks.workloads import (
     trades,
     trades_with_nulls,
     wide,
+    windows,
 )
 from benchmarks.workloads.base import Query, Workload
 
@@ -30,6 +31,7 @@ WORKLOADS = {
         groups,
         joins,
         ordered,
+        windows,
         spark,
     )
 }
