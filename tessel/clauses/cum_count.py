@@ -12,6 +12,7 @@ from tessel.clauses.aggregates import Count
 from tessel.clauses.aggregates.base import MergeableAggregate
 from tessel.clauses.along_rows.cumulative import Cumulative, Running
 from tessel.clauses.registry import register
+from tessel.kernels import run_counts
 
 __all__ = ["CumCount"]
 
@@ -33,7 +34,6 @@ class CumCount(Cumulative):
 
     def run(self, running: Running, kind: pa.DataType) -> pa.Array:
         """Count what lies up to each row."""
-        carried = running.states[0].to_numpy(zero_copy_only=False)
-        numbers = np.concatenate([carried, np.ones(len(running.values), np.int64)])
-        totals = np.concatenate([[0], np.cumsum(numbers[running.order])])
-        return pa.array(totals[running.stops] - totals[running.starts])
+        counts = np.zeros(running.groups, np.int64)
+        counts[running.carried] = running.states[0].to_numpy(zero_copy_only=False)
+        return pa.array(run_counts(len(running.values), running.present, running.codes, counts))

@@ -13,6 +13,8 @@ from tessel.clauses.aggregates.base import MergeableAggregate
 from tessel.clauses.aggregates.kernels.sums import sums_from
 from tessel.clauses.aggregates.kernels.windows import ExactRows
 from tessel.clauses.along_rows.cumulative import Cumulative, Running
+from tessel.clauses.along_rows.key_order import in_rows
+from tessel.clauses.along_rows.running_sums import running_sums
 from tessel.clauses.registry import register
 
 __all__ = ["CumSum"]
@@ -37,15 +39,25 @@ class CumSum(Cumulative):
 
     def run(self, running: Running, kind: pa.DataType) -> pa.Array:
         """Add up what lies up to each row."""
-        rows = ExactRows.of_values(running.values)
+        found = running_sums(running, kind)
+        if found is not None:
+            made = pa.array(found, mask=running.absent)
+            wanted = self.aggregate.result_type(kind, running.column)
+            return made if made.type == wanted else made.view(wanted)
+        return self._limb_by_limb(running, kind)
+
+    def _limb_by_limb(self, running: Running, kind: pa.DataType) -> pa.Array:
+        """Add up values of any type and size; refuse sums that leave the type."""
+        run = running.ordered()
+        rows = ExactRows.of_values(run.values)
         if len(running.states[0]):
             carried = ExactRows.of_sums(sums_from(running.states, kind))
             rows = carried.followed_by(rows)
         # A row without a value has no sum, and cannot raise either.
-        stops = np.where(running.missing, running.starts, running.stops)
-        sums = rows.taken(running.order).window_sums(running.starts, stops)
+        stops = np.where(run.missing, run.starts, run.stops)
+        sums = rows.taken(run.order).window_sums(run.starts, stops)
         found = self.aggregate.finish(sums.to_arrays(), kind, running.column)
-        return _without(found, running.missing)
+        return in_rows(_without(found, run.missing), run.rows)
 
 
 def _without(found: pa.Array, missing: np.ndarray) -> pa.Array:

@@ -42,6 +42,14 @@ from tessel.kernels.register_rows import register_rows
 from tessel.kernels.row_program import RowOp, RowProgram, RowStatus, field_load
 from tessel.kernels.rows_by_code import order_of_codes, rows_by_code
 from tessel.kernels.run_facts import run_facts
+from tessel.kernels.running_rows import (
+    REST_BITS,
+    exponent_range,
+    run_best,
+    run_counts,
+    run_doubles,
+    run_integers,
+)
 from tessel.kernels.search_rows import search_rows
 from tessel.kernels.select_rows import select_places, select_rows
 from tessel.kernels.sort_runs import sort_runs
@@ -55,6 +63,7 @@ __all__ = [
     "LEAST_ROWS",
     "NO_LIMIT",
     "RESIDUAL_SHIFT",
+    "REST_BITS",
     "BestRows",
     "DecimalBounds",
     "DecimalSum",
@@ -86,6 +95,7 @@ __all__ = [
     "count_values",
     "decode_numbers",
     "decode_texts",
+    "exponent_range",
     "fade_rows",
     "field_load",
     "filter_rows",
@@ -103,7 +113,11 @@ __all__ = [
     "register_rows",
     "round_sums",
     "rows_by_code",
+    "run_best",
+    "run_counts",
+    "run_doubles",
     "run_facts",
+    "run_integers",
     "runs_of_counts",
     "search_rows",
     "select_places",

@@ -23,6 +23,13 @@ from tessel.kernels.limb_lines import (
 from tessel.kernels.match_rows import match_ends, match_rows
 from tessel.kernels.nearest_rows import Looks, NearestRows
 from tessel.kernels.rows_by_code import rows_by_code
+from tessel.kernels.running_rows import (
+    exponent_range,
+    run_best,
+    run_counts,
+    run_doubles,
+    run_integers,
+)
 from tessel.kernels.sort_runs import sort_runs
 from tessel.kernels.text_numbers import TextNumbers
 from tessel.kernels.word_numbers import WordNumbers
@@ -171,6 +178,26 @@ def _lines_of_limbs() -> Any:
     return [[4.5, high], [2.25, high], [2 * (high + 4.5)], [3.0, 4.0], [3, 3]]
 
 
+def _running_rows() -> Any:
+    codes = _codes() % 3
+    numbers = codes * 5 - 4
+    values = numbers / 8.0
+    found: list[Any] = []
+    for present, groups in ((None, None), (codes != 1, codes)):
+        found += [exponent_range(values, present)]
+        totals, high, rest, counts = np.arange(12, dtype=np.int64).reshape(4, 3)
+        found += [run_integers(numbers, present, groups, totals), totals]
+        found += [run_doubles(values, present, groups, -55, high, rest), high, rest]
+        found += [run_counts(_ROWS, present, groups, counts), counts]
+        for each in (numbers, values):
+            for greatest in (True, False):
+                best, known = np.ones(3, each.dtype), np.array([True, True, False])
+                # The last is known of nobody, and anything until there is one.
+                rows = run_best(each, present, groups, best, known, greatest=greatest)
+                found += [rows[12:], best[known], known]
+    return found
+
+
 CODED_SAMPLES: dict[str, Callable[[], Any]] = {
     "count_repeats": _count_repeats,
     "fade_rows": _fade_rows,
@@ -180,6 +207,7 @@ CODED_SAMPLES: dict[str, Callable[[], Any]] = {
     "match_rows": _match_rows,
     "nearest_rows": _nearest_rows,
     "rows_by_code": _rows_by_code,
+    "running_rows": _running_rows,
     "sort_runs": _sort_runs,
     "text_numbers": _text_numbers,
     "word_numbers": _word_numbers,

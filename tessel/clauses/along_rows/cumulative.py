@@ -14,19 +14,80 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.clauses.aggregates.base import Codes, MergeableAggregate
-from tessel.clauses.along_rows.key_order import KeyOrder, codes_of_parts, in_rows, key_fields
+from tessel.clauses.along_rows.key_order import KeyOrder, codes_of_parts, key_fields
 from tessel.clauses.along_rows.ordered import OrderedColumns
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.values import BoolArray, missing_rows, plain
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
 
-__all__ = ["Cumulative", "Running"]
+__all__ = ["Cumulative", "OrderedRun", "Running"]
 
 
 @dataclass(frozen=True)
 class Running:
-    """One column of a unit in key order, the state that was carried before the rows of its key.
+    """One column of a unit, and the states that were carried before its rows.
+
+    Attributes
+    ----------
+    values
+        Plain, a row each.
+    present
+        Bool, shape ``(rows,)``: rows that have a value; None where all have one.
+    codes
+        int64, shape ``(rows,)``: the key of each row as a number below ``groups``; None without
+        keys, where there is one group.
+    groups
+        How many keys there are, one at least.
+    states
+        The carried state columns, a row a carried key.
+    carried
+        int64: the key of each of these rows.
+    column
+        The name of the column, for errors.
+    """
+
+    values: pa.Array
+    present: BoolArray | None
+    codes: Codes | None
+    groups: int
+    states: list[pa.Array]
+    carried: Codes
+    column: str
+
+    @property
+    def absent(self) -> BoolArray | None:
+        """Rows without a value; None where there are none."""
+        return None if self.present is None else ~self.present
+
+    def ordered(self) -> OrderedRun:
+        """Return the same in key order."""
+        values, carried = self.values, len(self.carried)
+        codes = np.zeros(len(values), np.int64) if self.codes is None else self.codes
+        keys = KeyOrder.of_codes(np.concatenate([self.carried, codes]), self.groups)
+        places, rows = keys.places_of(carried, carried + len(values))
+        order = keys.places if keys.order is None else keys.order
+        # Rows without a value take no place.
+        present = np.ones(len(keys), np.bool_)
+        if self.present is not None:
+            present = np.concatenate([np.ones(carried, np.bool_), self.present])[order]
+            values = values.filter(pa.array(self.present))
+            number = np.cumsum(self.present) - 1 + carried
+            order = np.where(order < carried, order, number[np.maximum(order - carried, 0)])
+        ends = np.concatenate([[0], np.cumsum(present)])
+        return OrderedRun(
+            values,
+            order[present],
+            ends[keys.start[places]],
+            ends[places + 1],
+            ~present[places],
+            rows,
+        )
+
+
+@dataclass(frozen=True)
+class OrderedRun:
+    """A column of a unit in key order.
 
     Places are those of the rows that have a value, with one place before those of each key that was
     carried, which stands for all of its rows.
@@ -34,9 +95,7 @@ class Running:
     Attributes
     ----------
     values
-        Plain, nothing missing, those of the unit's rows that have one, in key order.
-    states
-        The carried state columns, a row a carried key.
+        Plain, nothing missing, those of the unit's rows that have one, in the order of rows.
     order
         int64, shape ``(places,)``: for each place the row of the states, or that of the values
         counted from the end of the states on.
@@ -45,17 +104,16 @@ class Running:
         up to it, itself included.
     missing
         Bool, shape ``(windows,)``: rows without a value.
-    column
-        The name of the column, for errors.
+    rows
+        int64, shape ``(windows,)``: the row of the unit that each is of.
     """
 
     values: pa.Array
-    states: list[pa.Array]
     order: Codes
     starts: Codes
     stops: Codes
     missing: BoolArray
-    column: str
+    rows: Codes
 
 
 class Cumulative(OrderedColumns):
@@ -68,7 +126,7 @@ class Cumulative(OrderedColumns):
 
     @abstractmethod
     def run(self, running: Running, kind: pa.DataType) -> pa.Array:
-        """Return the result of each window; ``kind`` is the type of the column."""
+        """Return the result of each row; ``kind`` is the type of the column."""
 
     def result_type(self, column: str, kind: pa.DataType) -> pa.DataType:
         """Return the type of the aggregate; refuse types that it means nothing for."""
@@ -103,53 +161,29 @@ class Cumulative(OrderedColumns):
         self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
     ) -> ProcessingUnit:
         """Go on from the states that were carried."""
-        carried = before.num_rows
         parts = [
             [before.column(f"key_{at}") for at in range(len(self.by))],
             [unit.column(name) for name in self.by],
         ]
-        codes, groups = codes_of_parts(parts, [carried, unit.num_rows])
-        keys = KeyOrder.of_codes(np.concatenate(codes), groups)
-        places, rows = keys.places_of(carried, carried + unit.num_rows)
+        codes, groups = codes_of_parts(parts, [before.num_rows, unit.num_rows])
         made = unit
         results: dict[str, Any] = {}
         for at, column in enumerate(self.inputs):
-            running = self._running(unit, column, keys, places, self._states(before, at))
-            result = self.run(running, unit.schema.type_of(column))
-            results[column] = in_rows(result, rows)
+            values = plain(unit.column(column))
+            absent = missing_rows(values)
+            running = Running(
+                values,
+                None if absent is None else ~absent,
+                codes[1] if self.by else None,
+                groups,
+                self._states(before, at),
+                codes[0],
+                column,
+            )
+            results[column] = self.run(running, unit.schema.type_of(column))
         for output, column in self.columns:
             made = made.with_column(output, results[column])
         return made
-
-    def _running(
-        self,
-        unit: ProcessingUnit,
-        column: str,
-        keys: KeyOrder,
-        places: Codes,
-        states: list[pa.Array],
-    ) -> Running:
-        values = plain(unit.column(column))
-        absent = missing_rows(values)
-        carried = len(keys) - len(values)
-        order = keys.places if keys.order is None else keys.order
-        # Rows without a value take no place.
-        present = np.ones(len(keys), np.bool_)
-        if absent is not None:
-            present = ~np.concatenate([np.zeros(carried, np.bool_), absent])[order]
-            values = values.filter(pa.array(~absent))
-            number = np.cumsum(~absent) - 1 + carried
-            order = np.where(order < carried, order, number[np.maximum(order - carried, 0)])
-        ends = np.concatenate([[0], np.cumsum(present)])
-        return Running(
-            values,
-            states,
-            order[present],
-            ends[keys.start[places]],
-            ends[places + 1],
-            ~present[places],
-            column,
-        )
 
     def _states(self, carry: pa.Table, at: int) -> list[pa.Array]:
         names = [name for name in carry.column_names if name.startswith(f"state_{at}_")]

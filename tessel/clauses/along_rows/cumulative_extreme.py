@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
-from tessel.clauses.aggregates.kernels.windows import window_extremes
 from tessel.clauses.along_rows.cumulative import Cumulative, Running
+from tessel.kernels import run_best
 
 __all__ = ["CumulativeExtreme"]
+
+_SIGN = np.int64(-(1 << 63))
 
 
 class CumulativeExtreme(Cumulative):
@@ -24,12 +28,38 @@ class CumulativeExtreme(Cumulative):
 
     def run(self, running: Running, kind: pa.DataType) -> pa.Array:
         """Choose among what lies up to each row; what was carried is a value like others."""
-        values = pa.concat_arrays([running.states[0], running.values])
-        found = OrderedNumbers.of_values(values)
-        numbers = found.numbers
-        if values.null_count:
-            # A key that was carried without any value is worse than every value.
-            absent = values.is_null().to_numpy(zero_copy_only=False)
-            numbers = np.where(absent, numbers.dtype.type(found.worst(self.better)), numbers)
-        best = window_extremes(numbers[running.order], running.starts, running.stops, self.better)
-        return found.values(best, running.missing)
+        states = running.states[0]
+        # Of text and the like the numbers are places in an order of all values, the carried too.
+        both = running.values
+        if len(states):
+            both = pa.concat_arrays([states, both])
+        found = OrderedNumbers.of_values(both)
+        numbers = _in_64_bits(found.numbers)
+        best, known = np.zeros(running.groups, numbers.dtype), np.zeros(running.groups, np.bool_)
+        best[running.carried] = numbers[: len(states)]
+        known[running.carried] = states.is_valid().to_numpy(zero_copy_only=False)
+        best_so_far = run_best(
+            numbers[len(states) :],
+            running.present,
+            running.codes,
+            best,
+            known,
+            greatest=self.better is np.maximum,
+        )
+        return found.values(_as_before(best_so_far, found.numbers.dtype), running.absent)
+
+
+def _in_64_bits(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers as int64 or float64 of the same order."""
+    if numbers.dtype.kind == "f":
+        return numbers.astype(np.float64, copy=False)
+    if numbers.dtype == np.uint64:
+        return numbers.view(np.int64) ^ _SIGN
+    return numbers.astype(np.int64, copy=False)
+
+
+def _as_before(numbers: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
+    """Undo :func:`_in_64_bits`."""
+    if kind == np.uint64:
+        return (numbers ^ _SIGN).view(np.uint64)
+    return numbers.astype(kind, copy=False)

@@ -31,6 +31,13 @@ from tessel.kernels.compiled.nearest_rows import choose_rows, last_of_runs, rows
 from tessel.kernels.compiled.register_rows import register_rows
 from tessel.kernels.compiled.rows_by_code import count_codes, place_rows
 from tessel.kernels.compiled.run_facts import add_runs
+from tessel.kernels.compiled.running_rows import (
+    exponent_range,
+    run_best,
+    run_counts,
+    run_doubles,
+    run_integers,
+)
 from tessel.kernels.compiled.search_rows import search_rows
 from tessel.kernels.compiled.select_rows import select_ranges, select_rows
 from tessel.kernels.compiled.sort_runs import sort_short_runs
@@ -59,6 +66,7 @@ __all__ = [
     "decode_numbers",
     "decode_texts",
     "double_range",
+    "exponent_range",
     "fade_rows",
     "filter_rows",
     "find_in_range",
@@ -80,6 +88,10 @@ __all__ = [
     "register_rows",
     "round_sums",
     "rows_before",
+    "run_best",
+    "run_counts",
+    "run_doubles",
+    "run_integers",
     "runs_of_counts",
     "search_rows",
     "select_ranges",

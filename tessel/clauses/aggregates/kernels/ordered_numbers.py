@@ -59,19 +59,13 @@ class OrderedNumbers:
         numbers[present] = places
         return cls(numbers, kind, ordered)
 
-    def worst(self, better: np.ufunc) -> Any:
-        """Return a number that no other is worse than, for ``numpy.minimum`` or ``maximum``."""
-        if self.numbers.dtype.kind == "f":
-            return np.inf if better is np.minimum else -np.inf
-        limits = np.iinfo(self.numbers.dtype)
-        return limits.max if better is np.minimum else limits.min
-
-    def values(self, numbers: NDArray[Any], missing: BoolArray) -> pa.Array:
-        """Return the values of some of the numbers, null where ``missing``."""
+    def values(self, numbers: NDArray[Any], missing: BoolArray | None) -> pa.Array:
+        """Return the values of some of the numbers, null where ``missing``; None for nowhere."""
         if pa.types.is_null(self.kind):
             return pa.nulls(len(numbers))
         if self.ordered is not None:
-            return self.ordered.take(pa.array(np.where(missing, 0, numbers), mask=missing))
+            places = numbers if missing is None else np.where(missing, 0, numbers)
+            return self.ordered.take(pa.array(places, mask=missing))
         found = pa.array(numbers, mask=missing)
         if pa.types.is_boolean(self.kind) or pa.types.is_floating(self.kind):
             return found.cast(self.kind)
