@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from tessel.clauses.along_rows.gaps import Gaps, Side, Sides
-from tessel.clauses.along_rows.key_order import KeyOrder
+from tessel.clauses.along_rows.gaps import Gaps, Side, Sides, present_rows
+from tessel.clauses.along_rows.key_order import KeyOrder, patched
 from tessel.clauses.along_rows.ordered import OrderedColumns, check_reach
 from tessel.clauses.base import Carry, ClauseInfo
 from tessel.clauses.constants import Constant, check_constant, constant_of
 from tessel.clauses.registry import register
-from tessel.clauses.values import BoolArray, plain_type
+from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.errors import ExpressionTypeError, IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
@@ -158,38 +159,29 @@ class Fill(OrderedColumns):
         self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
     ) -> ProcessingUnit:
         """Fill the missing values of a unit from its own values and those around it."""
-        order, sides = self._gaps.sides(unit, before, after)
-        results = {
-            name: self._filled(unit.column(name), order, side, name)
-            for name, side in zip(self.inputs, sides, strict=True)
-        }
+        results = dict(zip(self.inputs, self._results(unit, before, after), strict=True))
         made = unit
         for output, column in self.columns:
             made = made.with_column(output, results[column])
         return made
 
-    def _filled(self, column: Any, order: KeyOrder, sides: Sides, name: str) -> Any:
-        if self.method == "linear":
-            return _linear(order, sides, self.result_type(name, column.type), self.limit)
+    def _results(self, unit: ProcessingUnit, before: pa.Table, after: pa.Table) -> Iterator[Any]:
+        columns = {name: unit.column(name) for name in self.inputs}
         if self.method == "value":
-            constant = constant_of(self.value, column.type, clause=self.name, column=name)
-            values = pa.chunked_array([*column.chunks, constant], type=column.type)
-            absent = order.restored(sides.before.distance != 0) | ~_own(order, sides.before)
-            return values.take(pa.array(np.where(absent, len(column), np.arange(len(column)))))
-        side = sides.before if self.method == "forward" else sides.after
-        near = side.found
-        if self.limit is not None:
-            near &= side.distance <= self.limit
-        own = len(side.values) - len(column)
-        rows = order.places if order.order is None else order.order
-        # A row that is not filled keeps what it has: null, or NaN bit for bit.
-        source = order.restored(np.where(near, side.source, rows + own))
-        return side.values.take(pa.array(source))
-
-
-def _own(order: KeyOrder, side: Side) -> BoolArray:
-    own: BoolArray = order.restored(side.found)
-    return own
+            for name, column in columns.items():
+                constant = constant_of(self.value, column.type, clause=self.name, column=name)
+                absent = np.flatnonzero(~present_rows(column))
+                chosen = np.zeros(len(absent), np.int64)
+                yield patched(column, absent, pa.chunked_array([constant]), chosen, all_valid=True)
+        elif self.method == "linear":
+            order, sides = self._gaps.sides(unit, before, after)
+            for (name, column), side in zip(columns.items(), sides, strict=True):
+                yield _linear(order, side, self.result_type(name, column.type), self.limit)
+        else:
+            backward = self.method == "backward"
+            carried = after if backward else before
+            # A row that is not filled keeps what it has: null, or NaN bit for bit.
+            yield from self._gaps.filled(unit, carried, backward=backward, limit=self.limit)
 
 
 def _linear(order: KeyOrder, sides: Sides, kind: pa.DataType, limit: int | None) -> pa.Array:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
 import pyarrow as pa
 
 from tessel.clauses.along_rows.shifted import ShiftedColumns
@@ -48,17 +47,13 @@ class Shift(ShiftedColumns):
         self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
     ) -> ProcessingUnit:
         """Look up the row ``n`` places away, where its key reaches so far."""
-        shifted, absent = self.shifted(unit, before, after)
+        fills = {}
+        if self.fill is not None:
+            for name in self.inputs:
+                kind = unit.schema.type_of(name)
+                fills[name] = constant_of(self.fill, kind, clause=self.name, column=name)
+        shifted = self.shifted(unit, before, after, fills)
         made = unit
         for output, column in self.columns:
-            made = made.with_column(output, self._filled(shifted[column], absent, column))
+            made = made.with_column(output, shifted[column])
         return made
-
-    def _filled(self, values: Any, absent: np.ndarray, column: str) -> Any:
-        if self.fill is None or not absent.any():
-            return values
-        kind = values.type
-        constant = constant_of(self.fill, kind, clause=self.name, column=column)
-        with_constant = pa.chunked_array([*values.chunks, constant], type=kind)
-        rows = np.where(absent, len(values), np.arange(len(values)))
-        return with_constant.take(pa.array(rows))

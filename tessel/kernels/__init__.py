@@ -53,6 +53,7 @@ from tessel.kernels.running_rows import (
 from tessel.kernels.search_rows import search_rows
 from tessel.kernels.select_rows import select_places, select_rows
 from tessel.kernels.sort_runs import sort_runs
+from tessel.kernels.source_rows import edges_of_gaps, nearest_present, rows_away
 from tessel.kernels.text_numbers import TextNumbers
 from tessel.kernels.word_numbers import WordNumbers
 
@@ -95,6 +96,7 @@ __all__ = [
     "count_values",
     "decode_numbers",
     "decode_texts",
+    "edges_of_gaps",
     "exponent_range",
     "fade_rows",
     "field_load",
@@ -107,11 +109,13 @@ __all__ = [
     "load_rows",
     "match_ends",
     "match_rows",
+    "nearest_present",
     "new_states",
     "order_of_codes",
     "ordered_doubles",
     "register_rows",
     "round_sums",
+    "rows_away",
     "rows_by_code",
     "run_best",
     "run_counts",

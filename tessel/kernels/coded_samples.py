@@ -31,6 +31,7 @@ from tessel.kernels.running_rows import (
     run_integers,
 )
 from tessel.kernels.sort_runs import sort_runs
+from tessel.kernels.source_rows import edges_of_gaps, nearest_present, rows_away
 from tessel.kernels.text_numbers import TextNumbers
 from tessel.kernels.word_numbers import WordNumbers
 
@@ -198,6 +199,21 @@ def _running_rows() -> Any:
     return found
 
 
+def _source_rows() -> Any:
+    codes = _codes()
+    present, bounds = codes % 3 > 0, np.searchsorted(np.sort(codes), np.arange(8))
+    found: list[Any] = [edges_of_gaps(present, codes, 7)]
+    order = np.argsort(codes, kind="stable")
+    found += [rows_away(order, bounds, distance, 3, 30) for distance in (2, -1)]
+    for groups in (None, codes):
+        for backward in (True, False):
+            last, passed = np.arange(-1, 6), np.arange(7)
+            found.append(
+                nearest_present(present, groups, last, passed, offset=7, limit=4, backward=backward)
+            )
+    return found
+
+
 CODED_SAMPLES: dict[str, Callable[[], Any]] = {
     "count_repeats": _count_repeats,
     "fade_rows": _fade_rows,
@@ -209,6 +225,7 @@ CODED_SAMPLES: dict[str, Callable[[], Any]] = {
     "rows_by_code": _rows_by_code,
     "running_rows": _running_rows,
     "sort_runs": _sort_runs,
+    "source_rows": _source_rows,
     "text_numbers": _text_numbers,
     "word_numbers": _word_numbers,
 }

@@ -51,7 +51,7 @@ def test_as_far_as_each_row(
             found[2] += run_best(doubles[part], there, groups, best, known, greatest=True).tolist()
             found[3] += run_counts(len(numbers[part]), there, groups, counts).tolist()
     past: dict[int, list[int]] = {}
-    for row, (number, place, there, code) in enumerate(held):
+    for row, (*_, there, code) in enumerate(held):
         so_far = past.setdefault(code if keyed else 0, [])
         if there or not gaps:
             so_far.append(row)

@@ -6,7 +6,7 @@ last value that is not missing, and how many rows without one lie before and aft
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,14 +14,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.along_rows.key_order import KeyOrder, codes_of_parts, key_fields
+from tessel.clauses.along_rows.key_order import KeyOrder, codes_of_parts, key_fields, patched
 from tessel.clauses.along_rows.neighbours import carried_keys
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.values import BoolArray, missing_rows, plain
 from tessel.ecs import ProcessingUnit
+from tessel.kernels import edges_of_gaps, nearest_present
 from tessel.store import index_integers
 
-__all__ = ["Gaps", "Side", "Sides"]
+__all__ = ["Gaps", "Side", "Sides", "present_rows"]
 
 Codes = NDArray[np.int64]
 
@@ -102,31 +103,22 @@ class Gaps:
             codes, groups, arrays = found.codes, len(found), list(found.keys)
         else:
             codes, groups, arrays = np.zeros(unit.num_rows, np.int64), min(unit.num_rows, 1), []
-        order = KeyOrder.of_codes(codes, groups)
-        first_places = np.unique(order.start)
-        # Keys by their number: those in key order are in that order, too.
-        arrays.append(pa.array(np.bincount(codes, minlength=groups)))
         times = self._times(unit)
-        for name in self.columns:
+        gaps = [
+            edges_of_gaps(present_rows(unit.column(name)), codes, groups) for name in self.columns
+        ]
+        arrays.append(pa.array(gaps[0][0]))
+        for name, edges in zip(self.columns, gaps, strict=True):
             column = unit.column(name)
-            present = order.arranged(_present(column))
-            before, after = _nearest(present, order)
-            for places, nearest in (
-                (first_places, after),
-                (order.stop[first_places] - 1, before),
-            ):
-                there = nearest[places]
-                rows = order.rows_at(np.maximum(there, 0))
-                absent = there < 0
-                gap = np.where(
-                    absent, order.stop[places] - order.start[places], np.abs(there - places)
-                )
+            for rows, gap in (edges[1:3], edges[3:5]):
+                absent = rows < 0
+                taken = pa.array(np.maximum(rows, 0), mask=absent)
                 arrays += [
-                    column.take(pa.array(rows, mask=absent)),
+                    column.take(taken),
                     pa.array(gap),
                     pa.nulls(len(rows), pa.int64())
                     if times is None
-                    else pa.array(times[rows], mask=absent),
+                    else pa.array(times[np.maximum(rows, 0)], mask=absent),
                 ]
         return pa.table(arrays, schema=schema)
 
@@ -172,6 +164,47 @@ class Gaps:
                 return False
         return True
 
+    def filled(
+        self, unit: ProcessingUnit, carried: pa.Table, *, backward: bool, limit: int | None
+    ) -> Iterator[Any]:
+        """Yield each column of a unit with its gaps filled from what lies before them.
+
+        Parameters
+        ----------
+        unit
+            Whose rows are filled.
+        carried
+            What lies before it, or after where filled backward.
+        backward
+            Whether a row is filled from the next one that has a value, not from the last.
+        limit
+            How many rows in a row are filled; None for all.
+        """
+        parts = [carried_keys(carried, self.by), [unit.column(name) for name in self.by]]
+        (other, own), groups = codes_of_parts(parts, [carried.num_rows, unit.num_rows])
+        there = _row_of_group(other, groups)
+        side = "first" if backward else "last"
+        for at, name in enumerate(self.columns):
+            column = unit.column(name)
+            present = present_rows(column)
+            if present.all():
+                yield column
+                continue
+            values = carried.column(f"{side}_{at}")
+            known = np.append(values.is_valid().to_numpy(), False)
+            gaps = np.append(_numbers(carried.column(f"{side}_gap_{at}")), 0)
+            rows, sources = nearest_present(
+                present,
+                own if self.by else None,
+                np.where(known[there], there, -1),
+                gaps[there],
+                offset=carried.num_rows,
+                limit=unit.num_rows + int(gaps.max()) if limit is None else limit,
+                backward=backward,
+            )
+            complete = len(rows) == len(present) - np.count_nonzero(present)
+            yield patched(column, rows, values, sources, all_valid=complete)
+
     def sides(
         self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
     ) -> tuple[KeyOrder, list[Sides]]:
@@ -194,7 +227,7 @@ class Gaps:
                 (before, after),
                 (earlier, later),
                 ("last", "first"),
-                _nearest(order.arranged(_present(column)), order),
+                _nearest(order.arranged(present_rows(column)), order),
                 (order.places - order.start + 1, order.stop - order.places),
                 strict=True,
             ):
@@ -213,8 +246,8 @@ class Gaps:
         return times
 
 
-def _present(column: pa.ChunkedArray) -> BoolArray:
-    """Return which rows have a value."""
+def present_rows(column: pa.ChunkedArray) -> BoolArray:
+    """Return which rows of a column have a value."""
     if pa.types.is_nested(column.type):
         valid: BoolArray = column.is_valid().to_numpy()
         return valid

@@ -15,16 +15,23 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.cached import cached
 from tessel.clauses.grouped.grouping import group_codes
-from tessel.clauses.values import plain, plain_type
+from tessel.clauses.values import is_temporal, plain, plain_type, raw_values
+from tessel.kernels import rows_by_code
 
-__all__ = ["KeyOrder", "codes_of_parts", "edge_rows", "in_rows", "key_fields", "plain_keys"]
+__all__ = [
+    "KeyOrder",
+    "codes_of_parts",
+    "edge_rows",
+    "in_rows",
+    "key_fields",
+    "patched",
+    "plain_keys",
+]
 
 Codes = NDArray[np.int64]
 Column = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
-
-_RADIX_CODES = 1 << 16
-"""Below so many keys numpy sorts by counting, an order of magnitude faster."""
 
 
 def codes_of_parts(
@@ -69,33 +76,37 @@ class KeyOrder:
     ----------
     order
         int64, shape ``(rows,)``: the row at each place; None where rows are in place already.
-    start, stop
-        int64, shape ``(rows,)``: the places where the key of each place begins and ends.
+    bounds
+        int64, shape ``(groups + 1,)``: the place where each key begins, and the end of the last.
     """
 
     order: Codes | None
-    start: Codes
-    stop: Codes
+    bounds: Codes
 
     @classmethod
     def of_codes(cls, codes: Codes, groups: int) -> KeyOrder:
         """Order rows by the number of their key."""
-        rows = len(codes)
         if groups <= 1:
-            return cls(None, np.zeros(rows, np.int64), np.full(rows, rows))
-        sortable = codes.astype(np.uint16) if groups <= _RADIX_CODES else codes
-        order = np.argsort(sortable, kind="stable")
-        counts = np.bincount(codes, minlength=groups)
-        ends = np.cumsum(counts)
-        return cls(order, np.repeat(ends - counts, counts), np.repeat(ends, counts))
+            return cls(None, np.array([0, len(codes)]))
+        return cls(*rows_by_code(codes, groups))
 
     def __len__(self) -> int:
-        return len(self.start)
+        return int(self.bounds[-1])
 
-    @property
+    @cached
     def places(self) -> Codes:
         """The numbers of the places, from 0 on."""
-        return np.arange(len(self.start))
+        return np.arange(len(self))
+
+    @cached
+    def start(self) -> Codes:
+        """The place where the key of each place begins; int64, shape ``(rows,)``."""
+        return np.repeat(self.bounds[:-1], np.diff(self.bounds))
+
+    @cached
+    def stop(self) -> Codes:
+        """The place where the key of each place ends; int64, shape ``(rows,)``."""
+        return np.repeat(self.bounds[1:], np.diff(self.bounds))
 
     def arranged(self, column: Column) -> Column:
         """Return the values of a column, Arrow or numpy, in this order."""
@@ -137,6 +148,55 @@ def in_rows(values: Column, rows: Codes) -> Column:
     place = np.empty(len(rows), np.int64)
     place[rows] = np.arange(len(rows))
     return values.take(pa.array(place))
+
+
+def patched(
+    column: pa.ChunkedArray,
+    rows: Codes,
+    before: pa.ChunkedArray,
+    sources: Codes,
+    *,
+    all_valid: bool,
+) -> pa.ChunkedArray | pa.Array:
+    """Return a column with other values in some rows.
+
+    Parameters
+    ----------
+    column
+        Of any type.
+    rows
+        int64: the rows that change.
+    before
+        Other values of the same type, which are counted before those of the column.
+    sources
+        int64: which value each of the rows gets; one that is not null.
+    all_valid
+        Whether no row is null then.
+    """
+    both = pa.chunked_array([*before.chunks, *column.chunks], type=column.type)
+    offset = len(before)
+    kind = column.type
+    width = _WIDTHS.get(kind.bit_width) if _is_of_numbers(kind) else None
+    if width is None:
+        wanted = np.arange(offset, len(both))
+        wanted[rows] = sources
+        return both.take(pa.array(wanted))
+    values = np.concatenate([raw_values(chunk, width) for chunk in both.chunks])
+    values[offset + rows] = values[sources]
+    buffers = [None, pa.py_buffer(values[offset:])]
+    if column.null_count and not all_valid:
+        valid = column.is_valid().to_numpy()
+        valid[rows] = True
+        buffers[0] = pa.array(valid).buffers()[1]
+    return pa.Array.from_buffers(kind, len(column), buffers)
+
+
+_WIDTHS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+
+
+def _is_of_numbers(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or is_temporal(kind))
 
 
 def edge_rows(codes: Codes, groups: int, first: int, last: int) -> Codes:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from tessel.clauses.along_rows.key_order import Codes
 from tessel.clauses.along_rows.neighbours import Reach
 from tessel.clauses.along_rows.ordered import OrderedColumns, check_reach
 from tessel.clauses.base import Carry
@@ -17,6 +19,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.expression import Expression, col, evaluate
 from tessel.expression.schema import TableSchema
+from tessel.kernels import rows_away
 
 __all__ = ["ComparedColumns", "ShiftedColumns"]
 
@@ -66,26 +69,96 @@ class ShiftedColumns(OrderedColumns):
         return self._reach.suffices(summary, after)
 
     def shifted(
-        self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
-    ) -> tuple[dict[str, pa.ChunkedArray], BoolArray]:
+        self,
+        unit: ProcessingUnit,
+        before: pa.Table,
+        after: pa.Table,
+        fills: Mapping[str, pa.Array] | None = None,
+    ) -> dict[str, pa.ChunkedArray]:
         """Return the columns that are read, ``n`` rows before each row of a unit.
+
+        Parameters
+        ----------
+        unit, before, after
+            As they are handed to the clause.
+        fills
+            By column an array of the one value that stands where there is no such row; null by
+            default.
 
         Returns
         -------
-        columns : dict of str to pyarrow.ChunkedArray
-            By the name of the column; null where there is no such row.
-        absent : numpy.ndarray
-            Bool, shape ``(rows,)``: where there is none.
+        dict of str to pyarrow.ChunkedArray
+            By the name of the column.
         """
+        fills = fills or {}
+        if not self.by:
+            return {
+                name: self._slid(unit.column(name), f"value_{at}", before, after, fills.get(name))
+                for at, name in enumerate(self.inputs)
+            }
         around = self._reach.around(unit, before, after)
         keys = around.keys
-        wanted = keys.places - self.n
-        inside = (wanted >= keys.start) & (wanted < keys.stop)
-        rows = around.of_unit(keys.rows_at(np.where(inside, wanted, -1)))
+        order = keys.places if keys.order is None else keys.order
+        rows = rows_away(order, keys.bounds, self.n, around.start, around.stop)
         absent = rows < 0
-        indices = pa.array(np.maximum(rows, 0), mask=absent)
-        shifted = [column.take(indices) for column in around.table.columns]
-        return dict(zip(self.inputs, shifted, strict=True)), absent
+        return {
+            name: _taken(around.table.column(at), rows, absent, fills.get(name))
+            for at, name in enumerate(self.inputs)
+        }
+
+    def _slid(
+        self,
+        column: pa.ChunkedArray,
+        carried: str,
+        before: pa.Table,
+        after: pa.Table,
+        fill: pa.Array | None,
+    ) -> pa.ChunkedArray:
+        """Return the column without keys: that many rows before it, and all but as many of it."""
+        rows = len(column)
+        moved = min(abs(self.n), rows)
+        # Of rows further away than the unit is long, those that its first rows reach.
+        if self.n >= 0:
+            near = before.column(carried)
+            last = max(len(near) - max(self.n - rows, 0), 0)
+            edge = near.slice(max(len(near) - self.n, 0), last - max(len(near) - self.n, 0))
+            kept = column.slice(0, rows - moved)
+        else:
+            near = after.column(carried)
+            edge = near.slice(max(-self.n - rows, 0), moved)
+            kept = column.slice(moved)
+        gap = _repeated(fill, column.type, moved - len(edge))
+        chunks = [gap, *edge.chunks, *kept.chunks]
+        if self.n < 0:
+            chunks = [*kept.chunks, *edge.chunks, gap]
+        return _one_chunk(pa.chunked_array([c for c in chunks if len(c)], type=column.type))
+
+
+def _repeated(fill: pa.Array | None, kind: pa.DataType, count: int) -> pa.Array:
+    if fill is None:
+        return pa.nulls(count, kind)
+    return fill.take(pa.array(np.zeros(count, np.int64)))
+
+
+def _taken(
+    values: pa.ChunkedArray, rows: Codes, absent: BoolArray, fill: pa.Array | None
+) -> pa.ChunkedArray:
+    """Return some rows of a column, and a value where there is none."""
+    if fill is None or not absent.any():
+        return values.take(pa.array(rows, mask=absent))
+    values = pa.chunked_array([*values.chunks, fill], type=values.type)
+    return values.take(pa.array(np.where(absent, len(values) - 1, rows)))
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column whose rows lie side by side: a few alone would make a batch of so few."""
+    if column.num_chunks < _FEW_CHUNKS:
+        return column
+    whole = column.combine_chunks()
+    return whole if isinstance(whole, pa.ChunkedArray) else pa.chunked_array([whole])
+
+
+_FEW_CHUNKS = 2
 
 
 @dataclass(frozen=True)
@@ -110,7 +183,7 @@ class ComparedColumns(ShiftedColumns):
         self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
     ) -> ProcessingUnit:
         """Compute the expression of each row and the one ``n`` places away."""
-        shifted, _ = self.shifted(unit, before, after)
+        shifted = self.shifted(unit, before, after)
         made = unit
         for output, column in self.columns:
             expression, then = self._expression(column)

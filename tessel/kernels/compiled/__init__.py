@@ -41,6 +41,7 @@ from tessel.kernels.compiled.running_rows import (
 from tessel.kernels.compiled.search_rows import search_rows
 from tessel.kernels.compiled.select_rows import select_ranges, select_rows
 from tessel.kernels.compiled.sort_runs import sort_short_runs
+from tessel.kernels.compiled.source_rows import edges_of_gaps, nearest_present, rows_away
 from tessel.kernels.compiled.text_numbers import find_texts, number_texts
 from tessel.kernels.compiled.word_numbers import (
     find_in_range,
@@ -66,6 +67,7 @@ __all__ = [
     "decode_numbers",
     "decode_texts",
     "double_range",
+    "edges_of_gaps",
     "exponent_range",
     "fade_rows",
     "filter_rows",
@@ -81,12 +83,14 @@ __all__ = [
     "match_ends",
     "match_rows",
     "move_slots",
+    "nearest_present",
     "number_in_range",
     "number_in_slots",
     "number_texts",
     "place_rows",
     "register_rows",
     "round_sums",
+    "rows_away",
     "rows_before",
     "run_best",
     "run_counts",

@@ -53,7 +53,7 @@ def run_integers(values: Any, present: Any, codes: Any, totals: Any, found: Any)
             total = after
         found[row] = total
     totals[held] = total
-    return left >= 0
+    return bool(left >= 0)
 
 
 @inner
@@ -105,10 +105,7 @@ def run_best(
             so_far, seen = best[held], known[held]
         if not some or present[row]:
             number = numbers[row]
-            if greatest:
-                is_better = number > so_far
-            else:
-                is_better = number < so_far
+            is_better = number > so_far if greatest else number < so_far
             if is_better or not seen:
                 so_far, seen = number, True
         found[row] = so_far
