@@ -34,7 +34,7 @@ demo: $(STAMP) ## the main job: real flights in, one query on the local pool and
 	@$(BIN)/tessel demo --store demo-store $(ARGS)
 
 test: $(STAMP) ## the tests (a few minutes)
-	@$(BIN)/python -m pytest -m "not slow" --numprocesses=2 --dist=loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -m "not slow" --numprocesses=3 --dist=loadgroup $(ARGS)
 
 test-slow: $(STAMP) ## all tests, with the full number of random cases
 	@TESSEL_TEST_PROFILE=slow $(BIN)/python -m pytest $(ARGS)

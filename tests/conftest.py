@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from tests.spark_fixtures import spark  # noqa: F401  (a fixture)
 
 _quiet = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
-settings.register_profile("normal", deadline=None, suppress_health_check=_quiet)
+settings.register_profile("normal", max_examples=50, deadline=None, suppress_health_check=_quiet)
 settings.register_profile("slow", settings.get_profile("normal"), max_examples=2_000)
 # What compares compiled kernels with their twins is to meet compiled ones, in each process.
 os.environ.setdefault("TESSEL_JIT_WAIT", "1")
@@ -31,3 +32,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         )
         if uses_spark or item.nodeid.startswith("tests/spark_exec"):
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+def pytest_collection_finish() -> None:
+    """Take all that is there before the first test out of what garbage collections look through.
+
+    Modules and collected tests are millions of objects, which no collection frees.
+    """
+    gc.collect()
+    gc.freeze()

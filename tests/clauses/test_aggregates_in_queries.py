@@ -96,7 +96,7 @@ def test_aggregates_of_every_type(name: str, grouped: str) -> None:
     keys = np.sort(KEYS) if grouped == "resample" else KEYS
     times = pa.array(keys.astype("int64") * 3600, pa.timestamp("s"))
     table = pa.table({"t": times, "k": pa.array(keys, pa.int64()), "v": column})
-    store = stored(table, rows=3, index="t" if grouped == "resample" else None)
+    store = stored(table, rows=6, index="t" if grouped == "resample" else None)
     wanted: dict[str, pa.Array] = {}
     for output, each in possible(column.type).items():
         if grouped == "merged" and not each.mergeable:

@@ -40,11 +40,13 @@ def many() -> Store:
 
 
 GROUPS = [
-    Q.groupby("i").agg(s=("v", "sum"), m=("n", "mean"), n="size"),
+    pytest.param(
+        Q.groupby("i").agg(s=("v", "sum"), m=("n", "mean"), n="size"), marks=pytest.mark.slow
+    ),
     Q.groupby("i", sort=False).agg(s=("v", "sum"), first=("s", "first")),
     Q.groupby("s", "few").agg(low=("v", "min"), high=("n", "max")),
     Q.groupby("i").agg(m=("v", "median"), d=("n", "nunique")),
-    Q.groupby("i", sort=False).agg(m=("v", "median")),
+    pytest.param(Q.groupby("i", sort=False).agg(m=("v", "median")), marks=pytest.mark.slow),
     Q.value_counts("i"),
 ]
 

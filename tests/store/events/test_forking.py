@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from hypothesis import settings
 
 from tessel.cached import cached
 from tessel.errors import ForkUnsafeError, InvalidInputError
@@ -17,7 +18,7 @@ from tessel.store.events import Cell, EventIds, FileSink, LiveStore, Recorder, R
 from tessel.store.events.chunk import Chunk
 from tessel.store.events.forking import _acquire_all
 
-_FORKS = 50
+_FORKS = settings.default.max_examples // 4
 
 
 def in_child(work: Callable[[], None]) -> None:
@@ -47,7 +48,7 @@ def values(store: LiveStore, entity: str) -> list[object]:
     return [cell[0] for cell in found.column("x").to_pylist()]
 
 
-def test_fifty_children_of_a_process_that_inserts_all_the_time():
+def test_children_of_a_process_that_inserts_all_the_time():
     store, ids, stop = LiveStore(), EventIds(), threading.Event()
     written = 0
 
@@ -88,7 +89,7 @@ def test_fifty_children_of_a_process_that_inserts_all_the_time():
     assert values(store, "a") == [float(at) for at in range(written)]
 
 
-def test_fifty_children_of_a_process_that_logs_all_the_time():
+def test_children_of_a_process_that_logs_all_the_time():
     store, stop = LiveStore(), threading.Event()
     with Recorder(store, max_rows=20, max_delay_seconds=0.001) as recorder:
         logged = 0
