@@ -20,10 +20,10 @@ _INTEGERS, _FLOATS, _TRUTHS = 0, 1, 2
 _KINDS = {
     **dict.fromkeys((Op.LOAD, Op.INTEGER, Op.INTEGER_ADD, Op.INTEGER_SUBTRACT), _INTEGERS),
     **dict.fromkeys((Op.INTEGER_MULTIPLY, Op.COMBINE, Op.RESIDUAL, Op.NUMBER, Op.ROW), _INTEGERS),
-    **dict.fromkeys((Op.CHOOSE, Op.CHOOSE_OTHER, Op.FLOAT_RESIDUAL), _INTEGERS),
+    **dict.fromkeys((Op.CHOOSE, Op.CHOOSE_OTHER, Op.FLOAT_RESIDUAL, Op.LOOKUP), _INTEGERS),
     **dict.fromkeys((Op.DECIMAL, Op.FLOAT, Op.CONSTANT, Op.PRODUCT_ERROR), _FLOATS),
     **dict.fromkeys((Op.ADD, Op.SUBTRACT, Op.MULTIPLY), _FLOATS),
-    **dict.fromkeys((Op.CHOOSE_FLOAT, Op.CHOOSE_OTHER_FLOAT), _FLOATS),
+    **dict.fromkeys((Op.CHOOSE_FLOAT, Op.CHOOSE_OTHER_FLOAT, Op.LOOKUP_FLOAT), _FLOATS),
     **dict.fromkeys((Op.RANGE, Op.COLUMN_RANGE, Op.LESS, Op.LESS_EQUAL, Op.EQUAL), _TRUTHS),
     **dict.fromkeys((Op.TABLE, Op.AND, Op.OR, Op.XOR, Op.NOT, Op.PRESENT), _TRUTHS),
 }
@@ -45,7 +45,8 @@ class BlockSteps:
         self._made: dict[tuple[Any, ...], int] = {}
         self._registers = [0, 0, 0]
         self._ranges: list[npt.NDArray[np.int64]] = []
-        self._constants: list[float] = []
+        self._constants: list[npt.NDArray[np.float64]] = []
+        self._constant_count = 0
         self._tables: list[npt.NDArray[np.uint8]] = []
         self._table_bytes = 0
 
@@ -65,15 +66,17 @@ class BlockSteps:
 
     def constant_place(self, value: float) -> int:
         """Return the number of a constant."""
-        key = "constant", float(value).hex()
-        if key not in self._made:
-            self._made[key] = len(self._constants)
-            self._constants.append(value)
-        return self._made[key]
+        return self._constants_place(np.array([value], np.float64))
 
     def constant(self, value: float) -> int:
         """Return a register of floats that are all the same."""
         return self.step(Op.CONSTANT, self.constant_place(value))
+
+    def lookup(self, register: int, numbers: npt.NDArray[Any]) -> int:
+        """Return the numbers, int64 or float64, that integers are places of."""
+        place = self._constants_place(numbers.view(np.float64))
+        is_float = numbers.dtype == np.float64
+        return self.step(Op.LOOKUP_FLOAT if is_float else Op.LOOKUP, register, 0, place)
 
     def range(self, register: int, ranges: Any) -> int:
         """Return the truths of whether integers lie in closed ranges: one, or one a page."""
@@ -112,12 +115,20 @@ class BlockSteps:
         return Program(
             np.array(self._steps, np.int64).reshape(-1, 5),
             ranges,
-            np.array(self._constants, np.float64),
+            np.concatenate([np.zeros(0, np.float64), *self._constants]),
             np.concatenate([np.zeros(0, np.uint8), *self._tables]),
             integers,
             floats,
             truths,
         )
+
+    def _constants_place(self, held: npt.NDArray[np.float64]) -> int:
+        key = "constants", held.tobytes()
+        if key not in self._made:
+            self._made[key] = self._constant_count
+            self._constant_count += len(held)
+            self._constants.append(held)
+        return self._made[key]
 
     def _range_place(self, ranges: Any) -> int:
         held = np.broadcast_to(np.array(ranges, np.int64), (self._pages, 2))

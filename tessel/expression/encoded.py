@@ -58,6 +58,7 @@ _SLACK = 1 + 2.0**-50
 _MOST_STEPS = 256
 """More steps a block cost more than kernels on whole columns."""
 _LARGEST_FLOAT = 2.0**1000
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 _ARITHMETIC: dict[type[Expression], tuple[int, int]] = {
     Add: (Op.ADD, Op.INTEGER_ADD),
@@ -146,7 +147,10 @@ class BlockProgram(BlockColumns):
         whole: bool,
     ) -> _Value:
         if isinstance(node, Column):
-            return self._values.get(node.column)
+            value = self._values.get(node.column)
+            if isinstance(value, Stored) and pa.types.is_boolean(value.column.type):
+                return self._flag(value, wanted)
+            return value
         if isinstance(node, Literal):
             return node
         if pa.types.is_boolean(kind.result):
@@ -158,7 +162,9 @@ class BlockProgram(BlockColumns):
         if isinstance(node, Comparison):
             return self._comparison(node, kind, operands, wanted)
         if isinstance(node, IsMissing):
-            return self._is_missing(operands[0], wanted)
+            asked = node.operand
+            held = self._values.get(asked.column) if isinstance(asked, Column) else operands[0]
+            return self._is_missing(held, wanted)
         if isinstance(node, Coalesce):
             return self._first_known(kind, operands)
         if type(node) in _ARITHMETIC:
@@ -166,6 +172,15 @@ class BlockProgram(BlockColumns):
         return None
 
     # --- truths -----------------------------------------------------------------------------------
+
+    def _flag(self, stored: Stored, wanted: _Wanted) -> _Truth:
+        """Return where a column of truths is true, and false."""
+        known = self._known(stored)
+        sides = {
+            side: self.both(self._column_range(stored.name, (int(side), int(side))), known)
+            for side in wanted
+        }
+        return _Truth(sides.get(True), sides.get(False))
 
     def _on_dictionary(self, node: Expression, wanted: _Wanted, whole: bool) -> _Truth | None:
         """Compute a predicate on the entries of the one dictionary that it reads."""
@@ -275,7 +290,8 @@ class BlockProgram(BlockColumns):
         self, node: Comparison, kind: NodeType, operands: list[_Value], wanted: _Wanted
     ) -> _Truth | None:
         assert kind.signature is not None
-        if _changes_unit(kind):
+        ratio = _finer_unit(kind) if _changes_unit(kind) else 1
+        if ratio is None:
             return None
         left, right = operands
         inputs = kind.signature.inputs
@@ -288,7 +304,8 @@ class BlockProgram(BlockColumns):
             return None
         negated = asked is NotEqual
         if fitted[1] is not None:
-            found = self._with_literal(Equal if negated else asked, left, inputs, fitted[1])
+            compared = Equal if negated else asked
+            found = self._with_literal(compared, left, inputs, fitted[1], ratio)
         elif isinstance(right, Number | Stored):
             found = self._with_number(Equal if negated else asked, left, right, inputs)
         else:
@@ -308,12 +325,19 @@ class BlockProgram(BlockColumns):
         left: Number | Stored,
         inputs: tuple[pa.DataType, ...],
         literal: Literal,
+        ratio: int,
     ) -> int | None:
+        """Compare with a literal, which counts ``ratio`` units in one of the column."""
         bound = _plain_bound(literal, inputs[1])
         if bound is None:
             return None
+        if isinstance(left, Stored) and pa.types.is_decimal(left.column.type):
+            return self._with_decimal(asked, left, inputs[0], bound)
         if isinstance(left, Stored) and left.column.dictionary is not None:
-            return None
+            loaded = self._loaded(left)
+            if loaded is None:
+                return None
+            left = loaded
         is_float = pa.types.is_floating(inputs[0])
         if isinstance(left, Stored) and left.column.exponents is not None:
             exponents = left.column.exponents.tolist()
@@ -326,7 +350,9 @@ class BlockProgram(BlockColumns):
         if not number.is_float:
             if is_float and max(abs(number.low), abs(number.high)) > EXACT:
                 return None
-            pair = integer_range(asked, bound)
+            if not LEAST <= number.low * ratio <= number.high * ratio <= GREATEST:
+                return None  # a value may have too many of the other unit, and says so
+            pair = integer_range(asked, bound if ratio == 1 else Fraction(bound, ratio))
             if isinstance(left, Stored):
                 return self._column_range(left.name, pair)
             return self._steps.range(number.register, pair)
@@ -337,6 +363,18 @@ class BlockProgram(BlockColumns):
             assert number is not None  # it has bounds
         return self._float_comparison(asked, number.register, self._steps.constant(float(bound)))
 
+    def _with_decimal(
+        self, asked: type[Comparison], left: Stored, compared: pa.DataType, bound: Any
+    ) -> int | None:
+        """Compare decimals, kept as integers, with a number that they are compared with exactly."""
+        kind = left.column.type
+        if not pa.types.is_decimal(compared):
+            return None
+        if compared.precision - compared.scale < kind.precision - kind.scale:
+            return None  # a value may not fit, and says so
+        scaled = Fraction(bound) * Fraction(10) ** left.column.places
+        return self._column_range(left.name, integer_range(asked, scaled))
+
     def _with_number(
         self,
         asked: type[Comparison],
@@ -344,10 +382,11 @@ class BlockProgram(BlockColumns):
         right: Number | Stored,
         inputs: tuple[pa.DataType, ...],
     ) -> int | None:
-        one = self._loaded(left) if isinstance(left, Stored) else left
-        two = self._loaded(right) if isinstance(right, Stored) else right
+        one, two = self._value(left), self._value(right)
         if one is None or two is None or inputs[0] != inputs[1]:
             return None
+        if pa.types.is_float32(inputs[0]) and not (one.is_float and two.is_float):
+            return None  # an integer may be no single
         if one.is_float or two.is_float:
             registers = [self._float(number, limit=EXACT) for number in (one, two)]
             if None in registers:
@@ -483,8 +522,12 @@ class BlockProgram(BlockColumns):
             if not LEAST <= bound <= GREATEST:
                 return None
             return Number(False, self._steps.step(Op.INTEGER, c=bound), bound, bound)
+        return self._value(value)
+
+    def _value(self, value: _Value) -> Number | None:
+        """Return numbers that are the values; None for others, decimals among them."""
         if isinstance(value, Stored):
-            return self._loaded(value)
+            return None if pa.types.is_decimal(value.column.type) else self._loaded(value)
         return value if isinstance(value, Number) else None
 
 
@@ -521,18 +564,41 @@ def _changes_unit(kind: NodeType) -> bool:
     return len(met) > 1 and any(map(_is_counted, met))
 
 
+def _finer_unit(kind: NodeType) -> int | None:
+    """Return how many units of a literal's type are one of the column that is compared with it.
+
+    None where that is no whole number, and where no column is compared with a literal.
+    """
+    assert kind.signature is not None
+    pairs = list(zip(kind.operands, kind.signature.inputs, strict=True))
+    own = [operand.type for operand, _ in pairs if operand.literal is None]
+    others = [met for operand, met in pairs if operand.literal is not None]
+    types = pa.types
+    if len(own) != 1 or len(others) != 1:
+        return None
+    (column,), (met,) = own, others
+    alike = types.is_timestamp(column) and types.is_timestamp(met)
+    if not alike and not (types.is_duration(column) and types.is_duration(met)):
+        return None
+    ratio, left = divmod(_PER_SECOND[met.unit], _PER_SECOND[column.unit])
+    return ratio if ratio and not left else None
+
+
 def _is_counted(kind: pa.DataType) -> bool:
     """Return whether values of a type are integers of a unit."""
     types = pa.types
-    return bool(types.is_timestamp(kind) or types.is_duration(kind) or types.is_date32(kind))
+    is_counted = types.is_timestamp(kind) or types.is_duration(kind) or types.is_date32(kind)
+    return bool(is_counted or types.is_time(kind))
 
 
 def _plain_bound(literal: Literal, target: pa.DataType) -> Any:
     """Return the number that a literal is compared as; None for what has none, or is missing."""
     if literal.is_missing_value:
         return None
-    if pa.types.is_integer(target) or pa.types.is_float64(target):
+    if pa.types.is_integer(target) or pa.types.is_float64(target) or pa.types.is_float32(target):
         return literal_value(literal, target).as_py()
+    if pa.types.is_decimal(target):
+        return Fraction(literal_value(literal, target).as_py())
     if _is_counted(target):
         scalar = literal_value(literal, target)
         return scalar.value if scalar.type == target else None

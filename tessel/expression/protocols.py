@@ -70,7 +70,18 @@ class ArithmeticColumn(Protocol):
 
     @property
     def bounds(self) -> tuple[Any, Any] | None:
-        """Numbers that no value is below or above; None where they are not known."""
+        """Numbers that no value is below or above; None where they are not known.
+
+        Of decimals, integers that no stored one is below or above.
+        """
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of the values."""
+
+    @property
+    def places(self) -> int:
+        """The decimal places of integers that stand for values of a decimal type; else 0."""
 
     @property
     def has_missing(self) -> bool:

@@ -13,7 +13,15 @@ Rows that arrive as structs enter with a :class:`RowProgram`.
 from __future__ import annotations
 
 from tessel.kernels.best_rows import NO_LIMIT, BestRows, best_rows, ordered_doubles
-from tessel.kernels.blocks import ALL_MISSING, ALL_PRESENT, Gap, StoredBlocks
+from tessel.kernels.blocks import (
+    ALL_MISSING,
+    ALL_PRESENT,
+    SINGLE_BITS,
+    SINGLE_SCALED,
+    Gap,
+    StoredBlocks,
+    floats_of,
+)
 from tessel.kernels.count_repeats import count_repeats
 from tessel.kernels.count_values import add_counts, count_values, runs_of_counts
 from tessel.kernels.decimal_bounds import DecimalBounds
@@ -65,6 +73,8 @@ __all__ = [
     "NO_LIMIT",
     "RESIDUAL_SHIFT",
     "REST_BITS",
+    "SINGLE_BITS",
+    "SINGLE_SCALED",
     "BestRows",
     "DecimalBounds",
     "DecimalSum",
@@ -102,6 +112,7 @@ __all__ = [
     "field_load",
     "filter_rows",
     "first_of_groups",
+    "floats_of",
     "group_range",
     "group_sums",
     "group_texts",

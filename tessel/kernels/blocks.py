@@ -12,13 +12,30 @@ from numpy.typing import NDArray
 from tessel.errors import CorruptSegmentError
 from tessel.kernels.program import RESIDUAL_SHIFT, Op, Program
 
-__all__ = ["ALL_MISSING", "ALL_PRESENT", "Gap", "Registers", "StoredBlocks", "run_blocks"]
+__all__ = [
+    "ALL_MISSING",
+    "ALL_PRESENT",
+    "SINGLE_BITS",
+    "SINGLE_SCALED",
+    "Gap",
+    "Registers",
+    "StoredBlocks",
+    "floats_of",
+    "run_blocks",
+]
 
 _BLOCK_ROWS = 1 << 16
 """Rows that numpy handles at once: a page, whose registers stay in the cache of the core."""
 
 _START, _WIDTH, _MASK, _BASE, _STEP, _EXPONENT = range(6)
 _INFINITY_BITS = 0x7FF << 52
+
+SINGLE_BITS, SINGLE_SCALED = -2, 32
+"""In place of an exponent, of singles: bits of 32; and what is added to that of scaled ones.
+
+A scaled single is the double that the division gives, rounded once more.
+"""
+_SIGNLESS_SINGLE, _INFINITE_SINGLE = (1 << 31) - 1, 0xFF << 23
 
 ALL_PRESENT, ALL_MISSING = -1, -2
 """In place of where a validity bitmap lies: no row, or every row, is null."""
@@ -37,7 +54,7 @@ class Gap:
     PLACE_WIDTH = 3
     """Bits of one of them."""
     VALUES = 4
-    """Where the exceptions lie, eight bytes each: the bits of floats."""
+    """Where the exceptions lie, eight bytes each, or four of singles: the bits of floats."""
     NANS = 5
     """1 where a value may be NaN."""
     COUNT = 6
@@ -71,7 +88,7 @@ class StoredBlocks:
     facts
         int64, shape ``(6, columns, pages)``: by page where the first integer lies in ``data``, bits
         of an integer, mask, base, step, and the decimal exponent (negative: none, the bits are
-        those of the value).
+        those of the value; of singles see :data:`SINGLE_BITS`).
     shift
         Row ``r`` is in page ``r >> shift``.
     start, stop
@@ -140,14 +157,18 @@ class StoredBlocks:
         Returns
         -------
         numpy.ndarray, numpy.ndarray
-            int64: the rows, counted from ``first``, and the bits of the floats.
+            int64: the rows, counted from ``first``, and the bits of the floats, as doubles.
         """
         if self.gaps is None or not self.gaps[Gap.EXCEPTIONS, column, page]:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         _, count, start, width, values, _ = self.gaps[:, column, page].tolist()
         held = self.data[start : start + count * width // 8].view(f"<u{width // 8}")
         low, high = np.searchsorted(held.astype(np.int64), [first, first + rows]).tolist()
-        bits = self.data[values + 8 * low : values + 8 * high].view(np.int64)
+        if self.facts[_EXPONENT, column, page] >= SINGLE_SCALED:
+            singles = self.data[values + 4 * low : values + 4 * high].view("<f4")
+            bits = singles.astype(np.float64).view(np.int64)
+        else:
+            bits = self.data[values + 8 * low : values + 8 * high].view(np.int64)
         return held[low:high].astype(np.int64) - first, bits
 
     def present(self, column: int, page: int, first: int, rows: int) -> NDArray[np.bool_]:
@@ -164,8 +185,11 @@ class StoredBlocks:
             found = bits[skip : skip + rows].view(np.bool_)
         if not self.gaps[Gap.NANS, column, page]:
             return found
-        if self.facts[_EXPONENT, column, page] < 0:
-            found &= ~_is_nan(self.integers(column, page, first, rows))
+        exponent = self.facts[_EXPONENT, column, page]
+        if exponent < 0:
+            held = self.integers(column, page, first, rows)
+            is_single = exponent == SINGLE_BITS
+            found &= (held & _SIGNLESS_SINGLE) <= _INFINITE_SINGLE if is_single else ~_is_nan(held)
         places, held = self.exceptions(column, page, first, rows)
         found[places[_is_nan(held)]] = False
         return found
@@ -178,6 +202,19 @@ _NO_GAPS.flags.writeable = False
 def _is_nan(bits: NDArray[np.int64]) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = (bits & ((1 << 63) - 1)) > _INFINITY_BITS
     return found
+
+
+def floats_of(integers: NDArray[np.int64], exponent: int) -> NDArray[np.float64]:
+    """Return what integers of a page of floats stand for, by its exponent; maybe a view."""
+    if exponent >= SINGLE_SCALED:
+        found: NDArray[np.float64] = integers / _POWERS[exponent - SINGLE_SCALED]
+        return found.astype(np.float32).astype(np.float64)
+    if exponent >= 0:
+        divided: NDArray[np.float64] = integers / _POWERS[exponent]
+        return divided
+    if exponent == SINGLE_BITS:
+        return integers.astype(np.uint32).view(np.float32).astype(np.float64)
+    return integers.view(np.float64)
 
 
 def _residuals(
@@ -285,9 +322,7 @@ def _run(
     if op == Op.LOAD:
         integers[target] = blocks.integers(a, page, first, rows)
     elif op == Op.DECIMAL:
-        exponent = int(blocks.facts[_EXPONENT, b, page])
-        bits = integers[a]
-        floats[target] = bits / _POWERS[exponent] if exponent >= 0 else bits.view(np.float64)
+        floats[target] = floats_of(integers[a], int(blocks.facts[_EXPONENT, b, page]))
         places, held = blocks.exceptions(b, page, first, rows)
         if len(places):
             floats[target] = floats[target].copy()
@@ -342,5 +377,9 @@ def _run(
         integers[target] = np.where(truths[b], integers[a], integers[c])
     elif op == Op.CHOOSE_OTHER_FLOAT:
         floats[target] = np.where(truths[b], floats[a], floats[c])
+    elif op == Op.LOOKUP:
+        integers[target] = program.constants.view(np.int64)[c:][integers[a]]
+    elif op == Op.LOOKUP_FLOAT:
+        floats[target] = program.constants[c:][integers[a]]
     else:
         integers[target] = integers[a] * c + integers[b]

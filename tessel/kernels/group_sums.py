@@ -15,7 +15,6 @@ from tessel.kernels.fields import (
     EXTREMES,
     HALF_BITS,
     HALF_MASK,
-    LARGEST_EXPONENT,
     MOST_CHUNK_BITS,
     Fact,
     FieldRegisters,
@@ -95,7 +94,7 @@ def group_sums(
         None where floats reach over more bits than two limbs hold, or are not finite, and where a
         number is no group: page tables that say otherwise are forged.
     """
-    if any(each.exponent > LARGEST_EXPONENT for each in fields):
+    if any(each.is_too_large for each in fields):
         return None
     kernels = compiled_kernels(sum(map(len, spans)), "group_sums")
     if kernels is None:

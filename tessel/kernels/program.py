@@ -31,7 +31,8 @@ class Op:
     DECIMAL = 1
     """F[target] = I[a] / 10**exponent, by the exponents of column b; its bits where there is none.
 
-    The exceptions of column b, which no integer stands for, are put in.
+    Of singles, which columns b has where its exponents say so, the double of the same value. The
+    exceptions of column b, which no integer stands for, are put in.
     """
     FLOAT = 2
     """F[target] = I[a], which is below 2**53."""
@@ -96,6 +97,10 @@ class Op:
     What computed floats are off from the decimals that they stand for, as a whole number below
     2**51; integers are below 2**53.
     """
+    LOOKUP = 32
+    """I[target] = the bits of constants[c + I[a]]: entries of a dictionary, by code."""
+    LOOKUP_FLOAT = 33
+    """F[target] = constants[c + I[a]]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +115,7 @@ class Program:
         int64, shape ``(ranges, pages, 2)``: the least and the greatest integer of each range, by
         page. A range with nothing in it has a least above its greatest.
     constants
-        float64.
+        float64; where integers are looked up, bits of 64-bit integers.
     tables
         uint8, truth tables one behind the other.
     integers, floats, truths

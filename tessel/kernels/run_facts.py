@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from tessel.kernels.blocks import StoredBlocks, run_blocks
 from tessel.kernels.fields import (
     EXTREMES,
-    LARGEST_EXPONENT,
     Fact,
     FieldRegisters,
     SumField,
@@ -52,7 +51,7 @@ def run_facts(
         For each field its sums by bit position, as :class:`~tessel.kernels.GroupSums` has them, or
         its extremes, int64 or float64. None where floats reach over more bits than two limbs hold.
     """
-    if any(each.exponent > LARGEST_EXPONENT for each in fields):
+    if any(each.is_too_large for each in fields):
         return None
     kernels = compiled_kernels(len(blocks), "run_facts")
     if kernels is None:

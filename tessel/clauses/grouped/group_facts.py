@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.clauses.aggregates.kernels.extremes import greatest, least
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.store import BlockScan
 
@@ -38,6 +39,8 @@ FoundParts = Mapping[int, Integers] | NDArray[np.int64] | NDArray[np.float64]
 AskedFor = tuple[tuple[str, ...], str]
 """Input columns, and the name of a fact."""
 
+_EXTREMES = {"greatest": greatest, "least": least}
+
 MOST_JOINED = 1 << 12
 """Of so many segments sums of parts stay below 2**62, as far as states may be made of them."""
 
@@ -53,7 +56,8 @@ class GroupFacts:
     parts
         Sums and extremes by what was asked for.
     ends
-        The first and the last value of each group, null for none, by what was asked for.
+        The first and the last value of each group, and extremes that are no numbers, null for
+        none, by what was asked for.
     """
 
     counts: Integers
@@ -135,7 +139,10 @@ def joined_facts(
 
 
 def _end(values: pa.Array, codes: Integers, groups: int, end: str) -> pa.Array:
-    """Return of each group the first or the last value that is not null; null for none."""
+    """Return of each group the first, last, least or greatest value not null; null for none."""
+    if end in _EXTREMES:
+        some = values.is_valid().to_numpy(zero_copy_only=False)
+        return _EXTREMES[end](values.filter(pa.array(some)), codes[some], groups)
     places = np.arange(len(codes))
     if values.null_count:
         places = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))

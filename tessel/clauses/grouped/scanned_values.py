@@ -26,6 +26,7 @@ from tessel.clauses.aggregates.kernels.value_runs import (
     packed_runs,
     value_runs,
 )
+from tessel.clauses.grouped.asked_facts import is_numeric
 from tessel.clauses.grouped.group_tables import partial_schema
 from tessel.clauses.grouped.scanned_groups import (
     NumberedGroups,
@@ -33,7 +34,7 @@ from tessel.clauses.grouped.scanned_groups import (
     numbered_groups,
     scanned_groups,
 )
-from tessel.clauses.grouped.stored_facts import all_from_facts, is_numeric
+from tessel.clauses.grouped.stored_facts import all_from_facts
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.stored_numbers import decimal_integers
 from tessel.clauses.values import missing_rows, plain, plain_type

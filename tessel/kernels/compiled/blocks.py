@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tessel.kernels.compiled.fused import fused_multiply_add
-from tessel.kernels.compiled.gaps import patch_exceptions, present_rows
+from tessel.kernels.compiled.gaps import patch_exceptions, present_rows, single_of
 from tessel.kernels.compiled.integers import column_range, load_integers
 from tessel.kernels.jit import inner
 
@@ -30,6 +30,7 @@ _AND, _OR, _XOR, _NOT, _COMBINE = 16, 17, 18, 19, 20
 _COLUMN_RANGE, _RESIDUAL, _PRODUCT_ERROR = 21, 22, 23
 _PRESENT, _NUMBER, _ROW, _CHOOSE, _CHOOSE_FLOAT, _CHOOSE_OTHER = 24, 25, 26, 27, 28, 29
 _CHOOSE_OTHER_FLOAT = 30
+_LOOKUP, _LOOKUP_FLOAT = 32, 33
 _RESIDUAL_SHIFT, _RESIDUAL_MASK = 8, (1 << 8) - 1
 
 _POWERS = np.array([float(10**exponent) for exponent in range(23)])
@@ -37,6 +38,7 @@ _MOST_RECIPROCAL = 15
 _ROUNDER = 1.5 * 2.0**52
 _ROUNDER_BITS = int(np.float64(_ROUNDER).view(np.int64))
 _EXPONENT = 5
+_SINGLE_BITS, _SINGLE_SCALED = -2, 32
 _EXCEPTIONS = 1
 
 
@@ -177,6 +179,14 @@ def _unary_float(
     if op == _FLOAT:
         for row in range(rows):
             floats[out + row] = np.float64(integers[source + row])
+    elif exponent >= _SINGLE_SCALED:
+        power = _POWERS[exponent - _SINGLE_SCALED]
+        for row in range(rows):
+            single = np.float32(np.float64(integers[source + row]) / power)
+            floats[out + row] = np.float64(single)
+    elif exponent == _SINGLE_BITS:
+        for row in range(rows):
+            floats[out + row] = single_of(np.uint32(integers[source + row]))
     elif exponent > _MOST_RECIPROCAL:
         power = _POWERS[exponent]
         for row in range(rows):
@@ -243,7 +253,8 @@ def run_steps(
             exponent = facts[_EXPONENT, b, page]
             _unary_float(op, integers, one, exponent, floats, out, rows)
             if gaps.shape[1] > 0 and gaps[_EXCEPTIONS, b, page] > 0:
-                patch_exceptions(words, gaps, b, page, first, floats, out, rows)
+                single = exponent >= _SINGLE_SCALED
+                patch_exceptions(words, gaps, b, page, first, single, floats, out, rows)
         elif op == _FLOAT:
             _unary_float(op, integers, one, 0, floats, out, rows)
         elif op == _CONSTANT:
@@ -297,5 +308,12 @@ def run_steps(
             _choose(truths, two, integers, one, place_of(c), out, rows)
         elif op == _CHOOSE_OTHER_FLOAT:
             _choose(truths, two, floats, one, place_of(c), out, rows)
+        elif op == _LOOKUP:
+            numbers = constants.view(np.int64)
+            for row in range(rows):
+                integers[out + row] = numbers[np.uint64(c + integers[one + row])]
+        elif op == _LOOKUP_FLOAT:
+            for row in range(rows):
+                floats[out + row] = constants[np.uint64(c + integers[one + row])]
         else:
             _float_residuals(floats, one, integers, two, c, out, rows)

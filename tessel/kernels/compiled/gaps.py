@@ -9,12 +9,14 @@ import numpy as np
 from tessel.kernels.compiled.integers import load_integers
 from tessel.kernels.jit import inner
 
-__all__ = ["patch_exceptions", "present_rows"]
+__all__ = ["patch_exceptions", "present_rows", "single_of"]
 
 _EXPONENT = 5
 # These are the lines of ``Gap``.
 _VALIDITY, _EXCEPTIONS, _PLACES, _PLACE_WIDTH, _VALUES, _NANS = 0, 1, 2, 3, 4, 5
 _ALL_MISSING = -2
+_SINGLE_BITS, _SINGLE_SCALED = -2, 32
+_SIGNLESS_SINGLE, _INFINITE_SINGLE = (1 << 31) - 1, 0xFF << 23
 _SIGNLESS = (1 << 63) - 1
 _INFINITY_BITS = 0x7FF << 52
 # One byte eight times over, then of each copy one bit, then a byte that is 1 where that was set.
@@ -61,12 +63,27 @@ def _place(words: Any, start: int, width: int, number: int) -> Any:
 
 
 @inner
+def single_of(bits: Any) -> Any:
+    """Return the double of the value that 32 bits are the single of."""
+    return np.float64(np.uint32(bits).view(np.float32))
+
+
+@inner
+def _exception(words: Any, values: int, number: int, single: bool) -> Any:
+    """Return an exception as a double."""
+    if single:
+        return single_of(words[np.uint64(values + 4 * number)] & np.uint64(0xFFFFFFFF))
+    return np.uint64(words[np.uint64(values + 8 * number)]).view(np.float64)
+
+
+@inner
 def patch_exceptions(
     words: Any,
     gaps: Any,
     column: int,
     page: int,
     first: int,
+    single: bool,
     floats: Any,
     out: Any,
     rows: Any,
@@ -74,14 +91,13 @@ def patch_exceptions(
     """Write the floats of rows ``[first, first + rows)`` that no integer stands for."""
     start, width = gaps[_PLACES, column, page], gaps[_PLACE_WIDTH, column, page]
     values = gaps[_VALUES, column, page]
-    bits = floats.view(np.uint64)
     for number in range(
         _first_exception(words, gaps, column, page, first), gaps[_EXCEPTIONS, column, page]
     ):
         row = _place(words, start, width, number) - first
         if row >= np.int64(rows):
             break
-        bits[out + np.uint64(row)] = words[np.uint64(values + 8 * number)]
+        floats[out + np.uint64(row)] = _exception(words, values, number, single)
 
 
 @inner
@@ -111,10 +127,14 @@ def present_rows(
             truths[out + row] = everywhere
     if gaps.shape[1] == 0 or gaps[_NANS, column, page] == 0:
         return
-    if facts[_EXPONENT, column, page] < 0:
+    exponent = facts[_EXPONENT, column, page]
+    if exponent < 0:
         load_integers(data, words, facts, column, page, first, integers, scratch, rows)
+        signless, infinite = np.int64(_SIGNLESS), np.int64(_INFINITY_BITS)
+        if exponent == _SINGLE_BITS:
+            signless, infinite = np.int64(_SIGNLESS_SINGLE), np.int64(_INFINITE_SINGLE)
         for row in range(rows):
-            truths[out + row] &= (integers[scratch + row] & _SIGNLESS) <= _INFINITY_BITS
+            truths[out + row] &= (integers[scratch + row] & signless) <= infinite
     start, width = gaps[_PLACES, column, page], gaps[_PLACE_WIDTH, column, page]
     values = gaps[_VALUES, column, page]
     for number in range(
@@ -123,5 +143,5 @@ def present_rows(
         row = _place(words, start, width, number) - first
         if row >= np.int64(rows):
             break
-        held = np.int64(words[np.uint64(values + 8 * number)])
-        truths[out + np.uint64(row)] &= (held & _SIGNLESS) <= _INFINITY_BITS
+        held = _exception(words, values, number, exponent >= _SINGLE_SCALED)
+        truths[out + np.uint64(row)] &= held == held

@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from tessel.expression import BlockProgram, Expression
 from tessel.expression.schema import TableSchema
-from tessel.kernels import Gap, StoredBlocks, load_rows
-from tessel.store.encodings.scaled import POWERS
+from tessel.kernels import Gap, StoredBlocks, floats_of, load_rows
 from tessel.store.manifest.candidate_rows import CandidateRows
 from tessel.store.manifest.stretch import RowPart
 from tessel.store.segment import StoredColumn
@@ -54,7 +53,8 @@ class OpenedScan:
     def values_at(self, name: str, rows: npt.NDArray[np.int64]) -> pa.Array | None:
         """Return single values of a stored column: int64, float64, or those of its dictionary.
 
-        None for a column that is computed. Rows count in the segment, and have a value.
+        None for a column that is computed. Rows count in the segment, and have a value. Integers
+        are what is stored: of decimals, without their scale.
         """
         place = self.program.place(name)
         if place is None:
@@ -78,8 +78,10 @@ def _values_at(
     facts.flags.writeable = False
     words, exponents = load_rows(blocks.words, facts, blocks.shift, rows)
     integers = words[0].view(np.int64)
-    divided = integers / POWERS[np.maximum(exponents[0], 0)]
-    bits = np.where(exponents[0] < 0, integers, divided.view(np.int64))
+    bits = np.empty(len(rows), np.int64)
+    for exponent in np.unique(exponents[0]).tolist():
+        own = exponents[0] == exponent
+        bits[own] = floats_of(integers[own], exponent).view(np.int64)
     if blocks.gaps is not None and blocks.gaps[Gap.EXCEPTIONS, column].any():
         pages, inside = rows >> blocks.shift, rows & ((1 << blocks.shift) - 1)
         for page in np.unique(pages).tolist():

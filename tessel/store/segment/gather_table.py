@@ -170,7 +170,7 @@ def gather_facts(records: npt.NDArray[np.void], node: FieldNode) -> Integers:
     alone = flat | (records["encoding"] == EncodingCode.CONSTANT)
     facts[GatherFact.START] = records["offset"].view(np.int64) + records["starts"][:, 0]
     facts[GatherFact.WIDTH] = np.where(alone, 0, records["bit_width"])
-    facts[GatherFact.WIDTH][flat] = node.width * 8
+    facts[GatherFact.WIDTH][flat] = 1 if node.kind == ValueKind.BOOLEAN else node.width * 8
     facts[GatherFact.MASK] = _MASKS[facts[GatherFact.WIDTH]]
     facts[GatherFact.BASE] = np.where(flat, 0, records["base"].view(np.int64))
     facts[GatherFact.STEP] = np.where(alone, 0, records["step"].view(np.int64))

@@ -18,8 +18,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tessel.kernels import ALL_MISSING, ALL_PRESENT, Gap
-from tessel.store.encodings.base import Bytes, Integers, Page
+from tessel.kernels import ALL_MISSING, ALL_PRESENT, SINGLE_BITS, SINGLE_SCALED, Gap
+from tessel.store.encodings.base import INTEGER_ENCODINGS, Bytes, Integers, Page
 from tessel.store.encodings.codes import Codec, EncodingCode, PageFlag, Role, ValueKind, aligned
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.encodings.inner import IS_ADDRESSABLE, inner_of
@@ -37,6 +37,10 @@ from tessel.store.segment.gather_table import (
 __all__ = ["PageForm", "PageTable", "page_table", "placed_pages"]
 
 _WORD_BYTES: Final = 8
+_KINDS: Final = NUMBERS | {ValueKind.BOOLEAN, ValueKind.DECIMAL}
+"""Kinds of which an integer, or its bits, is a value; of decimals, where all are so narrow."""
+
+_SINGLE_BYTES: Final = 4
 _PLACES_SLOT: Final = 2
 _VALUES_SLOT: Final = 3
 """Of exceptions, counted from the first slot of an encoding."""
@@ -101,19 +105,40 @@ def page_table(file: SegmentFile, node: FieldNode) -> PageTable | None:
     is_coded = bool(coded.any())
     if not len(records) or (is_coded and not (coded | missing).all()):
         return None
-    if not is_coded and node.kind not in NUMBERS:
+    if not is_coded and (node.kind not in _KINDS or not _has_integers(records, node)):
         return None
     facts = np.array(gather_facts(records, node))
+    if node.kind == ValueKind.FLOAT and node.width == _SINGLE_BYTES and not is_coded:
+        exponents = facts[GatherFact.EXPONENT]
+        facts[GatherFact.EXPONENT] = np.where(
+            exponents == NOT_SCALED, SINGLE_BITS, exponents + SINGLE_SCALED
+        )
     _fill(facts, missing)
     forms = _forms(records, node, facts)
     ends = facts[GatherFact.START] + (records["row_count"] * facts[GatherFact.WIDTH] >> 3)
     if int(ends[forms == PageForm.IN_PLACE].max(initial=0)) + _WORD_BYTES > file.length:
         return None
     gaps = _gaps(records, is_coded)
+    held = gaps[Gap.VALUES] + gaps[Gap.EXCEPTIONS] * node.width
+    partly = (forms == PageForm.IN_PLACE) & (gaps[Gap.EXCEPTIONS] > 0)
+    if int(held[partly].max(initial=0)) + _WORD_BYTES > file.length:
+        return None
     starts = records["offset"].astype(np.int64)
     for array in (facts, gaps, starts):
         array.flags.writeable = False
     return PageTable(node, facts, gaps, starts, forms, file.page_shift(node.number), is_coded)
+
+
+def _has_integers(records: npt.NDArray[np.void], node: FieldNode) -> bool:
+    """Return whether every page of values that are not coded holds integers, or their bits."""
+    if node.kind != ValueKind.DECIMAL:
+        return True
+    encodings = records["encoding"]
+    narrow = np.isin(encodings, [int(code) for code in INTEGER_ENCODINGS])
+    constant = encodings == EncodingCode.CONSTANT
+    low, high = records["base"].view(np.int64), records["step"].view(np.int64)
+    narrow |= constant & (high == low >> 63)
+    return bool((narrow | (encodings == EncodingCode.ALL_MISSING)).all())
 
 
 def _fill(facts: Integers, missing: npt.NDArray[np.bool_]) -> None:
@@ -218,4 +243,6 @@ def _decode(page: Page, out: npt.NDArray[np.int64]) -> None:
         inner_of(page).integers_into(page, 0, page.length, out)
         return
     values: npt.NDArray[Any] = encoding_by_code(page.encoding).decode(page, 0, page.length).data
+    if values.dtype == np.float32:
+        values = values.view(np.uint32)
     out[...] = values.view(np.int64) if values.dtype.itemsize == _WORD_BYTES else values

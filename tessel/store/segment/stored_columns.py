@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.kernels import StoredBlocks
+from tessel.store.encodings.arithmetic import proven_bounds
 from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import ValueKind
 from tessel.store.encodings.fields import FieldNode
@@ -24,6 +25,8 @@ from tessel.store.segment.page_tables import PageForm, PageTable, placed_pages
 from tessel.store.segment.pages import SegmentPages
 
 __all__ = ["StoredColumn", "StoredColumns", "may_be_stored", "stored_columns"]
+
+_LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +38,25 @@ class StoredColumn:
     exponents: npt.NDArray[np.int64] | None
     bounds: tuple[Any, Any] | None
     has_missing: bool = False
+
+    @property
+    def places(self) -> int:
+        """The decimal places of integers that stand for decimals; 0 for others."""
+        return int(self.type.scale) if pa.types.is_decimal(self.type) else 0
+
+    @classmethod
+    def absent(cls, kind: pa.DataType) -> StoredColumn | None:
+        """Return a column that was added after its rows; None for types that are not integers."""
+        types = pa.types
+        if types.is_string(kind) or types.is_large_string(kind):
+            return cls(kind, pa.array([""], kind), None, None, True)  # a place that no row has
+        if types.is_float32(kind) or types.is_float64(kind):
+            return cls(kind, None, np.full(1, NOT_SCALED, np.int64), (0.0, 0.0), True)
+        if types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal128(kind):
+            return cls(kind, None, None, (0, 0), True)
+        if types.is_temporal(kind) and not types.is_interval(kind):
+            return cls(kind, None, None, (0, 0), True)
+        return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,9 +219,15 @@ def _column_with_gaps(segment: SegmentPages, table: PageTable) -> StoredColumn |
         bounds = 0, 0  # of nothing
     elif zones.bounded[held].all() and not (zones.low_open | zones.high_open)[held].any():
         bounds = zones.minimum[held].min().item(), zones.maximum[held].max().item()
+    if node.kind == ValueKind.BOOLEAN:
+        return StoredColumn(node.type, None, None, (0, 1), has_missing)
+    if node.kind == ValueKind.DECIMAL:
+        return StoredColumn(node.type, None, None, _proven_bounds(segment, table), has_missing)
+    if node.kind == ValueKind.FLOAT and node.width != 8:
+        exponents = np.full(len(zones.rows), NOT_SCALED, np.int64)
+        has_missing |= bool(zones.nans.any())
+        return StoredColumn(node.type, None, exponents, bounds, has_missing)
     if node.kind == ValueKind.FLOAT:
-        if node.width != 8:
-            return None
         records = segment.records(node.number)
         # Where every exception is a NaN, integers stand for all values that are not missing.
         others = records["exceptions"] > records["nan_count"]
@@ -209,3 +237,20 @@ def _column_with_gaps(segment: SegmentPages, table: PageTable) -> StoredColumn |
     if bounds is None or bounds[1] >= 1 << 63:
         return None
     return StoredColumn(node.type, None, None, bounds, has_missing)
+
+
+def _proven_bounds(segment: SegmentPages, table: PageTable) -> tuple[int, int]:
+    """Return bounds of integers that follow from their linear forms alone.
+
+    Page tables say little of decimals.
+    """
+    lows, highs = [0], [0]
+    for page, rows in enumerate(segment.records(table.node.number)["row_count"].tolist()):
+        _, width, _, base, step, _ = table.facts[:, page].tolist()
+        if table.forms[page] == PageForm.DECODED:
+            return _LEAST, _GREATEST
+        low, high = proven_bounds(base, step, width, rows)
+        lows.append(low)
+        highs.append(high)
+    low, high = min(lows), max(highs)
+    return (low, high) if _LEAST <= low <= high <= _GREATEST else (_LEAST, _GREATEST)

@@ -88,15 +88,19 @@ class IntegerSums:
         return cls(limbs)
 
     @classmethod
-    def of_parts(cls, parts: Mapping[int, NDArray[np.int64]], groups: int) -> Self:
+    def of_parts(
+        cls, parts: Mapping[int, NDArray[np.int64]], groups: int, width: int = INTEGER_WIDTH
+    ) -> Self:
         """Return the sums of 64-bit integers of which parts have been added.
 
         Parameters
         ----------
         parts
             By bit position (0, 32 or 64), int64 sums, shape ``(groups,)``, below 2**62 in size.
+        groups, width
+            How many sums there are, and of how many limbs of 32 bits each.
         """
-        limbs = np.zeros((INTEGER_WIDTH, groups), np.int64)
+        limbs = np.zeros((width, groups), np.int64)
         for position, numbers in parts.items():
             limbs[position // LIMB_BITS] += numbers
         carry(limbs)

@@ -1,0 +1,370 @@
+"""How facts of groups and runs are asked of kernels, and made of what those found, one by one.
+
+:mod:`~tessel.clauses.grouped.stored_facts` enters here with the columns of a fact. Sums of decimals
+are those of the integers that they are kept as and of what rounding took from them; other doubles
+are added up in limbs; products in a rounded part and its error. Extremes are those of what is
+stored where that is in the order of the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
+from tessel.clauses.aggregates.kernels.integer_sum import (
+    DECIMAL_WIDTH,
+    INTEGER_WIDTH,
+    IntegerSums,
+)
+from tessel.clauses.grouped.group_facts import FoundParts
+from tessel.clauses.values import is_temporal
+from tessel.expression import Number
+from tessel.expression.schema import TableSchema
+from tessel.kernels import EXTREMES, DecimalSum, Fact, FieldKind, SumField
+from tessel.store import OpenedScan
+
+__all__ = [
+    "MAKERS",
+    "WORST",
+    "AskedFact",
+    "FactColumns",
+    "is_numeric",
+    "may_be_asked",
+    "of_some",
+    "typed_values",
+]
+
+_LOWEST_BIT = 1074
+"""Bits from the lowest of a double to one; what products are kept times two to."""
+_FRACTION_BITS = 53
+_SIGN = 63
+_LARGEST_PRODUCT = 1 << 62
+
+WORST = {
+    FieldKind.LEAST: int(np.iinfo(np.int64).max),
+    FieldKind.GREATEST: int(np.iinfo(np.int64).min),
+}
+"""What kernels begin the search for an extreme with."""
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class AskedFact:
+    """One fact.
+
+    Attributes
+    ----------
+    fields
+        What kernels reduce for it.
+    parts
+        What makes numbers of what they found, in the order of the fields, that can be joined with
+        those of other segments.
+    made
+        What makes the fact of those, and of how many values each group has.
+    better
+        Which of two numbers is kept; None for sums, which are added up.
+    entries
+        The values that what is found are places of, in order: those are joined as they are. None
+        for numbers.
+    """
+
+    fields: tuple[SumField, ...]
+    parts: Callable[[list[Fact]], FoundParts]
+    made: Callable[[Any, Integers], Any]
+    better: np.ufunc | None = None
+    entries: pa.Array | None = None
+
+
+@dataclass(frozen=True)
+class FactColumns:
+    """The columns of an aggregate.
+
+    Attributes
+    ----------
+    names
+        As the aggregate has them.
+    known
+        The truth register of the rows in which none is missing; None for all rows.
+    count
+        What counts these rows; None where all are.
+    """
+
+    names: tuple[str, ...]
+    known: int | None
+    count: SumField | None
+
+
+def of_some(values: pa.Array, counts: Integers) -> pa.Array:
+    """Return what was found of groups, null for those that have no value."""
+    if counts.all():
+        return values
+    return pc.if_else(pa.array(counts > 0), values, pa.scalar(None, values.type))
+
+
+def may_be_asked(fact: str, kind: pa.DataType) -> bool:
+    """Return whether a fact of columns of a type may follow from what is stored."""
+    types = pa.types
+    if is_numeric(kind) or types.is_float32(kind) or types.is_boolean(kind):
+        return True
+    if types.is_decimal128(kind):
+        return fact in ("sum", "least", "greatest")
+    return types.is_string(kind) and fact in ("least", "greatest")
+
+
+def is_numeric(kind: pa.DataType) -> bool:
+    """Return whether the numbers that are stored are those that a type means."""
+    if pa.types.is_integer(kind) or pa.types.is_float64(kind):
+        return True
+    return is_temporal(kind) and not pa.types.is_date64(kind)
+
+
+# --- sums -----------------------------------------------------------------------------------------
+
+
+def _sum(opened: OpenedScan, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
+    """Ask for a sum in the state of its type: of integers, or of doubles."""
+    found = _summed(opened, columns.names[0], columns.known)
+    if found is None:
+        return None
+    fields, parts = found
+    kind = schema.type_of(columns.names[0])
+    if pa.types.is_floating(kind):
+        return AskedFact(
+            fields, parts, lambda found, counts: FloatSums.of_parts(dict(found), len(counts))
+        )
+    width = DECIMAL_WIDTH if pa.types.is_decimal(kind) else INTEGER_WIDTH
+    return AskedFact(
+        fields, parts, lambda found, counts: IntegerSums.of_parts(dict(found), len(counts), width)
+    )
+
+
+def _numbers(opened: OpenedScan, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
+    """Ask for the sum of numbers of any type as that of doubles."""
+    return _as_doubles(opened, columns.names[0], columns.known, schema)
+
+
+def _weights(opened: OpenedScan, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
+    return _as_doubles(opened, columns.names[1], columns.known, schema)
+
+
+def _as_doubles(
+    opened: OpenedScan, name: str, known: int | None, schema: TableSchema
+) -> AskedFact | None:
+    found = _summed(opened, name, known)
+    if found is None:
+        return None
+    fields, parts = found
+    up = 0 if pa.types.is_floating(schema.type_of(name)) else _LOWEST_BIT
+    return AskedFact(fields, parts, lambda found, counts: _float_sums(found, up, len(counts)))
+
+
+def _products(opened: OpenedScan, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
+    """Ask for the sum of the products of two columns, or of the squares of one."""
+    first, second, known = columns.names[0], columns.names[-1], columns.known
+    one, other = opened.program.number(first), opened.program.number(second)
+    if one is None or other is None:
+        return None
+    largest = _largest(one) * _largest(other)
+    if not one.is_float and not other.is_float and largest < _LARGEST_PRODUCT:
+        whole = SumField.of_integers(opened.program.whole_product(one, other, known), int(largest))
+        return AskedFact(
+            (whole,),
+            _as_bits_of_doubles,
+            lambda found, counts: _float_sums(found, _LOWEST_BIT, len(counts)),
+        )
+    made = opened.program.product(one, other, known)
+    if made is None or not np.isfinite(float(largest)):
+        return None
+    product, error = made
+    field = SumField.of_floats(product, float(largest))
+    if not one.is_float and not other.is_float:
+        field = replace(field, whole=True)
+    # What rounding takes is at most half of the last bit.
+    rest = replace(field, register=error, exponent=field.exponent - _FRACTION_BITS)
+    # A tiny double would have a product below all doubles: its own limbs would tell.
+    guards = [
+        SumField.of_floats(
+            opened.program.chosen_float(number.register, known, 0.0), float(_largest(number))
+        )
+        for name, number in dict(zip((first, second), (one, other), strict=True)).items()
+        if number.is_float and _decimal_sum(opened, name) is None
+    ]
+
+    def sums(facts: list[Fact]) -> dict[int, Integers]:
+        parts: dict[int, Integers] = {}
+        for fact in facts[:2]:
+            for place, held in cast(dict[int, Integers], fact).items():
+                parts[place] = parts[place] + held if place in parts else held
+        return parts
+
+    return AskedFact(
+        (field, rest, *guards),
+        sums,
+        lambda found, counts: _float_sums(found, _LOWEST_BIT, len(counts)),
+    )
+
+
+def _as_bits_of_doubles(facts: list[Fact]) -> dict[int, Integers]:
+    """Return sums of integers as those of doubles are: by bit position from the lowest one."""
+    sums = cast(Mapping[int, Integers], facts[0])
+    return {place + _LOWEST_BIT: held for place, held in sums.items()}
+
+
+def _summed(
+    opened: OpenedScan, name: str, known: int | None
+) -> tuple[tuple[SumField, ...], Callable[[list[Fact]], Mapping[int, Integers]]] | None:
+    """Return what is summed of a column, and what makes sums by bit position of that.
+
+    Rows that are not known add nothing.
+    """
+    decimal, program = _decimal_sum(opened, name), opened.program
+    if decimal is not None:
+        integers = program.integers(name, known)
+        residuals = program.residuals(name, decimal.up, known) if decimal.places else None
+        return tuple(decimal.fields(integers, residuals)), lambda facts: decimal.sums(
+            cast(list[Mapping[int, Integers]], facts)
+        )
+    number = program.number(name)
+    if number is None:
+        return None
+    computed = None if number.scaled is None else DecimalSum.of(number.scaled.bounds)
+    if computed is not None and number.scaled is not None:
+        whole = program.whole(number.scaled, known)
+        rest = program.float_residuals(number.register, number.scaled, computed.up, known)
+        return tuple(computed.fields(whole, rest)), lambda facts: computed.sums(
+            cast(list[Mapping[int, Integers]], facts)
+        )
+    largest = _largest(number)
+    if not number.is_float:
+        field = SumField.of_integers(program.chosen(number.register, known, 0), int(largest))
+    elif np.isfinite(largest):
+        register = program.chosen_float(number.register, known, 0.0)
+        field = SumField.of_floats(register, float(largest))
+    else:
+        return None
+    return (field,), lambda facts: cast(Mapping[int, Integers], facts[0])
+
+
+def _decimal_sum(opened: OpenedScan, name: str) -> DecimalSum | None:
+    """Return how a stored column whose pages are all decimals of one scale is added up."""
+    place = opened.program.place(name)
+    if place is None or opened.columns[place].exponents is None:
+        return None
+    scaled = opened.program.scaled(name)
+    return None if scaled is None else DecimalSum.of(scaled.bounds)
+
+
+def _largest(number: Number) -> Any:
+    return max(abs(number.low), abs(number.high))
+
+
+def _float_sums(parts: Mapping[int, Integers], up: int, groups: int) -> FloatSums:
+    return FloatSums.of_parts({place + up: held for place, held in parts.items()}, groups)
+
+
+# --- extremes -------------------------------------------------------------------------------------
+
+
+def _least(opened: OpenedScan, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
+    return _extreme(opened, columns, schema, FieldKind.LEAST, FieldKind.LEAST_FLOAT)
+
+
+def _greatest(opened: OpenedScan, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
+    return _extreme(opened, columns, schema, FieldKind.GREATEST, FieldKind.GREATEST_FLOAT)
+
+
+def _extreme(
+    opened: OpenedScan,
+    columns: FactColumns,
+    schema: TableSchema,
+    of_integers: FieldKind,
+    of_floats: FieldKind,
+) -> AskedFact | None:
+    """Ask for an extreme; of decimals of one scale, for that of their integers.
+
+    Rows that are not known have what every value is better than.
+    """
+    (name,), known, program = columns.names, columns.known, opened.program
+    kind, worst = schema.type_of(name), WORST[of_integers]
+    if pa.types.is_string(kind):
+        return _extreme_text(opened, columns, of_integers)
+    place = program.place(name)
+    if place is not None:
+        exponents = opened.columns[place].exponents
+        if exponents is not None and exponents.min() == exponents.max() >= 0:
+            field = SumField(of_integers, program.chosen(program.integers(name), known, worst))
+            return _extremes(field, kind, float(10 ** int(exponents[0])))
+    number = program.number(name)
+    if number is None:
+        return None
+    if number.is_float:
+        endless = np.inf if worst > 0 else -np.inf
+        field = SumField(of_floats, program.chosen_float(number.register, known, endless))
+    else:
+        field = SumField(of_integers, program.chosen(number.register, known, worst))
+    return _extremes(field, kind, None)
+
+
+def _extreme_text(
+    opened: OpenedScan, columns: FactColumns, of_integers: FieldKind
+) -> AskedFact | None:
+    """Ask for the extreme of places in the order of texts."""
+    ranked = opened.program.ranks(columns.names[0])
+    if ranked is None:
+        return None
+    number, entries = ranked
+    worst = WORST[of_integers]
+    field = SumField(of_integers, opened.program.chosen(number.register, columns.known, worst))
+    return AskedFact(
+        (field,), lambda facts: {}, lambda found, counts: None, EXTREMES[of_integers], entries
+    )
+
+
+def _extremes(field: SumField, kind: pa.DataType, divisor: float | None) -> AskedFact:
+    def values(facts: list[Fact]) -> FoundParts:
+        found = cast(NDArray[Any], facts[0])
+        if divisor is not None:
+            found = found / divisor
+        if found.dtype == np.float64:
+            found = found + 0.0  # −0.0 and 0.0 are equal, and which came first must not show
+        return found
+
+    def made(found: NDArray[Any], counts: Integers) -> pa.Array:
+        # What is kept for a group without a value is no value of the type.
+        held = found if counts.all() else np.where(counts > 0, found, 0)
+        return of_some(typed_values(pa.array(held), kind), counts)
+
+    return AskedFact((field,), values, made, EXTREMES[field.kind])
+
+
+def typed_values(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return integers as what they stand for."""
+    if values.type == kind:
+        return values
+    if pa.types.is_decimal(kind):
+        words = np.empty((len(values), 2), np.int64)
+        words[:, 0] = values.to_numpy()
+        words[:, 1] = words[:, 0] >> _SIGN
+        return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(words)])
+    if is_temporal(kind):
+        return values.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).view(kind)
+    return values.cast(kind)
+
+
+MAKERS: dict[str, Callable[[OpenedScan, FactColumns, TableSchema], AskedFact | None]] = {
+    "greatest": _greatest,
+    "least": _least,
+    "numbers": _numbers,
+    "products": _products,
+    "sum": _sum,
+    "weights": _weights,
+}
+"""What asks for a fact, by the name that aggregates give it."""
