@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
@@ -22,6 +24,14 @@ from tests.kernels.forced import compiled_or_not
 _PROFILES = st.sampled_from(["fast", "compact"])
 _DENSITIES = st.sampled_from([0.0, 0.0, 0.05, 0.5, 1.0])
 _SEGMENT_ROWS = st.integers(80, 250)
+_TIMES = [
+    pa.date32(),
+    pa.time32("s"),
+    pa.time64("us"),
+    pa.duration("ms"),
+    pa.timestamp("us", "UTC"),
+    pa.timestamp("ns"),
+]
 _ODD_FLOATS = (-0.0, math.inf, -math.inf, 0.1 + 0.2, 1e300, 5e-324)
 
 
@@ -32,6 +42,9 @@ def _with_gaps(random: np.random.Generator, values: Any, density: float, kind: A
     if density:
         at = int(random.integers(0, rows))
         mask[at : at + int(random.integers(0, rows))] = True
+    if kind is not None and pa.types.is_temporal(kind):
+        integers = pa.int32() if kind.bit_width == 32 else pa.int64()
+        return pa.array(values, integers, mask=mask).cast(kind)
     return pa.array(values, kind, mask=mask)
 
 
@@ -43,18 +56,34 @@ def _tables(draw: Any) -> pa.Table:
     few = random.integers(-300, 300, 6)[random.integers(0, 6, rows)] / 100
     many = random.integers(-30_000, 30_000, rows) / 100
     fine = random.normal(size=rows)
-    for floats in (few, many, fine):
+    coded = random.normal(size=6)[random.integers(0, 6, rows)]
+    for floats in (few, many, fine, coded):
         floats[random.random(rows) < draw(_DENSITIES)] = np.nan
         if draw(st.booleans()):
             floats[random.random(rows) < 0.02] = draw(st.sampled_from(_ODD_FLOATS))
+
+    def floats_of(held: Any) -> tuple[Any, Any]:
+        if draw(st.booleans()):
+            return held, pa.float64()
+        with np.errstate(over="ignore"):
+            return held.astype(np.float32), pa.float32()
+
+    cents = random.integers(-(10**6), 10**6, rows)
+    if draw(st.booleans()):
+        cents = np.repeat(cents, 20)[:rows]
     values: dict[str, tuple[Any, Any]] = {
         "s": (words, None),
-        "p": (few, pa.float64()),
-        "q": (many, pa.float64()),
-        "f": (fine, pa.float64()),
-        "v": (random.integers(-4, 300, rows), pa.int64()),
-        "k": (random.integers(-3, 4, rows), pa.int16()),
-        "u": (random.integers(0, 5, rows).astype(np.uint64), pa.uint64()),
+        "p": floats_of(few),
+        "q": floats_of(many),
+        "f": floats_of(fine),
+        "x": floats_of(coded),
+        "y": (random.integers(-(1 << 50), 1 << 50, 5)[random.integers(0, 5, rows)], pa.int64()),
+        "b": (random.random(rows) < draw(st.sampled_from([0.0, 0.3, 1.0])), pa.bool_()),
+        "c": ([Decimal(cent).scaleb(-2) for cent in cents.tolist()], pa.decimal128(18, 2)),
+        "z": (random.integers(0, 10_000, rows), draw(st.sampled_from(_TIMES))),
+        "v": (random.integers(-4, 300, rows), draw(st.sampled_from([pa.int64(), pa.int32()]))),
+        "k": (random.integers(-3, 4, rows), draw(st.sampled_from([pa.int16(), pa.int8()]))),
+        "u": (random.integers(0, 5, rows), draw(st.sampled_from([pa.uint64(), pa.uint8()]))),
         "w": (random.integers(-(1 << 62), 1 << 62, rows), pa.int64()),
         "d": (np.cumsum(random.integers(0, 1000, rows)), pa.int64()),
         "r": (np.repeat(random.integers(0, 9, rows // 20 + 1), 20)[:rows], pa.int32()),
@@ -68,7 +97,7 @@ def _tables(draw: Any) -> pa.Table:
     return pa.table({"t": times, **columns})
 
 
-_NUMBERS = st.sampled_from(["p", "q", "v", "k", "u", "f", "d", "r"])
+_NUMBERS = st.sampled_from(["p", "q", "v", "k", "u", "f", "d", "r", "x", "y"])
 _SIGNED = _NUMBERS.filter(lambda name: name != "u")
 _BOUNDS = st.one_of(st.integers(-5, 300), st.integers(-300, 300).map(lambda n: n / 100))
 
@@ -101,6 +130,13 @@ _TEXTS = st.sampled_from(
         "f + v is missing",
         "k is missing",
         "coalesce(q, 0) > 1",
+        "b",
+        "b is missing or not b",
+        "c > 1.25",
+        "c != 3 and c is not missing",
+        "x is missing",
+        "y > x",
+        "e > '1970-01-02T00:00:00.000001'",
     ]
 ).map(parse)
 _PREDICATES = st.recursive(
@@ -130,16 +166,18 @@ def test_filters(
         assert bits(found.column(name)) == bits(wanted.column(name)), name
 
 
-_ANY = st.sampled_from(["p", "q", "f", "v", "w", "d", "r", "e", "s", "k", "u", "t", "n"])
-_SUMMED = st.sampled_from(["p", "q", "f", "v", "w", "d", "r", "k", "u", "n"])
+_ANY = st.sampled_from([*"pqfvwdreskutnxybcz"])
+_SUMMED = st.sampled_from([*"pqfvwdrkunxy"])
+_TOTALLED = st.sampled_from([*"pqfvdrkunxybc"])
 _AGGREGATES: dict[str, st.SearchStrategy[Any]] = {
     "count": st.tuples(_ANY, st.just("count")),
     "first": st.tuples(_ANY, st.just("first")),
     "last": st.tuples(_ANY, st.just("last")),
     "least": st.tuples(_ANY, st.just("min")),
     "greatest": st.tuples(_ANY, st.just("max")),
-    "mean": st.tuples(_SUMMED, st.just("mean")),
-    "sum": st.tuples(_SUMMED.filter(lambda name: name != "w"), st.just("sum")),
+    "mean": st.tuples(_TOTALLED, st.just("mean")),
+    "sum": st.tuples(_TOTALLED, st.just("sum")),
+    "any": st.tuples(st.just("b"), st.sampled_from(["any", "all"])),
     "std": st.tuples(_SUMMED, st.just("std")),
     "vwap": st.tuples(_SUMMED, _SUMMED).map(lambda pair: (pair[0], "vwap", pair[1])),
     "size": st.just("size"),
@@ -163,7 +201,7 @@ def test_groups(table: pa.Table, data: st.DataObject, profile: str) -> None:
     query = QueryBuilder().apply("n", data.draw(_COMPUTED))
     if data.draw(st.booleans()):
         query = query.filter(data.draw(_PREDICATES))
-    keys = data.draw(st.lists(st.sampled_from(["s", "k", "u", "r"]), unique=True, max_size=2))
+    keys = data.draw(st.lists(st.sampled_from([*"skurxyb"]), unique=True, max_size=2))
     aggregates = data.draw(_aggregates(held=True))
     sort, drop = data.draw(st.booleans()), data.draw(st.booleans())
     grouped = query.groupby(*keys, sort=sort, drop_missing=drop) if keys else query
@@ -236,6 +274,61 @@ def test_what_can_be_is_done_on_what_is_stored(name: str, profile: str, compiled
     """Otherwise the tests above would compare values with values; pages have several blocks."""
     with compiled_or_not(compiled):
         assert both_ways(_large(9000), _DONE[name], 5000, profile)
+
+
+def _kinds(rows: int) -> dict[str, pa.Array]:
+    """Return a column of each kind whose integers are what is stored, or where they are found."""
+    random = np.random.default_rng(3)
+    raw, decimals = random.normal(size=rows), np.round(random.normal(100, 5, rows), 2)
+    few = random.integers(0, 5, rows)
+    whole = random.integers(0, 10**6, rows)
+    dates = pa.array(whole.astype(np.int32) % 20_000)
+    cents = [Decimal(int(cent)).scaleb(-2) for cent in whole]
+    return {
+        "singles": pa.array(raw.astype(np.float32)),
+        "single_decimals": pa.array(decimals.astype(np.float32)),
+        "single_exceptions": pa.array(np.where(few, decimals, raw).astype(np.float32)),
+        "single_entries": pa.array(random.normal(size=5).astype(np.float32)[few]),
+        "entries": pa.array(random.normal(size=5)[few]),
+        "nan_entries": pa.array(np.array([np.nan, 0.1, 1 / 3, -2 / 3])[few % 4]),
+        "integer_entries": pa.array(random.integers(-(1 << 50), 1 << 50, 5)[few]),
+        "times": pa.array(random.integers(0, 1 << 50, 5)[few], pa.timestamp("us")),
+        "truths": pa.array(few == 0),
+        "same_truths": pa.array(np.ones(rows, np.bool_)),
+        "runs_of_truths": pa.array(np.arange(rows) % 900 < 400),
+        "decimals": pa.array(cents, pa.decimal128(18, 2)),
+        "same_decimals": pa.array([Decimal("-7.5")] * rows, pa.decimal128(18, 2)),
+        "wide": pa.array(random.integers(-(10**12), 10**12, rows)),
+        "narrow": pa.array(random.integers(-128, 128, rows).astype(np.int8)),
+        "dates": dates.cast(pa.date32()),
+        "clock": pa.array(whole, pa.time64("us")),
+        "spans": pa.array(whole, pa.duration("ms")),
+        "texts": pa.array([["b", "", "é", "aa", "z"][place] for place in few]),
+    }
+
+
+@pytest.mark.parametrize("profile", ["fast", "compact"])
+@pytest.mark.parametrize("missing", [False, True])
+def test_no_kind_of_column_is_forgotten(profile: str, missing: bool) -> None:
+    """Each is reduced as it is stored, where every value is there and where some are missing."""
+    rows = 1500
+    gone = np.arange(rows) % 9 == 4
+    kinds = _kinds(rows)
+    if missing:
+        kinds = {name: pc.if_else(pa.array(gone), None, held) for name, held in kinds.items()}
+    columns = {"t": pa.array(np.arange(rows), pa.timestamp("s")), "k": np.arange(rows) % 4}
+    names = sorted(kinds)
+    # One that is not taken as it is stored keeps the others from it.
+    for some in (names[::2], names[1::2]):
+        aggregates: dict[str, Any] = {}
+        for name in some:
+            kind, facts = kinds[name].type, ["min", "max", "first", "last", "count"]
+            if not pa.types.is_temporal(kind) and name != "texts":
+                facts += ["mean", "sum"] if pa.types.is_decimal(kind) else ["mean", "sum", "std"]
+            aggregates |= {f"{name}_{fact}": (name, fact) for fact in facts}
+        table = pa.table({**columns, **{name: kinds[name] for name in some}})
+        query = QueryBuilder().filter(f"{some[0]} is not missing or k > 1")
+        assert both_ways(table, query.groupby("k").agg(**aggregates), 800, profile), some
 
 
 def test_the_largest_integer_is_a_minimum_like_others() -> None:
