@@ -27,6 +27,7 @@ from tessel.clauses.results import AggregatingClause
 from tessel.ecs import ProcessingUnit
 from tessel.errors import AggregateError, IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
+from tessel.kernels import rows_until
 
 __all__ = ["Closed", "Rolling"]
 
@@ -191,8 +192,10 @@ class Rolling(AggregatingClause):
         else:
             around, times = reach.around(unit, before, after)
             windows = self._time_windows(around, times, self._length(unit.schema))
-        places, rows = around.keys.places_of(around.start, around.stop)
-        windows = Windows(windows.starts[places], windows.stops[places])
+        rows: np.ndarray | None = None
+        if around.keys.order is not None:
+            places, rows = around.keys.places_of(around.start, around.stop)
+            windows = Windows(windows.starts[places], windows.stops[places])
         made = unit
         arranged = {
             name: around.keys.arranged(around.table.column(place))
@@ -204,7 +207,7 @@ class Rolling(AggregatingClause):
                 values = whole_structs(values)
             least = self._least(each)
             found = window_aggregate(each.aggregate, values, windows, least, each.column)
-            made = made.with_column(each.output, in_rows(found, rows))
+            made = made.with_column(each.output, found if rows is None else in_rows(found, rows))
         return made
 
     def _least(self, each: NamedAggregate) -> int | None:
@@ -226,25 +229,34 @@ class Rolling(AggregatingClause):
         return first, last - (self.closed in ("left", "neither"))
 
     def _row_windows(self, around: Around) -> Windows:
+        """Return the windows of the rows of the unit, or by keys of all rows, by place."""
         keys = around.keys
         first, last = self._row_offsets
-        starts = np.clip(keys.places + first, keys.start, keys.stop)
-        return Windows(starts, np.clip(keys.places + last, starts, keys.stop))
+        if keys.order is not None:
+            starts = np.clip(keys.places + first, keys.start, keys.stop)
+            return Windows(starts, np.clip(keys.places + last, starts, keys.stop))
+        ends = [np.arange(around.start + each, around.stop + each) for each in (first, last)]
+        starts, stops = (np.clip(each, 0, len(keys), out=each) for each in ends)
+        return Windows(starts, np.maximum(starts, stops, out=stops))
 
     def _time_windows(self, around: Around, times: np.ndarray, length: int) -> Windows:
-        """Find the ends of windows by their times, then the places of the key between them."""
+        """Find the ends of windows by their times, then the places of the key between them.
+
+        They are those of the rows of the unit, or by keys of all rows, by place.
+        """
         back, ahead = (length, 0) if not self.center else (length, length)
         parts = 2 if self.center else 1
-        starts = _rows_until(times, -back, parts, included=self.closed in ("right", "neither"))
-        stops = _rows_until(times, ahead, parts, included=self.closed in ("right", "both"))
         keys = around.keys
+        own = times[around.start : around.stop] if keys.order is None else times
+        starts = _rows_until(times, own, -back, parts, included=self.closed in ("right", "neither"))
+        stops = _rows_until(times, own, ahead, parts, included=self.closed in ("right", "both"))
         if keys.order is None:
             return Windows(starts, np.maximum(starts, stops))
         rows = len(keys)
         # Rows ascend within a key, so key and row make one ascending number.
         numbers = np.cumsum(np.diff(keys.start, prepend=keys.start[:1]) != 0) * (rows + 1)
-        own = numbers + keys.order
-        found = [np.searchsorted(own, numbers + ends[keys.order]) for ends in (starts, stops)]
+        by_key = numbers + keys.order
+        found = [np.searchsorted(by_key, numbers + ends[keys.order]) for ends in (starts, stops)]
         return Windows(found[0], np.maximum(*found))
 
     # --- time -------------------------------------------------------------------------------------
@@ -274,14 +286,13 @@ class Rolling(AggregatingClause):
         return nanoseconds // unit
 
 
-def _rows_until(times: Any, offset: int, parts: int, *, included: bool) -> np.ndarray:
-    """Return for each row how many rows have a time below its own plus ``offset / parts``.
+def _rows_until(times: Any, own: Any, offset: int, parts: int, *, included: bool) -> np.ndarray:
+    """Return for each of some rows how many have a time below its own plus ``offset / parts``.
 
     ``included`` counts those at that very time, too.
     """
     # Times are whole: below half a unit is below the next whole one, at or below is below it, too.
     whole, half = divmod(offset, parts)
     limits = np.iinfo(np.int64)
-    bounds = np.clip(times, limits.min + max(-whole, 0), limits.max - max(whole, 0) - 1) + whole
-    found: np.ndarray = np.searchsorted(times, bounds, side="right" if included or half else "left")
-    return found
+    bounds = np.clip(own, limits.min + max(-whole, 0), limits.max - max(whole, 0) - 1) + whole
+    return rows_until(times, bounds, included=bool(included or half))

@@ -63,6 +63,7 @@ from tessel.kernels.select_rows import select_places, select_rows
 from tessel.kernels.sort_runs import sort_runs
 from tessel.kernels.source_rows import edges_of_gaps, nearest_present, rows_away
 from tessel.kernels.text_numbers import TextNumbers
+from tessel.kernels.window_rows import rows_until, window_best, window_sums
 from tessel.kernels.word_numbers import WordNumbers
 
 __all__ = [
@@ -128,6 +129,7 @@ __all__ = [
     "round_sums",
     "rows_away",
     "rows_by_code",
+    "rows_until",
     "run_best",
     "run_counts",
     "run_doubles",
@@ -141,4 +143,6 @@ __all__ = [
     "sums_of_doubles",
     "sums_of_parts",
     "sums_of_sums",
+    "window_best",
+    "window_sums",
 ]

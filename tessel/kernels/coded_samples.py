@@ -33,6 +33,7 @@ from tessel.kernels.running_rows import (
 from tessel.kernels.sort_runs import sort_runs
 from tessel.kernels.source_rows import edges_of_gaps, nearest_present, rows_away
 from tessel.kernels.text_numbers import TextNumbers
+from tessel.kernels.window_rows import rows_until, window_best, window_sums
 from tessel.kernels.word_numbers import WordNumbers
 
 __all__ = ["CODED_SAMPLES", "WITHOUT_TWIN"]
@@ -214,6 +215,21 @@ def _source_rows() -> Any:
     return found
 
 
+def _window_rows() -> Any:
+    codes = _codes()
+    stops = np.arange(1, _ROWS + 1)
+    starts = np.maximum(stops - 5, 0)
+    starts[7], starts[20:22] = stops[7], 0
+    values = (codes - 3) / 8.0
+    found: list[Any] = [
+        window_best(each, starts, stops, greatest=greatest)[starts < stops]
+        for each in (codes, values)
+        for greatest in (True, False)
+    ]
+    found += [rows_until(np.sort(codes), np.arange(-1, 9), included=each) for each in (True, False)]
+    return [*found, *(window_sums(values, starts, stops, -56, 46, mean=m) for m in (True, False))]
+
+
 CODED_SAMPLES: dict[str, Callable[[], Any]] = {
     "count_repeats": _count_repeats,
     "fade_rows": _fade_rows,
@@ -227,6 +243,7 @@ CODED_SAMPLES: dict[str, Callable[[], Any]] = {
     "sort_runs": _sort_runs,
     "source_rows": _source_rows,
     "text_numbers": _text_numbers,
+    "window_rows": _window_rows,
     "word_numbers": _word_numbers,
 }
 """By room, what calls all of its kernels, and gives what they answered."""

@@ -17,7 +17,9 @@ from tessel.clauses.aggregates.kernels import windows
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
 from tessel.clauses.aggregates.kernels.short_sums import short_window_sums
-from tessel.clauses.aggregates.kernels.windows import ExactRows, window_extremes
+from tessel.clauses.aggregates.kernels.windows import ExactRows
+from tessel.kernels import rows_until, window_best
+from tests.kernels.forced import compiled_or_not
 
 wild = st.floats(allow_nan=False) | st.sampled_from(
     [5e-324, -5e-324, 1.7e308, 2.0**-1022, 0.1, -0.0]
@@ -84,13 +86,19 @@ def test_sums_of_windows(kind: pa.DataType, data: st.DataObject) -> None:
         assert found.equals(other)
 
 
+@pytest.mark.parametrize("compiled", [True, False])
 @settings(max_examples=60)
-@given(data=st.data(), numbers=st.lists(st.integers(-9, 9), max_size=40))
-def test_extremes_of_windows(data: st.DataObject, numbers: list[int]) -> None:
+@given(data=st.data(), numbers=st.lists(st.integers(-9, 9), max_size=40), sliding=st.booleans())
+def test_extremes_of_windows(
+    compiled: bool, data: st.DataObject, numbers: list[int], sliding: bool
+) -> None:
     starts, stops = data.draw(_windows(len(numbers)))
-    pairs: list[tuple[Any, Any]] = [(np.minimum, min), (np.maximum, max)]
-    for better, best in pairs:
-        found = window_extremes(np.array(numbers, np.int64), starts, stops, better)
+    if sliding:
+        starts, stops = np.sort(starts), np.sort(stops)
+    pairs: list[tuple[bool, Any]] = [(False, min), (True, max)]
+    for greatest, best in pairs:
+        with compiled_or_not(compiled):
+            found = window_best(np.array(numbers, np.int64), starts, stops, greatest=greatest)
         for a, b, value in zip(starts, stops, found, strict=True):
             assert a == b or value == best(numbers[a:b])
 
@@ -102,14 +110,20 @@ NEAR = (
 ).filter(lambda v: v == 0 or abs(v) > 1e-6)
 
 
-@settings(max_examples=80)
-@given(data=st.data())
-def test_short_sums_and_means_are_rounded_once(data: st.DataObject) -> None:
+@pytest.mark.parametrize("compiled", [True, False])
+@settings(max_examples=60)
+@given(data=st.data(), sliding=st.booleans())
+def test_short_sums_and_means_are_rounded_once(
+    compiled: bool, data: st.DataObject, sliding: bool
+) -> None:
     values = data.draw(st.lists(NEAR, max_size=30))
     starts, stops = data.draw(_windows(len(values)))
+    if sliding:
+        starts, stops = np.sort(starts), np.sort(stops)
     doubles = np.array(values, np.float64)
-    sums = short_window_sums(doubles, starts, stops)
-    means = short_window_sums(doubles, starts, stops, mean=True)
+    with compiled_or_not(compiled):
+        sums = short_window_sums(doubles, starts, stops)
+        means = short_window_sums(doubles, starts, stops, mean=True)
     assert sums is not None
     assert means is not None
     for a, b, total, mean in zip(starts, stops, sums, means, strict=True):
@@ -143,6 +157,19 @@ def test_short_means_agree_with_limbs_wherever_they_fit(
         if found is not None:
             np.testing.assert_array_equal(found, wanted)
     assert spread > 20 or found is not None
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@given(
+    times=st.lists(st.integers(-5, 5)).map(sorted),
+    bounds=st.lists(st.integers(-6, 6)).map(sorted),
+    included=st.booleans(),
+)
+def test_rows_until(compiled: bool, times: list[int], bounds: list[int], included: bool) -> None:
+    with compiled_or_not(compiled):
+        found = rows_until(np.array(times, int), np.array(bounds, int), included=included)
+    wanted = [sum(t < b or (included and t == b) for t in times) for b in bounds]
+    assert found.tolist() == wanted
 
 
 def test_what_does_not_fit_is_left_to_limbs() -> None:

@@ -356,7 +356,7 @@ for room in samples.ROOMS:
 before = signatures()
 assert all(before.values()), [name for name, held in before.items() if not held]
 twice = ["find_texts", "group_texts", "number_texts"]  # for offsets of 32 and of 64 bits
-twice.append("run_best")  # of integers and of doubles
+twice += ["run_best", "window_best"]  # of integers and of doubles
 found = sorted(name for name, held in before.items() if len(held) > 1)
 assert found == twice, found
 
@@ -391,6 +391,8 @@ queries = [
     new().top_k(5, "price"),
     new().rank("price"),
     new().cum_sum("price", by="name").cum_max("volume").cum_count("some").shift("wide", by="name"),
+    new().rolling(9).agg(a=("price", "mean"), b=("price", "max"), c=("volume", "sum"),
+        d=("wide", "min")).rolling("1h", by="name").agg(e=("some", "mean"), f=("volume", "max")),
     new().cum_sum("volume").cum_min("price", by="name").fill("some", by="name", method="backward"),
     new().value_counts("name"),
     new().agg(a=("exact", "sum"), q=("price", "median"), m=("wide", "max")),

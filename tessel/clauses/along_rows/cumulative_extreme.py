@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
 from tessel.clauses.along_rows.cumulative import Cumulative, Running
 from tessel.kernels import run_best
 
 __all__ = ["CumulativeExtreme"]
-
-_SIGN = np.int64(-(1 << 63))
 
 
 class CumulativeExtreme(Cumulative):
@@ -34,7 +30,7 @@ class CumulativeExtreme(Cumulative):
         if len(states):
             both = pa.concat_arrays([states, both])
         found = OrderedNumbers.of_values(both)
-        numbers = _in_64_bits(found.numbers)
+        numbers = found.in_64_bits
         best, known = np.zeros(running.groups, numbers.dtype), np.zeros(running.groups, np.bool_)
         best[running.carried] = numbers[: len(states)]
         known[running.carried] = states.is_valid().to_numpy(zero_copy_only=False)
@@ -46,20 +42,4 @@ class CumulativeExtreme(Cumulative):
             known,
             greatest=self.better is np.maximum,
         )
-        return found.values(_as_before(best_so_far, found.numbers.dtype), running.absent)
-
-
-def _in_64_bits(numbers: NDArray[Any]) -> NDArray[Any]:
-    """Return numbers as int64 or float64 of the same order."""
-    if numbers.dtype.kind == "f":
-        return numbers.astype(np.float64, copy=False)
-    if numbers.dtype == np.uint64:
-        return numbers.view(np.int64) ^ _SIGN
-    return numbers.astype(np.int64, copy=False)
-
-
-def _as_before(numbers: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
-    """Undo :func:`_in_64_bits`."""
-    if kind == np.uint64:
-        return (numbers ^ _SIGN).view(np.uint64)
-    return numbers.astype(kind, copy=False)
+        return found.values(found.of_64_bits(best_so_far), running.absent)

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tessel.cached import cached
 from tessel.clauses.aggregates import (
     Aggregate,
     Count,
@@ -28,9 +30,10 @@ from tessel.clauses.aggregates import (
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
 from tessel.clauses.aggregates.kernels.short_sums import short_window_sums
-from tessel.clauses.aggregates.kernels.windows import ExactRows, window_extremes
+from tessel.clauses.aggregates.kernels.windows import ExactRows
 from tessel.clauses.aggregates.spread import Spread
-from tessel.clauses.values import missing_rows, plain, raw_values
+from tessel.clauses.values import integers, missing_rows, plain, raw_values
+from tessel.kernels import window_best, window_sums
 
 __all__ = ["Windows", "window_aggregate"]
 
@@ -50,15 +53,23 @@ class Windows:
     def __len__(self) -> int:
         return len(self.starts)
 
-    @property
+    @cached
     def lengths(self) -> Places:
         """How many rows each has."""
         return self.stops - self.starts
 
+    @property
+    def empty(self) -> NDArray[np.bool_] | None:
+        """Which have none; None where each has one at least."""
+        return self.lengths == 0 if self.lengths.min(initial=1) == 0 else None
+
     def only(self, chosen: NDArray[np.bool_]) -> Windows:
         """Return the windows with those emptied that are not chosen."""
-        return Windows(np.where(chosen, self.starts, 0), np.where(chosen, self.stops, 0))
+        return Windows(np.where(chosen, self.starts, self.stops), self.stops)
 
+
+_EXACT = 1 << 53
+"""Below it integers are doubles."""
 
 _Kernel = Callable[[Any, pa.Array, Windows, str | None], pa.Array]
 
@@ -95,8 +106,9 @@ def window_aggregate(
     if absent is not None:
         ends = np.concatenate([[0], np.cumsum(~absent)])
         present = Windows(ends[windows.starts], ends[windows.stops])
-    enough = present.lengths >= (least or 0)
-    if not enough.all():
+    enough = None
+    if least and present.lengths.min(initial=least) < least:
+        enough = present.lengths >= least
         windows, present = windows.only(enough), present.only(enough)
     kernel: _Kernel | None = (
         _spread if isinstance(aggregate, Spread) else _KERNELS.get(type(aggregate))
@@ -106,8 +118,10 @@ def window_aggregate(
     else:
         there = array if absent is None else array.filter(pa.array(~absent))
         found = kernel(aggregate, there, present, column)
-    if enough.all():
+    if enough is None:
         return found
+    if pa.types.is_primitive(found.type):
+        return pc.if_else(pa.array(enough), found, pa.scalar(None, found.type))
     return found.take(pa.array(np.arange(len(found)), mask=~enough))
 
 
@@ -128,16 +142,20 @@ def _last(_: Last, values: pa.Array, windows: Windows, column: str | None) -> pa
 def _extreme(
     aggregate: Min | Max, values: pa.Array, windows: Windows, column: str | None
 ) -> pa.Array:
-    better = np.minimum if isinstance(aggregate, Min) else np.maximum
     found = OrderedNumbers.of_values(values)
-    best = window_extremes(found.numbers, windows.starts, windows.stops, better)
-    return found.values(best, windows.lengths == 0)
+    best = window_best(
+        found.in_64_bits, windows.starts, windows.stops, greatest=isinstance(aggregate, Max)
+    )
+    return found.values(found.of_64_bits(best), windows.empty)
 
 
 def _sum(aggregate: Sum, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
     short = _short_sums(values, windows, mean=False)
     if short is not None:
-        return pa.array(short)
+        wanted = aggregate.result_type(values.type, column)
+        if pa.types.is_floating(wanted):
+            return pa.array(short)
+        return pa.array(short.astype(np.int64)).view(wanted)
     sums = ExactRows.of_values(values).window_sums(windows.starts, windows.stops)
     return aggregate.finish(sums.to_arrays(), values.type, column)
 
@@ -145,18 +163,26 @@ def _sum(aggregate: Sum, values: pa.Array, windows: Windows, column: str | None)
 def _mean(aggregate: Mean, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
     short = _short_sums(values, windows, mean=True)
     if short is not None:
-        return pa.array(short, mask=windows.lengths == 0)
+        return pa.array(short, mask=windows.empty)
     sums = ExactRows.of_values(values).window_sums(windows.starts, windows.stops)
     states = [*sums.to_arrays(), pa.array(windows.lengths)]
     return aggregate.finish(states, values.type, column)
 
 
 def _short_sums(values: pa.Array, windows: Windows, *, mean: bool) -> NDArray[np.float64] | None:
+    """Return sums or means as floats, where two integers or one hold every sum; None elsewhere."""
     kind = values.type
-    if not pa.types.is_floating(kind):
+    if pa.types.is_floating(kind):
+        doubles = raw_values(values, kind.to_pandas_dtype()).astype(np.float64, copy=False)
+        return short_window_sums(doubles, windows.starts, windows.stops, mean=mean)
+    is_number = pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+    if not is_number and (mean or not pa.types.is_duration(kind)):
         return None
-    doubles = raw_values(values, kind.to_pandas_dtype()).astype(np.float64, copy=False)
-    return short_window_sums(doubles, windows.starts, windows.stops, mean=mean)
+    numbers = integers(values)
+    largest = max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)))
+    if largest * int(windows.lengths.max(initial=1)) >= _EXACT:
+        return None
+    return window_sums(numbers.astype(np.float64), windows.starts, windows.stops, 0, 0, mean=mean)
 
 
 def _spread(aggregate: Spread, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:

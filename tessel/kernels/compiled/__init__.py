@@ -43,6 +43,7 @@ from tessel.kernels.compiled.select_rows import select_ranges, select_rows
 from tessel.kernels.compiled.sort_runs import sort_short_runs
 from tessel.kernels.compiled.source_rows import edges_of_gaps, nearest_present, rows_away
 from tessel.kernels.compiled.text_numbers import find_texts, number_texts
+from tessel.kernels.compiled.window_rows import rows_until, window_best, window_sums
 from tessel.kernels.compiled.word_numbers import (
     find_in_range,
     find_in_slots,
@@ -92,6 +93,7 @@ __all__ = [
     "round_sums",
     "rows_away",
     "rows_before",
+    "rows_until",
     "run_best",
     "run_counts",
     "run_doubles",
@@ -102,4 +104,6 @@ __all__ = [
     "select_rows",
     "sort_short_runs",
     "trim_lines",
+    "window_best",
+    "window_sums",
 ]

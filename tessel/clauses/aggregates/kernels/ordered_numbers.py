@@ -20,6 +20,8 @@ from tessel.clauses.values import (
 
 __all__ = ["OrderedNumbers"]
 
+_SIGN = np.int64(-(1 << 63))
+
 
 @dataclass(frozen=True)
 class OrderedNumbers:
@@ -58,6 +60,22 @@ class OrderedNumbers:
         numbers = np.zeros(len(values), np.int64)
         numbers[present] = places
         return cls(numbers, kind, ordered)
+
+    @property
+    def in_64_bits(self) -> NDArray[Any]:
+        """The numbers as int64 or float64, in the same order."""
+        numbers = self.numbers
+        if numbers.dtype.kind == "f":
+            return numbers.astype(np.float64, copy=False)
+        if numbers.dtype == np.uint64:
+            return numbers.view(np.int64) ^ _SIGN
+        return numbers.astype(np.int64, copy=False)
+
+    def of_64_bits(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Return what some of the numbers of :attr:`in_64_bits` are here."""
+        if self.numbers.dtype == np.uint64:
+            return (numbers ^ _SIGN).view(np.uint64)
+        return numbers.astype(self.numbers.dtype, copy=False)
 
     def values(self, numbers: NDArray[Any], missing: BoolArray | None) -> pa.Array:
         """Return the values of some of the numbers, null where ``missing``; None for nowhere."""

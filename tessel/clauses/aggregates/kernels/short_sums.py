@@ -15,6 +15,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tessel.kernels import exponent_range, window_sums
+
 __all__ = ["short_window_sums"]
 
 _MANTISSA_BITS = 53
@@ -22,7 +24,6 @@ _MANTISSA_BITS = 53
 _MOST_EXPONENT = 900
 # Of more bits, the error of a correction could reach the place where a mean is rounded.
 _MOST_BITS = 98
-_SPLITTER = 2.0**27 + 1
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -47,69 +48,14 @@ def short_window_sums(
     numpy.ndarray or None
         float64, shape ``(windows,)``, zero as +0.0; None where the values do not fit.
     """
-    lengths = stops - starts
-    longest = int(lengths.max(initial=1))
+    longest = int((stops - starts).max(initial=1))
     room = longest.bit_length()
-    exponents = _exponents(values)
-    if exponents is None:
+    exponents = exponent_range(values, None)
+    if exponents is None or max(-exponents[0], exponents[1]) >= _MOST_EXPONENT:
         return None
     least, most = exponents
     low = least - _MANTISSA_BITS
     bits, split = most - low, _MANTISSA_BITS - room
     if bits - split + room > _MANTISSA_BITS or bits + room > _MOST_BITS:
         return None
-    # Scaling by powers of two, the floor, and what it leaves are all exact.
-    scaled = np.ldexp(values, -(low + split))
-    high = np.floor(scaled)
-    rest = np.ldexp(scaled - high, split)
-    high_sums, rest_sums = (
-        _differences(part.astype(np.int64), starts, stops) for part in (high, rest)
-    )
-    upper = np.ldexp(high_sums, split)
-    sums = upper + rest_sums
-    if mean:
-        sums = _quotients(sums, upper, rest_sums, np.maximum(lengths, 1).astype(np.float64))
-    found: Floats = np.ldexp(sums, low)
-    return found
-
-
-def _exponents(values: Floats) -> tuple[int, int] | None:
-    """Return exponents that all values lie between, as ``frexp`` has them; None for wide ones."""
-    sizes = np.abs(values)
-    most = float(sizes.max(initial=0.0))
-    least = float(sizes.min(where=sizes > 0, initial=np.inf))
-    if not most:
-        return 0, 0
-    if not np.isfinite(most):
-        return None
-    first, last = int(np.frexp(least)[1]), int(np.frexp(most)[1])
-    return (first, last) if max(-first, last) < _MOST_EXPONENT else None
-
-
-def _differences(numbers: NDArray[np.int64], starts: Places, stops: Places) -> Floats:
-    running = np.zeros(len(numbers) + 1, np.int64)
-    np.cumsum(numbers, out=running[1:])
-    return (running[stops] - running[starts]).astype(np.float64)
-
-
-def _quotients(sums: Floats, upper: Floats, rest: Floats, counts: Floats) -> Floats:
-    """Divide ``upper + rest``, of which ``sums`` is the rounded sum, rounding once."""
-    # What rounding took from the sum (Knuth's two-sum).
-    share = sums - upper
-    lost = (upper - (sums - share)) + (rest - share)
-    quotients = sums / counts
-    product = quotients * counts
-    quotient_high, quotient_low = _halves(quotients)
-    count_high, count_low = _halves(counts)
-    error = quotient_high * count_high - product
-    error += quotient_high * count_low
-    error += quotient_low * count_high
-    error += quotient_low * count_low
-    left = ((sums - product) - error) + lost
-    return quotients + left / counts
-
-
-def _halves(values: Floats) -> tuple[Floats, Floats]:
-    scaled = values * _SPLITTER
-    high = scaled - (scaled - values)
-    return high, values - high
+    return window_sums(values, starts, stops, low, split, mean=mean)

@@ -26,7 +26,7 @@ from tessel.clauses.aggregates.kernels.limbs import LIMB_BITS, LIMB_MASK, carry
 from tessel.clauses.aggregates.kernels.sums import DAY_MS, Sums
 from tessel.clauses.values import decimal_words, integers, raw_values
 
-__all__ = ["ExactRows", "window_extremes"]
+__all__ = ["ExactRows"]
 
 _LEAST_EXPONENT = -1074
 _MANTISSA_BITS = 53
@@ -199,41 +199,3 @@ class ExactRows:
             for flags in (self.positive_infinity, self.negative_infinity)
         ]
         return FloatSums.of_limbs(limbs, self.lowest, *infinities)
-
-
-def window_extremes(
-    numbers: NDArray[Any], starts: Places, stops: Places, better: np.ufunc
-) -> NDArray[Any]:
-    """Return the least or the greatest number of each window.
-
-    A sparse table, one level at a time: level ``k`` holds the best of ``2**k`` rows from each row
-    on, and a window is covered by two of them (Bender and Farach-Colton, The LCA Problem Revisited,
-    LATIN 2000).
-
-    Parameters
-    ----------
-    numbers
-        Shape ``(rows,)``; no NaN.
-    starts, stops
-        int64, shape ``(windows,)``, ``starts[i] <= stops[i]``; what stands for a window without
-        rows is any number.
-    better
-        ``numpy.minimum`` or ``numpy.maximum``.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape ``(windows,)``, of the type of ``numbers``.
-    """
-    found = np.zeros(len(starts), numbers.dtype)
-    lengths = stops - starts
-    wanted = np.where(lengths > 0, np.frexp(lengths.astype(np.float64))[1] - 1, -1)
-    level, best = 0, numbers
-    for size in np.unique(wanted[wanted >= 0]).tolist():
-        while level < size:
-            step = 1 << level
-            best = better(best[:-step], best[step:])
-            level += 1
-        here = np.flatnonzero(wanted == size)
-        found[here] = better(best[starts[here]], best[stops[here] - (1 << size)])
-    return found
