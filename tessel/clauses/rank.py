@@ -19,10 +19,12 @@ from tessel.clauses.base import ClauseInfo, Structure
 from tessel.clauses.registry import register
 from tessel.clauses.running.streams import unit_of_table
 from tessel.clauses.spill import Parked, Spool, Workspace, workspace_of
+from tessel.clauses.stable_order import stable_order
 from tessel.clauses.values import is_hashable, missing_rows, plain, plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError, UnsupportedTypeError
 from tessel.expression.schema import TableSchema
+from tessel.kernels import order_of_codes
 
 __all__ = ["Rank", "RankMethod"]
 
@@ -109,9 +111,13 @@ class Rank(OrderedColumns):
         self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
     ) -> ProcessingUnit:
         """Rank the rows of a unit that is everything."""
-        ((codes,), _) = codes_of_parts([[unit.column(name) for name in self.by]], [unit.num_rows])
+        keys = [unit.column(name) for name in self.by]
+        ((numbers,), groups) = codes_of_parts([keys], [unit.num_rows])
+        codes = numbers if keys else None
         results = {
-            name: self._ranked(plain(unit.column(name)), codes, self.result_type(name, kind))
+            name: self._ranked(
+                plain(unit.column(name)), codes, groups, self.result_type(name, kind)
+            )
             for name, kind in ((name, unit.schema.type_of(name)) for name in self.inputs)
         }
         made = unit
@@ -119,20 +125,31 @@ class Rank(OrderedColumns):
             made = made.with_column(output, results[column])
         return made
 
-    def _ranked(self, values: pa.Array, codes: np.ndarray, kind: pa.DataType) -> pa.Array:
+    def _ranked(
+        self, values: pa.Array, codes: np.ndarray | None, groups: int, kind: pa.DataType
+    ) -> pa.Array:
         missing = missing_rows(values)
-        rows = np.arange(len(values)) if missing is None else np.flatnonzero(~missing)
-        numbers = OrderedNumbers.of_values(values).numbers[rows]
-        # Places among distinct values can be turned around without leaving their type.
-        _, numbers = np.unique(numbers, return_inverse=True)
-        numbers = -numbers if self.descending else numbers
-        order = np.lexsort((numbers, codes[rows]))  # stable: equal values keep their order
-        keys, numbers = codes[rows][order], numbers[order]
-        new_key = np.diff(keys, prepend=-1) != 0
-        new_value = new_key | (np.diff(numbers, prepend=0) != 0)
-        ranks = self._ranking.ranks(self._ranking.places(new_key, new_value))
+        numbers = OrderedNumbers.of_values(values).numbers
+        rows = None if missing is None else np.flatnonzero(~missing)
+        if rows is not None:
+            numbers = numbers[rows]
+            codes = None if codes is None else codes[rows]
+        # Integers are turned around without leaving their type.
+        turned = numbers
+        if self.descending:
+            turned = -numbers if numbers.dtype.kind == "f" else ~numbers
+        order = stable_order(turned)
+        new_key = None
+        if codes is not None:
+            order = order[order_of_codes(codes[order], groups)]
+            new_key = _differs(codes[order])
+        new_value = _differs(numbers[order])
+        del numbers, turned
+        if new_key is not None:
+            new_value |= new_key
+        ranks = self._ranking.ranks_in_order(new_key, new_value)
         found = np.zeros(len(values), ranks.dtype)
-        found[rows[order]] = ranks
+        found[order if rows is None else rows[order]] = ranks
         return pa.array(found, kind, mask=missing)
 
     # --- more than may be held --------------------------------------------------------------------
@@ -148,7 +165,7 @@ class Rank(OrderedColumns):
             for unit in units:
                 rows, size = rows + unit.num_rows, size + unit.nbytes
                 parked.append(_put(unit.table, spool, workspace))
-            needed = size + rows * _BYTES_OF_A_ROW
+            needed = size + rows * (_BYTES_OF_A_KEYED_ROW if self.by else _BYTES_OF_A_ROW)
             if needed <= account.held_limit:
                 tables = [schema.empty(), *(spool.take(each) for each in parked)]
                 with account.holding(needed):
@@ -201,6 +218,13 @@ class Rank(OrderedColumns):
         return made
 
 
+def _differs(values: np.ndarray) -> np.ndarray:
+    """Return which values differ from the one before; the first does."""
+    found = np.ones(len(values), np.bool_)
+    np.not_equal(values[1:], values[:-1], out=found[1:])
+    return found
+
+
 def _put(table: pa.Table, spool: Spool, workspace: Workspace) -> Parked:
     """Put a table aside, so that half of what may be held is left for the sorts."""
     half = workspace.account.held_limit // 2
@@ -210,8 +234,8 @@ def _put(table: pa.Table, spool: Spool, workspace: Workspace) -> Parked:
 _SORTS_SHARE = 4
 """Each of the two sorts of a column may hold a quarter."""
 
-_BYTES_OF_A_ROW = 64
-"""What ranking a row in memory takes beside the row, about: its number, codes, order, places."""
+_BYTES_OF_A_ROW, _BYTES_OF_A_KEYED_ROW = 48, 128
+"""What ranking a row in memory takes beside the row, about: its number, order, places; its key."""
 
 
 class _Line:

@@ -65,26 +65,55 @@ class Ranking:
             }[self.method]
         return found / places.of if self.pct else found
 
-    def places(self, new_key: NDArray[np.bool_], new_value: NDArray[np.bool_]) -> Places:
-        """Return the places of values in order, given where keys and values begin.
+    def ranks_in_order(
+        self, new_key: NDArray[np.bool_] | None, new_value: NDArray[np.bool_]
+    ) -> NDArray[Any]:
+        """Return the ranks of values in order, given where keys and values begin.
+
+        Equal values have one rank, which is computed once.
 
         Parameters
         ----------
         new_key, new_value
-            Shape ``(rows,)``; a new key is a new value. The first row is both.
+            Shape ``(rows,)``; a new key is a new value, and the first row is both. None where there
+            is one key.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape ``(rows,)``, as of :meth:`ranks`.
         """
-        rows = np.arange(len(new_key))
-        starts, firsts = np.flatnonzero(new_key), np.flatnonzero(new_value)
-        of_key, of_value = np.cumsum(new_key) - 1, np.cumsum(new_value) - 1
-        start = starts[of_key]
-        dense = of_value - of_value[start] + 1
-        stop = np.append(starts, len(rows))[1:]
-        last = np.append(firsts, len(rows))[1:][of_value] - 1
-        of = dense[stop - 1] if self.method == "dense" else stop - starts
-        return Places(
-            rows - start + 1,
-            firsts[of_value] - start + 1,
-            last - start + 1,
-            dense,
-            of[of_key],
-        )
+        rows = len(new_value)
+        firsts = np.flatnonzero(new_value)
+        if new_key is None:
+            return self._ranks_of_one_key(firsts, rows)
+        ends = np.append(firsts, rows)[1:]
+        begins = new_key[firsts]
+        # Runs of equal values, and of each the first run of its key.
+        runs, key = np.flatnonzero(begins), np.cumsum(begins) - 1
+        start = firsts[runs][key]
+        dense = np.arange(len(firsts)) - runs[key] + 1
+        total = len(firsts) if self.method == "dense" else rows
+        many = np.diff(runs if self.method == "dense" else firsts[runs], append=total)
+        places = Places(firsts - start + 1, firsts - start + 1, ends - start, dense, many[key])
+        if self.method != "ordinal":
+            return np.repeat(self.ranks(places), ends - firsts)
+        own: NDArray[Any] = np.arange(1, rows + 1) - np.repeat(start, ends - firsts)
+        return own / np.repeat(places.of, ends - firsts) if self.pct else own
+
+    def _ranks_of_one_key(self, firsts: Integers, rows: int) -> NDArray[Any]:
+        """Return the ranks of rows in order; no more is made than the method asks for."""
+        found: NDArray[Any]
+        of = rows
+        if self.method == "ordinal":
+            found = np.arange(1, rows + 1)
+        else:
+            counts = np.diff(firsts, append=rows)
+            if self.method == "dense":
+                found, of = np.arange(1, len(firsts) + 1), len(firsts)
+            elif self.method == "average":
+                found = (2 * firsts + counts + 1) / 2
+            else:
+                found = firsts + (1 if self.method == "min" else counts)
+            found = np.repeat(found, counts)
+        return found / of if self.pct else found
