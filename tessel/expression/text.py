@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FUNCTIONS", "parse"]
 
+_LONGEST_KEPT = 4096
+"""Characters of a text whose expression is kept."""
+
 _Made = TypeVar("_Made")
 
 _COMPARISONS = {
@@ -87,6 +90,12 @@ def parse(text: str) -> Expression:
         raise InvalidInputError(
             f"parse takes text, not {type(text).__name__}", hint="parse('price > 100')"
         )
+    return _read(text) if len(text) <= _LONGEST_KEPT else _read.__wrapped__(text)
+
+
+@functools.lru_cache(maxsize=256)
+def _read(text: str) -> Expression:
+    """Read a text; what was read lately is kept, for expressions never change."""
     from lark.exceptions import UnexpectedInput
 
     try:

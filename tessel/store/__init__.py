@@ -15,6 +15,7 @@ from tessel.store.index_column import (
     index_integers,
     sorted_by,
 )
+from tessel.store.kept import Kept
 from tessel.store.manifest import (
     BlockScan,
     CandidateRows,
@@ -57,6 +58,7 @@ __all__ = [
     "Difference",
     "Drop",
     "GoogleCredentials",
+    "Kept",
     "ObjectStore",
     "OpenedScan",
     "PieceSource",

@@ -15,6 +15,7 @@ from tessel.clauses.planner.draft import Draft, Input
 from tessel.clauses.planner.fold_constants import fold_constants
 from tessel.clauses.planner.fuse_time_buckets import first_units, fused_stages
 from tessel.clauses.planner.index_predicates import index_predicates
+from tessel.clauses.planner.kept_plans import kept_plan
 from tessel.clauses.planner.lower_aggregation import lower_aggregation
 from tessel.clauses.planner.lower_distinct import lower_distinct
 from tessel.clauses.planner.lower_order import lower_order, simplify_sorts
@@ -100,7 +101,12 @@ def plan_query(
     """
     options = options or current()
     slots = slots or options.workers
-    return _Planner(catalog, options, slots, passes, gathered_bytes).plan(query)
+    planner = _Planner(catalog, options, slots, passes, gathered_bytes)
+    if passes is not PASSES or any(isinstance(clause, Combining) for clause in query.clauses):
+        return planner.plan(query)
+    view = planner.view(query.symbol, query.as_of)
+    else_asked = (options, slots, gathered_bytes)
+    return kept_plan(view, query.clauses, else_asked, lambda: planner.plan(query))
 
 
 def query_schema(catalog: Catalog, query: SubQuery) -> TableSchema:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from tessel.store.manifest.table import Extent, Flags, Integers, SegmentTable
 from tessel.store.names import segment_name
 
 __all__ = ["Drop", "SegmentIndex"]
+
+_MOST_SOURCES = 1 << 10
+"""So many sources of pieces are kept by an index, which queries that are run again share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,10 @@ class SegmentIndex:
         self.slice_number: Integers = table.slice_of if numbers is None else numbers
         """The row slice of each segment, counted from 0 without gaps."""
         self._holders: dict[bytes, tuple[str, ...]] = {}
+        self._sources: dict[int, PieceSource] = {}
+        self.notes: dict[str, Any] = {}
+        """What others keep beside an index for as long as it is in use; it may refer to the index.
+        """
 
     @classmethod
     def from_extents(
@@ -227,6 +235,14 @@ class SegmentIndex:
 
     def source(self, position: int) -> PieceSource:
         """Return where the segment at ``position`` of this index (0-based) is found."""
+        found = self._sources.get(position)
+        if found is None:
+            found = self._source(position)
+            if len(self._sources) < _MOST_SOURCES:
+                self._sources[position] = found
+        return found
+
+    def _source(self, position: int) -> PieceSource:
         if not 0 <= position < len(self):
             raise InvalidInputError(
                 f"no segment {position} in an index of {len(self)} segments", position=position

@@ -1,0 +1,99 @@
+"""Plans that were made already: the same query on the same state of a symbol is planned once.
+
+``plan_query`` enters here. A plan follows from the segments of the symbol, the query and the
+options alone, so it is kept beside the index of that state, and goes with it. Queries over several
+symbols, and those that must find something out first, are planned anew each time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+from tessel.clauses.base import Clause
+from tessel.clauses.plan import Change, Plan, SourcePlan, Stage
+from tessel.errors import TesselError
+from tessel.expression.schema import TableSchema
+from tessel.store import Kept, SegmentIndex, SymbolView
+
+__all__ = ["kept_plan"]
+
+_MOST_PLANS = 32
+"""Of each state of a symbol."""
+
+_MOST_SEGMENTS = 1 << 12
+"""A plan takes about a hundred bytes a segment; of more it is made anew."""
+
+_NOTE = "plans"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kept:
+    """A plan on one symbol but for the view of it, which keeps its repository alive."""
+
+    index: SegmentIndex
+    units: list[list[int]]
+    absorbed: tuple[Clause, ...]
+    stages: tuple[Stage, ...]
+    schema: TableSchema
+    changes: tuple[Change, ...]
+
+    @classmethod
+    def of(cls, plan: Plan) -> _Kept | None:
+        """Return what is kept of a plan; None for one that is not."""
+        (source, *others) = plan.inputs
+        if others or not isinstance(source, SourcePlan) or plan.question is not None:
+            return None
+        return cls(
+            source.index, source.units, source.absorbed, plan.stages, plan.schema, plan.changes
+        )
+
+    def plan(self, view: SymbolView) -> Plan:
+        """Return the plan on a view of the symbol."""
+        source = SourcePlan(view, self.index, self.units, self.absorbed)
+        return Plan((source,), self.stages, self.schema, self.changes)
+
+
+def kept_plan(
+    view: SymbolView,
+    clauses: tuple[Clause, ...],
+    options: Hashable,
+    make: Callable[[], Plan],
+) -> Plan:
+    """Return the plan of clauses on a symbol, made now where it was not made before.
+
+    Parameters
+    ----------
+    view
+        The symbol.
+    clauses
+        All that run on it. Told apart by their plain form, which tells 1, 1.0 and true apart, and
+        by their classes.
+    options
+        All else that a plan depends on.
+    make
+        Makes it.
+
+    Raises
+    ------
+    TesselError
+        As ``make`` does; nothing is kept of that.
+    """
+    index = view.index()
+    if len(index) > _MOST_SEGMENTS:
+        return make()
+    try:
+        plain = json.dumps([clause.to_json() for clause in clauses])
+    except (TesselError, TypeError, ValueError):
+        return make()  # it has no plain form
+    plans: Kept[Hashable, _Kept] = index.notes.setdefault(_NOTE, Kept(_MOST_PLANS))
+    key = plain, tuple(map(type, clauses)), options
+    found = plans.get(key)
+    if found is not None:
+        return found.plan(view)
+    plan = make()
+    made = _Kept.of(plan)
+    if made is not None:
+        plans.keep(key, made)
+    return plan

@@ -1,0 +1,65 @@
+"""Plans that are kept: the same only for the same query, options and state of a symbol."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pyarrow as pa
+
+from tessel.clauses import Plan, QueryBuilder, SubQuery, plan_query
+from tessel.clauses.plan import SourcePlan
+from tessel.clauses.planner import kept_plans
+from tessel.options import options
+from tests.clauses.helpers import Latest, fresh_store, stored
+
+Q = QueryBuilder()
+
+
+def _index(plan: Plan) -> object:
+    (source,) = plan.inputs
+    assert isinstance(source, SourcePlan)
+    return source.index
+
+
+def test_a_query_is_planned_once_for_each_state_and_all_that_a_plan_depends_on() -> None:
+    store = stored({"v": list(range(100))}, rows=10)
+
+    def plan(query: QueryBuilder) -> Plan:
+        return plan_query(Latest(store), SubQuery("x", None, query.clauses))
+
+    queries = [Q.filter("v == 1"), Q.filter("v == 1.0"), Q.filter("v < 20"), Q.head(1), Q]
+    first = [_index(plan(query)) for query in queries]
+    again = [_index(plan(QueryBuilder.from_json(query.to_json()))) for query in queries]
+    assert all(one is other for one, other in zip(first, again, strict=True))
+    filters = {str(change.before) for query in queries[:2] for change in plan(query).changes[:1]}
+    assert len(filters) == 2  # equal numbers of two types are two queries
+    with options(live_bytes=1_000_000):
+        assert (
+            plan(queries[2]).changes
+            is not plan_query(
+                Latest(store), SubQuery("x", None, queries[2].clauses), slots=77
+            ).changes
+        )
+    before = plan(Q.filter("v < 20"))
+    store.append("x", pa.table({"v": [0, 1, 2]}))
+    after = plan(Q.filter("v < 20"))
+    assert _index(after) is not _index(before)
+    assert store.read("x", query=Q.filter("v < 20")).to_arrow().num_rows == 23
+    assert (
+        store.read("x", query=Q.filter("v < 20"), as_of=store.version - 1).to_arrow().num_rows == 20
+    )
+
+
+def test_few_plans_are_kept_and_no_store_is_kept_by_them() -> None:
+    store = fresh_store()
+    store.write("x", pa.table({"v": list(range(100))}))
+    for number in range(kept_plans._MOST_PLANS + 5):
+        store.read("x", query=Q.filter(f"v < {number}"))
+    notes = store.view("x").index().notes
+    assert len(notes["plans"]) == kept_plans._MOST_PLANS
+    alive = weakref.ref(store)
+    del store
+    gc.collect()
+    assert alive() is None
+    assert len(notes["plans"]) == kept_plans._MOST_PLANS
