@@ -3,19 +3,22 @@
 The pipeline enters here. Where a clause reduces rows as they are stored, neighbouring units make
 one task. Where one chooses rows as they are stored, all units choose before the rest of a row is
 read: what one found may rule out what others chose before, and the little that is left is read
-together. All other units are read one by one, each in a task.
+together. Where the first clauses drop rows, so are units of which few are left. All other units are
+read one by one, each in a task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tessel.clauses.plan import Stage
 from tessel.clauses.running.late_reading import (
     ChosenRows,
     chooses,
     done_by_choosing,
+    selects,
     settle_rows,
 )
 from tessel.clauses.running.local_pool import LocalPool, Task
@@ -23,11 +26,20 @@ from tessel.clauses.running.packing import joins_slices, packs_of
 from tessel.clauses.running.source_loader import SourceLoader
 from tessel.clauses.running.stage import run_clauses
 from tessel.ecs import ProcessingUnit
+from tessel.store import CandidateRows
 
 __all__ = ["loaded_units"]
 
+Other = TypeVar("Other")
+
 _ROWS_TOGETHER = 1 << 14
 """So many chosen rows of several units are read in one task, and are one unit."""
+
+_BYTES_TOGETHER = 1 << 22
+"""The same in bytes, as they are stored."""
+
+_FEW_ROWS, _FEW_BYTES = 1 << 11, 1 << 18
+"""Of a unit with more left, reading that takes longer than what several units can share."""
 
 _ROWS_WAITING = 1 << 20
 """So many chosen rows may wait for others to choose."""
@@ -56,17 +68,58 @@ def loaded_units(
     if len(ordinals) > 1 and loader.are_alone and chooses(stage.clauses):
         packs = packs_of(*loader.sizes(), pool.workers, live_bytes)
         return first.chosen_units(packs, pool, live_bytes)
+    if len(ordinals) > 1 and loader.are_alone and selects(stage.clauses):
+        return first.selected_units(pool)
     return pool.map(map(first.read, ordinals))
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Waiting:
     """A unit that chose rows; None where it must be read."""
 
     ordinal: int
     chosen: list[ChosenRows] | None
-    rows: int
-    bytes: int
+
+
+class _Few:
+    """Some rows of a unit, or of several that follow one another, none of which are read yet.
+
+    Parameters
+    ----------
+    ordinal
+        Of the first unit.
+    done
+        How many of the clauses they have been through.
+    chosen
+        By row range.
+    whole_bytes, whole_rows
+        Of the unit, of which the rows are a part.
+    """
+
+    __slots__ = ("bytes", "chosen", "done", "ordinal", "rows")
+
+    def __init__(
+        self, ordinal: int, done: int, chosen: list[ChosenRows], whole_bytes: int, whole_rows: int
+    ) -> None:
+        self.ordinal = ordinal
+        self.done = done
+        self.chosen = [each for each in chosen if len(each)]
+        self.rows = sum(map(len, self.chosen))
+        self.bytes = whole_bytes * self.rows // max(1, whole_rows)
+
+    def takes(self, other: _Few) -> bool:
+        """Return whether the rows of another are read together with these."""
+        return (
+            self.done == other.done
+            and self.rows + other.rows <= _ROWS_TOGETHER
+            and self.bytes + other.bytes <= _BYTES_TOGETHER
+        )
+
+    def with_more(self, other: _Few) -> _Few:
+        """Return the rows of both, as those of the first unit."""
+        rows = self.rows + other.rows
+        chosen = [*self.chosen, *other.chosen]
+        return _Few(self.ordinal, self.done, chosen, self.bytes + other.bytes, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +179,38 @@ class _FirstStage:
 
         return Task(run, self.loader.bytes(positions))
 
+    # --- rows that are selected -------------------------------------------------------------------
+
+    def selected_units(self, pool: LocalPool) -> Iterator[ProcessingUnit]:
+        """Give units whose first clauses drop rows, those with few rows left together."""
+        ordinals = range(len(self.loader.source.units))
+        for found in _joined(pool.map(map(self._selecting, ordinals))):
+            if isinstance(found, _Few):
+                yield from pool.map([self._reading(found)])
+            else:
+                yield found
+
+    def _selecting(self, ordinal: int) -> Task[ProcessingUnit | _Few]:
+        loader, stage = self.loader, self.stage
+        positions = loader.source.units[ordinal]
+        whole = self.read(ordinal)
+
+        def run() -> ProcessingUnit | _Few:
+            with loader.naming():
+                selected = loader.selected(positions, stage.clauses, ordinal)
+                if selected is None:
+                    return whole.run()
+                strips, done = selected
+                chosen = [ChosenRows(strip, strip.places()) for strip in strips if _is_few(strip)]
+                few = _Few(ordinal, done, chosen, whole.bytes, loader.rows(positions))
+                if len(chosen) == len(strips) and few.bytes <= _FEW_BYTES:
+                    return few
+                pieces = loader.read_selected(strips, done, stage.clauses)
+                unit = ProcessingUnit(ordinal, stage.schemas[done], pieces)
+                return run_clauses(stage.clauses[done:], stage.schemas[done:], unit)
+
+        return Task(run, whole.bytes)
+
     # --- rows that are chosen ---------------------------------------------------------------------
 
     def chosen_units(
@@ -139,8 +224,10 @@ class _FirstStage:
         rows = size = 0
         for found in pool.map(map(self._choosing, packs)):
             waiting += found
-            rows += sum(each.rows for each in found)
-            size += sum(each.bytes for each in found)
+            for each in found:
+                if each.chosen:
+                    rows += sum(map(len, each.chosen))
+                    size += self.loader.bytes(self.loader.source.units[each.ordinal])
             if rows > _ROWS_WAITING or size > most_bytes:
                 yield from pool.map(self._left(waiting))
                 waiting, rows, size = [], 0, 0
@@ -155,48 +242,58 @@ class _FirstStage:
             with loader.naming():
                 for ordinal in pack:
                     chosen = loader.chosen(units[ordinal], clauses, ordinal)
-                    if chosen is None:
-                        found.append(_Waiting(ordinal, None, 0, 0))
-                    elif rows := sum(map(len, chosen)):
-                        size = loader.bytes(units[ordinal])
-                        found.append(_Waiting(ordinal, chosen, rows, size))
+                    if chosen is None or any(map(len, chosen)):
+                        found.append(_Waiting(ordinal, chosen))
             return found
 
         return Task(run, loader.bytes([position for unit in pack for position in units[unit]]))
 
     def _left(self, waiting: list[_Waiting]) -> Iterator[Task[ProcessingUnit]]:
         """Give the tasks of units that have chosen, few rows of several units together."""
-        together: list[ChosenRows] = []
-        begin = size = 0
+        for found in _joined(self._settled(waiting)):
+            yield self._reading(found) if isinstance(found, _Few) else found
+
+    def _settled(self, waiting: list[_Waiting]) -> Iterator[_Few | Task[ProcessingUnit]]:
+        done = done_by_choosing(self.stage.clauses)
         for each in waiting:
             if each.chosen is None:
-                if together:
-                    yield self._reading(begin, together, size)
-                    together, size = [], 0
                 yield self.read(each.ordinal)
                 continue
             settle_rows(self.stage.clauses, each.chosen)
-            rows = sum(map(len, each.chosen))
-            if not rows:
-                continue
-            if together and sum(map(len, together)) + rows > _ROWS_TOGETHER:
-                yield self._reading(begin, together, size)
-                together, size = [], 0
-            if not together:
-                begin = each.ordinal
-            together = together + each.chosen
-            total = sum(len(chosen.rows) for chosen in each.chosen)
-            size += each.bytes * rows // total
-        if together:
-            yield self._reading(begin, together, size)
+            positions = self.loader.source.units[each.ordinal]
+            size = self.loader.bytes(positions)
+            yield _Few(each.ordinal, done, each.chosen, size, self.loader.rows(positions))
 
-    def _reading(self, ordinal: int, chosen: list[ChosenRows], size: int) -> Task[ProcessingUnit]:
-        done = done_by_choosing(self.stage.clauses)
-
+    def _reading(self, few: _Few) -> Task[ProcessingUnit]:
         def run() -> ProcessingUnit:
-            stage = self.stage
+            stage, done = self.stage, few.done
             with self.loader.naming():
-                unit = ProcessingUnit(ordinal, stage.schemas[done], self.loader.read_chosen(chosen))
+                pieces = self.loader.read_chosen(few.chosen)
+                unit = ProcessingUnit(few.ordinal, stage.schemas[done], pieces)
                 return run_clauses(stage.clauses[done:], stage.schemas[done:], unit)
 
-        return Task(run, size)
+        return Task(run, few.bytes)
+
+
+def _joined(found: Iterable[_Few | Other]) -> Iterator[_Few | Other]:
+    """Give few rows of neighbouring units as those of one, all else in its place."""
+    held: _Few | None = None
+    for each in found:
+        if isinstance(each, _Few):
+            if not each.rows:
+                continue
+            if held is not None and not held.takes(each):
+                yield held
+                held = None
+            held = each if held is None else held.with_more(each)
+            continue
+        if held is not None:
+            yield held
+            held = None
+        yield each
+    if held is not None:
+        yield held
+
+
+def _is_few(rows: CandidateRows) -> bool:
+    return len(rows) <= _FEW_ROWS

@@ -41,8 +41,11 @@ __all__ = [
     "done_by_choosing",
     "read_chosen",
     "read_pieces",
+    "read_selected",
     "read_together",
     "reduce_stored",
+    "select_rows",
+    "selects",
     "settle_rows",
 ]
 
@@ -103,29 +106,69 @@ def read_pieces(
         if chosen is not None:
             pieces = [piece for each in chosen for piece in read_chosen(each, schema, symbol)]
             return pieces, done_by_choosing(clauses)
-    selecting = list(itertools.takewhile(_selects, clauses))
-    coded = _coded(clauses[len(selecting) :])
+    selecting = sum(1 for _ in itertools.takewhile(_selects, clauses))
+    coded = _coded(clauses[selecting:])
     if not alone or not (selecting or coded):
-        loaded = [
-            load_piece(source, segments, symbol, count)
-            for source, count in zip(sources, planned, strict=True)
-        ]
-        return loaded, 0
+        return _loaded(sources, planned, segments, symbol), 0
+    selected = select_rows(sources, segments, schema, clauses, unit=unit)
+    if selected is None:
+        return _loaded(sources, planned, segments, symbol), 0
+    return read_selected(*selected, clauses, symbol), selected[1]
+
+
+def select_rows(
+    sources: Sequence[PieceSource],
+    segments: SegmentSource,
+    schema: TableSchema,
+    clauses: Sequence[Clause],
+    *,
+    unit: int = 0,
+) -> tuple[list[CandidateRows], int] | None:
+    """Let the first clauses drop rows before all columns are read.
+
+    Parameters are those of `read_pieces`; no other unit fetches the pieces.
+
+    Returns
+    -------
+    tuple or None
+        What is left of each row range, and how many of the clauses it has been through. None where
+        a row fails: which one is first, in this clause or in one behind it, is seen on whole rows.
+    """
     strips = [CandidateRows(segments, strip, schema) for strip in _strips(sources)]
     done = 0
     try:
-        for clause in selecting:
+        for clause in itertools.takewhile(_selects, clauses):
             if not _select(clause, strips, unit):
                 break
             done += 1
     except TesselError as error:
         if "object" in error.attributes:
             raise
-        # Which row fails first, in this clause or in one behind it, is seen on whole rows.
-        return [load_piece(source, segments, symbol, 1) for source in sources], 0
-    coded = coded if done == len(selecting) else frozenset()
-    pieces = [_read(strip, source, symbol, coded) for strip in strips for source in strip.pieces]
-    return pieces, done
+        return None
+    return strips, done
+
+
+def read_selected(
+    strips: Sequence[CandidateRows], done: int, clauses: Sequence[Clause], symbol: int = 0
+) -> list[Piece]:
+    """Return the pieces of what the first ``done`` clauses left."""
+    all_done = done == len(clauses) or not _selects(clauses[done])
+    coded = _coded(clauses[done:]) if all_done else frozenset()
+    return [_read(strip, source, symbol, coded) for strip in strips for source in strip.pieces]
+
+
+def selects(clauses: Sequence[Clause]) -> bool:
+    """Return whether the first clause of a stage drops rows before all columns are read."""
+    return bool(clauses) and _selects(clauses[0])
+
+
+def _loaded(
+    sources: Sequence[PieceSource], planned: Sequence[int], segments: SegmentSource, symbol: int
+) -> list[Piece]:
+    return [
+        load_piece(source, segments, symbol, count)
+        for source, count in zip(sources, planned, strict=True)
+    ]
 
 
 def _coded(clauses: Sequence[Clause]) -> frozenset[str]:

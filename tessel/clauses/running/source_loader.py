@@ -20,8 +20,10 @@ from tessel.clauses.running.late_reading import (
     choose_rows,
     read_chosen,
     read_pieces,
+    read_selected,
     read_together,
     reduce_stored,
+    select_rows,
 )
 from tessel.clauses.running.stage import piece_of
 from tessel.ecs import (
@@ -39,7 +41,7 @@ from tessel.ecs import (
 )
 from tessel.errors import TesselError
 from tessel.kernels import compiled_kernels
-from tessel.store import PieceSource
+from tessel.store import CandidateRows, PieceSource
 
 __all__ = ["SourceLoader"]
 
@@ -116,6 +118,11 @@ class SourceLoader:
         """Return the estimated bytes of a unit."""
         return int(self._bytes[list(positions)].sum())
 
+    def rows(self, positions: Sequence[int]) -> int:
+        """Return how many rows a unit of one row range has."""
+        index = self.source.index
+        return int(index.row_end[positions[0]] - index.row_start[positions[0]])
+
     def sizes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the rows and the stored bytes of each unit, int64, shape ``(units,)``."""
         index, units = self.source.index, self.source.units
@@ -157,6 +164,28 @@ class SourceLoader:
         if found is not None:
             self._manager.gather(entities)
         return found
+
+    def selected(
+        self, positions: Sequence[int], clauses: Sequence[Clause], unit: int
+    ) -> tuple[list[CandidateRows], int] | None:
+        """Return what the first clauses leave of a unit, and how many did; None to read it.
+
+        No other unit wants its segments.
+        """
+        entities = [self._entities[position] for position in positions]
+        (sources,) = self._manager.get(entities, PieceSource)
+        self._count_rows(sources)
+        schema = self.source.index.schema
+        found = select_rows(sources, self._segments, schema, clauses, unit=unit)
+        if found is not None:
+            self._manager.gather(entities)
+        return found
+
+    def read_selected(
+        self, strips: Sequence[CandidateRows], done: int, clauses: Sequence[Clause]
+    ) -> list[Piece]:
+        """Return the pieces of what the first ``done`` clauses left."""
+        return read_selected(strips, done, clauses, self._symbol)
 
     def read_chosen(self, chosen: Sequence[ChosenRows]) -> list[Piece]:
         """Return the pieces of rows that were chosen."""
