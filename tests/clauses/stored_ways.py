@@ -12,6 +12,7 @@ from tessel.clauses import QueryBuilder
 from tessel.clauses.running import late_reading, source_loader
 from tessel.options import options
 from tessel.store import CandidateRows
+from tessel.store.manifest.held_columns import HeldColumns
 from tessel.testing.tables import bits
 from tests.clauses.helpers import SETTINGS, answer, events, stored
 
@@ -26,7 +27,7 @@ def by_values() -> Iterator[None]:
             patch.setattr(module, "reduce_stored", lambda *given, **named: None)
         patch.setattr(late_reading, "_coded", lambda clauses: frozenset())
         patch.setattr(CandidateRows, "_encoded", lambda *given: None)
-        patch.setattr(CandidateRows, "_gathered", lambda *given: {})
+        patch.setattr(HeldColumns, "gathered", lambda *given: {})
         yield
 
 

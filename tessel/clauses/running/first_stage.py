@@ -35,6 +35,8 @@ Other = TypeVar("Other")
 _ROWS_TOGETHER = 1 << 14
 """So many chosen rows of several units are read in one task, and are one unit."""
 
+_UNITS_TOGETHER = 1 << 6
+
 _BYTES_TOGETHER = 1 << 22
 """The same in bytes, as they are stored."""
 
@@ -184,7 +186,7 @@ class _FirstStage:
     def selected_units(self, pool: LocalPool) -> Iterator[ProcessingUnit]:
         """Give units whose first clauses drop rows, those with few rows left together."""
         ordinals = range(len(self.loader.source.units))
-        for found in _joined(pool.map(map(self._selecting, ordinals))):
+        for found in _joined(pool.map(map(self._selecting, ordinals)), most_units=1):
             if isinstance(found, _Few):
                 yield from pool.map([self._reading(found)])
             else:
@@ -250,7 +252,7 @@ class _FirstStage:
 
     def _left(self, waiting: list[_Waiting]) -> Iterator[Task[ProcessingUnit]]:
         """Give the tasks of units that have chosen, few rows of several units together."""
-        for found in _joined(self._settled(waiting)):
+        for found in _joined(self._settled(waiting), most_units=len(waiting)):
             yield self._reading(found) if isinstance(found, _Few) else found
 
     def _settled(self, waiting: list[_Waiting]) -> Iterator[_Few | Task[ProcessingUnit]]:
@@ -275,22 +277,27 @@ class _FirstStage:
         return Task(run, few.bytes)
 
 
-def _joined(found: Iterable[_Few | Other]) -> Iterator[_Few | Other]:
-    """Give few rows of neighbouring units as those of one, all else in its place."""
+def _joined(found: Iterable[_Few | Other], most_units: int) -> Iterator[_Few | Other]:
+    """Give few rows of neighbouring units as those of one, all else in its place.
+
+    Each time of twice as many units as before, from ``most_units`` on: so no one waits long for the
+    first rows, and who has enough of them has not caused much more to be read.
+    """
     held: _Few | None = None
+    units = 0
     for each in found:
-        if isinstance(each, _Few):
-            if not each.rows:
-                continue
-            if held is not None and not held.takes(each):
-                yield held
-                held = None
-            held = each if held is None else held.with_more(each)
+        few = each if isinstance(each, _Few) else None
+        if few is not None and not few.rows:
             continue
-        if held is not None:
+        if held is not None and (few is None or units == most_units or not held.takes(few)):
             yield held
             held = None
-        yield each
+            most_units = max(most_units, min(2 * most_units, _UNITS_TOGETHER))
+        if few is None:
+            yield each
+        else:
+            units = 1 if held is None else units + 1
+            held = few if held is None else held.with_more(few)
     if held is not None:
         yield held
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +28,11 @@ from tessel.expression import (
 )
 from tessel.expression.schema import TableSchema
 from tessel.kernels import Program, StoredBlocks, select_places, select_rows
+from tessel.store.manifest.held_columns import FEW, HeldColumns, plain_text
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 from tessel.store.manifest.stretch import RowPart, Stretch
 from tessel.store.segment import (
     ColumnZones,
-    LateRows,
     PageStatistics,
     StoredColumn,
     StoredColumns,
@@ -40,12 +40,6 @@ from tessel.store.segment import (
 )
 
 __all__ = ["CandidateRows"]
-
-_FEW = 8
-"""Where at most one row in so many is left, their values are fewer than the integers of all."""
-
-_GATHERED = 2
-"""Where at most one row in so many is left, rows are gathered instead of decoding pages."""
 
 
 class CandidateRows:
@@ -73,12 +67,7 @@ class CandidateRows:
         """As given."""
         self._rows = pieces[0].row_stop - pieces[0].row_start
         self._stretches = [Stretch(0, self._rows)] if self._rows else []
-        self._holders = {
-            name: (piece, column_id)
-            for piece in reversed(self.pieces)
-            for name, column_id in zip(piece.columns, piece.column_ids, strict=True)
-        }
-        self._late: dict[int, LateRows] = {}
+        self._held = HeldColumns(source, self.pieces, schema)
 
     def __len__(self) -> int:
         """Return how many rows are left."""
@@ -103,14 +92,14 @@ class CandidateRows:
 
     def values(self, names: Sequence[str]) -> pa.Table:
         """Return columns of the rows that are left; text may be dictionaries."""
-        tables = [self._table(stretch, names) for stretch in self._stretches]
+        tables = [self._held.table(stretch, names) for stretch in self._stretches]
         if not tables:
             return self.schema.select(names).empty()
         columns = []
         for name in names:
             chunks = [chunk for table in tables for chunk in table.column(name).chunks]
             if len({chunk.type for chunk in chunks}) > 1:
-                chunks = [_plain(chunk) for chunk in chunks]
+                chunks = [plain_text(chunk) for chunk in chunks]
             columns.append(pa.chunked_array(chunks, type=chunks[0].type if chunks else None))
         return pa.table(columns, names=list(names))
 
@@ -148,7 +137,7 @@ class CandidateRows:
             if begin == end:
                 continue
             inside = places[begin:end] - stretch.low
-            if stretch.keep is None and not stretch.held:
+            if stretch.is_whole and not stretch.held:
                 kept = stretch.at(inside)
             else:
                 mask = np.zeros(stretch.high - stretch.low, np.bool_)
@@ -164,8 +153,8 @@ class CandidateRows:
         Bounds count in the unit of the index, which never goes back and is never missing.
         """
         assert self.schema.index is not None  # who has bounds has an index
-        piece, column_id = self._holders[self.schema.index]
-        late = self._late_rows(piece)
+        piece, column_id = self._held.holders[self.schema.index]
+        late = self._held.late(piece)
         first = 0 if low is None else late.first_at_or_after(column_id, low)
         last = self._rows if high is None else late.first_at_or_after(column_id, high)
         self._stretches = self._between(first, last)
@@ -210,7 +199,7 @@ class CandidateRows:
         None where a column is kept otherwise, where columns are of several pieces, where single
         rows were dropped, and where no row is left. Each stretch of rows has bytes of its own.
         """
-        if any(stretch.keep is not None for stretch in self._stretches):
+        if any(not stretch.is_whole for stretch in self._stretches):
             return None
         spans: list[tuple[int, int]] = []
         for stretch in self._stretches:
@@ -260,10 +249,12 @@ class CandidateRows:
 
         def stored() -> pa.Table:
             names = [str(column_id) for column_id in piece.column_ids]
-            gathered = self._gathered(piece)
+            held, stretches = self._held, self._stretches
+            gathered = held.gathered(piece, stretches)
             columns = [
-                self._column(piece, name, column_id, gathered)
-                if name not in coded or (codes := self._dictionary(piece, column_id)) is None
+                held.column(piece, name, column_id, stretches, gathered)
+                if name not in coded
+                or (codes := held.dictionary(piece, column_id, stretches)) is None
                 else codes
                 for name, column_id in zip(piece.columns, piece.column_ids, strict=True)
             ]
@@ -275,11 +266,11 @@ class CandidateRows:
 
     def _stored(self, names: Sequence[str], low: int, high: int) -> StoredColumns | None:
         """Return rows ``[low, high)`` of columns of one piece as stored, or None."""
-        holders = [self._holders.get(name) for name in names]
+        holders = [self._held.holders.get(name) for name in names]
         if not holders or None in holders or len({id(h[0]) for h in holders if h}) != 1:
             return None
         piece = next(holder[0] for holder in holders if holder)
-        found = self._late_rows(piece).stored([h[1] for h in holders if h], low, high)
+        found = self._held.late(piece).stored([h[1] for h in holders if h], low, high)
         if found is None or any(
             column.type != self.schema.type_of(name)
             for name, column in zip(names, found.columns, strict=True)
@@ -293,9 +284,9 @@ class CandidateRows:
         """Return what a predicate leaves of a stretch; None where that is nothing."""
         found = self._encoded(stretch, predicate, names)
         if found is None:
-            mask = evaluate(ExpressionContext.of(predicate), self._table(stretch, names))
+            mask = evaluate(ExpressionContext.of(predicate), self._held.table(stretch, names))
             return None if pa.types.is_null(mask.type) else stretch.only(mask)
-        if stretch.keep is None and not stretch.held:
+        if stretch.is_whole and not stretch.held:
             places = select_places(*found)
             if places is not None:
                 return stretch.at(places)
@@ -308,25 +299,23 @@ class CandidateRows:
 
         Where few rows are left, their values are fewer than the integers of all.
         """
-        if stretch.keep is not None and stretch.rows * _FEW < stretch.high - stretch.low:
+        if not stretch.is_whole and stretch.rows * FEW < stretch.high - stretch.low:
             return None
         found = self._stored(names, stretch.low, stretch.high)
         if found is None:
             return None
-        columns = dict(zip(names, found.columns, strict=True))
-        program = BlockProgram(columns, self.schema, found.blocks.facts.shape[2])
-        truth = program.truth(predicate)
-        return None if truth is None else (found.blocks, program.program(), truth)
+        pages = found.blocks.facts.shape[2]
 
-    def _gathered(self, piece: PieceSource) -> dict[int, list[pa.Array | None]]:
-        """Return, by stretch, the columns of the few rows left in it that one pass finds."""
-        found: dict[int, list[pa.Array | None]] = {}
-        for place, stretch in enumerate(self._stretches):
-            if stretch.keep is None or stretch.rows * _GATHERED > stretch.high - stretch.low:
-                continue
-            rows = stretch.places()
-            found[place] = self._late_rows(piece).gather(piece.column_ids, rows)
-        return found
+        def compiled() -> tuple[Program, int | None]:
+            columns = dict(zip(names, found.columns, strict=True))
+            program = BlockProgram(columns, self.schema, pages)
+            truth = program.truth(predicate)
+            return program.program(), truth
+
+        # The columns are those of the segment, of the declared types, and the predicate names them.
+        key = "truth", predicate.digest, found.columns, pages
+        program, truth = found.notes.made(key, compiled)
+        return None if truth is None else (found.blocks, program, truth)
 
     def _between(self, first: int, last: int) -> list[Stretch]:
         """Return what of the stretches lies at places ``[first, last)``."""
@@ -356,6 +345,17 @@ class CandidateRows:
         self, context: ExpressionContext, names: Sequence[str]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]:
         """Return where pages of some columns begin and end, and what they say of a predicate."""
+        holders = [self._held.holders.get(name) for name in names]
+        first = holders[0] if holders else None
+        if first is None or any(each is None or each[0] is not first[0] for each in holders):
+            return self._asked(context, names)
+        held = [each[1] for each in holders if each]
+        key = "verdicts", context.root, *held, *map(self.schema.type_of, names)
+        return self._held.late(first[0]).kept(key, lambda: self._asked(context, names))
+
+    def _asked(
+        self, context: ExpressionContext, names: Sequence[str]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]:
         zones = self._zones(names)
         conditions = plain_conditions(context, self.schema)
         found = plain_verdicts(conditions, zones, self._rows) if conditions else None
@@ -371,110 +371,14 @@ class CandidateRows:
 
     def _zone(self, name: str) -> ColumnZones | None:
         """Return what page tables say of a column that is stored as it is declared."""
-        found = self._holders.get(name)
+        found = self._held.holders.get(name)
         if found is None:
             return None
-        zone = self._late_rows(found[0]).zones(found[1])
+        zone = self._held.late(found[0]).zones(found[1])
         return zone if zone is not None and zone.type == self.schema.type_of(name) else None
 
     def _reader(self, name: str) -> Callable[[Stretch], pa.Array]:
         def read(stretch: Stretch) -> pa.Array:
-            return self._table(stretch, [name]).column(name).chunk(0)
+            return self._held.table(stretch, [name]).column(name).chunk(0)
 
         return read
-
-    def _late_rows(self, piece: PieceSource) -> LateRows:
-        late = self._late.get(id(piece))
-        if late is None:
-            late = self._late[id(piece)] = self._source.late(piece)
-        return late
-
-    def _table(self, stretch: Stretch, names: Sequence[str]) -> pa.Table:
-        """Return columns of the rows of a stretch that are left; text may be dictionaries."""
-        for name in names:
-            if name not in stretch.held:
-                stretch.held[name] = self._values(stretch, name)
-        columns = [stretch.held[name] for name in names]
-        if not columns:
-            return pa.table({"": pa.nulls(stretch.rows)}).select([])
-        return pa.table(columns, names=list(names))
-
-    def _values(self, stretch: Stretch, name: str) -> pa.Array:
-        type_ = self.schema.type_of(name)
-        found = self._holders.get(name)
-        if found is None:
-            return pa.nulls(stretch.rows, type_)
-        piece, column_id = found
-        late = self._late_rows(piece)
-        if stretch.keep is not None and stretch.rows * _FEW <= stretch.high - stretch.low:
-            (gathered,) = late.gather([column_id], stretch.places())
-            if gathered is not None:
-                return self._source.declared(gathered, name, piece)
-        column = late.column(column_id, stretch.low, stretch.high, stretch.keep)
-        if column.type == type_ and pa.types.is_string(type_):
-            dictionary = column.dictionary()
-            if dictionary is not None:
-                codes = column.codes()
-                if stretch.keep is not None:
-                    codes = codes.filter(pa.array(stretch.keep))
-                return pa.DictionaryArray.from_arrays(codes, dictionary, safe=False)
-        values = column.decode() if stretch.keep is None else column.filter(stretch.keep)
-        if values.type == type_:
-            return values
-        return self._source.declared(values, name, piece)
-
-    def _dictionary(self, piece: PieceSource, column_id: int) -> pa.ChunkedArray | None:
-        """Return a text column as one dictionary array; None where it is stored otherwise."""
-        late = self._late_rows(piece)
-        if not pa.types.is_string(late.type(column_id)):
-            return None
-        codes: list[pa.Array] = []
-        entries: pa.Array | None = None
-        for stretch in self._stretches:
-            column = late.column(column_id, stretch.low, stretch.high, stretch.keep)
-            entries = column.dictionary()
-            if entries is None:
-                return None
-            held = column.codes()
-            codes.append(held if stretch.keep is None else held.filter(pa.array(stretch.keep)))
-        if entries is None:
-            return None
-        indices = codes[0] if len(codes) == 1 else pa.concat_arrays(codes)
-        return pa.chunked_array([pa.DictionaryArray.from_arrays(indices, entries, safe=False)])
-
-    def _column(
-        self,
-        piece: PieceSource,
-        name: str,
-        column_id: int,
-        gathered: Mapping[int, list[pa.Array | None]],
-    ) -> pa.ChunkedArray:
-        late = self._late_rows(piece)
-        type_ = late.type(column_id)
-        number = piece.column_ids.index(column_id)
-        chunks: list[pa.Array] = []
-        for place, stretch in enumerate(self._stretches):
-            if place in gathered and gathered[place][number] is not None:
-                chunks.append(gathered[place][number])
-                continue
-            held = stretch.held.get(name)
-            if held is not None:
-                coded = isinstance(held, pa.DictionaryArray) and not pa.types.is_dictionary(type_)
-                chunks.append(held.dictionary.take(held.indices) if coded else held)
-                type_ = chunks[-1].type
-                continue
-            column = late.column(column_id, stretch.low, stretch.high, stretch.keep)
-            if stretch.keep is None:
-                chunks += column.chunks().chunks
-            else:
-                chunks.append(column.filter(stretch.keep))
-        if len({chunk.type for chunk in chunks}) > 1:
-            chunks = [self._source.declared(chunk, name, piece) for chunk in chunks]
-        return pa.chunked_array(chunks, type=chunks[0].type if chunks else type_)
-
-
-def _plain(values: pa.Array) -> pa.Array:
-    """Return text as text; only some stretches have a dictionary."""
-    if isinstance(values, pa.DictionaryArray):
-        return values.dictionary.take(values.indices)
-    return values

@@ -13,18 +13,14 @@ from typing import Any
 import numpy as np
 
 from tessel.cached import cached
-from tessel.ecs.components import ColRange, SegmentKey, TimeRange
 from tessel.errors import InvalidInputError
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.piece import PieceSource
+from tessel.store.manifest.piece_sources import PieceSources
 from tessel.store.manifest.slice_statistics import SliceStatistics
 from tessel.store.manifest.table import Extent, Flags, Integers, SegmentTable
-from tessel.store.names import segment_name
 
 __all__ = ["Drop", "SegmentIndex"]
-
-_MOST_SOURCES = 1 << 10
-"""So many sources of pieces are kept by an index, which queries that are run again share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +82,6 @@ class SegmentIndex:
         """End (exclusive) of the rows of each row slice, counted in the symbol."""
         self.slice_number: Integers = table.slice_of if numbers is None else numbers
         """The row slice of each segment, counted from 0 without gaps."""
-        self._holders: dict[bytes, tuple[str, ...]] = {}
-        self._sources: dict[int, PieceSource] = {}
         self.notes: dict[str, Any] = {}
         """What others keep beside an index for as long as it is in use; it may refer to the index.
         """
@@ -235,43 +229,15 @@ class SegmentIndex:
 
     def source(self, position: int) -> PieceSource:
         """Return where the segment at ``position`` of this index (0-based) is found."""
-        found = self._sources.get(position)
-        if found is None:
-            found = self._source(position)
-            if len(self._sources) < _MOST_SOURCES:
-                self._sources[position] = found
-        return found
-
-    def _source(self, position: int) -> PieceSource:
         if not 0 <= position < len(self):
             raise InvalidInputError(
                 f"no segment {position} in an index of {len(self)} segments", position=position
             )
-        at = int(self._segments[position])
-        table = self._table
-        low, high = int(table.column_from[at]), int(table.column_to[at])
-        names = [n for n in self.schema.names if low <= self.column_ids[n] < high]
-        first, last = self.first_time, self.last_time
-        times = None
-        if first is not None and last is not None:
-            times = TimeRange(int(first[position]), int(last[position]))
-        return PieceSource(
-            key=SegmentKey(
-                segment_name(table.object[at].as_py()),
-                int(table.offset[at]),
-                int(table.length[at]),
-                int(table.checksum[at]),
-                int(table.metadata_start[at]),
-            ),
-            row_start=int(self.row_start[position]),
-            row_stop=int(self.row_end[position]),
-            segment_row_start=int(self.segment_row_start[position]),
-            columns=tuple(names),
-            column_ids=tuple(self.column_ids[name] for name in names),
-            absent=self._absent(position),
-            col_range=ColRange(int(self.column_start[position]), int(self.column_end[position])),
-            time_range=times,
-        )
+        return self._sources.at(self, position)
+
+    @cached
+    def _sources(self) -> PieceSources:
+        return PieceSources(self._table)
 
     # --- deriving ---------------------------------------------------------------------------------
 
@@ -440,25 +406,6 @@ class SegmentIndex:
 
     def _ids(self, schema: TableSchema) -> Integers:
         return np.array(sorted(self.column_ids[name] for name in schema.names), dtype=np.int64)
-
-    def _absent(self, position: int) -> tuple[str, ...]:
-        """Name the columns that no segment of the rows holds, for the first segment of them."""
-        if position > 0 and self.slice_number[position - 1] == self.slice_number[position]:
-            return ()
-        table = self._table
-        whole = int(table.slice_of[self._segments[position]])
-        low, high = np.searchsorted(table.slice_of, [whole, whole + 1])
-        ranges = np.stack([table.column_from[low:high], table.column_to[low:high]])
-        pattern = ranges.tobytes()
-        if pattern not in self._holders:
-            self._holders[pattern] = tuple(
-                name
-                for name in self.schema.names
-                if not (
-                    (ranges[0] <= self.column_ids[name]) & (self.column_ids[name] < ranges[1])
-                ).any()
-            )
-        return self._holders[pattern]
 
 
 def _held(

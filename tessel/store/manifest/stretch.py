@@ -25,43 +25,60 @@ class Stretch:
 
     Attributes
     ----------
-    keep
-        Which of them are left; None for all.
+    mask
+        Which of them are left; None for all, or where nobody asked yet.
     held
         Columns that were read, by name: one value per row that is left. Text may be dictionaries.
     count
-        How many rows ``keep`` has; negative where they were not counted yet.
+        How many rows are left; negative where they were not counted yet.
     kept
-        The places of those rows, counted from ``low``; None where nobody asked yet.
+        The places of those rows, counted from ``low``; None for all, or where nobody asked yet.
     """
 
     low: int
     high: int
-    keep: npt.NDArray[np.bool_] | None = None
+    mask: npt.NDArray[np.bool_] | None = None
     held: dict[str, pa.Array] = field(default_factory=dict)
     count: int = -1
     kept: npt.NDArray[np.int64] | None = None
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all rows are left."""
+        return self.mask is None and self.kept is None
+
+    @property
+    def keep(self) -> npt.NDArray[np.bool_] | None:
+        """Which rows are left; None for all.
+
+        Of few rows places alone are known, until someone asks for a flag of each: clearing those of
+        a long stretch takes longer than reading a few rows.
+        """
+        if self.mask is None and self.kept is not None:
+            mask = np.zeros(self.high - self.low, np.bool_)
+            mask[self.kept] = True
+            self.mask = mask
+        return self.mask
+
+    @property
     def rows(self) -> int:
         """How many are left."""
-        if self.keep is None:
-            return self.high - self.low
         if self.count < 0:
-            self.count = int(np.count_nonzero(self.keep))
+            if self.kept is not None:
+                self.count = len(self.kept)
+            elif self.mask is not None:
+                self.count = int(np.count_nonzero(self.mask))
+            else:
+                self.count = self.high - self.low
         return self.count
 
     def places(self) -> npt.NDArray[np.int64]:
         """Return where those that are left lie, from the first row of the pieces; int64."""
-        if self.keep is None:
-            return np.arange(self.low, self.high)
-        return self._kept(self.keep) + self.low
-
-    def _kept(self, keep: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
         if self.kept is None:
-            self.kept = np.flatnonzero(keep)
-            self.count = len(self.kept)
-        return self.kept
+            if self.mask is None:
+                return np.arange(self.low, self.high)
+            self.kept = np.flatnonzero(self.mask)
+        return self.kept + self.low
 
     def cut(self, low: int, high: int) -> Stretch | None:
         """Return what of the stretch lies in ``[low, high)``."""
@@ -71,15 +88,16 @@ class Stretch:
         if (low, high) == (self.low, self.high):
             return self
         begin, end = low - self.low, high - self.low
-        if self.keep is None:
+        keep = self.keep
+        if keep is None:
             held = {name: values[begin:end] for name, values in self.held.items()}
             return Stretch(low, high, None, held)
         if not self.held:
-            return Stretch(low, high, self.keep[begin:end])
-        before = int(np.count_nonzero(self.keep[:begin]))
-        count = int(np.count_nonzero(self.keep[begin:end]))
+            return Stretch(low, high, keep[begin:end])
+        before = int(np.count_nonzero(keep[:begin]))
+        count = int(np.count_nonzero(keep[begin:end]))
         held = {name: values[before : before + count] for name, values in self.held.items()}
-        return Stretch(low, high, self.keep[begin:end], held)
+        return Stretch(low, high, keep[begin:end], held)
 
     def only(self, mask: pa.Array) -> Stretch | None:
         """Return the stretch with those of its rows for which ``mask`` is true."""
@@ -101,15 +119,13 @@ class Stretch:
 
         Ascending, and its own from then on.
         """
-        assert self.keep is None
+        assert self.is_whole
         assert not self.held
         if len(places) == self.rows:
             return self
         if not len(places):
             return None
-        keep = np.zeros(self.rows, np.bool_)
-        keep[places] = True
-        return Stretch(self.low, self.high, keep, {}, len(places), places)
+        return Stretch(self.low, self.high, None, {}, len(places), places)
 
     def where(self, mask: npt.NDArray[np.bool_]) -> Stretch | None:
         """Return the stretch with those of its rows that a mask of all its rows keeps."""

@@ -6,7 +6,8 @@ bytes of other pages are never touched, also where they come from afar.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,8 @@ from tessel.store.segment.row_selection import RowIndices, RowRanges
 from tessel.store.segment.stored_columns import StoredColumns, may_be_stored, stored_columns
 
 __all__ = ["LateRows"]
+
+Value = TypeVar("Value")
 
 _SAMPLED_ROWS = 128
 """Rows of a page that are looked at before a part of it is decoded."""
@@ -51,6 +54,14 @@ class LateRows:
         self._nodes = nodes
         self._start = start
         self._stop = stop
+
+    def kept(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """Return what follows from these rows of the segment alone, made now where it is not kept.
+
+        Not None.
+        """
+        found: Value = self._segment.notes.made((key, self._start, self._stop), make)
+        return found
 
     def type(self, column_id: int) -> pa.DataType:
         """Return the type of a column as it is stored."""

@@ -8,7 +8,7 @@ touching one again is a lookup. Others are kept for random access only
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import google_crc32c
@@ -32,6 +32,7 @@ from tessel.store.encodings.codes import Codec, EncodingCode, Role, ValueKind
 from tessel.store.encodings.fields import FieldNode, NodeValues, to_arrow
 from tessel.store.encodings.registry import encoding_by_code
 from tessel.store.encodings.validity import check_validity
+from tessel.store.kept import Kept
 from tessel.store.segment.file import SegmentFile
 from tessel.store.segment.gather_table import GatherStack, GatherTable, gather_table
 from tessel.store.segment.page_tables import PageTable, page_table
@@ -64,6 +65,9 @@ _WITHOUT_VALUES = frozenset(
 """Pages with no values of their own: what a dictionary holds is checked with the dictionary."""
 
 
+_MOST_NOTES = 32
+
+
 class SegmentPages:
     """One opened segment and its bytes; safe to use from several threads.
 
@@ -87,6 +91,9 @@ class SegmentPages:
         The physical columns, by number.
     tops
         The top-level ones.
+    notes
+        What queries found out of the segment alone, such as what page tables say of a predicate:
+        the same query asks again.
     stored, stored_with_gaps
         What :mod:`~tessel.store.segment.stored_columns` found out of columns, by node.
     """
@@ -119,6 +126,7 @@ class SegmentPages:
         self._tables: dict[int, GatherTable | None] = {}
         self._page_tables: dict[int, PageTable | None] = {}
         self._stacks: dict[tuple[int, ...], GatherStack] = {}
+        self.notes: Kept[Hashable, Any] = Kept(_MOST_NOTES)
         self.stored: dict[int, StoredColumn | None] = {}
         self.stored_with_gaps: dict[int, StoredColumn | None] = {}
 
@@ -305,10 +313,12 @@ class SegmentPages:
 
     def touch(self, node: int, numbers: Integers) -> None:
         """Verify the pages of these numbers that were not yet found sound."""
-        if self._always:
-            missing = numbers
-        else:
-            missing = numbers[~self._sound[self._first_flag[node] + numbers]]
+        missing = numbers
+        if not self._always:
+            sound = self._sound[numbers + self._first_flag[node]]
+            if np.count_nonzero(sound) == sound.size:
+                return
+            missing = numbers[~sound]
         for number in np.unique(missing).tolist():
             self.page_for_rows(node, number)
 

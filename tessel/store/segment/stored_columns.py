@@ -7,7 +7,7 @@ which rows have a value; and pages that are packed are unpacked for the rows tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from tessel.store.encodings.arithmetic import proven_bounds
 from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import ValueKind
 from tessel.store.encodings.fields import FieldNode
+from tessel.store.kept import Kept
 from tessel.store.segment.gather_table import NOT_SCALED, GatherFact, GatherTable
 from tessel.store.segment.page_tables import PageForm, PageTable, placed_pages
 from tessel.store.segment.pages import SegmentPages
@@ -69,10 +70,13 @@ class StoredColumns:
         In the order in which they were asked for.
     blocks
         Their rows.
+    notes
+        What was found out of the segment before, or is now.
     """
 
     columns: tuple[StoredColumn, ...]
     blocks: StoredBlocks
+    notes: Kept[Hashable, Any]
 
 
 def may_be_stored(segment: SegmentPages, nodes: Sequence[FieldNode]) -> bool:
@@ -126,7 +130,7 @@ def _plain_columns(
         segment.touch(node.number, numbers)
     facts = segment.gather_stack(tables).facts
     blocks = StoredBlocks(_read_only(segment.data), facts, shift, start, stop)
-    return StoredColumns(tuple(columns), blocks)  # type: ignore[arg-type]
+    return StoredColumns(tuple(columns), blocks, segment.notes)  # type: ignore[arg-type]
 
 
 def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -196,7 +200,7 @@ def _columns_with_gaps(
         facts = _read_only(np.stack([table.facts for table in tables], axis=1))
         gaps = _read_only(np.stack([table.gaps for table in tables], axis=1))
     blocks = StoredBlocks(data, facts, shift, start, stop, gaps)
-    return StoredColumns(tuple(columns), blocks)  # type: ignore[arg-type]
+    return StoredColumns(tuple(columns), blocks, segment.notes)  # type: ignore[arg-type]
 
 
 def _kept_column_with_gaps(segment: SegmentPages, table: PageTable) -> StoredColumn | None:

@@ -1,0 +1,168 @@
+"""Columns of a row range, read for the stretches of rows that are still wanted.
+
+:class:`~tessel.store.manifest.candidate_rows.CandidateRows` enters here once it knows which rows
+these are. Of few rows single values are gathered; of others pages are decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from tessel.expression.schema import TableSchema
+from tessel.store.manifest.piece import PieceSource, SegmentSource
+from tessel.store.manifest.stretch import Stretch
+from tessel.store.segment import LateRows
+
+__all__ = ["FEW", "HeldColumns", "plain_text"]
+
+FEW = 8
+"""Where at most one row in so many is left, their values are fewer than the integers of all."""
+
+_GATHERED = 2
+"""Where at most one row in so many is left, rows are gathered instead of decoding pages."""
+
+
+class HeldColumns:
+    """The columns of the pieces of one row range; used by one thread.
+
+    Parameters
+    ----------
+    source
+        What reads the pieces.
+    pieces
+        Column slices of one row range, at least one.
+    schema
+        The columns of all of them together.
+
+    Attributes
+    ----------
+    holders
+        The piece that holds each column, and the id of the column.
+    """
+
+    def __init__(
+        self, source: SegmentSource, pieces: Sequence[PieceSource], schema: TableSchema
+    ) -> None:
+        self.schema = schema
+        self._source = source
+        self.holders = {
+            name: (piece, column_id)
+            for piece in reversed(pieces)
+            for name, column_id in zip(piece.columns, piece.column_ids, strict=True)
+        }
+        self._late: dict[int, LateRows] = {}
+
+    def gathered(
+        self, piece: PieceSource, stretches: Sequence[Stretch]
+    ) -> dict[int, list[pa.Array | None]]:
+        """Return, by stretch, the columns of the few rows left in it that one pass finds."""
+        found: dict[int, list[pa.Array | None]] = {}
+        for place, stretch in enumerate(stretches):
+            if stretch.is_whole or stretch.rows * _GATHERED > stretch.high - stretch.low:
+                continue
+            rows = stretch.places()
+            found[place] = self.late(piece).gather(piece.column_ids, rows)
+        return found
+
+    def late(self, piece: PieceSource) -> LateRows:
+        """Return the rows of a piece, of which nothing but page tables is read yet."""
+        late = self._late.get(id(piece))
+        if late is None:
+            late = self._late[id(piece)] = self._source.late(piece)
+        return late
+
+    def table(self, stretch: Stretch, names: Sequence[str]) -> pa.Table:
+        """Return columns of the rows of a stretch that are left; text may be dictionaries."""
+        for name in names:
+            if name not in stretch.held:
+                stretch.held[name] = self._values(stretch, name)
+        columns = [stretch.held[name] for name in names]
+        if not columns:
+            return pa.table({"": pa.nulls(stretch.rows)}).select([])
+        return pa.table(columns, names=list(names))
+
+    def _values(self, stretch: Stretch, name: str) -> pa.Array:
+        type_ = self.schema.type_of(name)
+        found = self.holders.get(name)
+        if found is None:
+            return pa.nulls(stretch.rows, type_)
+        piece, column_id = found
+        late = self.late(piece)
+        if not stretch.is_whole and stretch.rows * FEW <= stretch.high - stretch.low:
+            (gathered,) = late.gather([column_id], stretch.places())
+            if gathered is not None:
+                return self._source.declared(gathered, name, piece)
+        column = late.column(column_id, stretch.low, stretch.high, stretch.keep)
+        if column.type == type_ and pa.types.is_string(type_):
+            dictionary = column.dictionary()
+            if dictionary is not None:
+                codes = column.codes()
+                if not stretch.is_whole:
+                    codes = codes.filter(pa.array(stretch.keep))
+                return pa.DictionaryArray.from_arrays(codes, dictionary, safe=False)
+        values = column.decode() if stretch.is_whole else column.filter(stretch.keep)
+        if values.type == type_:
+            return values
+        return self._source.declared(values, name, piece)
+
+    def dictionary(
+        self, piece: PieceSource, column_id: int, stretches: Sequence[Stretch]
+    ) -> pa.ChunkedArray | None:
+        """Return a text column as one dictionary array; None where it is stored otherwise."""
+        late = self.late(piece)
+        if not pa.types.is_string(late.type(column_id)):
+            return None
+        codes: list[pa.Array] = []
+        entries: pa.Array | None = None
+        for stretch in stretches:
+            column = late.column(column_id, stretch.low, stretch.high, stretch.keep)
+            entries = column.dictionary()
+            if entries is None:
+                return None
+            held = column.codes()
+            codes.append(held if stretch.is_whole else held.filter(pa.array(stretch.keep)))
+        if entries is None:
+            return None
+        indices = codes[0] if len(codes) == 1 else pa.concat_arrays(codes)
+        return pa.chunked_array([pa.DictionaryArray.from_arrays(indices, entries, safe=False)])
+
+    def column(
+        self,
+        piece: PieceSource,
+        name: str,
+        column_id: int,
+        stretches: Sequence[Stretch],
+        gathered: Mapping[int, list[pa.Array | None]],
+    ) -> pa.ChunkedArray:
+        """Return a column of stretches of rows; of some of them it was gathered already."""
+        late = self.late(piece)
+        type_ = late.type(column_id)
+        number = piece.column_ids.index(column_id)
+        chunks: list[pa.Array] = []
+        for place, stretch in enumerate(stretches):
+            if place in gathered and gathered[place][number] is not None:
+                chunks.append(gathered[place][number])
+                continue
+            held = stretch.held.get(name)
+            if held is not None:
+                coded = isinstance(held, pa.DictionaryArray) and not pa.types.is_dictionary(type_)
+                chunks.append(held.dictionary.take(held.indices) if coded else held)
+                type_ = chunks[-1].type
+                continue
+            column = late.column(column_id, stretch.low, stretch.high, stretch.keep)
+            if stretch.is_whole:
+                chunks += column.chunks().chunks
+            else:
+                chunks.append(column.filter(stretch.keep))
+        if len({chunk.type for chunk in chunks}) > 1:
+            chunks = [self._source.declared(chunk, name, piece) for chunk in chunks]
+        return pa.chunked_array(chunks, type=chunks[0].type if chunks else type_)
+
+
+def plain_text(values: pa.Array) -> pa.Array:
+    """Return text as text; only some stretches have a dictionary."""
+    if isinstance(values, pa.DictionaryArray):
+        return values.dictionary.take(values.indices)
+    return values
