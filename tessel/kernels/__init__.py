@@ -64,6 +64,7 @@ from tessel.kernels.sort_runs import sort_runs
 from tessel.kernels.source_rows import edges_of_gaps, nearest_present, rows_away
 from tessel.kernels.text_numbers import TextNumbers
 from tessel.kernels.window_rows import rows_until, window_best, window_sums
+from tessel.kernels.window_spreads import window_spreads
 from tessel.kernels.word_numbers import WordNumbers
 
 __all__ = [
@@ -144,5 +145,6 @@ __all__ = [
     "sums_of_parts",
     "sums_of_sums",
     "window_best",
+    "window_spreads",
     "window_sums",
 ]

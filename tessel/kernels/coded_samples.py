@@ -34,6 +34,7 @@ from tessel.kernels.sort_runs import sort_runs
 from tessel.kernels.source_rows import edges_of_gaps, nearest_present, rows_away
 from tessel.kernels.text_numbers import TextNumbers
 from tessel.kernels.window_rows import rows_until, window_best, window_sums
+from tessel.kernels.window_spreads import window_spreads
 from tessel.kernels.word_numbers import WordNumbers
 
 __all__ = ["CODED_SAMPLES", "WITHOUT_TWIN"]
@@ -230,6 +231,22 @@ def _window_rows() -> Any:
     return [*found, *(window_sums(values, starts, stops, -56, 46, mean=m) for m in (True, False))]
 
 
+def _window_spreads() -> Any:
+    values = np.array([1.0, 3.0, 3.0, 3.0, -7.0, 3.0])
+    starts, stops = np.array([0, 0, 1, 2, 5], np.int64), np.array([2, 3, 4, 6, 6], np.int64)
+    return [
+        window_spreads(values, starts, stops, ddof=ddof, root=root, of_mean=root)
+        for ddof, root in ((1, False), (0, True))
+    ]
+
+
+def _spreads() -> Any:
+    sure = [True] * 5
+    variances = [2.0, 4 / 3, 0.0, 25.0, 0.0]
+    errors = [0.5**0.5, (8 / 27) ** 0.5, 0.0, (18.75 / 4) ** 0.5, 0.0]
+    return [[variances, sure], [errors, sure]]
+
+
 CODED_SAMPLES: dict[str, Callable[[], Any]] = {
     "count_repeats": _count_repeats,
     "fade_rows": _fade_rows,
@@ -244,6 +261,7 @@ CODED_SAMPLES: dict[str, Callable[[], Any]] = {
     "source_rows": _source_rows,
     "text_numbers": _text_numbers,
     "window_rows": _window_rows,
+    "window_spreads": _window_spreads,
     "word_numbers": _word_numbers,
 }
 """By room, what calls all of its kernels, and gives what they answered."""
@@ -254,5 +272,6 @@ WITHOUT_TWIN: dict[str, Callable[[], Any]] = {
     "limb_lines": _lines_of_limbs,
     "sort_runs": _sorted_runs,
     "text_numbers": _numbered_texts,
+    "window_spreads": _spreads,
 }
 """What the others answer: those have no twin in this package."""

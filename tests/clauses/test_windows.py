@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any
@@ -13,12 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tessel.clauses.aggregates import Sem, Std, Var
 from tessel.clauses.aggregates.kernels import windows
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
 from tessel.clauses.aggregates.kernels.short_sums import short_window_sums
 from tessel.clauses.aggregates.kernels.windows import ExactRows
-from tessel.kernels import rows_until, window_best
+from tessel.clauses.along_rows.window_aggregates import Windows, window_aggregate
+from tessel.kernels import rows_until, window_best, window_spreads
+from tessel.testing.tables import bits
 from tests.kernels.forced import compiled_or_not
 
 wild = st.floats(allow_nan=False) | st.sampled_from(
@@ -170,6 +174,47 @@ def test_rows_until(compiled: bool, times: list[int], bounds: list[int], include
         found = rows_until(np.array(times, int), np.array(bounds, int), included=included)
     wanted = [sum(t < b or (included and t == b) for t in times) for b in bounds]
     assert found.tolist() == wanted
+
+
+@settings(max_examples=40)
+@given(
+    data=st.data(),
+    values=st.lists(NEAR, max_size=30)
+    | st.lists(wild, max_size=12)
+    | st.lists(st.integers(-3, 3), max_size=30),
+    sliding=st.booleans(),
+)
+def test_spreads_of_windows_are_those_of_limbs(
+    data: st.DataObject, values: list[Any], sliding: bool
+) -> None:
+    column = pa.array(values) if values else pa.array([], pa.float64())
+    starts, stops = data.draw(_windows(len(values)))
+    if sliding:
+        starts, stops = np.sort(starts), np.sort(stops)
+    for aggregate in (Var(), Std(0), Sem(2)):
+        found = []
+        for compiled in (True, False):
+            with compiled_or_not(compiled):
+                made = window_aggregate(
+                    aggregate, pa.chunked_array([column]), Windows(starts, stops), None, "v"
+                )
+                found.append(made.cast(pa.float64()))
+        assert bits(found[0]) == bits(found[1])
+
+
+def test_spreads_that_are_not_certain_are_said_to_be() -> None:
+    # The middle between two doubles, and values cut to three digits that do not tell.
+    halves = np.array([0.0, 2.0**27 + 1, 2.0**27 + 1, 0.0])
+    far = np.array([1e-25, 3e-25, 1.0, -1.0])
+    for values, sure in ((halves, None), (far, [False, True])):
+        starts, stops = np.array([0, 2]), np.array([2, 4])
+        with compiled_or_not(True):
+            found = window_spreads(values, starts, stops, ddof=1, root=False, of_mean=False)
+        assert found is not None
+        wanted = [statistics.variance(map(Fraction, values[a:b])) for a, b in ((0, 2), (2, 4))]
+        for value, certain, exact in zip(*found, wanted, strict=True):
+            assert not certain or value == float(exact)
+        assert sure is None or found[1].tolist() == sure
 
 
 def test_what_does_not_fit_is_left_to_limbs() -> None:

@@ -392,7 +392,8 @@ queries = [
     new().rank("price"),
     new().cum_sum("price", by="name").cum_max("volume").cum_count("some").shift("wide", by="name"),
     new().rolling(9).agg(a=("price", "mean"), b=("price", "max"), c=("volume", "sum"),
-        d=("wide", "min")).rolling("1h", by="name").agg(e=("some", "mean"), f=("volume", "max")),
+        d=("wide", "min"), g=("exact", "std"))
+        .rolling("1h", by="name").agg(e=("some", "mean"), f=("volume", "max")),
     new().cum_sum("volume").cum_min("price", by="name").fill("some", by="name", method="backward"),
     new().value_counts("name"),
     new().agg(a=("exact", "sum"), q=("price", "median"), m=("wide", "max")),

@@ -25,6 +25,7 @@ from tessel.clauses.aggregates import (
     Max,
     Mean,
     Min,
+    Sem,
     Sum,
 )
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
@@ -33,7 +34,7 @@ from tessel.clauses.aggregates.kernels.short_sums import short_window_sums
 from tessel.clauses.aggregates.kernels.windows import ExactRows
 from tessel.clauses.aggregates.spread import Spread
 from tessel.clauses.values import integers, missing_rows, plain, raw_values
-from tessel.kernels import window_best, window_sums
+from tessel.kernels import window_best, window_spreads, window_sums
 
 __all__ = ["Windows", "window_aggregate"]
 
@@ -185,7 +186,22 @@ def _short_sums(values: pa.Array, windows: Windows, *, mean: bool) -> NDArray[np
     return window_sums(numbers.astype(np.float64), windows.starts, windows.stops, 0, 0, mean=mean)
 
 
+def _as_doubles(values: pa.Array) -> NDArray[np.float64] | None:
+    """Return numbers that doubles hold as such; None for others."""
+    kind = values.type
+    if pa.types.is_floating(kind):
+        return raw_values(values, kind.to_pandas_dtype()).astype(np.float64, copy=False)
+    if not (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+        return None
+    numbers = integers(values)
+    largest = max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)))
+    return numbers.astype(np.float64) if largest < _EXACT else None
+
+
 def _spread(aggregate: Spread, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
+    quick = _quick_spread(aggregate, values, windows)
+    if quick is not None:
+        return _told_one_by_one(aggregate, values, windows, column, *quick)
     # The sums that the aggregate keeps of each row alone, which add up as any others do.
     rows = len(values)
     *states, _ = aggregate.partial(values, np.arange(rows), rows)
@@ -195,6 +211,44 @@ def _spread(aggregate: Spread, values: pa.Array, windows: Windows, column: str |
         exact = ExactRows.of_sums(FloatSums.from_arrays(part))
         sums += exact.window_sums(windows.starts, windows.stops).to_arrays()
     return aggregate.finish([*sums, pa.array(windows.lengths)], values.type, column)
+
+
+def _quick_spread(
+    aggregate: Spread, values: pa.Array, windows: Windows
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]] | None:
+    """Return spreads of numbers and where they are certain; None where few would be."""
+    doubles = _as_doubles(values)
+    if doubles is None:
+        return None
+    found = window_spreads(
+        doubles,
+        windows.starts,
+        windows.stops,
+        ddof=aggregate.ddof,
+        root=aggregate.takes_root,
+        of_mean=isinstance(aggregate, Sem),
+    )
+    if found is None:
+        return None
+    rest = np.flatnonzero(~found[1])
+    return found if int(windows.lengths[rest].sum()) <= 2 * len(values) else None
+
+
+def _told_one_by_one(
+    aggregate: Spread,
+    values: pa.Array,
+    windows: Windows,
+    column: str | None,
+    found: NDArray[np.float64],
+    certain: NDArray[np.bool_],
+) -> pa.Array:
+    """Return spreads, the uncertain ones computed like groups."""
+    if not certain.all():
+        rest = np.flatnonzero(~certain)
+        few = Windows(windows.starts[rest], windows.stops[rest])
+        found[rest] = _one_by_one(aggregate, values, few, column).to_numpy(zero_copy_only=False)
+    missing = windows.lengths <= aggregate.ddof
+    return pa.array(found, mask=missing if missing.any() else None)
 
 
 _KERNELS: dict[type[Aggregate], _Kernel] = {

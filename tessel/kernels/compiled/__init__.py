@@ -44,6 +44,7 @@ from tessel.kernels.compiled.sort_runs import sort_short_runs
 from tessel.kernels.compiled.source_rows import edges_of_gaps, nearest_present, rows_away
 from tessel.kernels.compiled.text_numbers import find_texts, number_texts
 from tessel.kernels.compiled.window_rows import rows_until, window_best, window_sums
+from tessel.kernels.compiled.window_spreads import window_spreads
 from tessel.kernels.compiled.word_numbers import (
     find_in_range,
     find_in_slots,
@@ -105,5 +106,6 @@ __all__ = [
     "sort_short_runs",
     "trim_lines",
     "window_best",
+    "window_spreads",
     "window_sums",
 ]
