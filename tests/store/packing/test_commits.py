@@ -197,7 +197,7 @@ class History:
 
 
 # The same cases each time; the slow lane draws others, and finds what the next test shows.
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(configuration=configurations(), seed=st.integers(0, 2**32))
 def test_histories_of_commits_keep_the_laws(
     configuration: ManifestConfiguration, seed: int
