@@ -27,6 +27,8 @@ def test_workers_end_at_about_the_same_time() -> None:
             busy[busy.index(min(busy))] += len(pack)
         assert max(busy) - min(busy) <= 1
         assert len(packs) <= 2 * 2 + 2 * int(np.log2(units))
+        alone = packs_of(np.full(units, 1 << 20), np.zeros(units, np.int64), 1, 1 << 28)
+        assert alone == [range(units)]
 
 
 def test_many_small_units_are_not_joined_without_end() -> None:

@@ -17,6 +17,7 @@ from tessel.clauses.plan import Stage
 from tessel.clauses.running.late_reading import (
     ChosenRows,
     chooses,
+    coded_after,
     done_by_choosing,
     selects,
     settle_rows,
@@ -205,7 +206,9 @@ class _FirstStage:
                 strips, done = selected
                 chosen = [ChosenRows(strip, strip.places()) for strip in strips if _is_few(strip)]
                 few = _Few(ordinal, done, chosen, whole.bytes, loader.rows(positions))
-                if len(chosen) == len(strips) and few.bytes <= _FEW_BYTES:
+                # Text that the next clause takes as codes is read by segment, as codes.
+                codes = few.rows and coded_after(stage.clauses, done)
+                if len(chosen) == len(strips) and few.bytes <= _FEW_BYTES and not codes:
                     return few
                 pieces = loader.read_selected(strips, done, stage.clauses)
                 unit = ProcessingUnit(ordinal, stage.schemas[done], pieces)

@@ -38,6 +38,7 @@ __all__ = [
     "ChosenRows",
     "choose_rows",
     "chooses",
+    "coded_after",
     "done_by_choosing",
     "read_chosen",
     "read_pieces",
@@ -152,9 +153,15 @@ def read_selected(
     strips: Sequence[CandidateRows], done: int, clauses: Sequence[Clause], symbol: int = 0
 ) -> list[Piece]:
     """Return the pieces of what the first ``done`` clauses left."""
-    all_done = done == len(clauses) or not _selects(clauses[done])
-    coded = _coded(clauses[done:]) if all_done else frozenset()
+    coded = coded_after(clauses, done)
     return [_read(strip, source, symbol, coded) for strip in strips for source in strip.pieces]
+
+
+def coded_after(clauses: Sequence[Clause], done: int) -> frozenset[str]:
+    """Return the columns that may be dictionaries for what the first ``done`` clauses left."""
+    if done < len(clauses) and _selects(clauses[done]):
+        return frozenset()
+    return _coded(clauses[done:])
 
 
 def selects(clauses: Sequence[Clause]) -> bool:

@@ -52,7 +52,9 @@ def packs_of(
     live_bytes
         The byte budget.
     """
-    if len(rows) <= _PACKS_PER_WORKER * workers:
+    # A worker alone waits for no other, and each pack less is a merging of states less.
+    alone = workers == 1
+    if not alone and len(rows) <= _PACKS_PER_WORKER * workers:
         return [range(unit, unit + 1) for unit in range(len(rows))]
     most = live_bytes // _PACKS_IN_BUDGET
     # Long packs first, short ones last, so that all workers end at about the same time (guided
@@ -62,7 +64,8 @@ def packs_of(
     begin, held = 0, 0
     for unit, size in enumerate(nbytes.tolist()):
         held += size
-        full = left[begin] - left[unit + 1] >= left[begin] / (_SHARE * workers)
+        taken = left[begin] - left[unit + 1]
+        full = not alone and taken >= left[begin] / (_SHARE * workers)
         following = int(nbytes[unit + 1]) if unit + 1 < len(nbytes) else 0
         if full or held + following > most or unit - begin + 1 == _MOST_UNITS:
             packs.append(range(begin, unit + 1))
