@@ -214,7 +214,7 @@ def measured(
     if not chosen:
         return
     with tempfile.TemporaryDirectory() as temporary:
-        folder = str((keep or Path(temporary)) / f"{keys}-{budget}")
+        folder = str((keep or Path(temporary)) / f"{keys}-{budget}-{times}")
         store = open_store(folder)
         with options(fsync=False):
             if not store.symbols():
@@ -249,6 +249,7 @@ def main() -> None:
     parser.add_argument("--keys", default=",".join(KEYS), help=f"of {', '.join(KEYS)}")
     parser.add_argument("--queries", type=re.compile, default=re.compile(""), help="a pattern")
     parser.add_argument("--keep", type=Path, help="a directory in which tables stay for next time")
+    parser.add_argument("--times", type=int, default=TIMES, help="how many budgets a table has")
     parser.add_argument("--smoke", action="store_true", help="a small run")
     parser.add_argument("--json", action="store_true", help="a line of JSON at the end")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
@@ -258,7 +259,7 @@ def main() -> None:
         folder, kind, name = arguments.one
         print(json.dumps(dataclasses.asdict(measure(folder, kind, name, budgets[0]))))
         return
-    times = 1 if arguments.smoke else TIMES
+    times = 1 if arguments.smoke else arguments.times
     budgets = [16 * MEGABYTE] if arguments.smoke else budgets
     keys = ["100", NONE] if arguments.smoke else arguments.keys.split(",")
     header = f"{'keys':13} {'query':25} {'budget':>7} {'anon MB':>8} {'share':>6} {'acc. MB':>8}"

@@ -186,6 +186,7 @@ class KeyColumns:
 
     def __init__(self, ordering: Ordering, columns: Sequence[pa.Array]) -> None:
         self._columns = columns
+        self._first = _ascending_numbers(columns[0], downwards=ordering.descending[0])
         self._downwards = ordering.descending
         self._missing = 1 if ordering.missing == "last" else -1
 
@@ -205,8 +206,23 @@ class KeyColumns:
 
     def up_to(self, bound: Key, start: int, *, included: bool) -> int:
         """Return where the rows from ``start`` on, which are in order, pass a key."""
+        low, high = self._equal_to_first(bound, start)
+        if len(self._columns) == 1 and self._first is not None:
+            return high if included else low
         search = bisect.bisect_right if included else bisect.bisect_left
-        return start + search(range(start, len(self)), bound, key=self.__getitem__)
+        return low + search(range(low, high), bound, key=self.__getitem__)
+
+    def _equal_to_first(self, bound: Key, start: int) -> tuple[int, int]:
+        """Return rows among which those are that agree with a key in its first column, or all."""
+        kind, value = bound[0]
+        if self._first is None:
+            return start, len(self)
+        if kind:  # a missing value, which no row here has
+            end = len(self) if kind > 0 else start
+            return end, end
+        ascending = self._first[start:]
+        low = start + int(ascending.searchsorted(value, side="left"))
+        return low, start + int(ascending.searchsorted(value, side="right"))
 
 
 class _Downwards:
@@ -224,6 +240,20 @@ class _Downwards:
         return bool(other._value < self._value)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _ascending_numbers(column: pa.Array, *, downwards: bool) -> NDArray[Any] | None:
+    """Return the first key as numbers that a binary search can be done in, where it is that."""
+    if (
+        downwards
+        or column.null_count
+        or not (pa.types.is_integer(column.type) or pa.types.is_float64(column.type))
+    ):
+        return None
+    numbers = raw_values(column, column.type.to_pandas_dtype())
+    if numbers.dtype.kind == "f" and bool(np.isnan(numbers).any()):
+        return None
+    return numbers
 
 
 def _comparable(column: pa.ChunkedArray) -> pa.Array:

@@ -158,7 +158,7 @@ def test_a_sort_by_time_and_more_holds_one_time_only() -> None:
     rows = 30_000
     table = _timed([n % 3 == 0 for n in range(rows)], v=[n * 7919 % 1009 for n in range(rows)])
     store = stored(table, index="t", rows=1000, columns=9)
-    with options(workers=1, live_bytes=200_000), events("spill.write") as written:
+    with options(workers=1, live_bytes=300_000), events("spill.write") as written:
         found = store.read("x", query=Q.sort("t", "v")).to_arrow()
     assert written == []
     _same_bits(found, _ordered(table, ["t", "v"], [False, False], "last"))

@@ -39,6 +39,9 @@ _LEVELS = 4
 _MERGE_TAKES = 4
 """How many times their own bytes partials take while they are merged, about."""
 
+_VALUES_TAKE = 2
+"""And how many times that where they hold the values of one group."""
+
 _KEPT_PART = 2
 """Merging partials is worth doing again while it leaves no more than half of them."""
 
@@ -129,14 +132,16 @@ class GroupMerge:
 
     def add(self, table: pa.Table) -> None:
         """Put partials in; they follow those that are in already."""
-        if self._held and not self._fits(table.nbytes):
+        if self._left and self._held and not self._fits(table.nbytes):
+            self._leave()  # merging was of no use
+        elif self._held and not self._fits(table.nbytes):
             before = self._size
             self._hold([self._merged_states()])
             helped = self._size * _KEPT_PART <= before or self._size <= self._most
             if not (helped and self._workspace.account.fits(table.nbytes)):
                 if self._can_split:
                     self._put_aside()
-                elif self._beyond is not None and not self._workspace.account.fits(table.nbytes):
+                elif self._beyond is not None:
                     self._leave()
         self._hold([*self._held, table])
 
@@ -174,7 +179,9 @@ class GroupMerge:
     @property
     def _most(self) -> int:
         """Bytes of partials that may be merged at a time, for all that it takes."""
-        return self._workspace.account.held_limit // _MERGE_TAKES
+        most = self._workspace.account.held_limit // _MERGE_TAKES
+        holds_values = self._beyond is not None and not self._shape.keys
+        return most // _VALUES_TAKE if holds_values else most
 
     def _fits(self, size: int) -> bool:
         return self._workspace.account.fits(size) and self._size + size <= self._most

@@ -41,7 +41,7 @@ __all__ = ["PASSES", "REQUIRED", "Pass", "plan_query", "query_schema"]
 
 Pass = Callable[[Draft], Draft]
 
-_BUCKETS_IN_BUDGET = 16
+_BUCKETS_IN_BUDGET = 32
 _LEAST_BUCKET_BYTES = 64 * 1024
 
 PASSES: tuple[Pass, ...] = (

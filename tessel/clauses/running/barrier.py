@@ -3,7 +3,9 @@
 What a stage leaves is pushed, the next clause groups it by its facts alone, and each new unit
 gathers what it was given. Past what a query may hold (see :mod:`tessel.clauses.spill`) the data of
 a piece go to a temporary file: its entity then carries a ``SpillBlock`` instead of ``Columns``, and
-its facts all the same.
+its facts all the same. Pieces of one hash bucket become one entity, or a few
+(:mod:`tessel.clauses.running.open_buckets`); once some of them are in the file, all go there: what
+is done with the buckets has need of the room.
 """
 
 from __future__ import annotations
@@ -14,7 +16,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from tessel.clauses.spill import SpillBlock, Workspace
+import pyarrow as pa
+
+from tessel.clauses.running.open_buckets import OpenBuckets
+from tessel.clauses.spill import SpillBlock, Workspace, give_back
 from tessel.clauses.structures import UnitFacts
 from tessel.ecs import (
     Bucket,
@@ -30,6 +35,18 @@ from tessel.expression.schema import TableSchema
 
 __all__ = ["Barrier"]
 
+_BLOCKS_IN_BUDGET = 32
+"""Tables of a bucket that are laid down are no larger than this part of the budget."""
+
+_LEAST_BLOCK_BYTES = 1 << 16
+
+_OPEN_EIGHTHS = 3
+_OPEN_EIGHTHS_IN_FILE = 2
+"""What part of the budget is open at most, before something is in the file and from there on.
+
+The rest of what may be held is for those who take the buckets on.
+"""
+
 
 class Barrier:
     """The pieces between two stages; use as a context manager.
@@ -37,7 +54,8 @@ class Barrier:
     Attributes
     ----------
     facts
-        What is known of each piece, in plan order; groups name pieces by their position here.
+        What is known of each piece, in plan order, or bucket by bucket; complete once all pieces
+        are. Groups name pieces by their position here.
     """
 
     def __init__(self, manager: ComponentManager, workspace: Workspace) -> None:
@@ -52,6 +70,9 @@ class Barrier:
         self._closed = False
         self._lock = threading.Lock()
         self._fetches: list[int] = []
+        most = max(self._account.limit // _BLOCKS_IN_BUDGET, _LEAST_BLOCK_BYTES)
+        self._open = OpenBuckets(most)
+        self._laid_down: set[int] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -69,27 +90,23 @@ class Barrier:
 
     def push(self, unit: ProcessingUnit) -> None:
         """Put the pieces of a unit down."""
-        pieces = unit.pieces
-        components: dict[type, Sequence[object]] = {
-            RowRange: [piece.row_range for piece in pieces],
-            ColRange: [piece.col_range for piece in pieces],
-            FetchCount: [FetchCount(1, 1) for _ in pieces],
-        }
-        buckets = [Bucket(piece.bucket) for piece in pieces if piece.bucket is not None]
-        if len(buckets) == len(pieces):
-            components[Bucket] = buckets
-        entities = self._manager.add(len(pieces), components)
-        data: dict[type, dict[int, object]] = {Columns: {}, SpillBlock: {}}
-        for entity, piece in zip(entities, pieces, strict=True):
-            held = self._put(piece)
-            data[type(held)][entity] = held
-            self._sizes.append(piece.table.nbytes)
-        for kind, found in data.items():
-            if found:
-                self._manager.attach(list(found), {kind: list(found.values())})
-        self._in_file.update(data[SpillBlock])
-        self._entities += entities
-        self.facts += [_facts(unit, piece) for piece in pieces]
+        if not self._open.takes(unit):
+            self._lay_down(to_file=False)  # to keep the order
+            self._put([(_facts(unit, piece), piece.table) for piece in unit.pieces])
+            return
+        size = unit.nbytes
+        eighths = _OPEN_EIGHTHS_IN_FILE if self._in_file else _OPEN_EIGHTHS
+        full = self._open.nbytes + size > self._account.limit * eighths // 8
+        if full or not self._account.fits(size):
+            self._lay_down(to_file=True)
+        self._open.add(unit)
+        self._count(size)
+        if not self._account.fits(0):
+            self._lay_down(to_file=True)  # others hold much
+
+    def complete(self) -> None:
+        """Say that the last unit has been pushed."""
+        self._lay_down(to_file=bool(self._in_file))
 
     @property
     def nbytes(self) -> int:
@@ -138,22 +155,63 @@ class Barrier:
     ) -> Iterator[ProcessingUnit]:
         """Give the pieces of a unit in parts, those that one unit before left together.
 
-        From any thread; each part is handed over as it is given.
+        From any thread; each part is handed over as it is given. Pieces of hash buckets that were
+        joined come one by one.
         """
-        for _, positions in itertools.groupby(group, key=lambda at: self.facts[at].unit):
+
+        def part_of(at: int) -> tuple[int, int]:
+            return self.facts[at].unit, at if at in self._laid_down else -1
+
+        for _, positions in itertools.groupby(group, key=part_of):
             part = list(positions)
             pieces = self.gather(part)
             self.hand_over(part)
             yield ProcessingUnit(ordinal, schema, pieces)
 
-    def _put(self, piece: Piece) -> Columns | SpillBlock:
-        size = piece.table.nbytes
-        fits = self._account.fits(size)
+    def _lay_down(self, *, to_file: bool) -> None:
+        """Make entities of what is open."""
+        size = self._open.nbytes
+        count = len(self.facts)
+        for facts, table in self._open.laid_down():
+            self._count(-min(size, table.nbytes))
+            size -= min(size, table.nbytes)
+            self._put([(facts, table)], to_file=to_file)
+        self._count(-size)
+        self._laid_down.update(range(count, len(self.facts)))
+        if to_file:
+            give_back()
+
+    def _put(self, pieces: Sequence[tuple[UnitFacts, pa.Table]], *, to_file: bool = False) -> None:
+        """Make entities of pieces."""
+        components: dict[type, Sequence[object]] = {
+            RowRange: [facts.row_range for facts, _ in pieces],
+            ColRange: [facts.col_range for facts, _ in pieces],
+            FetchCount: [FetchCount(1, 1) for _ in pieces],
+        }
+        buckets = [Bucket(facts.bucket) for facts, _ in pieces if facts.bucket is not None]
+        if len(buckets) == len(pieces):
+            components[Bucket] = buckets
+        entities = self._manager.add(len(pieces), components)
+        data: dict[type, dict[int, object]] = {Columns: {}, SpillBlock: {}}
+        for entity, (_, table) in zip(entities, pieces, strict=True):
+            held = self._held_or_written(table, to_file=to_file)
+            data[type(held)][entity] = held
+            self._sizes.append(table.nbytes)
+        for kind, found in data.items():
+            if found:
+                self._manager.attach(list(found), {kind: list(found.values())})
+        self._in_file.update(data[SpillBlock])
+        self._entities += entities
+        self.facts += [facts for facts, _ in pieces]
+
+    def _held_or_written(self, table: pa.Table, *, to_file: bool) -> Columns | SpillBlock:
+        size = table.nbytes
+        fits = self._account.fits(size) and not to_file
         # A table without columns takes nothing, and Arrow's files would lose its rows.
-        if not fits and piece.table.num_columns:
-            return self._file.write(piece.table)
+        if not fits and table.num_columns:
+            return self._file.write(table)
         self._count(size)
-        return Columns(piece.table)
+        return Columns(table)
 
     def _let_go(self, positions: Iterable[int]) -> None:
         self._count(-sum(self._sizes[at] for at in positions if not self._is_in_file(at)))

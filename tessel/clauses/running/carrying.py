@@ -48,7 +48,9 @@ def carried_units(
 ) -> Iterator[ProcessingUnit]:
     """Run a stage whose first clause carries on units that come in plan order.
 
-    Units that wait for what comes after them are put aside: in memory, then in a file.
+    Units that wait for what comes after them are put aside: in memory, then in a file. What is
+    carried from before counts with the unit that it is carried to: where it is much, few units run
+    at a time, each of which has a version of its own.
     """
     with contextlib.closing(workspace.spool()) as spool:
 
@@ -61,7 +63,7 @@ def carried_units(
         def process_task(aside: AsideUnit, between: Between) -> Task[ProcessingUnit]:
             return Task(
                 lambda: run_between(stage, aside.unit(), between.before, between.after),
-                aside.nbytes,
+                aside.nbytes + between.before.nbytes,
             )
 
         waits = stage.carries is not Carry.BEFORE

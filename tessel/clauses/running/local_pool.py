@@ -1,6 +1,7 @@
 """The local pool: tasks on threads, results in order, a bounded number of bytes alive.
 
-A task is admitted when fewer than twice the workers are under way *and* its bytes fit the budget;
+A task is admitted when fewer than twice the workers are under way *and* its bytes fit the budget
+(of a query that is short of memory, no more than one beyond the workers);
 the next one in order is always admitted, so that a task larger than the budget runs alone instead
 of never. Results that wait for their turn count as alive. The account is that of the whole query:
 the stages share it with each other and with what clauses and barriers hold.
@@ -108,7 +109,7 @@ class LocalPool:
         held = next(source, None)
         try:
             while held is not None or pending:
-                while held is not None and len(pending) < 2 * self._options.workers:
+                while held is not None and len(pending) < self._most_pending:
                     if pending and account.alive + held.bytes > account.admitted_limit:
                         break
                     pending.append((self._submit(held), held.bytes))
@@ -123,6 +124,12 @@ class LocalPool:
             for future, size in pending:
                 future.cancel()
                 account.add(-size)
+
+    @property
+    def _most_pending(self) -> int:
+        """Tasks under way, or done and waiting; where memory is short, one beyond the workers."""
+        workers = self._options.workers
+        return workers + 1 if self._account.is_tight else 2 * workers
 
     def _check_threads(self) -> None:
         """Refuse to wait for threads that stayed behind in the parent process."""

@@ -312,6 +312,7 @@ class _Run:
         with Barrier(self._manager, self._workspace) as barrier:
             for unit in before:
                 barrier.push(unit)
+            barrier.complete()
             groups = clause.restructure(barrier.facts, schema)
             if not groups and stage.input is Structure.ALL:
                 groups = [[]]  # a clause over everything also answers for nothing

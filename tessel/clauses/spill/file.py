@@ -97,7 +97,9 @@ class SpillFile:
     def write(self, table: pa.Table) -> SpillBlock:
         """Append a table, which has a column."""
         stream = pa.BufferOutputStream()
-        choices = pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=False)
+        choices = pa.ipc.IpcWriteOptions(
+            compression="lz4", unify_dictionaries=False, use_threads=False
+        )
         with pa.ipc.new_stream(stream, table.schema, options=choices) as writer:
             writer.write_table(table)
         data = stream.getvalue()
@@ -127,7 +129,8 @@ class SpillFile:
                 raise self._failed("read", error) from error
         if len(data) != block.length or _checksum(data) != block.checksum:
             raise self._damaged(block)
-        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        choices = pa.ipc.IpcReadOptions(use_threads=False)
+        with pa.ipc.open_stream(pa.py_buffer(data), options=choices) as reader:
             table = reader.read_all()
         if table.num_rows != block.rows or not table.schema.equals(block.schema):
             raise self._damaged(block)

@@ -24,14 +24,16 @@ import pyarrow as pa
 from tessel.clauses.ordering import Key, Ordering
 from tessel.clauses.spill.account import Account
 from tessel.clauses.spill.file import SpillBlock, SpillFile
+from tessel.clauses.spill.giving_back import give_back
 from tessel.clauses.spill.workspace import Workspace
 
 __all__ = ["ExternalSort"]
 
-_RUNS_MERGED = 64
+_BLOCKS_IN_RUN = 64
+_RUNS_MERGED = 128
 """Runs of which a block each is held at a time."""
 
-_PART_ORDERED = 4
+_PART_ORDERED = 8
 """What part of the budget rows may take that are ordered at once, for all that it takes.
 
 Ordering them takes their keys and places beside them, and units come and go meanwhile.
@@ -76,8 +78,9 @@ class ExternalSort:
         self._most = min(self._account.limit // _PART_ORDERED, _MOST_RUN_BYTES)
         if most is not None:
             self._most = min(self._most, most)
-        self._block_bytes = max(_LEAST_BLOCK_BYTES, self._most // _RUNS_MERGED)
-        self._fan_in = max(2, self._most // self._block_bytes)
+        self._block_bytes = max(_LEAST_BLOCK_BYTES, self._most // _BLOCKS_IN_RUN)
+        room = self._most * (_RUNS_MERGED // _BLOCKS_IN_RUN)
+        self._fan_in = max(2, room // self._block_bytes)
         self._held: list[pa.Table] = []
         self._size = 0
         self._file: SpillFile | None = None
@@ -149,6 +152,7 @@ class ExternalSort:
         rows = max(1, count * self._block_bytes // max(1, self._size))
         file = self._file
         self._runs.append([file.write(table) for table in self._in_order(rows)])
+        give_back()
 
     def _are_runs(self) -> bool:
         """Return whether each table that is held is in order, and large enough to be a run."""
@@ -212,11 +216,12 @@ class ExternalSort:
                     return
                 bound, limit = min(ends)
                 parts = [
-                    head.up_to(bound, included=at <= limit)
+                    part
                     for at, head in enumerate(heads)
                     if head.last is not None
+                    and (part := head.up_to(bound, included=at <= limit)) is not None
                 ]
-                table = pa.concat_tables([part for part in parts if part.num_rows])
+                table = pa.concat_tables(parts)
                 order = self._ordering.order(table)
                 yield table if order is None else table.take(pa.array(order))
         finally:
@@ -238,10 +243,12 @@ class _Head:
         """The last key of the block that is held; None when the run has ended."""
         self._advance()
 
-    def up_to(self, bound: Key, *, included: bool) -> pa.Table:
-        """Take the rows before a key, or not after it."""
+    def up_to(self, bound: Key, *, included: bool) -> pa.Table | None:
+        """Take the rows before a key, or not after it; None where there are none."""
         start = self._at
         self._at = self._keys.up_to(bound, start, included=included)
+        if self._at == start:
+            return None
         taken = self._table.slice(start, self._at - start)
         if self._at == self._table.num_rows:
             self._advance()
