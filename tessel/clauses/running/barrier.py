@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from tessel.clauses.running.open_buckets import OpenBuckets
 from tessel.clauses.spill import SpillBlock, Workspace, give_back
+from tessel.clauses.spill.giving_back import WORTH_GIVING_BACK_BYTES
 from tessel.clauses.structures import UnitFacts
 from tessel.ecs import (
     Bucket,
@@ -170,7 +171,7 @@ class Barrier:
 
     def _lay_down(self, *, to_file: bool) -> None:
         """Make entities of what is open."""
-        size = self._open.nbytes
+        size = whole = self._open.nbytes
         count = len(self.facts)
         for facts, table in self._open.laid_down():
             self._count(-min(size, table.nbytes))
@@ -178,7 +179,7 @@ class Barrier:
             self._put([(facts, table)], to_file=to_file)
         self._count(-size)
         self._laid_down.update(range(count, len(self.facts)))
-        if to_file:
+        if to_file and whole >= WORTH_GIVING_BACK_BYTES:
             give_back()
 
     def _put(self, pieces: Sequence[tuple[UnitFacts, pa.Table]], *, to_file: bool = False) -> None:

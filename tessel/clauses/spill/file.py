@@ -20,13 +20,10 @@ import pyarrow as pa
 
 from tessel import telemetry
 from tessel.clauses.spill.account import Account
-from tessel.clauses.spill.giving_back import give_back
+from tessel.clauses.spill.giving_back import WORTH_GIVING_BACK_BYTES, give_back
 from tessel.errors import SpillError
 
 __all__ = ["SpillBlock", "SpillFile"]
-
-_GIVEN_BACK_EVERY_BYTES = 4 << 20
-"""Of tables written and read; what is free by then goes back to the system."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +143,7 @@ class SpillFile:
 
     def _give_back_after(self, size: int) -> None:
         self._passed += size  # threads may lose some of it to each other, which does no harm
-        if self._passed >= _GIVEN_BACK_EVERY_BYTES:
+        if self._passed >= WORTH_GIVING_BACK_BYTES:
             self._passed = 0
             give_back()
 

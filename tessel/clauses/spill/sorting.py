@@ -24,7 +24,7 @@ import pyarrow as pa
 from tessel.clauses.ordering import Key, Ordering
 from tessel.clauses.spill.account import Account
 from tessel.clauses.spill.file import SpillBlock, SpillFile
-from tessel.clauses.spill.giving_back import give_back
+from tessel.clauses.spill.giving_back import WORTH_GIVING_BACK_BYTES, give_back
 from tessel.clauses.spill.workspace import Workspace
 
 __all__ = ["ExternalSort"]
@@ -39,7 +39,7 @@ _PART_ORDERED = 8
 Ordering them takes their keys and places beside them, and units come and go meanwhile.
 """
 
-_LEAST_BLOCK_BYTES = 16 * 1024
+_LEAST_BLOCK_BYTES = 8 * 1024
 # Arrow's text has offsets of 31 bits, and taking rows puts a column into one array.
 _MOST_RUN_BYTES = 1 << 30
 _OUTPUT_ROWS = 65_536
@@ -148,11 +148,12 @@ class ExternalSort:
             self._runs += [self._written(table, self._file) for table in self._held]
             self._let_go()
             return
-        count = sum(table.num_rows for table in self._held)
-        rows = max(1, count * self._block_bytes // max(1, self._size))
+        count, size = sum(table.num_rows for table in self._held), self._size
+        rows = max(1, count * self._block_bytes // max(1, size))
         file = self._file
         self._runs.append([file.write(table) for table in self._in_order(rows)])
-        give_back()
+        if size >= WORTH_GIVING_BACK_BYTES:
+            give_back()  # the run, which was held until the last of it was written
 
     def _are_runs(self) -> bool:
         """Return whether each table that is held is in order, and large enough to be a run."""
