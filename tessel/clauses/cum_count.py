@@ -12,6 +12,7 @@ from tessel.clauses.aggregates import Count
 from tessel.clauses.aggregates.base import MergeableAggregate
 from tessel.clauses.along_rows.cumulative import Cumulative, Running
 from tessel.clauses.registry import register
+from tessel.clauses.values import missing_rows
 from tessel.kernels import run_counts
 
 __all__ = ["CumCount"]
@@ -31,6 +32,12 @@ class CumCount(Cumulative):
     def aggregate(self) -> MergeableAggregate:
         """The aggregate ``count``."""
         return Count()
+
+    def state_of_all(self, values: pa.Array) -> list[pa.Array]:
+        """Count the values."""
+        absent = missing_rows(values)
+        missing = 0 if absent is None else int(np.count_nonzero(absent))
+        return [pa.array([len(values) - missing])]
 
     def run(self, running: Running, kind: pa.DataType) -> pa.Array:
         """Count what lies up to each row."""

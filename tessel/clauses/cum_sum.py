@@ -10,12 +10,15 @@ import pyarrow as pa
 
 from tessel.clauses.aggregates import Sum
 from tessel.clauses.aggregates.base import MergeableAggregate
+from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
+from tessel.clauses.aggregates.kernels.limbs import LIMB_BITS, LIMB_MASK
 from tessel.clauses.aggregates.kernels.sums import sums_from
 from tessel.clauses.aggregates.kernels.windows import ExactRows
 from tessel.clauses.along_rows.cumulative import Cumulative, Running
 from tessel.clauses.along_rows.key_order import in_rows
 from tessel.clauses.along_rows.running_sums import running_sums
 from tessel.clauses.registry import register
+from tessel.clauses.values import integers
 
 __all__ = ["CumSum"]
 
@@ -36,6 +39,20 @@ class CumSum(Cumulative):
     def aggregate(self) -> MergeableAggregate:
         """The aggregate ``sum``."""
         return Sum()
+
+    def state_of_all(self, values: pa.Array) -> list[pa.Array] | None:
+        """Add up integers whose sum fits 64 bits."""
+        kind = values.type
+        if not pa.types.is_integer(kind) or values.null_count:
+            return None
+        numbers = integers(values)
+        largest = max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)))
+        if largest * len(numbers) >= 1 << 63:
+            return None
+        total = np.array([int(numbers.sum())], np.int64)
+        return IntegerSums.of_parts(
+            {0: total & LIMB_MASK, LIMB_BITS: total >> LIMB_BITS}, 1
+        ).to_arrays()
 
     def run(self, running: Running, kind: pa.DataType) -> pa.Array:
         """Add up what lies up to each row."""

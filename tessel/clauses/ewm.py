@@ -276,8 +276,10 @@ class Ewm(AggregatingClause):
                 with np.errstate(all="ignore"):
                     values = np.where(rest > 0, total / rest * squares, np.nan)
             values = np.sqrt(values) if isinstance(each.aggregate, Std) else values
-        missing = np.isnan(values) | (counts < self.min_periods)
-        return pa.array(values, mask=missing)
+        missing = np.isnan(values)
+        if self.min_periods > 1:
+            missing |= counts < self.min_periods
+        return pa.array(values, mask=missing if missing.any() else None)
 
 
 _STATE = pa.list_(pa.float64())
@@ -303,17 +305,20 @@ class _Run:
         )
         self._own = own
         self._order = KeyOrder.of_codes(own, self._groups)
-        first = np.flatnonzero(self._order.start == self._order.places)
-        self._owners = self._order.arranged(own)[first]
-        self._starts = np.append(first, rows)
+        bounds = self._order.bounds
+        # Keys in their order are in the order of their numbers.
+        self._owners = np.flatnonzero(np.diff(bounds))
+        self._starts = np.append(bounds[self._owners], rows)
         self._values = [self._order.arranged(column) for column in values]
         self._times = None if times is None else self._order.arranged(times)
 
     def rows_of_keys(self) -> np.ndarray:
         """Return for each key its first row in both tables, one below the other."""
-        before, rows = self._before.num_rows, len(self._own)
+        before = self._before.num_rows
         found = np.full(self._groups, -1)
-        found[self._own[::-1]] = np.arange(rows)[::-1] + before
+        firsts = self._starts[:-1]
+        order = self._order.order
+        found[self._owners] = (firsts if order is None else order[firsts]) + before
         found[self._earlier] = np.arange(before)
         return found
 
@@ -352,6 +357,8 @@ def _lists(states: np.ndarray) -> pa.Array:
 
 def _floats(column: pa.ChunkedArray) -> np.ndarray:
     """Return numbers as floats, missing ones as NaN."""
-    values = plain(column).cast(pa.float64()).fill_null(math.nan)
+    values = plain(column).cast(pa.float64())
+    if values.null_count:
+        values = values.fill_null(math.nan)
     floats: np.ndarray = values.to_numpy(zero_copy_only=False)
     return floats

@@ -132,6 +132,10 @@ class Cumulative(OrderedColumns):
         """Return the type of the aggregate; refuse types that it means nothing for."""
         return self.aggregate.result_type(kind, column)
 
+    def state_of_all(self, values: pa.Array) -> list[pa.Array] | None:
+        """Return the state of all values as one group, where that is had for less than by group."""
+        return None
+
     def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
         """Return keys, then the state of each column."""
         fields = key_fields([input_schema.type_of(name) for name in self.by])
@@ -144,7 +148,9 @@ class Cumulative(OrderedColumns):
         """Return the state of each key."""
         codes, groups, arrays = self._grouped([unit.column(name) for name in self.by], unit)
         for column in self.inputs:
-            arrays += self.aggregate.partial(unit.column(column), codes, groups)
+            values = unit.column(column)
+            whole = None if self.by or not unit.num_rows else self.state_of_all(plain(values))
+            arrays += self.aggregate.partial(values, codes, groups) if whole is None else whole
         return pa.table(arrays, schema=self.carry_schema(unit.schema))
 
     def combine(self, earlier: pa.Table, later: pa.Table, schema: TableSchema) -> pa.Table:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
 from tessel.clauses.along_rows.cumulative import Cumulative, Running
+from tessel.clauses.values import raw_values
 from tessel.kernels import run_best
 
 __all__ = ["CumulativeExtreme"]
@@ -21,6 +22,15 @@ class CumulativeExtreme(Cumulative):
     @abstractmethod
     def better(self) -> np.ufunc:
         """``numpy.minimum`` or ``numpy.maximum``."""
+
+    def state_of_all(self, values: pa.Array) -> list[pa.Array] | None:
+        """Return the best of numbers none of which is missing."""
+        kind = values.type
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)) or values.null_count:
+            return None
+        best = self.better.reduce(raw_values(values, kind.to_pandas_dtype()))
+        # A zero is +0.0, whichever was the best; where one is missing, so is the best.
+        return None if best != best else [pa.array([best + 0], kind)]
 
     def run(self, running: Running, kind: pa.DataType) -> pa.Array:
         """Choose among what lies up to each row; what was carried is a value like others."""

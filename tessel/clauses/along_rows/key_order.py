@@ -145,6 +145,10 @@ def in_rows(values: Column, rows: Codes) -> Column:
         found = np.empty_like(values)
         found[rows] = values
         return found
+    if _is_of_numbers(values.type) and not values.null_count:
+        width = _WIDTHS[values.type.bit_width]
+        numbers = in_rows(raw_values(values, width), rows)
+        return pa.Array.from_buffers(values.type, len(rows), [None, pa.py_buffer(numbers)])
     place = np.empty(len(rows), np.int64)
     place[rows] = np.arange(len(rows))
     return values.take(pa.array(place))
@@ -213,10 +217,13 @@ def edge_rows(codes: Codes, groups: int, first: int, last: int) -> Codes:
             return np.arange(rows)
         return np.concatenate([np.arange(first), np.arange(rows - last, rows)])
     keys = KeyOrder.of_codes(codes, groups)
-    places = keys.places
-    wanted = (places - keys.start < first) | (keys.stop - places <= last)
     assert keys.order is not None  # there are several keys
-    return np.sort(keys.order[wanted])
+    begins, ends = keys.bounds[:-1], keys.bounds[1:]
+    head = np.minimum(begins + min(first, len(codes)), ends)
+    tail = np.maximum(ends - min(last, len(codes)), head)
+    starts, lengths = np.concatenate([begins, tail]), np.concatenate([head - begins, ends - tail])
+    within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return np.sort(keys.order[np.repeat(starts, lengths) + within])
 
 
 def key_fields(types: Sequence[pa.DataType]) -> list[pa.Field]:
