@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 import pytest
 
+from tessel.api import Store
 from tessel.clauses import QueryBuilder
 from tessel.clauses.running import late_reading, source_loader
 from tessel.options import options
 from tessel.store import CandidateRows
 from tessel.store.manifest.held_columns import HeldColumns
 from tessel.testing.tables import bits
-from tests.clauses.helpers import SETTINGS, answer, events, stored
+from tests.clauses.helpers import SETTINGS, answer, events, fresh_store, stored
 
 __all__ = ["both_ways", "by_values"]
 
@@ -31,10 +32,31 @@ def by_values() -> Iterator[None]:
         yield
 
 
-def both_ways(table: pa.Table, query: QueryBuilder, rows: int, profile: str = "fast") -> bool:
-    """Compare the answers of both ways; return whether a unit was reduced as it is stored."""
+def _added_later(table: pa.Table, rows: int, later: Collection[str]) -> Store:
+    """Return a store to which some columns came with the second half of the rows."""
+    store, half = fresh_store(), table.num_rows // 2
+    with options(segment_rows=rows, segment_columns=20):
+        store.write("x", table.slice(0, half).drop_columns(list(later)), index="t")
+        store.append("x", table.slice(half), evolve="add")
+    return store
+
+
+def both_ways(
+    table: pa.Table,
+    query: QueryBuilder,
+    rows: int,
+    profile: str = "fast",
+    later: Collection[str] = (),
+) -> bool:
+    """Compare the answers of both ways; return whether units were reduced as they are stored.
+
+    With columns that were added later, whether all were.
+    """
     with options(profile=profile):
-        store = stored(table, index="t", rows=rows, columns=20)
+        if later:
+            store = _added_later(table, rows, later)
+        else:
+            store = stored(table, index="t", rows=rows, columns=20)
     with events("clause.process") as seen:
         found = answer(store, query, [SETTINGS[0], SETTINGS[2]])
     with by_values():
@@ -42,4 +64,5 @@ def both_ways(table: pa.Table, query: QueryBuilder, rows: int, profile: str = "f
     assert found.schema.equals(wanted.schema)
     for name in wanted.column_names:
         assert bits(found.column(name)) == bits(wanted.column(name)), name
-    return any(event.attributes.get("stored") for event in seen)
+    taken = [event.attributes.get("stored") for event in seen]
+    return any(taken) and not (later and False in taken)

@@ -186,6 +186,7 @@ _HELD: dict[str, st.SearchStrategy[Any]] = {
     "median": st.tuples(_SUMMED, st.just("median")),
     "nunique": st.tuples(_ANY, st.just("nunique")),
 }
+_LATER = st.sampled_from([*"pqfvwdreskuxybcz"])
 _COMPUTED = st.sampled_from(["p * v", "v + k", "coalesce(q, v)", "coalesce(k, 7)", "q - f * 2"])
 
 
@@ -205,9 +206,10 @@ def test_groups(table: pa.Table, data: st.DataObject, profile: str) -> None:
     aggregates = data.draw(_aggregates(held=True))
     sort, drop = data.draw(st.booleans()), data.draw(st.booleans())
     grouped = query.groupby(*keys, sort=sort, drop_missing=drop) if keys else query
-    note(repr(grouped) + repr(aggregates))
+    later = data.draw(st.one_of(st.just([]), st.lists(_LATER, unique=True)))
+    note(repr(grouped) + repr(aggregates) + repr(later))
     with compiled_or_not(data.draw(st.booleans())):
-        both_ways(table, grouped.agg(**aggregates), data.draw(_SEGMENT_ROWS), profile)
+        both_ways(table, grouped.agg(**aggregates), data.draw(_SEGMENT_ROWS), profile, later)
 
 
 @given(table=_tables(), data=st.data(), profile=_PROFILES)
@@ -308,13 +310,13 @@ def _kinds(rows: int) -> dict[str, pa.Array]:
 
 
 @pytest.mark.parametrize("profile", ["fast", "compact"])
-@pytest.mark.parametrize("missing", [False, True])
-def test_no_kind_of_column_is_forgotten(profile: str, missing: bool) -> None:
-    """Each is reduced as it is stored, where every value is there and where some are missing."""
+@pytest.mark.parametrize("which", ["whole", "missing", "later"])
+def test_no_kind_of_column_is_forgotten(profile: str, which: str) -> None:
+    """Each is reduced as it is stored: with all values, with some, and added after some rows."""
     rows = 1500
     gone = np.arange(rows) % 9 == 4
     kinds = _kinds(rows)
-    if missing:
+    if which == "missing":
         kinds = {name: pc.if_else(pa.array(gone), None, held) for name, held in kinds.items()}
     columns = {"t": pa.array(np.arange(rows), pa.timestamp("s")), "k": np.arange(rows) % 4}
     names = sorted(kinds)
@@ -328,7 +330,8 @@ def test_no_kind_of_column_is_forgotten(profile: str, missing: bool) -> None:
             aggregates |= {f"{name}_{fact}": (name, fact) for fact in facts}
         table = pa.table({**columns, **{name: kinds[name] for name in some}})
         query = QueryBuilder().filter(f"{some[0]} is not missing or k > 1")
-        assert both_ways(table, query.groupby("k").agg(**aggregates), 800, profile), some
+        later = some if which == "later" else ()
+        assert both_ways(table, query.groupby("k").agg(**aggregates), 800, profile, later), some
 
 
 def test_the_largest_integer_is_a_minimum_like_others() -> None:

@@ -68,6 +68,8 @@ class _Key:
         if is_temporal(self.type):
             width = np.int32 if self.type.bit_width == 32 else np.int64
             return pa.array(integers.astype(width), mask=mask).view(self.type)
+        if pa.types.is_boolean(self.type):
+            return pa.array(integers.astype(np.bool_), mask=mask)
         return pa.array(integers, self.type, mask=mask)
 
 
@@ -252,7 +254,9 @@ def _key(opened: OpenedScan, name: str, kind: pa.DataType) -> _Key | None:
         distinct = _distinct_keys(entries)
         return None if distinct is None else _Key(number, len(entries), distinct, 0, kind)
     known = opened.program.number(name)
-    if known is None or known.is_float or not (pa.types.is_integer(kind) or is_temporal(kind)):
+    types = pa.types
+    counted = types.is_integer(kind) or types.is_boolean(kind) or is_temporal(kind)
+    if known is None or known.is_float or not counted:
         return None
     size = known.high - known.low + 1
     if size > _MOST_GROUPS:

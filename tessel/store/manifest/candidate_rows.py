@@ -265,12 +265,26 @@ class CandidateRows:
     # --- inside -----------------------------------------------------------------------------------
 
     def _stored(self, names: Sequence[str], low: int, high: int) -> StoredColumns | None:
-        """Return rows ``[low, high)`` of columns of one piece as stored, or None."""
+        """Return rows ``[low, high)`` of columns of one piece as stored, or None.
+
+        Columns that no piece has were added after these rows.
+        """
         holders = [self._held.holders.get(name) for name in names]
-        if not holders or None in holders or len({id(h[0]) for h in holders if h}) != 1:
+        own = [holder for holder in holders if holder]
+        if not holders or len({id(piece) for piece, _ in own}) > 1:
             return None
-        piece = next(holder[0] for holder in holders if holder)
-        found = self._held.late(piece).stored([h[1] for h in holders if h], low, high)
+        found: StoredColumns | None = StoredColumns.nothing(low, high)
+        if own:
+            late = self._held.late(own[0][0])
+            found = late.stored([column_id for _, column_id in own], low, high)
+        if found is not None and len(own) < len(names):
+            pairs = zip(names, holders, strict=True)
+            added = {
+                place: self.schema.type_of(name)
+                for place, (name, holder) in enumerate(pairs)
+                if holder is None
+            }
+            found = found.with_absent(added)
         if found is None or any(
             column.type != self.schema.type_of(name)
             for name, column in zip(names, found.columns, strict=True)

@@ -7,15 +7,16 @@ which rows have a value; and pages that are packed are unpacked for the rows tha
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.kernels import StoredBlocks
+from tessel.kernels import ALL_MISSING, ALL_PRESENT, Gap, StoredBlocks
 from tessel.store.encodings.arithmetic import proven_bounds
 from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import ValueKind
@@ -27,6 +28,9 @@ from tessel.store.segment.pages import SegmentPages
 
 __all__ = ["StoredColumn", "StoredColumns", "may_be_stored", "stored_columns"]
 
+_WORD_BYTES = 8
+_ONE_PAGE = 40
+"""Rows of no column lie in one page, whatever their number."""
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 
 
@@ -45,19 +49,22 @@ class StoredColumn:
         """The decimal places of integers that stand for decimals; 0 for others."""
         return int(self.type.scale) if pa.types.is_decimal(self.type) else 0
 
-    @classmethod
-    def absent(cls, kind: pa.DataType) -> StoredColumn | None:
-        """Return a column that was added after its rows; None for types that are not integers."""
-        types = pa.types
-        if types.is_string(kind) or types.is_large_string(kind):
-            return cls(kind, pa.array([""], kind), None, None, True)  # a place that no row has
-        if types.is_float32(kind) or types.is_float64(kind):
-            return cls(kind, None, np.full(1, NOT_SCALED, np.int64), (0.0, 0.0), True)
-        if types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal128(kind):
-            return cls(kind, None, None, (0, 0), True)
-        if types.is_temporal(kind) and not types.is_interval(kind):
-            return cls(kind, None, None, (0, 0), True)
-        return None
+
+@lru_cache(maxsize=64)
+def _absent(kind: pa.DataType) -> StoredColumn | None:
+    """Return a column that was added after its rows; None for types that are not integers."""
+    types = pa.types
+    held = kind.value_type if types.is_dictionary(kind) else kind
+    if types.is_string(held):
+        return StoredColumn(kind, pa.array([""], held), None, None, True)  # a place no row has
+    if types.is_float32(kind) or types.is_float64(kind):
+        exponents = np.full(1, NOT_SCALED, np.int64)
+        return StoredColumn(kind, None, exponents, (0.0, 0.0), True)
+    if types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal128(kind):
+        return StoredColumn(kind, None, None, (0, 0), True)
+    if types.is_temporal(kind) and not types.is_interval(kind):
+        return StoredColumn(kind, None, None, (0, 0), True)
+    return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,6 +84,48 @@ class StoredColumns:
     columns: tuple[StoredColumn, ...]
     blocks: StoredBlocks
     notes: Kept[Hashable, Any]
+
+    @classmethod
+    def nothing(cls, start: int, stop: int) -> StoredColumns:
+        """Return rows of no column."""
+        data, facts = np.zeros(_WORD_BYTES, np.uint8), np.zeros((GatherFact.COUNT, 0, 1), np.int64)
+        blocks = StoredBlocks(_read_only(data), facts, _ONE_PAGE, start, stop)
+        return cls((), blocks, Kept(1))
+
+    def with_absent(self, added: Mapping[int, pa.DataType]) -> StoredColumns | None:
+        """Return the rows with columns in which no value is there; None where one cannot be.
+
+        Parameters
+        ----------
+        added
+            Their types, by their places among all columns.
+        """
+        blocks, pages = self.blocks, self.blocks.facts.shape[2]
+        others = iter(self.columns)
+        columns: list[StoredColumn] = []
+        for place in range(len(self.columns) + len(added)):
+            column = _absent(added[place]) if place in added else next(others)
+            if column is None:
+                return None
+            columns.append(column)
+        kept = [place for place in range(len(columns)) if place not in added]
+        facts = np.zeros((GatherFact.COUNT, len(columns), pages), np.int64)
+        facts[GatherFact.EXPONENT] = NOT_SCALED
+        facts[:, kept] = blocks.facts
+        gaps = np.zeros((Gap.COUNT, len(columns), pages), np.int64)
+        gaps[Gap.VALIDITY] = ALL_MISSING
+        gaps[Gap.VALIDITY, kept] = ALL_PRESENT
+        if blocks.gaps is not None:
+            gaps[:, kept] = blocks.gaps
+        held = StoredBlocks(
+            blocks.data,
+            _read_only(facts),
+            blocks.shift,
+            blocks.start,
+            blocks.stop,
+            _read_only(gaps),
+        )
+        return StoredColumns(tuple(columns), held, self.notes)
 
 
 def may_be_stored(segment: SegmentPages, nodes: Sequence[FieldNode]) -> bool:
