@@ -192,7 +192,9 @@ class BlockProgram(BlockColumns):
         if not isinstance(value, Stored) or value.column.dictionary is None:
             return None
         entries = value.column.dictionary
-        if not 0 < len(entries) <= _MOST_ENTRIES or entries.type != self._schema.type_of(name):
+        kind = self._schema.type_of(name)
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if not 0 < len(entries) <= _MOST_ENTRIES or entries.type != kind:
             return None
         answers = self._answers(node, name, entries)
         if answers is None or (whole and (answers[:-1] < 0).any()):

@@ -24,7 +24,7 @@ from tessel.clauses.aggregates.kernels.integer_sum import (
     IntegerSums,
 )
 from tessel.clauses.grouped.group_facts import FoundParts
-from tessel.clauses.values import is_temporal
+from tessel.clauses.values import is_temporal, plain_type
 from tessel.expression import Number
 from tessel.expression.schema import TableSchema
 from tessel.kernels import EXTREMES, DecimalSum, Fact, FieldKind, SumField
@@ -135,7 +135,7 @@ def _sum(opened: OpenedScan, columns: FactColumns, schema: TableSchema) -> Asked
     if found is None:
         return None
     fields, parts = found
-    kind = schema.type_of(columns.names[0])
+    kind = plain_type(schema.type_of(columns.names[0]))
     if pa.types.is_floating(kind):
         return AskedFact(
             fields, parts, lambda found, counts: FloatSums.of_parts(dict(found), len(counts))
@@ -162,7 +162,7 @@ def _as_doubles(
     if found is None:
         return None
     fields, parts = found
-    up = 0 if pa.types.is_floating(schema.type_of(name)) else _LOWEST_BIT
+    up = 0 if pa.types.is_floating(plain_type(schema.type_of(name))) else _LOWEST_BIT
     return AskedFact(fields, parts, lambda found, counts: _float_sums(found, up, len(counts)))
 
 
@@ -293,7 +293,7 @@ def _extreme(
     Rows that are not known have what every value is better than.
     """
     (name,), known, program = columns.names, columns.known, opened.program
-    kind, worst = schema.type_of(name), WORST[of_integers]
+    kind, worst = plain_type(schema.type_of(name)), WORST[of_integers]
     if pa.types.is_string(kind):
         return _extreme_text(opened, columns, of_integers)
     place = program.place(name)

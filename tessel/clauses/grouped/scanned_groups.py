@@ -22,7 +22,7 @@ from tessel.clauses.grouped.group_tables import partial_schema
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.grouped.stored_facts import StoredFacts, all_from_facts, ask_facts
 from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.clauses.values import is_temporal
+from tessel.clauses.values import is_temporal, plain_type
 from tessel.expression import Number
 from tessel.expression.schema import TableSchema
 from tessel.kernels import Fact, group_sums
@@ -208,7 +208,7 @@ def numbered_groups(
         return NumberedGroups([], None, 1, select)
     held: list[_Key] = []
     for name in keys:
-        key = _key(opened, name, schema.type_of(name))
+        key = _key(opened, name, plain_type(schema.type_of(name)))
         if key is None:
             return None
         if key.number.known is not None:

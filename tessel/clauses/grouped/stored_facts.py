@@ -32,6 +32,7 @@ from tessel.clauses.grouped.asked_facts import (
 )
 from tessel.clauses.grouped.group_facts import AskedFor, FoundParts, GroupFacts, joined_facts
 from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.clauses.values import plain_type
 from tessel.expression.schema import TableSchema
 from tessel.kernels import Fact, FieldKind, SumField
 from tessel.store import OpenedScan
@@ -153,7 +154,8 @@ class StoredFacts:
     def _row(self, name: str, rows: Integers | None) -> pa.Array | None:
         assert rows is not None  # it was asked for
         found = self._opened.values_at(name, rows)
-        return None if found is None else typed_values(found, self._schema.type_of(name))
+        kind = plain_type(self._schema.type_of(name))
+        return None if found is None else typed_values(found, kind)
 
 
 def ask_facts(
@@ -189,7 +191,8 @@ def ask_facts(
                 continue
             if key in asked:
                 continue
-            if not all(may_be_asked(fact, schema.type_of(name)) for name in each.inputs):
+            kinds = [plain_type(schema.type_of(name)) for name in each.inputs]
+            if not all(may_be_asked(fact, kind) for kind in kinds):
                 return None
             found = MAKERS[fact](opened, own, schema)
             if found is None:

@@ -96,7 +96,7 @@ def page_table(file: SegmentFile, node: FieldNode) -> PageTable | None:
     file
         The segment; the page table of the column is read if it was not.
     """
-    if node.role != Role.VALUES or node.parent >= 0 or node.is_dictionary:
+    if node.role != Role.VALUES or node.parent >= 0:
         return None
     records = file.pages(node.number)
     encodings = records["encoding"]
@@ -104,6 +104,8 @@ def page_table(file: SegmentFile, node: FieldNode) -> PageTable | None:
     coded = encodings == EncodingCode.DICTIONARY
     is_coded = bool(coded.any())
     if not len(records) or (is_coded and not (coded | missing).all()):
+        return None
+    if not is_coded and node.is_dictionary:
         return None
     if not is_coded and (node.kind not in _KINDS or not _has_integers(records, node)):
         return None
