@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
+import numpy as np
 import pyarrow as pa
 
 from tessel.clauses.ordering import Key, Ordering
@@ -38,6 +39,9 @@ _PART_ORDERED = 8
 
 Ordering them takes their keys and places beside them, and units come and go meanwhile.
 """
+
+_MOST_WITHOUT_RUNS = 2
+"""How many times that may be held, and ordered, where all of it is: it is done once."""
 
 _LEAST_BLOCK_BYTES = 8 * 1024
 # Arrow's text has offsets of 31 bits, and taking rows puts a column into one array.
@@ -78,6 +82,7 @@ class ExternalSort:
         self._most = min(self._account.limit // _PART_ORDERED, _MOST_RUN_BYTES)
         if most is not None:
             self._most = min(self._most, most)
+        self._most_at_once = self._most if most is not None else self._most * _MOST_WITHOUT_RUNS
         self._block_bytes = max(_LEAST_BLOCK_BYTES, self._most // _BLOCKS_IN_RUN)
         room = self._most * (_RUNS_MERGED // _BLOCKS_IN_RUN)
         self._fan_in = max(2, room // self._block_bytes)
@@ -107,9 +112,10 @@ class ExternalSort:
         """Put rows in."""
         if not table.num_rows:
             return
-        fits = self._account.fits(table.nbytes) and self._size + table.nbytes <= self._most
+        most = self._most if self._runs else self._most_at_once
+        fits = self._account.fits(table.nbytes) and self._size + table.nbytes <= most
         if self._held and not fits:
-            self._write_run()
+            self._write_held()
         self._held.append(table)
         self._size += table.nbytes
         self._account.hold(table.nbytes)
@@ -119,7 +125,7 @@ class ExternalSort:
         if not self._runs:
             yield from self._in_order(_OUTPUT_ROWS)
             return
-        self._write_run()
+        self._write_held()
         while len(self._runs) > self._fan_in:
             self._merge_some()
         assert self._file is not None
@@ -140,6 +146,20 @@ class ExternalSort:
             else:
                 yield table.take(pa.array(order[start : start + rows]))
         self._let_go()
+
+    def _write_held(self) -> None:
+        """Write what is held as runs of which each may be ordered at once."""
+        waiting, left = list(self._held), self._size
+        try:
+            while waiting:
+                ends = np.cumsum([table.nbytes for table in waiting])
+                count = max(1, int(np.searchsorted(ends, self._most, side="right")))
+                self._held, self._size = waiting[:count], int(ends[count - 1])
+                del waiting[:count]
+                left -= self._size
+                self._write_run()
+        finally:
+            self._account.hold(-left)  # of an error: what is not held here any more
 
     def _write_run(self) -> None:
         if self._file is None:
