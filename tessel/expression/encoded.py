@@ -24,14 +24,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.errors import TesselError
-from tessel.expression.block_columns import BlockColumns, Number, Scaled, Stored
+from tessel.expression.block_arithmetic import (
+    ARITHMETIC,
+    NO_OVERFLOW,
+    BlockArithmetic,
+    changes_unit,
+    finer_unit,
+    interval,
+    plain_bound,
+)
+from tessel.expression.block_columns import Number, Stored
 from tessel.expression.checking import NodeType, node_types
 from tessel.expression.context import ExpressionContext
 from tessel.expression.evaluate import evaluate
-from tessel.expression.kernels.values import literal_value
 from tessel.expression.leaves import Column, Literal
 from tessel.expression.node import Expression
-from tessel.expression.operators.arithmetic import Add, Multiply, Subtract
 from tessel.expression.operators.boolean import And, Not, Or, Xor
 from tessel.expression.operators.comparison import (
     FLIPPED,
@@ -48,23 +55,13 @@ from tessel.expression.operators.membership import IsMissing
 from tessel.expression.protocols import ArithmeticColumn
 from tessel.expression.schema import TableSchema
 from tessel.expression.stored_ranges import EXACT, GREATEST, LEAST, integer_range, scaled_range
-from tessel.kernels import DecimalBounds, Op
+from tessel.kernels import Op
 
 __all__ = ["BlockProgram", "Number"]
 
-_NO_OVERFLOW = 1 << 62
 _MOST_ENTRIES = 1 << 16
-_SLACK = 1 + 2.0**-50
 _MOST_STEPS = 256
 """More steps a block cost more than kernels on whole columns."""
-_LARGEST_FLOAT = 2.0**1000
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-
-_ARITHMETIC: dict[type[Expression], tuple[int, int]] = {
-    Add: (Op.ADD, Op.INTEGER_ADD),
-    Subtract: (Op.SUBTRACT, Op.INTEGER_SUBTRACT),
-    Multiply: (Op.MULTIPLY, Op.INTEGER_MULTIPLY),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +77,7 @@ _Wanted = frozenset[bool]
 _TRUE: _Wanted = frozenset([True])
 
 
-class BlockProgram(BlockColumns):
+class BlockProgram(BlockArithmetic):
     """Makes one program for several questions about the same rows.
 
     Parameters
@@ -167,7 +164,7 @@ class BlockProgram(BlockColumns):
             return self._is_missing(held, wanted)
         if isinstance(node, Coalesce):
             return self._first_known(kind, operands)
-        if type(node) in _ARITHMETIC:
+        if type(node) in ARITHMETIC:
             return self._arithmetic(node, kind, operands)
         return None
 
@@ -292,7 +289,7 @@ class BlockProgram(BlockColumns):
         self, node: Comparison, kind: NodeType, operands: list[_Value], wanted: _Wanted
     ) -> _Truth | None:
         assert kind.signature is not None
-        ratio = _finer_unit(kind) if _changes_unit(kind) else 1
+        ratio = finer_unit(kind) if changes_unit(kind) else 1
         if ratio is None:
             return None
         left, right = operands
@@ -330,7 +327,7 @@ class BlockProgram(BlockColumns):
         ratio: int,
     ) -> int | None:
         """Compare with a literal, which counts ``ratio`` units in one of the column."""
-        bound = _plain_bound(literal, inputs[1])
+        bound = plain_bound(literal, inputs[1])
         if bound is None:
             return None
         if isinstance(left, Stored) and pa.types.is_decimal(left.column.type):
@@ -394,8 +391,8 @@ class BlockProgram(BlockColumns):
             if None in registers:
                 return None
             return self._float_comparison(asked, *registers)  # type: ignore[arg-type]
-        difference = _interval(Op.SUBTRACT, one, two)
-        if not -_NO_OVERFLOW <= difference[0] <= difference[1] <= _NO_OVERFLOW:
+        difference = interval(Op.SUBTRACT, one, two)
+        if not -NO_OVERFLOW <= difference[0] <= difference[1] <= NO_OVERFLOW:
             return None
         register = self._steps.step(Op.INTEGER_SUBTRACT, one.register, two.register)
         return self._steps.range(register, integer_range(asked, 0))
@@ -405,132 +402,6 @@ class BlockProgram(BlockColumns):
             one, two, asked = two, one, FLIPPED[asked]
         op = {Less: Op.LESS, LessEqual: Op.LESS_EQUAL, Equal: Op.EQUAL}[asked]
         return self._steps.step(op, one, two)
-
-    # --- arithmetic -------------------------------------------------------------------------------
-
-    def _arithmetic(
-        self, node: Expression, kind: NodeType, operands: list[_Value]
-    ) -> Number | None:
-        assert kind.signature is not None
-        float_op, integer_op = _ARITHMETIC[type(node)]
-        numbers: list[Number] = []
-        for value, operand, target in zip(
-            operands, kind.operands, kind.signature.inputs, strict=True
-        ):
-            number = self._operand(value, operand.literal, target)
-            if number is None:
-                return None
-            numbers.append(number)
-        one, two = numbers
-        known = self.both(one.known, two.known)
-        low, high = _interval(float_op, one, two)
-        if pa.types.is_float64(kind.result):
-            registers = [self._float(number) for number in numbers]
-            low, high = float(low), float(high)
-            low, high = min(low * _SLACK, low / _SLACK), max(high * _SLACK, high / _SLACK)
-            if None in registers or not max(abs(low), abs(high)) < _LARGEST_FLOAT:
-                return None
-            register = self._steps.step(float_op, *registers)  # type: ignore[arg-type]
-            scaled = self._scaled_result(float_op, integer_op, operands)
-            return Number(True, register, low, high, known, scaled)
-        if one.is_float or two.is_float or not pa.types.is_integer(kind.result):
-            return None
-        if not -_NO_OVERFLOW <= low <= high <= _NO_OVERFLOW:
-            return None
-        if low < 0 and pa.types.is_unsigned_integer(kind.result):
-            return None  # a row below zero has no result: its values say so
-        register = self._steps.step(integer_op, one.register, two.register)
-        return Number(False, register, low, high, known)
-
-    def _scaled_result(self, float_op: int, op: int, operands: list[_Value]) -> Scaled | None:
-        """Return the integers that the result stands for, where its operands are decimals."""
-        one, two = (self._scaled_operand(operand) for operand in operands)
-        if one is None or two is None or max(one.bounds.largest, two.bounds.largest) > EXACT:
-            return None
-        bounds: DecimalBounds | None
-        if float_op == Op.MULTIPLY:
-            bounds = one.bounds.times(two.bounds)
-        elif float_op == Op.ADD:
-            bounds = one.bounds.plus(two.bounds)
-        else:
-            bounds = one.bounds.minus(two.bounds)
-        if bounds is None or bounds.largest > EXACT:
-            return None
-        return Scaled(bounds, op=op, operands=(one, two))
-
-    def _scaled_operand(self, operand: _Value) -> Scaled | None:
-        if isinstance(operand, Stored):
-            return self._scaled(operand)
-        if isinstance(operand, Number):
-            if operand.is_float:
-                return operand.scaled
-            bounds = DecimalBounds.of_integers(operand.low, operand.high)
-            return Scaled(bounds, register=operand.register)
-        if not isinstance(operand, Literal) or not isinstance(operand.value, int | float):
-            return None
-        value = operand.value
-        if isinstance(value, bool) or not abs(value) <= EXACT or value != int(value):
-            return None
-        return Scaled(DecimalBounds.of_integers(int(value), int(value)), constant=int(value))
-
-    def _first_known(self, kind: NodeType, operands: list[_Value]) -> Number | None:
-        """Compile coalesce: the first of some numbers that has a value."""
-        assert kind.signature is not None
-        is_float = pa.types.is_float64(kind.result)
-        if not (is_float or pa.types.is_integer(kind.result) or _is_counted(kind.result)):
-            return None
-        if _changes_unit(kind):
-            return None
-        found: Number | None = None
-        for value, operand, target in zip(
-            operands, kind.operands, kind.signature.inputs, strict=True
-        ):
-            if found is not None and found.known is None:
-                break
-            number = self._operand(value, operand.literal, target)
-            if number is None:
-                return None
-            if is_float:
-                register = self._float(number, limit=EXACT)
-                if register is None:
-                    return None
-                low, high = float(number.low), float(number.high)
-                number = Number(True, register, low, high, number.known)
-            elif number.is_float:
-                return None
-            found = number if found is None else self._either(found, number)
-        return found
-
-    def _either(self, one: Number, other: Number) -> Number:
-        """Return a number where it has a value, else another of the same form."""
-        assert one.known is not None
-        op = Op.CHOOSE_OTHER_FLOAT if one.is_float else Op.CHOOSE_OTHER
-        known = None
-        if other.known is not None:
-            known = self._steps.step(Op.OR, one.known, other.known)
-        register = self._steps.step(op, one.register, one.known, other.register)
-        low, high = min(one.low, other.low), max(one.high, other.high)
-        return Number(one.is_float, register, low, high, known)
-
-    def _operand(
-        self, value: _Value, literal: Literal | None, target: pa.DataType
-    ) -> Number | None:
-        if literal is not None:
-            bound = _plain_bound(literal, target)
-            if bound is None or not math.isfinite(bound):
-                return None
-            if isinstance(bound, float):
-                return Number(True, self._steps.constant(bound), bound, bound)
-            if not LEAST <= bound <= GREATEST:
-                return None
-            return Number(False, self._steps.step(Op.INTEGER, c=bound), bound, bound)
-        return self._value(value)
-
-    def _value(self, value: _Value) -> Number | None:
-        """Return numbers that are the values; None for others, decimals among them."""
-        if isinstance(value, Stored):
-            return None if pa.types.is_decimal(value.column.type) else self._loaded(value)
-        return value if isinstance(value, Number) else None
 
 
 def _wanted_truths(context: ExpressionContext) -> dict[str, _Wanted]:
@@ -553,65 +424,3 @@ def _wanted_truths(context: ExpressionContext) -> dict[str, _Wanted]:
 def _there(register: int | None) -> int:
     assert register is not None  # it was asked for
     return register
-
-
-def _changes_unit(kind: NodeType) -> bool:
-    """Return whether times of one unit meet those of another, or are changed into it.
-
-    What is stored counts in the unit of the column.
-    """
-    assert kind.signature is not None
-    own = [operand.type for operand in kind.operands if operand.literal is None]
-    met = {*own, *kind.signature.inputs}
-    return len(met) > 1 and any(map(_is_counted, met))
-
-
-def _finer_unit(kind: NodeType) -> int | None:
-    """Return how many units of a literal's type are one of the column that is compared with it.
-
-    None where that is no whole number, and where no column is compared with a literal.
-    """
-    assert kind.signature is not None
-    pairs = list(zip(kind.operands, kind.signature.inputs, strict=True))
-    own = [operand.type for operand, _ in pairs if operand.literal is None]
-    others = [met for operand, met in pairs if operand.literal is not None]
-    types = pa.types
-    if len(own) != 1 or len(others) != 1:
-        return None
-    (column,), (met,) = own, others
-    alike = types.is_timestamp(column) and types.is_timestamp(met)
-    if not alike and not (types.is_duration(column) and types.is_duration(met)):
-        return None
-    ratio, left = divmod(_PER_SECOND[met.unit], _PER_SECOND[column.unit])
-    return ratio if ratio and not left else None
-
-
-def _is_counted(kind: pa.DataType) -> bool:
-    """Return whether values of a type are integers of a unit."""
-    types = pa.types
-    is_counted = types.is_timestamp(kind) or types.is_duration(kind) or types.is_date32(kind)
-    return bool(is_counted or types.is_time(kind))
-
-
-def _plain_bound(literal: Literal, target: pa.DataType) -> Any:
-    """Return the number that a literal is compared as; None for what has none, or is missing."""
-    if literal.is_missing_value:
-        return None
-    if pa.types.is_integer(target) or pa.types.is_float64(target) or pa.types.is_float32(target):
-        return literal_value(literal, target).as_py()
-    if pa.types.is_decimal(target):
-        return Fraction(literal_value(literal, target).as_py())
-    if _is_counted(target):
-        scalar = literal_value(literal, target)
-        return scalar.value if scalar.type == target else None
-    return None
-
-
-def _interval(op: int, one: Number, two: Number) -> tuple[Any, Any]:
-    """Return bounds of a sum, a difference or a product."""
-    if op == Op.ADD:
-        return one.low + two.low, one.high + two.high
-    if op == Op.SUBTRACT:
-        return one.low - two.high, one.high - two.low
-    products = [a * b for a in (one.low, one.high) for b in (two.low, two.high)]
-    return min(products), max(products)
