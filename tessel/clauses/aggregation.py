@@ -46,6 +46,8 @@ from tessel.clauses.grouped.ordered_aggregation import aggregate_pieces, aggrega
 from tessel.clauses.grouped.scanned_groups import each_alone, scanned_groups
 from tessel.clauses.grouped.scanned_values import all_from_stored_values, scanned_values
 from tessel.clauses.grouped.stored_facts import all_from_facts
+from tessel.clauses.grouped.stored_groups import StoredGroups
+from tessel.clauses.grouped.stored_merging import StoredMerge
 from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.ordering import Ordering
@@ -265,7 +267,7 @@ class PartialAggregation(Clause):
         """Return whether states do not grow with the rows."""
         return all_from_facts(self.aggregates)
 
-    def reduce(self, rows: Sequence[BlockScan]) -> pa.Table | None:
+    def reduce(self, rows: Sequence[BlockScan]) -> pa.Table | StoredGroups | None:
         """Reduce rows as they are stored."""
         if all_from_stored_values(self.aggregates):
             return each_alone(
@@ -360,17 +362,21 @@ class MergeAggregation(Clause):
     ) -> Iterator[ProcessingUnit]:
         """Merge all partials, and give the groups when the last has come."""
         by_position = POSITION in held
-        with GroupMerge(shape, held.arrow, workspace, beyond=aggregate_states) as groups:
+        with (
+            StoredMerge(workspace.account) as stored,
+            GroupMerge(shape, held.arrow, workspace, beyond=aggregate_states) as groups,
+        ):
             row = 0
-            for unit in units:
-                table = unit.table
+            for table in stored.left_of(units):
                 if by_position:
                     place = pa.array(np.arange(row, row + table.num_rows, dtype=np.int64))
                     table = table.append_column(POSITION, place)
                 row += table.num_rows
                 groups.add(table)
-            tables = self._named(self._ordered(groups, workspace))
-            yield from units_of_tables(tables, self.index, workspace)
+            tables = self._ordered(groups, workspace)
+            if stored.joined is not None:
+                tables = stored.finished(sort=self.sort)
+            yield from units_of_tables(self._named(tables), self.index, workspace)
 
     def _along_time(
         self,

@@ -36,6 +36,7 @@ __all__ = [
     "Narrows",
     "Proves",
     "Prunes",
+    "Reduced",
     "Reduces",
     "ReducesPieces",
     "Scans",
@@ -163,8 +164,23 @@ class Reduces(Protocol):
     def joins(self) -> bool:
         """Return whether many row slices leave hardly more than one: then it is given several."""
 
-    def reduce(self, rows: Sequence[BlockScan]) -> pa.Table | None:
-        """Return the table that ``process`` would leave of the rows of these slices, or None."""
+    def reduce(self, rows: Sequence[BlockScan]) -> pa.Table | Reduced | None:
+        """Return the table that ``process`` would leave of the rows of these slices, or None.
+
+        Or what it can be made of: the clause behind may go on with that.
+        """
+
+
+class Reduced(Protocol):
+    """What rows were reduced to, before there is a table of it."""
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the table."""
+
+    @property
+    def table(self) -> pa.Table:
+        """The table."""
 
 
 @runtime_checkable

@@ -23,6 +23,7 @@ from tessel.expression.operators.comparison import (
     LessEqual,
 )
 from tessel.expression.stored_ranges import scaled_range
+from tessel.kernels.jit import using_compiled
 from tessel.options import options
 from tessel.testing.tables import bits
 from tests.clauses.helpers import SETTINGS, answer, stored
@@ -130,7 +131,7 @@ def test_groups(table: pa.Table, data: st.DataObject) -> None:
         )
     else:
         query = query.apply("n", "v")
-    keys = data.draw(st.lists(st.sampled_from(["s", "k", "u"]), unique=True, max_size=2))
+    keys = data.draw(st.lists(st.sampled_from(["s", "k", "u", "v", "t"]), unique=True, max_size=3))
     column = st.sampled_from(["n", "p", "v", "w", "t", "f"])
     aggregates: dict[str, Any] = {
         "a": (data.draw(column), "mean"),
@@ -143,6 +144,49 @@ def test_groups(table: pa.Table, data: st.DataObject) -> None:
     grouped = query.groupby(*keys, sort=data.draw(st.booleans())) if keys else query
     note(repr(query))
     both_ways(table, grouped.agg(**aggregates), data.draw(_ROWS))
+
+
+@pytest.mark.parametrize(
+    ("keys", "compiled"),
+    [
+        (("word", "code"), True),
+        (("word", "code"), False),
+        (("code", "word", "few"), True),
+        (("wide",), True),
+        (("gone",), False),
+    ],
+)
+def test_groups_of_more_cells_than_rows(keys: tuple[str, ...], compiled: bool) -> None:
+    rows, random = 120, np.random.default_rng(3)
+    block = np.arange(rows) // 40
+    # Each segment has words, and a range of codes, of its own.
+    words = [f"w{number * 7919 % 100:02}" for number in random.integers(0, 6, rows) + 3 * block]
+    codes = random.integers(0, 9, rows) * 1000 - 7 * block
+    table = pa.table(
+        {
+            "t": pa.array(np.arange(rows), pa.timestamp("s")),
+            "word": pa.array(words),
+            "code": pa.array(codes),
+            "few": pa.array(random.integers(0, 3, rows), mask=random.random(rows) < 0.1),
+            "wide": pa.array(random.choice([-(1 << 60), 3, 1 << 60], rows) + codes),
+            "gone": pa.array(codes, pa.timestamp("us"), mask=block == 1),
+            "p": pa.array(random.integers(-9999, 9999, rows) / 100),
+            "v": pa.array(random.integers(0, 50, rows), mask=random.random(rows) < 0.1),
+        }
+    )
+    aggregates: dict[str, Any] = {
+        "mean": ("p", "mean"),
+        "sum": ("v", "sum"),
+        "least": ("p", "min"),
+        "greatest": ("v", "max"),
+        "first": ("v", "first"),
+        "last": ("p", "last"),
+        "size": "size",
+    }
+    with using_compiled(compiled):
+        for sort, drop_missing in ((True, False), (False, True)):
+            query = QueryBuilder().groupby(*keys, sort=sort, drop_missing=drop_missing)
+            assert both_ways(table, query.agg(**aggregates), 40)
 
 
 _WINDOWS: dict[str, Any] = {

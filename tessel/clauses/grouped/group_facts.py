@@ -8,7 +8,7 @@ better of it kept, while it is still whole numbers in arrays. States are made on
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.aggregates.kernels.extremes import greatest, least
-from tessel.clauses.grouped.grouping import group_codes
+from tessel.kernels import add_by_group
 from tessel.store import BlockScan
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
     "GroupFacts",
     "joined_facts",
     "reduced_slices",
-    "same_groups",
+    "without_zeros",
 ]
 
 Integers = NDArray[np.int64]
@@ -65,6 +65,17 @@ class GroupFacts:
     ends: Mapping[AskedFor, pa.Array]
 
 
+def without_zeros(found: GroupFacts) -> GroupFacts:
+    """Leave out sums of parts that are 0 in all groups, as those of high bits mostly are."""
+    parts: dict[AskedFor, FoundParts] = {}
+    for key, held in found.parts.items():
+        if isinstance(held, Mapping) and len(held) > 1:
+            some = {place: sums for place, sums in held.items() if sums.any()}
+            held = some or dict(list(held.items())[:1])
+        parts[key] = held
+    return replace(found, parts=parts)
+
+
 def reduced_slices(
     rows: Sequence[BlockScan], reduced: Callable[[BlockScan], _Reduced | None]
 ) -> list[_Reduced] | None:
@@ -80,31 +91,6 @@ def reduced_slices(
     return found
 
 
-def same_groups(
-    keys: Sequence[Sequence[pa.Array]], counts: Sequence[int]
-) -> tuple[Integers, list[pa.Array]]:
-    """Give numbers to the groups of several segments in order of first appearance.
-
-    Parameters
-    ----------
-    keys
-        For each segment, the values of each key by group; no keys where all rows are one group.
-    counts
-        How many groups each segment has.
-
-    Returns
-    -------
-    codes, keys
-        For each group of each segment, one segment after the other, its number; the values of
-        each key by number.
-    """
-    if not keys[0]:
-        return np.zeros(sum(counts), np.int64), []
-    columns = [pa.concat_arrays(list(own)) for own in zip(*keys, strict=True)]
-    found = group_codes(columns, drop_missing=False)
-    return np.asarray(found.codes, np.int64), list(found.keys)
-
-
 def joined_facts(
     found: Sequence[GroupFacts], codes: Integers, extremes: Mapping[AskedFor, np.ufunc]
 ) -> GroupFacts:
@@ -115,7 +101,7 @@ def joined_facts(
     found
         One a segment, in order of rows, at most `MOST_JOINED`.
     codes
-        The number of each group of each segment, as `same_groups` gives it; within a segment each
+        The number of each group of each segment, by first appearance; within a segment each
         number occurs once.
     extremes
         Which of two numbers is kept, for what is no sum.
@@ -161,7 +147,7 @@ def _sums(held: Sequence[FoundParts], own: Sequence[Integers], groups: int) -> d
         for place, numbers in sums.items():
             if place not in by_place:
                 by_place[place] = np.zeros(groups, np.int64)
-            by_place[place][codes] += numbers
+            add_by_group(by_place[place], codes, numbers)
     return by_place
 
 

@@ -45,6 +45,7 @@ __all__ = [
     "check_key_type",
     "group_codes",
     "missing_rows",
+    "numbered_by_appearance",
     "order_of_groups",
     "order_of_keys",
 ]
@@ -143,7 +144,7 @@ def group_codes(columns: Sequence[Column], *, drop_missing: bool) -> Groups:
     if absent is not None:
         rows = np.flatnonzero(~absent)
         codes = codes[rows]
-    codes, first_row = _by_appearance(codes, size)
+    codes, first_row = numbered_by_appearance(codes, size)
     if rows is not None:
         first_row = rows[first_row]
     keys = [_taken(column, first_row) for column in columns]
@@ -216,6 +217,41 @@ def order_of_groups(keys: Sequence[Column]) -> Codes:
     return order[order >= 0]
 
 
+def numbered_by_appearance(codes: Codes, size: int) -> tuple[Codes, Codes]:
+    """Renumber codes in order of first appearance.
+
+    Parameters
+    ----------
+    codes
+        int64, shape ``(rows,)``, in ``[0, size)``.
+    size
+        At most :data:`~tessel.clauses.grouped.numbering.WIDEST`.
+
+    Returns
+    -------
+    codes, first_row : numpy.ndarray
+        int64: the new number of each row, and the first row of each, ascending.
+    """
+    few = size <= max(_CELLS, _CELLS_A_ROW_COMPILED * len(codes))
+    found = group_range(codes, size) if few else group_words(codes)
+    if found is not None:
+        return found
+    if size > max(_CELLS, _CELLS_A_ROW * len(codes)):
+        # Dictionary encoding numbers by first appearance.
+        encoded = pa.array(codes).dictionary_encode()
+        numbers = raw_values(encoded.indices, np.int32)
+        return numbers.astype(np.int64), first_rows(numbers, len(encoded.dictionary))
+    used = np.zeros(size, np.bool_)
+    used[codes] = True
+    starts = np.zeros(len(codes), np.bool_)
+    starts[first_rows(codes, size, used)[used]] = True
+    first_row = np.flatnonzero(starts)
+    order = codes[first_row]
+    number = np.empty(size, np.int64)
+    number[order] = np.arange(len(order))
+    return number[codes], first_row
+
+
 def _ranked(key: Column) -> Numbers | None:
     """Return numbers that ascend with the values of a column; None where they are too many."""
     array = normalised(key)
@@ -286,27 +322,5 @@ def _packed(codes: Codes, size: int) -> tuple[Codes, int]:
     """Renumber codes where there are many more numbers than rows."""
     if size <= max(_CELLS, _CELLS_A_ROW * len(codes)):
         return codes, size
-    codes, first_row = _by_appearance(codes, size)
+    codes, first_row = numbered_by_appearance(codes, size)
     return codes, len(first_row)
-
-
-def _by_appearance(codes: Codes, size: int) -> tuple[Codes, Codes]:
-    """Renumber codes in order of first appearance; also return the first row of each."""
-    few = size <= max(_CELLS, _CELLS_A_ROW_COMPILED * len(codes))
-    found = group_range(codes, size) if few else group_words(codes)
-    if found is not None:
-        return found
-    if size > max(_CELLS, _CELLS_A_ROW * len(codes)):
-        # Dictionary encoding numbers by first appearance.
-        encoded = pa.array(codes).dictionary_encode()
-        numbers = raw_values(encoded.indices, np.int32)
-        return numbers.astype(np.int64), first_rows(numbers, len(encoded.dictionary))
-    used = np.zeros(size, np.bool_)
-    used[codes] = True
-    starts = np.zeros(len(codes), np.bool_)
-    starts[first_rows(codes, size, used)[used]] = True
-    first_row = np.flatnonzero(starts)
-    order = codes[first_row]
-    number = np.empty(size, np.int64)
-    number[order] = np.arange(len(order))
-    return number[codes], first_row

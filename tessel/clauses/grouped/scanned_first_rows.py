@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.grouped.scanned_groups import key_values, numbered_groups
+from tessel.clauses.grouped.stored_keys import few_groups, key_values
 from tessel.kernels import first_of_groups
 from tessel.store import BlockScan
 
@@ -87,9 +87,7 @@ def scanned_first_rows(rows: BlockScan, keys: Sequence[str], known: KnownKeys) -
         many as rows.
     """
     opened = rows.open(keys)
-    grouped = (
-        None if opened is None else numbered_groups(opened, keys, rows.schema, drop_missing=False)
-    )
+    grouped = None if opened is None else few_groups(opened, keys, rows.schema, drop_missing=False)
     if opened is None or grouped is None:
         return None
     assert grouped.register is not None  # there are keys

@@ -15,9 +15,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.buckets import Bucketer
-from tessel.clauses.grouped.scanned_groups import key_values, numbered_groups
 from tessel.clauses.grouped.scanned_runs import stored_runs
 from tessel.clauses.grouped.stored_facts import all_from_facts, ask_facts
+from tessel.clauses.grouped.stored_keys import few_groups, key_values
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.kernels import Fact, GroupSums, group_sums
 from tessel.store import BlockScan
@@ -65,7 +65,7 @@ def scanned_keyed_runs(
     if opened is None or len(opened.spans) != 1:
         return None
     runs = stored_runs(opened, schema.index, bucketer)
-    grouped = numbered_groups(opened, keys, schema, drop_missing=drop_missing)
+    grouped = few_groups(opened, keys, schema, drop_missing=drop_missing)
     facts = ask_facts(opened, aggregates, schema)
     if runs is None or grouped is None or facts is None:
         return None

@@ -28,13 +28,9 @@ from tessel.clauses.aggregates.kernels.value_runs import (
 )
 from tessel.clauses.grouped.asked_facts import is_numeric
 from tessel.clauses.grouped.group_tables import partial_schema
-from tessel.clauses.grouped.scanned_groups import (
-    NumberedGroups,
-    key_values,
-    numbered_groups,
-    scanned_groups,
-)
+from tessel.clauses.grouped.scanned_groups import scanned_groups
 from tessel.clauses.grouped.stored_facts import all_from_facts
+from tessel.clauses.grouped.stored_keys import NumberedGroups, few_groups, key_values
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.stored_numbers import decimal_integers
 from tessel.clauses.values import missing_rows, plain, plain_type
@@ -108,7 +104,7 @@ def scanned_values(
     opened = rows.open([*keys, *names])
     if opened is None:
         return None
-    grouped = numbered_groups(opened, keys, rows.schema, drop_missing=drop_missing)
+    grouped = few_groups(opened, keys, rows.schema, drop_missing=drop_missing)
     found = {name: _column(opened, name, rows.schema) for name in names}
     columns = {name: column for name, column in found.items() if column is not None}
     if grouped is None or len(columns) < len(found):
@@ -123,7 +119,7 @@ def scanned_values(
         summed = scanned_groups([rows], keys, others, drop_missing=drop_missing)
         if summed is None:
             return None
-        states |= dict(zip(summed.column_names, summed.columns, strict=True))
+        states |= dict(zip(summed.table.column_names, summed.table.columns, strict=True))
     schema = partial_schema(keys, aggregates, rows.schema)
     runs: dict[tuple[str, bool], ValueRuns] = {}
     for each in held:

@@ -73,10 +73,13 @@ class StoredFacts:
         What they reduce, each once.
     needs_last
         Whether the last row of each group is wanted.
+    needs_ends
+        Whether the first or the last is.
     """
 
     fields: tuple[SumField, ...]
     needs_last: bool
+    needs_ends: bool
     _asked: Mapping[AskedFor, AskedFact]
     _columns: Mapping[tuple[str, ...], FactColumns]
     _ends: Mapping[AskedFor, SumField]
@@ -175,7 +178,7 @@ def ask_facts(
     asked: dict[AskedFor, AskedFact] = {}
     columns: dict[tuple[str, ...], FactColumns] = {}
     ends: dict[AskedFor, SumField] = {}
-    needs_last = False
+    needs_last = needs_ends = False
     for each in aggregates:
         if not all(opened.program.has_integers(name) for name in each.inputs):
             return None
@@ -185,6 +188,7 @@ def ask_facts(
         for fact in _from_facts(each).stored_facts:
             key = each.inputs, fact
             if fact in _ENDS:
+                needs_ends |= own.known is None
                 needs_last |= own.known is None and fact == "last"
                 if own.known is not None:
                     ends[key] = _end(opened, own.known, _ENDS_OF_ROWS[fact])
@@ -201,7 +205,9 @@ def ask_facts(
     fields = dict.fromkeys(field for each in asked.values() for field in each.fields)
     fields |= dict.fromkeys(each.count for each in columns.values() if each.count is not None)
     fields |= dict.fromkeys(ends.values())
-    return StoredFacts(tuple(fields), needs_last, asked, columns, ends, aggregates, opened, schema)
+    return StoredFacts(
+        tuple(fields), needs_last, needs_ends, asked, columns, ends, aggregates, opened, schema
+    )
 
 
 def _columns(opened: OpenedScan, names: tuple[str, ...]) -> FactColumns:

@@ -24,6 +24,7 @@ from tessel.clauses.running.late_reading import (
 )
 from tessel.clauses.running.local_pool import LocalPool, Task
 from tessel.clauses.running.packing import joins_slices, packs_of
+from tessel.clauses.running.reduced import unit_of
 from tessel.clauses.running.source_loader import SourceLoader
 from tessel.clauses.running.stage import run_clauses
 from tessel.ecs import ProcessingUnit
@@ -139,8 +140,8 @@ class _FirstStage:
         def run() -> ProcessingUnit:
             stage = self.stage
             with self.loader.naming():
-                pieces, done = self.loader.gather(positions, stage.clauses, ordinal)
-                unit = ProcessingUnit(ordinal, stage.schemas[done], pieces)
+                found, done = self.loader.gather(positions, stage.clauses, ordinal)
+                unit = unit_of(ordinal, stage.schemas[done], found)
                 return run_clauses(stage.clauses[done:], stage.schemas[done:], unit)
 
         return Task(run, self.loader.bytes(positions))
@@ -177,7 +178,7 @@ class _FirstStage:
                 if found is None:
                     return None
                 piece, done = found
-                unit = ProcessingUnit(pack.start, stage.schemas[done], [piece])
+                unit = piece.unit(pack.start, stage.schemas[done])
                 return run_clauses(stage.clauses[done:], stage.schemas[done:], unit)
 
         return Task(run, self.loader.bytes(positions))

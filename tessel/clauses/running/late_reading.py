@@ -21,6 +21,7 @@ from tessel import telemetry
 from tessel.clauses.base import Clause
 from tessel.clauses.powers import (
     Chooses,
+    Reduced,
     Reduces,
     Scans,
     Selects,
@@ -28,6 +29,7 @@ from tessel.clauses.powers import (
     TakesCodes,
     has_power,
 )
+from tessel.clauses.running.reduced import ReducedPiece
 from tessel.clauses.running.stage import failed_clause, load_piece, piece_of
 from tessel.ecs import ColRange, Piece, RowRange, TimeRange
 from tessel.errors import TesselError
@@ -44,6 +46,7 @@ __all__ = [
     "read_pieces",
     "read_selected",
     "read_together",
+    "read_unit",
     "reduce_stored",
     "select_rows",
     "selects",
@@ -98,11 +101,26 @@ def read_pieces(
     pieces, done
         The pieces, and how many of the clauses they have been through.
     """
+    found, done = read_unit(sources, planned, segments, schema, clauses, symbol=symbol, unit=unit)
+    return [found.made()] if isinstance(found, ReducedPiece) else found, done
+
+
+def read_unit(
+    sources: Sequence[PieceSource],
+    planned: Sequence[int],
+    segments: SegmentSource,
+    schema: TableSchema,
+    clauses: Sequence[Clause],
+    *,
+    symbol: int = 0,
+    unit: int = 0,
+) -> tuple[list[Piece] | ReducedPiece, int]:
+    """Read a unit as `read_pieces` does; of what was reduced there may be no table yet."""
     alone = bool(sources) and all(count == 1 for count in planned)
     if alone:
         reduced = reduce_stored(sources, segments, schema, clauses, symbol=symbol, unit=unit)
         if reduced is not None:
-            return [reduced[0]], reduced[1]
+            return reduced
         chosen = choose_rows(sources, segments, schema, clauses, unit=unit)
         if chosen is not None:
             pieces = [piece for each in chosen for piece in read_chosen(each, schema, symbol)]
@@ -210,7 +228,7 @@ def reduce_stored(
     *,
     symbol: int = 0,
     unit: int = 0,
-) -> tuple[Piece, int] | None:
+) -> tuple[ReducedPiece, int] | None:
     """Let the first clauses run on what is stored, where one of them reduces it.
 
     Parameters are those of `read_pieces`; no other unit fetches the pieces.
@@ -237,7 +255,8 @@ def reduce_stored(
             rows_in=sum(strip[0].row_stop - strip[0].row_start for strip in strips),
             rows_out=table.num_rows,
         )
-    return _reduced_piece(table, strips, symbol), done
+    place = _place_of(strips[0][0], strips[-1][0], symbol)
+    return ReducedPiece(table, place), done
 
 
 def choose_rows(
@@ -356,7 +375,7 @@ def read_chosen(chosen: ChosenRows, schema: TableSchema, symbol: int = 0) -> lis
 
 def _table_of(
     rows: Sequence[BlockScan], scanning: Sequence[Clause], last: Clause
-) -> pa.Table | None:
+) -> pa.Table | Reduced | None:
     try:
         for each in rows:
             for clause in scanning:
@@ -367,20 +386,20 @@ def _table_of(
         return None  # the values say what is wrong, and which clause it belongs to
 
 
-def _reduced_piece(table: pa.Table, strips: Sequence[Sequence[PieceSource]], symbol: int) -> Piece:
-    """Return what a unit was reduced to, as one piece over all its rows."""
-    return _joined_piece(table, strips[0][0], strips[-1][0], symbol)
-
-
 def _joined_piece(table: pa.Table, first: PieceSource, last: PieceSource, symbol: int) -> Piece:
     """Return a table as one piece over all rows from one source to another."""
+    place = _place_of(first, last, symbol)
+    return dataclasses.replace(place, table=table, col_range=ColRange(0, table.num_columns))
+
+
+def _place_of(first: PieceSource, last: PieceSource, symbol: int) -> Piece:
+    """Return one piece over all rows from one source to another, without its table."""
     times = None
     if first.time_range is not None and last.time_range is not None:
         times = TimeRange(first.time_range.first, last.time_range.last)
     return dataclasses.replace(
-        piece_of(first, table, symbol, 1),
+        piece_of(first, pa.table({}), symbol, 1),
         row_range=RowRange(first.row_start, last.row_stop),
-        col_range=ColRange(0, table.num_columns),
         time_range=times,
     )
 

@@ -19,12 +19,13 @@ from tessel.clauses.running.late_reading import (
     ChosenRows,
     choose_rows,
     read_chosen,
-    read_pieces,
     read_selected,
     read_together,
+    read_unit,
     reduce_stored,
     select_rows,
 )
+from tessel.clauses.running.reduced import ReducedPiece
 from tessel.clauses.running.stage import piece_of
 from tessel.ecs import (
     ColRange,
@@ -132,7 +133,7 @@ class SourceLoader:
 
     def reduced(
         self, positions: Sequence[int], clauses: Sequence[Clause], unit: int
-    ) -> tuple[Piece, int] | None:
+    ) -> tuple[ReducedPiece, int] | None:
         """Return what the first clauses make of units as they are stored; None to read them."""
         entities = [self._entities[position] for position in positions]
         sources, counts = self._manager.get(entities, PieceSource, FetchCount)
@@ -198,11 +199,11 @@ class SourceLoader:
 
     def gather(
         self, positions: Sequence[int], clauses: Sequence[Clause], unit: int
-    ) -> tuple[list[Piece], int]:
+    ) -> tuple[list[Piece] | ReducedPiece, int]:
         """Return the pieces of a unit, and how many of the clauses have chosen what was read."""
         if self._locks.keys().isdisjoint(positions):
             return self._read(positions, clauses, unit)
-        pieces = []
+        pieces: list[Piece] = []
         for position in positions:
             with self._locks.get(position, _NO_LOCK):
                 pieces += self._gather(position)
@@ -213,19 +214,21 @@ class SourceLoader:
         entity = self._entities[position]
         ((source,), (count,)) = self._manager.get([entity], PieceSource, FetchCount)
         if count.live == count.planned:
-            return self._read([position], (), 0)[0]
+            pieces, _ = self._read([position], (), 0)
+            assert not isinstance(pieces, ReducedPiece)  # there is no clause to reduce it
+            return pieces
         ((columns,),) = self._manager.gather([entity], Columns)
         return [piece_of(source, columns.table, self._symbol, count.planned)]
 
     def _read(
         self, positions: Sequence[int], clauses: Sequence[Clause], unit: int
-    ) -> tuple[list[Piece], int]:
+    ) -> tuple[list[Piece] | ReducedPiece, int]:
         """Read pieces whose entities no other thread can be asking for now."""
         entities = [self._entities[position] for position in positions]
         sources, counts = self._manager.get(entities, PieceSource, FetchCount)
         if clauses:
             self._count_rows(sources)
-        pieces, done = read_pieces(
+        pieces, done = read_unit(
             sources,
             [count.planned for count in counts],
             self._segments,
@@ -236,7 +239,8 @@ class SourceLoader:
         )
         # What was reduced is no longer the data of its segments; and what no other unit wants
         # would be let go of at once.
-        if len(pieces) == len(entities) and any(count.planned != 1 for count in counts):
+        shared = any(count.planned != 1 for count in counts)
+        if shared and not isinstance(pieces, ReducedPiece) and len(pieces) == len(entities):
             self._manager.attach(entities, {Columns: [Columns(piece.table) for piece in pieces]})
         self._manager.gather(entities)
         return pieces, done

@@ -1,0 +1,310 @@
+"""Keys of rows as they are stored, as numbers: arithmetic on codes and integers, no value decoded.
+
+Reductions of stored rows enter here with what they opened. A key is a dictionary code, or an
+integer less the least of its segment; several keys make one number. Their values are looked up for
+the result only. Each segment has numbers of its own, which :func:`shared_keys` brings together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tessel.clauses.grouped.grouping import group_codes, order_of_keys
+from tessel.clauses.grouped.numbering import WIDEST
+from tessel.clauses.values import is_temporal, plain_type
+from tessel.expression import Number
+from tessel.expression.schema import TableSchema
+from tessel.store import OpenedScan
+
+__all__ = [
+    "NumberedGroups",
+    "StoredKey",
+    "few_groups",
+    "key_values",
+    "numbered_groups",
+    "order_of_stored",
+    "shared_keys",
+]
+
+Integers = NDArray[np.int64]
+
+_MOST_FEW = 1 << 16
+"""More groups are told apart by a hash table faster than by arithmetic."""
+
+_ROWS_A_GROUP = 4
+"""Few groups must be fewer than rows, too, or clearing sums costs more than adding."""
+
+_CELLS_A_GROUP = 16
+"""Groups are ordered by their places in a table while it has at most this many cells a group."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredKey:
+    """A key column as numbers from 0 on.
+
+    Attributes
+    ----------
+    size
+        One more than the greatest.
+    entries
+        The values that numbers are places of; None where they are the values, less ``least``.
+    missing
+        The number of a missing key, the last one; None where rows without a key are dropped, or
+        there are none.
+    """
+
+    size: int
+    entries: pa.Array | None
+    least: int
+    type: pa.DataType
+    missing: int | None = None
+
+    def values(self, numbers: Integers) -> pa.Array:
+        """Return the values of some numbers."""
+        mask = None if self.missing is None else numbers == self.missing
+        if self.entries is not None:
+            return self.entries.take(pa.array(numbers, mask=mask))
+        integers = numbers + self.least
+        if pa.types.is_boolean(self.type):
+            return pa.array(integers.astype(np.bool_), mask=mask)
+        if is_temporal(self.type):
+            width = np.int32 if self.type.bit_width == 32 else np.int64
+            return pa.array(integers.astype(width), mask=mask).view(self.type)
+        return pa.array(integers, self.type, mask=mask)
+
+
+@dataclass(frozen=True)
+class NumberedGroups:
+    """How rows are numbered by their keys.
+
+    Attributes
+    ----------
+    keys
+        The keys, which :func:`key_values` takes.
+    register
+        The register of the numbers; None where all rows are one group.
+    groups
+        How many there can be.
+    select
+        The truth register of the rows that have a number; None for all.
+    are_few
+        Whether there may be a line of sums for each.
+    """
+
+    keys: Sequence[StoredKey]
+    register: int | None
+    groups: int
+    select: int | None
+    are_few: bool = True
+
+
+def numbered_groups(
+    opened: OpenedScan, keys: Sequence[str], schema: TableSchema, *, drop_missing: bool
+) -> NumberedGroups | None:
+    """Return how rows are numbered by their keys; None where that takes their values."""
+    program, select = opened.program, opened.select
+    if not keys:
+        return NumberedGroups([], None, 1, select)
+    held: list[StoredKey] = []
+    combined: Number | None = None
+    groups = 1
+    for name in keys:
+        found = _key(opened, name, plain_type(schema.type_of(name)))
+        if found is None:
+            return None
+        key, number = found
+        if number.known is not None:
+            if drop_missing:
+                select = program.both(select, number.known)
+                number = _in_range(opened, key, number)
+            else:
+                key, number = _with_missing(opened, key, number)
+        held.append(key)
+        groups *= key.size
+        if not 0 < groups <= WIDEST:
+            return None
+        combined = number if combined is None else program.combined(combined, key.size, number)
+    assert combined is not None  # there are keys
+    are_few = groups <= min(_MOST_FEW, max(opened.rows // _ROWS_A_GROUP, 1))
+    return NumberedGroups(held, combined.register, groups, select, are_few)
+
+
+def few_groups(
+    opened: OpenedScan, keys: Sequence[str], schema: TableSchema, *, drop_missing: bool
+) -> NumberedGroups | None:
+    """Return what `numbered_groups` does where there may be a line of sums for each; else None."""
+    found = numbered_groups(opened, keys, schema, drop_missing=drop_missing)
+    return found if found is not None and found.are_few else None
+
+
+def _in_range(opened: OpenedScan, key: StoredKey, number: Number) -> Number:
+    """Return a number also for rows without a value: kernels look it up."""
+    register = number.register
+    if key.entries is None:  # the places of a dictionary are checked, also under nulls
+        register = opened.program.chosen(register, number.known, 0)
+    return replace(number, register=register, known=None)
+
+
+def _with_missing(opened: OpenedScan, key: StoredKey, number: Number) -> tuple[StoredKey, Number]:
+    """Return a key of which missing is a value like others, the last one."""
+    register = opened.program.chosen(number.register, number.known, key.size)
+    more = StoredKey(key.size + 1, key.entries, key.least, key.type, key.size)
+    return more, Number(False, register, 0, key.size)
+
+
+def _key(opened: OpenedScan, name: str, kind: pa.DataType) -> tuple[StoredKey, Number] | None:
+    coded = opened.program.codes(name)
+    if coded is not None:
+        number, entries = coded
+        distinct = _distinct_keys(entries)
+        return None if distinct is None else (StoredKey(len(entries), distinct, 0, kind), number)
+    known = opened.program.number(name)
+    types = pa.types
+    counted = types.is_integer(kind) or types.is_boolean(kind) or is_temporal(kind)
+    if known is None or known.is_float or not counted:
+        return None
+    size = known.high - known.low + 1
+    if size > WIDEST:
+        return None
+    return StoredKey(size, None, known.low, kind), opened.program.shifted(known, -known.low)
+
+
+def _distinct_keys(entries: pa.Array) -> pa.Array | None:
+    """Return the entries of a dictionary as keys; None where two would be one, or one none."""
+    if pa.types.is_string(entries.type) or pa.types.is_integer(entries.type):
+        whole = entries.null_count == 0 and len(pc.unique(entries)) == len(entries)
+        return entries if whole else None
+    # A dictionary of floats may hold both zeros, or a NaN: its codes are no groups.
+    found = group_codes([entries], drop_missing=True)
+    return found.keys[0] if len(found) == len(entries) else None
+
+
+def key_values(held: Sequence[StoredKey], groups: Integers) -> list[pa.Array]:
+    """Return the values of each key of some groups, by their numbers."""
+    arrays: list[pa.Array] = []
+    for key in reversed(held):
+        groups, numbers = np.divmod(groups, key.size)
+        arrays.insert(0, key.values(numbers))
+    return arrays
+
+
+def shared_keys(
+    held: Sequence[Sequence[StoredKey]], groups: Sequence[Integers]
+) -> tuple[list[StoredKey], list[Integers]] | None:
+    """Return keys that several segments share, and the numbers of their groups by these.
+
+    Parameters
+    ----------
+    held
+        The keys of each segment.
+    groups
+        The numbers of the groups of each, int64.
+
+    Returns
+    -------
+    tuple or None
+        None where values would have to be looked up for it.
+    """
+    columns = [_shared(column) for column in zip(*held, strict=True)]
+    moved = [column for column in columns if column is not None]
+    keys = [key for key, _ in moved]
+    if len(moved) < len(columns) or math.prod(key.size for key in keys) > WIDEST:
+        return None
+    found: list[Integers] = []
+    for segment, numbers in enumerate(groups):
+        own, factor, left = np.zeros(len(numbers), np.int64), 1, numbers
+        for (key, moves), before in zip(reversed(moved), reversed(held[segment]), strict=True):
+            places = left
+            if before is not held[segment][0]:
+                left, places = np.divmod(left, before.size)
+            own += moves[segment](places) * factor
+            factor *= key.size
+        found.append(own)
+    return keys, found
+
+
+_Move = Callable[[Integers], Integers]
+
+
+def _shared(held: Sequence[StoredKey]) -> tuple[StoredKey, list[_Move]] | None:
+    """Return one key for several of a column, and what brings their numbers to its own."""
+    missing = any(key.missing is not None for key in held)
+    present = [key.size - (key.missing is not None) for key in held]
+    if all(key.entries is None for key in held):
+        least = min(key.least for key in held)
+        size = max(key.least + own for key, own in zip(held, present, strict=True)) - least
+        entries = None
+        tables: list[Integers | None] = [None] * len(held)
+    else:
+        found = _shared_entries(held, present)
+        if found is None:
+            return None
+        entries, tables = found
+        size, least = len(entries), 0
+    shared = StoredKey(size + missing, entries, least, held[0].type, size if missing else None)
+
+    def mover(key: StoredKey, table: Integers | None) -> _Move:
+        by = 0 if entries is not None else key.least - least
+
+        def move(numbers: Integers) -> Integers:
+            if key.missing is None:
+                return numbers + by if table is None else table[numbers]
+            none = numbers == key.missing
+            own = numbers + by if table is None else np.append(table, size)[numbers]
+            return np.where(none, size, own)
+
+        return move
+
+    return shared, [mover(key, table) for key, table in zip(held, tables, strict=True)]
+
+
+def _shared_entries(
+    held: Sequence[StoredKey], present: Sequence[int]
+) -> tuple[pa.Array, list[Integers | None]] | None:
+    """Return the values of several keys, each once, and where those of each are among them."""
+    if any(key.entries is None and own > _MOST_FEW for key, own in zip(held, present, strict=True)):
+        return None
+    values = [
+        key.values(np.arange(own)) if key.entries is None else key.entries
+        for key, own in zip(held, present, strict=True)
+    ]
+    first = values[0]
+    if any(each.type != first.type for each in values):
+        return None
+    if all(each.equals(first) for each in values[1:]):
+        return first, [None] * len(held)
+    found = group_codes([pa.concat_arrays(values)], drop_missing=False)
+    edges = np.cumsum(present)[:-1]
+    return found.keys[0], list(np.split(found.codes, edges))
+
+
+def order_of_stored(keys: Sequence[StoredKey], groups: Integers) -> Integers:
+    """Return the order of groups by key, as `order_of_groups` has it.
+
+    Numbers of integers are in their order, and those of entries are brought to it.
+    """
+    factor, left, places = 1, groups, np.zeros(len(groups), np.int64)
+    for key in reversed(keys):
+        numbers = left
+        if key is not keys[0]:
+            left, numbers = np.divmod(left, key.size)
+        if key.entries is not None:
+            ranks = np.empty(key.size, np.int64)
+            ranks[order_of_keys([key.entries])] = np.arange(len(key.entries))
+            if key.missing is not None:
+                ranks[key.missing] = key.missing
+            numbers = ranks[numbers]
+        places += numbers * factor
+        factor *= key.size
+    if factor > max(_MOST_FEW, _CELLS_A_GROUP * len(groups)):
+        return np.argsort(places)
+    order = np.full(factor, -1, np.int64)
+    order[places] = np.arange(len(groups))
+    return order[order >= 0]
