@@ -40,7 +40,9 @@ _ROWS_TOGETHER = 1 << 14
 _UNITS_TOGETHER = 1 << 6
 
 _BYTES_TOGETHER = 1 << 22
-"""The same in bytes, as they are stored."""
+"""The same in bytes, as they are stored; and no more than a part of the byte budget."""
+
+_TOGETHER_IN_BUDGET = 16
 
 _FEW_ROWS, _FEW_BYTES = 1 << 11, 1 << 18
 """Of a unit with more left, reading that takes longer than what several units can share."""
@@ -65,7 +67,8 @@ def loaded_units(
     live_bytes
         The byte budget of the query.
     """
-    first = _FirstStage(loader, stage)
+    most_bytes = min(_BYTES_TOGETHER, live_bytes // _TOGETHER_IN_BUDGET)
+    first = _FirstStage(loader, stage, most_bytes)
     ordinals = range(len(loader.source.units))
     if joins_slices(stage.clauses):
         return first.reduced_units(packs_of(*loader.sizes(), pool.workers, live_bytes), pool)
@@ -111,12 +114,12 @@ class _Few:
         self.rows = sum(map(len, self.chosen))
         self.bytes = whole_bytes * self.rows // max(1, whole_rows)
 
-    def takes(self, other: _Few) -> bool:
+    def takes(self, other: _Few, most_bytes: int) -> bool:
         """Return whether the rows of another are read together with these."""
         return (
             self.done == other.done
             and self.rows + other.rows <= _ROWS_TOGETHER
-            and self.bytes + other.bytes <= _BYTES_TOGETHER
+            and self.bytes + other.bytes <= most_bytes
         )
 
     def with_more(self, other: _Few) -> _Few:
@@ -132,6 +135,7 @@ class _FirstStage:
 
     loader: SourceLoader
     stage: Stage
+    most_bytes: int
 
     def read(self, ordinal: int) -> Task[ProcessingUnit]:
         """Return the task of one unit."""
@@ -188,7 +192,9 @@ class _FirstStage:
     def selected_units(self, pool: LocalPool) -> Iterator[ProcessingUnit]:
         """Give units whose first clauses drop rows, those with few rows left together."""
         ordinals = range(len(self.loader.source.units))
-        for found in _joined(pool.map(map(self._selecting, ordinals)), most_units=1):
+        for found in _joined(
+            pool.map(map(self._selecting, ordinals)), most_units=1, most_bytes=self.most_bytes
+        ):
             if isinstance(found, _Few):
                 yield from pool.map([self._reading(found)])
             else:
@@ -256,7 +262,9 @@ class _FirstStage:
 
     def _left(self, waiting: list[_Waiting]) -> Iterator[Task[ProcessingUnit]]:
         """Give the tasks of units that have chosen, few rows of several units together."""
-        for found in _joined(self._settled(waiting), most_units=len(waiting)):
+        for found in _joined(
+            self._settled(waiting), most_units=len(waiting), most_bytes=self.most_bytes
+        ):
             yield self._reading(found) if isinstance(found, _Few) else found
 
     def _settled(self, waiting: list[_Waiting]) -> Iterator[_Few | Task[ProcessingUnit]]:
@@ -281,7 +289,9 @@ class _FirstStage:
         return Task(run, few.bytes)
 
 
-def _joined(found: Iterable[_Few | Other], most_units: int) -> Iterator[_Few | Other]:
+def _joined(
+    found: Iterable[_Few | Other], most_units: int, most_bytes: int
+) -> Iterator[_Few | Other]:
     """Give few rows of neighbouring units as those of one, all else in its place.
 
     Each time of twice as many units as before, from ``most_units`` on: so no one waits long for the
@@ -293,7 +303,9 @@ def _joined(found: Iterable[_Few | Other], most_units: int) -> Iterator[_Few | O
         few = each if isinstance(each, _Few) else None
         if few is not None and not few.rows:
             continue
-        if held is not None and (few is None or units == most_units or not held.takes(few)):
+        if held is not None and (
+            few is None or units == most_units or not held.takes(few, most_bytes)
+        ):
             yield held
             held = None
             most_units = max(most_units, min(2 * most_units, _UNITS_TOGETHER))
