@@ -240,6 +240,11 @@ def are_places(numbers: NDArray[np.int64], count: int) -> bool:
     return not len(numbers) or bool(0 <= numbers.min() <= numbers.max() < count)
 
 
+def _looked_up(entries: NDArray[Any], at: int, codes: NDArray[np.int64]) -> NDArray[Any]:
+    """Return entries by code; for codes that are forged, and places of nothing, the last."""
+    return entries[np.minimum((codes + at).view(np.uint64), np.uint64(len(entries) - 1))]
+
+
 def outside_of_bounds() -> CorruptSegmentError:
     """Return the error of a value that lies outside of what the page table says."""
     return CorruptSegmentError(
@@ -357,7 +362,7 @@ def _run(
     elif op in _COMPARISONS:
         truths[target] = _COMPARISONS[op](floats[a], floats[b])
     elif op == Op.TABLE:
-        truths[target] = program.tables[c:].view(np.bool_)[integers[a]]
+        truths[target] = _looked_up(program.tables.view(np.bool_), c, integers[a])
     elif op in _TRUTH_OPS:
         truths[target] = _TRUTH_OPS[op](truths[a], truths[b])
     elif op == Op.NOT:
@@ -378,8 +383,8 @@ def _run(
     elif op == Op.CHOOSE_OTHER_FLOAT:
         floats[target] = np.where(truths[b], floats[a], floats[c])
     elif op == Op.LOOKUP:
-        integers[target] = program.constants.view(np.int64)[c:][integers[a]]
+        integers[target] = _looked_up(program.constants.view(np.int64), c, integers[a])
     elif op == Op.LOOKUP_FLOAT:
-        floats[target] = program.constants[c:][integers[a]]
+        floats[target] = _looked_up(program.constants, c, integers[a])
     else:
         integers[target] = integers[a] * c + integers[b]

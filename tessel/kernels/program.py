@@ -56,7 +56,7 @@ class Op:
     EQUAL = 14
     """M[target] = F[a] == F[b]."""
     TABLE = 15
-    """M[target] = tables[c + I[a]]."""
+    """M[target] = tables[c + I[a]], of forged places that lie in no table its last entry."""
     AND = 16
     OR = 17
     XOR = 18
@@ -98,7 +98,7 @@ class Op:
     2**51; integers are below 2**53.
     """
     LOOKUP = 32
-    """I[target] = the bits of constants[c + I[a]]: entries of a dictionary, by code."""
+    """I[target] = the bits of constants[c + I[a]]: entries of a dictionary, by code. As TABLE."""
     LOOKUP_FLOAT = 33
     """F[target] = constants[c + I[a]]."""
 

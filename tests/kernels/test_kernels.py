@@ -513,3 +513,25 @@ def test_numbers_outside_of_their_bounds_are_refused(number: int, is_compiled: b
             count_values(
                 [blocks], program, select=None, group=None, groups=1, value=0, low=0, span=5
             )
+
+
+@pytest.mark.parametrize("number", [5, 1 << 40, -1, -(1 << 62)])
+def test_codes_of_no_entry_read_nothing_behind_the_table(number: int) -> None:
+    """They find the last entry; with machine code and without."""
+    blocks = _of_integers([[0, 1, 2, 3] * 700 + [number]])
+    steps = [
+        (Op.LOAD, 0, 0, 0, 0),
+        (Op.LOOKUP, 1, 0, 0, 0),
+        (Op.LOOKUP_FLOAT, 0, 0, 0, 0),
+        (Op.TABLE, 0, 0, 0, 0),
+    ]
+    entries = np.array([10.0, 11.0, 12.0, 13.0, 14.0])
+    pages = blocks.facts.shape[2]
+    program = _program(steps, pages, constants=entries.tolist(), tables=[1, 0, 0, 0, 1])
+    codes = np.array([0, 1, 2, 3] * 700 + [4])
+    for is_compiled in (True, False):
+        with _compiled(is_compiled):
+            found = register_rows([blocks], program, select=None, registers=[1, ~0])
+            assert select_rows(blocks, program, 0).tolist() == np.isin(codes, [0, 4]).tolist()
+        assert found[0].view(np.float64).tolist() == entries[codes].tolist()
+        assert found[1].view(np.float64).tolist() == entries[codes].tolist()

@@ -281,8 +281,9 @@ def run_steps(
         elif op <= _EQUAL:
             _comparison_step(op, floats, one, two, truths, out, rows)
         elif op == _TABLE:
+            last = np.uint64(len(tables) - 1)
             for row in range(rows):
-                truths[out + row] = tables[np.uint64(c + integers[one + row])]
+                truths[out + row] = tables[min(np.uint64(c + integers[one + row]), last)]
         elif op <= _NOT:
             _truth_step(op, truths, one, two, out, rows)
         elif op == _RESIDUAL:
@@ -310,10 +311,12 @@ def run_steps(
             _choose(truths, two, floats, one, place_of(c), out, rows)
         elif op == _LOOKUP:
             numbers = constants.view(np.int64)
+            last = np.uint64(len(numbers) - 1)  # forged codes are places of nothing
             for row in range(rows):
-                integers[out + row] = numbers[np.uint64(c + integers[one + row])]
+                integers[out + row] = numbers[min(np.uint64(c + integers[one + row]), last)]
         elif op == _LOOKUP_FLOAT:
+            last = np.uint64(len(constants) - 1)
             for row in range(rows):
-                floats[out + row] = constants[np.uint64(c + integers[one + row])]
+                floats[out + row] = constants[min(np.uint64(c + integers[one + row]), last)]
         else:
             _float_residuals(floats, one, integers, two, c, out, rows)
