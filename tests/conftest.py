@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from tests.spark_fixtures import spark  # noqa: F401  (a fixture)
 
 _quiet = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
-settings.register_profile("normal", max_examples=50, deadline=None, suppress_health_check=_quiet)
+settings.register_profile("normal", max_examples=40, deadline=None, suppress_health_check=_quiet)
 settings.register_profile("slow", settings.get_profile("normal"), max_examples=2_000)
 # What compares compiled kernels with their twins is to meet compiled ones, in each process.
 os.environ.setdefault("TESSEL_JIT_WAIT", "1")
@@ -41,3 +41,8 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let what was frozen be collected when the process ends: bindings complain of what is left."""
+    gc.unfreeze()

@@ -47,7 +47,15 @@ from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.no_rows import NoRows
 from tessel.clauses.partition import Partition
 from tessel.clauses.pct_change import PctChange
-from tessel.clauses.plan import Catalog, Plan, Question, SourcePlan, Stage, answered
+from tessel.clauses.plan import (
+    Catalog,
+    Plan,
+    Question,
+    SourcePlan,
+    Stage,
+    answered,
+    plugins_of,
+)
 from tessel.clauses.planner import plan_query, query_schema
 from tessel.clauses.positional import Positional
 from tessel.clauses.powers import (
@@ -221,6 +229,7 @@ __all__ = [
     "find_clause",
     "interleave_units",
     "plan_query",
+    "plugins_of",
     "query_schema",
     "read_pieces",
     "register",

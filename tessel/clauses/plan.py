@@ -23,6 +23,7 @@ __all__ = [
     "answered",
     "continued",
     "cut_stages",
+    "plugins_of",
 ]
 
 
@@ -223,3 +224,16 @@ def continued(plan: Plan, clauses: tuple[Clause, ...]) -> Plan:
         revise = asked.revise
         asked = dataclasses.replace(asked, revise=lambda answer: continued(revise(answer), clauses))
     return Plan(plan.inputs, made, stages[-1].schemas[-1], plan.changes, asked)
+
+
+def plugins_of(plan: Plan) -> tuple[type[Clause], ...]:
+    """Return the clause classes of a plan that are not part of the package."""
+    found = {type(clause): None for stage in _stages(plan) for clause in stage.clauses}
+    return tuple(cls for cls in found if not cls.__module__.startswith("tessel."))
+
+
+def _stages(plan: Plan) -> Iterator[Stage]:
+    for part in plan.inputs:
+        if isinstance(part, Plan):
+            yield from _stages(part)
+    yield from plan.stages

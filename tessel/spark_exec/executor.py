@@ -29,6 +29,7 @@ from tessel.clauses import (
     answered,
     bound_stage,
     interleave_units,
+    plugins_of,
     result_table,
     run_units,
     symbols_of,
@@ -45,7 +46,7 @@ from tessel.spark_exec.flows import (
 )
 from tessel.spark_exec.jobs import Jobs, slots_of_session
 from tessel.spark_exec.placement import is_read_here, placement_table
-from tessel.spark_exec.plugins import packed_plugins, plugins_of
+from tessel.spark_exec.plugins import packed_plugins
 from tessel.spark_exec.running_flows import PARTITION_BYTES, FlowRunner, raising_units
 from tessel.spark_exec.runtime import spark_session
 from tessel.spark_exec.unions import placed_one_after_another

@@ -21,23 +21,17 @@ import sys
 import sysconfig
 import threading
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tessel.clauses import Clause, Plan, Stage
+from tessel.clauses import Clause
 from tessel.errors import PlanError, SparkError
 
-__all__ = ["load_plugins", "packed_plugins", "plugins_of"]
+__all__ = ["load_plugins", "packed_plugins"]
 
 _lock = threading.Lock()
-
-
-def plugins_of(plan: Plan) -> tuple[type[Clause], ...]:
-    """Return the clause classes of a plan that are not part of the package."""
-    found = {type(clause): None for stage in _stages(plan) for clause in stage.clauses}
-    return tuple(cls for cls in found if not cls.__module__.startswith("tessel."))
 
 
 def packed_plugins(classes: Sequence[type[Clause]]) -> bytes:
@@ -115,13 +109,6 @@ def _annotations(classes: Sequence[type[Clause]]) -> list[tuple[type, dict[str, 
             meant = typing.get_type_hints(base, include_extras=True)
             found.append((base, {name: meant[name] for name in own}))
     return found
-
-
-def _stages(plan: Plan) -> Iterator[Stage]:
-    for part in plan.inputs:
-        if isinstance(part, Plan):
-            yield from _stages(part)
-    yield from plan.stages
 
 
 def _is_installed(module: ModuleType) -> bool:

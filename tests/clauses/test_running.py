@@ -39,9 +39,10 @@ WORKERS = (1, 2, 8)
 
 
 def _our_threads() -> list[str]:
-    """Return the threads of queries; the one that looks after reads is of the process."""
+    """Return the threads of queries; those that look after reads and Spark are of the process."""
     names = [thread.name for thread in threading.enumerate()]
-    return [name for name in names if name.startswith("tessel-") and name != "tessel-long-reads"]
+    others = ("tessel-long-reads", "tessel-spark-log")
+    return [name for name in names if name.startswith("tessel-") and name not in others]
 
 
 # --- batches, limits, cancellation ----------------------------------------------------------------

@@ -20,7 +20,7 @@ import pytest
 
 from tessel import options
 from tessel.api import Store, open_store
-from tessel.clauses import ClauseInfo, QueryBuilder, Structure
+from tessel.clauses import ClauseInfo, QueryBuilder, Structure, plugins_of
 from tessel.ecs import ProcessingUnit
 from tessel.errors import InvalidInputError, PlanError, SparkError
 from tessel.spark_exec import SparkExecutor, jobs, plugins
@@ -286,8 +286,8 @@ def test_a_plan_names_the_clauses_of_its_parts(store: Store) -> None:
     query = Q.concat("b").then(Pairs())
     nested = QueryBuilder(Q.select("i").then(Slow("x")).clauses)
     plan = store.scan("a").concat(store.scan("b").then(*nested.clauses)).then(Pairs()).plan()
-    assert set(plugins.plugins_of(plan)) == {Slow, Pairs}
-    assert plugins.plugins_of(store.scan("a").then(*query.clauses).plan()) == (Pairs,)
+    assert set(plugins_of(plan)) == {Slow, Pairs}
+    assert plugins_of(store.scan("a").then(*query.clauses).plan()) == (Pairs,)
 
 
 # --- slots ----------------------------------------------------------------------------------------

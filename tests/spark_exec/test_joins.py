@@ -11,6 +11,7 @@ from tessel import options
 from tessel.api import Store
 from tessel.clauses import QueryBuilder, SubQuery
 from tessel.spark_exec import SparkExecutor, executor
+from tessel.spark_exec.barriers import Barriers
 from tessel.testing.parity import assert_parity
 from tests.spark_exec.queries import many_symbols
 
@@ -127,9 +128,9 @@ def test_tasks_go_on_behind_barriers(
         raise AssertionError("the driver takes them, or one task")
 
     way, query = IN_TASKS[case]
-    monkeypatch.setattr(executor._Run, "_chained", here)
+    monkeypatch.setattr(executor._Walk, "_chained", here)
     if way == "broadcast" and "end" not in case:
-        monkeypatch.setattr(executor._Run, "_all_in_one", here)
+        monkeypatch.setattr(Barriers, "_all_in_one", here)
     with options(live_bytes=WAYS[way], hash_bucket_bytes=4_000):
         assert_parity(store, "a", query, SparkExecutor(spark))
 
@@ -153,7 +154,7 @@ def test_inputs_that_are_here_are_sent_to_tasks(
     def here(*_: object) -> None:
         raise AssertionError("the driver goes on with all of them")
 
-    monkeypatch.setattr(executor._Run, "_chained", here)
+    monkeypatch.setattr(executor._Walk, "_chained", here)
     monkeypatch.setattr(executor, "interleave_units", here)
     with options(live_bytes=WAYS["hash"]):
         found = assert_parity(store, "a", HERE[case], SparkExecutor(spark))

@@ -19,7 +19,7 @@ from tessel.clauses import (
     run_units,
 )
 from tessel.ecs import ProcessingUnit
-from tessel.spark_exec import SparkExecutor, executor, placement
+from tessel.spark_exec import SparkExecutor, barriers, executor, placement
 from tessel.spark_exec.placement import placed_stages
 from tests.spark_exec.queries import many_symbols
 
@@ -107,7 +107,7 @@ def test_what_runs_here_is_told(
 
     monkeypatch.setattr(placement, "_MOST_BYTES_READ_HERE", 1_500)
     monkeypatch.setattr(executor, "run_units", noting_plan)
-    monkeypatch.setattr(executor, "run_stages", noting_stages)
+    monkeypatch.setattr(barriers, "run_stages", noting_stages)
     monkeypatch.setattr(executor, "interleave_units", noting_inputs)
     on_spark = SparkExecutor(spark)
     symbol = "empty" if name == "nothing" else "a"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from tessel.clauses.base import Clause
-from tessel.clauses.plan import Change, Plan, SourcePlan, Stage
+from tessel.clauses.plan import Change, Plan, SourcePlan, Stage, plugins_of
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.store import Kept, SegmentIndex, SymbolView
@@ -43,6 +43,8 @@ class _Kept:
     def of(cls, plan: Plan) -> _Kept | None:
         """Return what is kept of a plan; None for one that is not."""
         (source, *others) = plan.inputs
+        if plugins_of(plan):  # whose plain form may forget what they hold
+            return None
         if others or not isinstance(source, SourcePlan) or plan.question is not None:
             return None
         return cls(

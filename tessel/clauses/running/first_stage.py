@@ -28,6 +28,7 @@ from tessel.clauses.running.reduced import unit_of
 from tessel.clauses.running.source_loader import SourceLoader
 from tessel.clauses.running.stage import run_clauses
 from tessel.ecs import ProcessingUnit
+from tessel.errors import TesselError
 from tessel.store import CandidateRows
 
 __all__ = ["loaded_units"]
@@ -52,7 +53,7 @@ _ROWS_WAITING = 1 << 20
 
 
 def loaded_units(
-    loader: SourceLoader, stage: Stage, pool: LocalPool, live_bytes: int
+    loader: SourceLoader, stage: Stage, pool: LocalPool, live_bytes: int, *, joins_units: bool
 ) -> Iterator[ProcessingUnit]:
     """Give the units of a source as the first stage leaves them, in plan order.
 
@@ -66,17 +67,20 @@ def loaded_units(
         Where.
     live_bytes
         The byte budget of the query.
+    joins_units
+        Whether few rows left of several units may be one unit.
     """
     most_bytes = min(_BYTES_TOGETHER, live_bytes // _TOGETHER_IN_BUDGET)
     first = _FirstStage(loader, stage, most_bytes)
     ordinals = range(len(loader.source.units))
     if joins_slices(stage.clauses):
         return first.reduced_units(packs_of(*loader.sizes(), pool.workers, live_bytes), pool)
-    if len(ordinals) > 1 and loader.are_alone and chooses(stage.clauses):
-        packs = packs_of(*loader.sizes(), pool.workers, live_bytes)
-        return first.chosen_units(packs, pool, live_bytes)
-    if len(ordinals) > 1 and loader.are_alone and selects(stage.clauses):
-        return first.selected_units(pool)
+    if joins_units and len(ordinals) > 1 and loader.are_alone:
+        if chooses(stage.clauses):
+            packs = packs_of(*loader.sizes(), pool.workers, live_bytes)
+            return first.chosen_units(packs, pool, live_bytes)
+        if selects(stage.clauses):
+            return first.selected_units(pool)
     return pool.map(map(first.read, ordinals))
 
 
@@ -234,7 +238,10 @@ class _FirstStage:
         """
         waiting: list[_Waiting] = []
         rows = size = 0
-        for found in pool.map(map(self._choosing, packs)):
+        for found in _with_error(pool.map(map(self._choosing, packs))):
+            if isinstance(found, TesselError):
+                yield from pool.map(self._left(waiting))
+                raise found
             waiting += found
             for each in found:
                 if each.chosen:
@@ -299,7 +306,7 @@ def _joined(
     """
     held: _Few | None = None
     units = 0
-    for each in found:
+    for each in _with_error(found):
         few = each if isinstance(each, _Few) else None
         if few is not None and not few.rows:
             continue
@@ -309,6 +316,8 @@ def _joined(
             yield held
             held = None
             most_units = max(most_units, min(2 * most_units, _UNITS_TOGETHER))
+        if isinstance(each, TesselError):
+            raise each
         if few is None:
             yield each
         else:
@@ -316,6 +325,14 @@ def _joined(
             held = few if held is None else held.with_more(few)
     if held is not None:
         yield held
+
+
+def _with_error(found: Iterable[Other]) -> Iterator[Other | TesselError]:
+    """Give what there is, and then the error that ends it: what came before may fail earlier."""
+    try:
+        yield from found
+    except TesselError as error:
+        yield error
 
 
 def _is_few(rows: CandidateRows) -> bool:

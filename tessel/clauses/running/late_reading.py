@@ -183,8 +183,13 @@ def coded_after(clauses: Sequence[Clause], done: int) -> frozenset[str]:
 
 
 def selects(clauses: Sequence[Clause]) -> bool:
-    """Return whether the first clause of a stage drops rows before all columns are read."""
-    return bool(clauses) and _selects(clauses[0])
+    """Return whether the first clauses of a stage drop rows before all columns are read.
+
+    Not where a clause behind them may reduce the rows as they are stored.
+    """
+    left = next(itertools.dropwhile(_scans, clauses), None)
+    reduces = left is not None and has_power(left, Reduces, "reduce")
+    return bool(clauses) and _selects(clauses[0]) and not reduces
 
 
 def _loaded(

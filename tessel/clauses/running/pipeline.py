@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tessel import telemetry
 from tessel.clauses.base import Clause, Structure
-from tessel.clauses.plan import Plan, SourcePlan, Stage, answered
+from tessel.clauses.plan import Plan, SourcePlan, Stage, answered, plugins_of
 from tessel.clauses.powers import Broadcasts, Consumes, Expands, Interleaves, ReducesPieces
 from tessel.clauses.running.barrier import Barrier
 from tessel.clauses.running.carrying import carried_units
@@ -93,7 +93,7 @@ class LocalExecutor:
         """
         options = self._options or current()
         plan = answered(plan, self.run)
-        with _running(options) as run:
+        with _running(options, joins_units=not plugins_of(plan)) as run:
             try:
                 for unit in run.units(plan):
                     if unit.num_rows:
@@ -134,38 +134,54 @@ def run_stages(
     stages: Sequence[Stage], units: Iterator[ProcessingUnit], options: Options | None = None
 ) -> Iterator[ProcessingUnit]:
     """Run stages on units that are here already; the last steps of another executor's query."""
-    with _running(options or current()) as run:
+    with _running(options or current(), joins_units=False) as run:
         yield from run.stages(stages, units)
 
 
 def run_units(plan: Plan, options: Options | None = None) -> Iterator[ProcessingUnit]:
     """Run a plan here whose units another executor wants; errors lack the symbols of its query."""
-    with _running(options or current()) as run:
+    with _running(options or current(), joins_units=False) as run:
         yield from run.units(plan)
 
 
 @contextlib.contextmanager
-def _running(options: Options) -> Iterator[_Run]:
+def _running(options: Options, *, joins_units: bool) -> Iterator[_Run]:
     # Threads end before the files close that they may be reading.
     with (
         ComponentManager() as manager,
         Workspace(options) as workspace,
         LocalPool(options, workspace.account) as pool,
     ):
-        yield _Run(manager, pool, workspace, options.inline_bytes)
+        yield _Run(manager, pool, workspace, options.inline_bytes, joins_units)
 
 
 class _Run:
-    """One execution of a plan."""
+    """One execution of a plan.
+
+    Parameters
+    ----------
+    manager, pool, workspace
+        What it runs with.
+    inline_bytes
+        Less than this is not worth a task of its own.
+    joins_units
+        Whether small units may be one: no answer of our own clauses depends on how many there are,
+        but a clause of somebody else's may look.
+    """
 
     def __init__(
-        self, manager: ComponentManager, pool: LocalPool, workspace: Workspace, inline_bytes: int
+        self,
+        manager: ComponentManager,
+        pool: LocalPool,
+        workspace: Workspace,
+        inline_bytes: int,
+        joins_units: bool,
     ) -> None:
         self._manager = manager
         self._pool = pool
         self._workspace = workspace
-        # Less than this is not worth a task of its own.
         self._inline_bytes = inline_bytes
+        self._joins_units = joins_units
 
     def units(self, plan: Plan, symbol: int = 0) -> Iterator[ProcessingUnit]:
         first, *rest = plan.stages
@@ -239,7 +255,8 @@ class _Run:
         yield from self._load_units(loader, stage)
 
     def _load_units(self, loader: SourceLoader, stage: Stage) -> Iterator[ProcessingUnit]:
-        return loaded_units(loader, stage, self._pool, self._workspace.account.limit)
+        limit = self._workspace.account.limit
+        return loaded_units(loader, stage, self._pool, limit, joins_units=self._joins_units)
 
     # --- later stages: from units -----------------------------------------------------------------
 
@@ -316,7 +333,8 @@ class _Run:
             groups = clause.restructure(barrier.facts, schema)
             if not groups and stage.input is Structure.ALL:
                 groups = [[]]  # a clause over everything also answers for nothing
-            if _may_be_one(clause, stage) and barrier.nbytes < self._inline_bytes:
+            may_be_one = self._joins_units and _may_be_one(clause, stage)
+            if may_be_one and barrier.nbytes < self._inline_bytes:
                 groups = [list(range(len(barrier.facts)))] if groups else []
             barrier.expect(groups)
             telemetry.emit("barrier", units=len(groups), pieces=len(barrier.facts))
