@@ -121,8 +121,12 @@ class PageStatistics:
 
 def _nothing(type_: pa.DataType, count: int) -> PageFacts:
     no = np.zeros(count, np.bool_)
-    bound = pa.nulls(count, type_.value_type if pat.is_dictionary(type_) else type_)
+    bound = pa.nulls(count, _value_type(type_))
     return PageFacts(bound, bound, no, no, np.full(count, -1, np.int64))
+
+
+def _value_type(type_: pa.DataType) -> pa.DataType:
+    return type_.value_type if pat.is_dictionary(type_) else type_
 
 
 def _is_null(values: pa.Array) -> Flags:
@@ -131,8 +135,8 @@ def _is_null(values: pa.Array) -> Flags:
 
 
 def _bounds(column: ColumnZones) -> tuple[pa.Array, pa.Array] | None:
-    """Return lower and upper bounds in the type of the column; None where it offers none."""
-    zones, type_ = column.zones, column.type
+    """Return lower and upper bounds in the type of the values; None where a column offers none."""
+    zones, type_ = column.zones, _value_type(column.type)
     if zones.kind in (ValueKind.SIGNED, ValueKind.UNSIGNED, ValueKind.FLOAT):
         return (
             _numbers(zones.minimum, zones.bounded & ~zones.low_open, type_),
