@@ -52,6 +52,13 @@ The rest of what may be held is for those who take the buckets on.
 class Barrier:
     """The pieces between two stages; use as a context manager.
 
+    Parameters
+    ----------
+    manager, workspace
+        Of the query.
+    joins_pieces
+        Whether pieces of one hash bucket may become one.
+
     Attributes
     ----------
     facts
@@ -59,7 +66,9 @@ class Barrier:
         are. Groups name pieces by their position here.
     """
 
-    def __init__(self, manager: ComponentManager, workspace: Workspace) -> None:
+    def __init__(
+        self, manager: ComponentManager, workspace: Workspace, *, joins_pieces: bool
+    ) -> None:
         self.facts: list[UnitFacts] = []
         self._manager = manager
         self._account = workspace.account
@@ -73,6 +82,7 @@ class Barrier:
         self._fetches: list[int] = []
         most = max(self._account.limit // _BLOCKS_IN_BUDGET, _LEAST_BLOCK_BYTES)
         self._open = OpenBuckets(most)
+        self._joins_pieces = joins_pieces
         self._laid_down: set[int] = set()
 
     def __enter__(self) -> Self:
@@ -91,7 +101,7 @@ class Barrier:
 
     def push(self, unit: ProcessingUnit) -> None:
         """Put the pieces of a unit down."""
-        if not self._open.takes(unit):
+        if not (self._joins_pieces and self._open.takes(unit)):
             self._lay_down(to_file=False)  # to keep the order
             self._put([(_facts(unit, piece), piece.table) for piece in unit.pieces])
             return

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
+from tessel.clauses.base import Structure
 from tessel.clauses.plan import Stage
 from tessel.clauses.running.late_reading import (
     ChosenRows,
@@ -75,13 +76,18 @@ def loaded_units(
     ordinals = range(len(loader.source.units))
     if joins_slices(stage.clauses):
         return first.reduced_units(packs_of(*loader.sizes(), pool.workers, live_bytes), pool)
-    if joins_units and len(ordinals) > 1 and loader.are_alone:
+    if joins_units and _takes_any_slices(stage) and len(ordinals) > 1 and loader.are_alone:
         if chooses(stage.clauses):
             packs = packs_of(*loader.sizes(), pool.workers, live_bytes)
             return first.chosen_units(packs, pool, live_bytes)
         if selects(stage.clauses):
             return first.selected_units(pool)
     return pool.map(map(first.read, ordinals))
+
+
+def _takes_any_slices(stage: Stage) -> bool:
+    """Return whether units may be joined: units of time, also where a filter is before, may not."""
+    return all(clause.structure.input is Structure.ROW_SLICE for clause in stage.clauses)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -326,7 +326,7 @@ class _Run:
         self, clause: Clause, stage: Stage, before: Iterator[ProcessingUnit]
     ) -> Iterator[ProcessingUnit]:
         schema = stage.schemas[0]
-        with Barrier(self._manager, self._workspace) as barrier:
+        with Barrier(self._manager, self._workspace, joins_pieces=self._joins_units) as barrier:
             for unit in before:
                 barrier.push(unit)
             barrier.complete()

@@ -56,7 +56,7 @@ def test_rows_of_a_bucket_come_back_in_order_in_few_blocks(live_bytes: int, code
         events("spill.write") as written,
         ComponentManager() as manager,
         workspace,
-        Barrier(manager, workspace) as barrier,
+        Barrier(manager, workspace, joins_pieces=True) as barrier,
     ):
         for unit in units:
             barrier.push(unit)
@@ -89,7 +89,11 @@ def test_pieces_of_other_columns_stay_in_their_places() -> None:
     (first, second, *_) = _units(codes=False)
     other = second.select(["at", "p"])
     workspace = Workspace(current().replace(live_bytes=1 << 20))
-    with ComponentManager() as manager, workspace, Barrier(manager, workspace) as barrier:
+    with (
+        ComponentManager() as manager,
+        workspace,
+        Barrier(manager, workspace, joins_pieces=True) as barrier,
+    ):
         for unit in (first, other, first):
             barrier.push(unit)
         barrier.complete()
@@ -106,7 +110,7 @@ def test_a_barrier_tells_what_it_holds() -> None:
         telemetry.subscribe(lambda event: told.append(event.attributes.get("bytes", 0))),
         ComponentManager() as manager,
         workspace,
-        Barrier(manager, workspace) as barrier,
+        Barrier(manager, workspace, joins_pieces=True) as barrier,
     ):
         unit = _units(codes=False)[0]
         barrier.push(unit)
