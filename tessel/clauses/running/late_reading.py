@@ -187,7 +187,7 @@ def selects(clauses: Sequence[Clause]) -> bool:
 
     Not where a clause behind them may reduce the rows as they are stored.
     """
-    left = next(itertools.dropwhile(_scans, clauses), None)
+    left = _behind_scans(clauses)
     reduces = left is not None and has_power(left, Reduces, "reduce")
     return bool(clauses) and _selects(clauses[0]) and not reduces
 
@@ -312,13 +312,13 @@ def done_by_choosing(clauses: Sequence[Clause]) -> int:
 
 def chooses(clauses: Sequence[Clause]) -> bool:
     """Return whether the first clauses of a stage end in one that chooses rows as stored."""
-    left = next(itertools.dropwhile(_scans, clauses), None)
+    left = _behind_scans(clauses)
     return left is not None and has_power(left, Chooses, "choose")
 
 
 def settle_rows(clauses: Sequence[Clause], chosen: Iterable[ChosenRows]) -> None:
     """Drop rows that units which chose later have ruled out, where the clause can tell."""
-    last = next(itertools.dropwhile(_scans, clauses))
+    last = _behind_scans(clauses)
     if not isinstance(last, Settles):
         return
     for each in chosen:
@@ -411,6 +411,11 @@ def _place_of(first: PieceSource, last: PieceSource, symbol: int) -> Piece:
 
 def _scans(clause: Clause) -> bool:
     return has_power(clause, Scans, "scan")
+
+
+def _behind_scans(clauses: Sequence[Clause]) -> Clause | None:
+    """Return the first clause that does more with stored rows than let some of them pass."""
+    return next(itertools.dropwhile(_scans, clauses), None)
 
 
 def _selects(clause: Clause) -> bool:

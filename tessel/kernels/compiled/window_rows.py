@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from tessel.kernels.compiled.error_free import two_product, two_sum
 from tessel.kernels.jit import inner, kernel
 
 __all__ = ["rows_until", "window_best", "window_sums"]
-
-_SPLITTER = 2.0**27 + 1
 
 
 @inner
@@ -23,20 +22,9 @@ def _parts(value: float, scale: float, width: float) -> Any:
 @inner
 def _quotient(total: float, upper: float, lower: float, count: float) -> Any:
     """Divide ``upper + lower``, of which ``total`` is the rounded sum, rounding once."""
-    share = total - upper
-    lost = (upper - (total - share)) + (lower - share)
+    _, lost = two_sum(upper, lower)
     found = total / count
-    product = found * count
-    scaled = found * _SPLITTER
-    high = scaled - (scaled - found)
-    low = found - high
-    scaled = count * _SPLITTER
-    count_high = scaled - (scaled - count)
-    count_low = count - count_high
-    error = high * count_high - product
-    error += high * count_low
-    error += low * count_high
-    error += low * count_low
+    product, error = two_product(found, count)
     return found + (((total - product) - error) + lost) / count
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from tessel.kernels.compiled.error_free import two_product, two_sum
 from tessel.kernels.jit import inner, kernel
 
 __all__ = ["window_spreads"]
 
 _LIMB, _TWO_LIMBS = 2.0**23, 2.0**46
-_SPLITTER = 2.0**27 + 1
 # Of the pairs below, and of what is left where two that are nearly the same are subtracted.
 _ERROR, _ERROR_OF_PARTS = 2.0**-96, 2.0**-97
 
@@ -26,42 +26,19 @@ def _digits(size: float) -> Any:
 
 
 @inner
-def _two_sum(left: float, right: float) -> Any:
-    total = left + right
-    share = total - left
-    return total, (left - (total - share)) + (right - share)
-
-
-@inner
-def _product(left: float, right: float) -> Any:
-    found = left * right
-    scaled = left * _SPLITTER
-    left_high = scaled - (scaled - left)
-    left_low = left - left_high
-    scaled = right * _SPLITTER
-    right_high = scaled - (scaled - right)
-    right_low = right - right_high
-    error = left_high * right_high - found
-    error += left_high * right_low
-    error += left_low * right_high
-    error += left_low * right_low
-    return found, error
-
-
-@inner
 def _with_integer(high: float, low: float, number: int, weight: float) -> Any:
     """Add an integer times a power of two to a pair."""
     upper = np.float64(number)
     lower = np.float64(number - np.int64(upper))
-    high, error = _two_sum(high, upper * weight)
+    high, error = two_sum(high, upper * weight)
     return high, low + (error + lower * weight)
 
 
 @inner
 def _over(high: float, low: float, divisor: float) -> Any:
     quotient = high / divisor
-    product, error = _product(quotient, divisor)
-    return _two_sum(quotient, ((high - product) - error + low) / divisor)
+    product, error = two_product(quotient, divisor)
+    return two_sum(quotient, ((high - product) - error + low) / divisor)
 
 
 @inner
@@ -74,18 +51,18 @@ def _spread_of(
     high, low = _with_integer(high, low, squares[2], _TWO_LIMBS)
     high, low = _with_integer(high, low, squares[1], _LIMB)
     high, low = _with_integer(high, low, squares[0], 1.0)
-    high, low = _two_sum(high, low)
+    high, low = two_sum(high, low)
     square_sum = high
-    total, error = _product(high, count)
-    high, low = _two_sum(total, error + low * count)
+    total, error = two_product(high, count)
+    high, low = two_sum(total, error + low * count)
     one, other = _with_integer(0.0, 0.0, sums[2], _TWO_LIMBS)
     one, other = _with_integer(one, other, sums[1], _LIMB)
     one, other = _with_integer(one, other, sums[0], 1.0)
-    one, other = _two_sum(one, other)
-    square, error = _product(one, one)
+    one, other = two_sum(one, other)
+    square, error = two_product(one, one)
     error += 2.0 * one * other + other * other
-    left, lost = _two_sum(high, -square)
-    left, lost = _two_sum(left, lost + (low - error))
+    left, lost = two_sum(high, -square)
+    left, lost = two_sum(left, lost + (low - error))
     if not left > 0.0:
         return 0.0, 0.0, 1.0
     off = high * _ERROR_OF_PARTS
@@ -95,8 +72,8 @@ def _spread_of(
     left, lost = _over(left, lost, divisor)
     if root:
         found = np.sqrt(left)
-        square, error = _product(found, found)
-        left, lost = _two_sum(found, ((left - square) - error + lost) / (2.0 * found))
+        square, error = two_product(found, found)
+        left, lost = two_sum(found, ((left - square) - error + lost) / (2.0 * found))
     return left, lost, left * part
 
 
