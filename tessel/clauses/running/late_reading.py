@@ -318,7 +318,7 @@ def chooses(clauses: Sequence[Clause]) -> bool:
 
 def settle_rows(clauses: Sequence[Clause], chosen: Iterable[ChosenRows]) -> None:
     """Drop rows that units which chose later have ruled out, where the clause can tell."""
-    last = _behind_scans(clauses)
+    last: object = _behind_scans(clauses)
     if not isinstance(last, Settles):
         return
     for each in chosen:
