@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test test-slow lint types imports format format-check check docs-test \
+.PHONY: help venv demo test test-slow test-versions test-stress lint types imports format format-check check docs-test \
 	bench bench-smoke build clean
 
 help: ## show this list
@@ -38,6 +38,12 @@ test: $(STAMP) ## the tests (a few minutes)
 
 test-slow: $(STAMP) ## all tests, with the full number of random cases
 	@TESSEL_TEST_PROFILE=slow $(BIN)/python -m pytest $(ARGS)
+
+test-versions: $(STAMP) ## other Pythons, oldest and newest versions, the wheel; ARGS="oldest wheel"
+	@$(BIN)/python -m tests.versions $(ARGS)
+
+test-stress: $(STAMP) ## random chains under what shows races; ARGS="--chains 5000 --spark"
+	@$(BIN)/python -m tests.stress $(ARGS)
 
 check: lint format-check types imports ## all checks that run nothing
 

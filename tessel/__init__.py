@@ -21,7 +21,7 @@ from tessel.errors import TesselError
 from tessel.options import Options, options
 
 if TYPE_CHECKING:
-    from tessel.api import LazyTable, Lineage, Result, Store
+    from tessel.api import Job, JobState, LazyTable, Lineage, Result, Store
     from tessel.api import open_store as open  # noqa: A004  # a module's own, as in gzip and io
     from tessel.clauses import (
         Clause,
@@ -48,6 +48,8 @@ __all__ = [
     "Expression",
     "GoogleCredentials",
     "IndexEffect",
+    "Job",
+    "JobState",
     "LazyTable",
     "Lineage",
     "LocalExecutor",
@@ -73,7 +75,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "tessel.api": ("LazyTable", "Lineage", "Result", "Store", "open"),
+    "tessel.api": ("Job", "JobState", "LazyTable", "Lineage", "Result", "Store", "open"),
     "tessel.clauses": (
         "Clause",
         "ClauseInfo",

@@ -7,6 +7,7 @@ import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -26,7 +27,9 @@ from tessel.clauses import (
     result_table,
 )
 from tessel.errors import InvalidInputError, NameNotFoundError
+from tessel.errors.arguments import checks_arguments
 from tessel.expression.schema import TableSchema
+from tessel.job import Job, JobState
 from tessel.result import Lineage, Result
 from tessel.store import MAIN, AsOf, CloudOptions, CredentialsSource, Repository, SymbolView
 
@@ -37,13 +40,14 @@ if TYPE_CHECKING:
     from tessel.store.maintenance.fsck import CheckReport
     from tessel.store.manifest.packing import ManifestConfiguration
 
-__all__ = ["LazyTable", "Lineage", "Result", "Store", "open_store"]
+__all__ = ["Job", "JobState", "LazyTable", "Lineage", "Result", "Store", "open_store"]
 
 ExecutorLike = str | Executor
 
 _EXECUTORS = ("local", "spark")
 
 
+@checks_arguments
 def open_store(
     uri: str,
     *,
@@ -92,6 +96,7 @@ def open_store(
     )
 
 
+@checks_arguments
 class Store(Repository):
     """A versioned collection of symbols that can be queried; made by :func:`tessel.open`.
 
@@ -140,9 +145,9 @@ class Store(Repository):
         self,
         symbol: str,
         *,
+        date_range: tuple[Any, Any] | None = None,
         query: QueryBuilder | None = None,
         columns: Sequence[str] | None = None,
-        date_range: tuple[Any, Any] | None = None,
         as_of: AsOf = None,
         executor: ExecutorLike = "local",
     ) -> Result:
@@ -152,10 +157,12 @@ class Store(Repository):
         ----------
         symbol
             Its name.
+        date_range
+            The span of the time index that the query sees; short for a ``date_range`` before it.
         query
             What to run; by default the whole table.
-        columns, date_range
-            Short for a ``select`` and a ``date_range`` before the query.
+        columns
+            Columns of the query's result, in their order; short for a ``select`` after it.
         as_of
             A version, a tag or branch, or a time: the newest version not after it.
         executor
@@ -169,21 +176,31 @@ class Store(Repository):
                     hint='write date_range=("2013-01-01", "2013-03-31"); None is no bound',
                 )
             table = table.date_range(*date_range)
+        table = table.then(*_clauses(query))
         if columns is not None:
             table = table.select(columns)
-        return table.then(*_clauses(query)).collect(executor=executor)
+        return table.collect(executor=executor)
 
     def read_many(
         self,
         symbols: Iterable[str],
         *,
+        date_range: tuple[Any, Any] | None = None,
         query: QueryBuilder | None = None,
+        columns: Sequence[str] | None = None,
         executor: ExecutorLike = "local",
     ) -> dict[str, Result]:
-        """Read several symbols at one version, each with the same query."""
+        """Read several symbols at one version, each as by :meth:`read`."""
         version = self.version
         return {
-            symbol: self.read(symbol, query=query, as_of=version, executor=executor)
+            symbol: self.read(
+                symbol,
+                date_range=date_range,
+                query=query,
+                columns=columns,
+                as_of=version,
+                executor=executor,
+            )
             for symbol in symbols
         }
 
@@ -220,6 +237,7 @@ class _Pinned:
         return self._store.view(symbol, as_of=self.version if as_of is None else as_of)
 
 
+@checks_arguments
 @dataclass(frozen=True, repr=False)
 class LazyTable(Verbs):
     """A query on one symbol of one store, not run yet. Immutable: every verb returns a new one."""
@@ -227,7 +245,12 @@ class LazyTable(Verbs):
     store: Store
     symbol: str
     as_of: AsOf = None
-    clauses: tuple[Clause, ...] = ()
+    query: QueryBuilder = dataclasses.field(default_factory=QueryBuilder)
+
+    @property
+    def clauses(self) -> tuple[Clause, ...]:
+        """What runs, in order."""
+        return self.query.clauses
 
     def __repr__(self) -> str:
         lines = "".join(f"\n  .{clause.describe()}" for clause in self.clauses)
@@ -236,8 +259,7 @@ class LazyTable(Verbs):
 
     def then(self, *clauses: Clause) -> LazyTable:
         """Return the query with clauses added at the end."""
-        added = QueryBuilder().then(*clauses).clauses
-        return dataclasses.replace(self, clauses=self.clauses + added)
+        return dataclasses.replace(self, query=self.query.then(*clauses))
 
     def concat(
         self, *others: str | SubQuery | LazyTable, join: Literal["outer", "inner"] = "outer"
@@ -265,7 +287,7 @@ class LazyTable(Verbs):
         on: str | tuple[str, str] | None = None,
         *,
         by: KeysLike | None = None,
-        tolerance: str | int | None = None,
+        tolerance: str | int | timedelta | None = None,
         direction: Direction = "backward",
         allow_exact_matches: bool = True,
         suffix: str = "_right",
@@ -340,6 +362,23 @@ class LazyTable(Verbs):
             table = result_table(chosen.run(plan), plan.schema)
         elapsed_ns = time.perf_counter_ns() - started
         return Result(table, plan.schema.index, self._lineage(plan, chosen.name, elapsed_ns))
+
+    def submit(self, *, limit: int | None = None, executor: ExecutorLike = "local") -> Job[Result]:
+        """Run the query in the background, and return the job at once.
+
+        Parameters
+        ----------
+        limit, executor
+            As for :meth:`collect`. A job on Spark is cancelled there, and its session goes on.
+
+        Returns
+        -------
+        Job
+            Its ``result()`` is that of :meth:`collect`; ``cancel()`` ends it.
+        """
+        chosen = _executor(executor)
+        name = f"{self.symbol!r} on {chosen.name}"
+        return Job(lambda: self.collect(limit=limit, executor=chosen), name)
 
     def iter_batches(
         self, *, limit: int | None = None, executor: ExecutorLike = "local"

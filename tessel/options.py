@@ -11,16 +11,25 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import operator
 import os
 from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
 
 from tessel.errors import NameNotFoundError, OptionError
+from tessel.errors.arguments import checks_arguments
 
-__all__ = ["Options", "current", "options"]
+__all__ = ["LEAST_LIMIT", "LEAST_TEXT_BYTES", "Options", "current", "options"]
 
 _ENVIRONMENT_PREFIX = "TESSEL_"
+LEAST_LIMIT, LEAST_TEXT_BYTES = 16, 1024
+"""What is no larger is within the limits of every process: options need not be looked up."""
+
+_LEAST = {
+    **{"inline_bytes": 0, "live_bytes": 0, "max_text_bytes": LEAST_TEXT_BYTES},
+    **{"max_depth": LEAST_LIMIT, "max_nodes": LEAST_LIMIT},
+}
 
 
 def _default_workers() -> int:
@@ -29,6 +38,7 @@ def _default_workers() -> int:
     return max(1, os.cpu_count() or 1)
 
 
+@checks_arguments
 @dataclasses.dataclass(frozen=True, slots=True)
 class Options:
     """Settings of the library; all have a default, all are checked when made.
@@ -60,6 +70,8 @@ class Options:
         Whether a commit on a local disk survives power loss (it always survives ``kill -9``).
     spark_master
         Master of the Spark sessions that Tessel starts itself.
+    spark_start_timeout
+        Seconds in which a master other than a local one answers, or is taken as not there.
     progress
         Whether a progress bar may be shown on a terminal.
     jit
@@ -67,6 +79,11 @@ class Options:
     jit_wait
         Whether a query waits for kernels whose machine code is not there yet. Otherwise numpy does
         their work while another process makes it, once a machine.
+    max_clauses, max_nodes, max_depth
+        The most clauses of a query; columns, literals and operators of one expression; and
+        operators from an expression to its columns (``and`` of many terms counts once).
+    max_text_bytes
+        The most bytes of UTF-8 that ``parse`` reads.
     """
 
     workers: int = dataclasses.field(default_factory=_default_workers)
@@ -80,19 +97,27 @@ class Options:
     hash_bucket_bytes: int = 32 * 1024 * 1024
     fsync: bool = True
     spark_master: str = "local[2]"
+    spark_start_timeout: int = 20
     progress: bool = True
     jit: bool = True
     jit_wait: bool = False
+    max_clauses: int = 10_000
+    max_nodes: int = 1_000_000
+    max_depth: int = 1_000
+    max_text_bytes: int = 4 * 1024 * 1024
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             kind: type = {"int": int, "bool": bool, "str": str}[str(field.type)]
+            if kind is int and type(value) not in (int, bool) and hasattr(value, "__index__"):
+                value = operator.index(value)  # numpy's integers are integers
+                object.__setattr__(self, field.name, value)
             if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
                 raise OptionError(
                     f"option {field.name!r} takes {field.type}, not {value!r}", option=field.name
                 )
-            least = 0 if kind is bool or field.name in ("inline_bytes", "live_bytes") else 1
+            least = _LEAST.get(field.name, 0 if kind is bool else 1)
             if isinstance(value, int) and value < least:
                 raise OptionError(
                     f"option {field.name!r} is at least {least}, not {value!r}", option=field.name
@@ -110,11 +135,16 @@ class Options:
 
     def replace(self, **changes: Any) -> Options:
         """Return a copy with some fields changed; an unknown name raises with the nearest."""
-        names = [field.name for field in dataclasses.fields(self)]
         for name in changes:
-            if name not in names:
-                raise NameNotFoundError.for_name("option", name, names)
+            self.known(name)
         return dataclasses.replace(self, **changes)
+
+    def known(self, name: str) -> str:
+        """Return the name of an option; an unknown one raises with the nearest."""
+        names = [field.name for field in dataclasses.fields(self)]
+        if name not in names:
+            raise NameNotFoundError.for_name("option", name, names)
+        return name
 
 
 def _parse(name: str, kind: str, text: str) -> Any:
@@ -161,20 +191,36 @@ def _of_environment(_values: tuple[str | None, ...]) -> Options:
     return Options.from_environment()
 
 
-@contextlib.contextmanager
-def options(**changes: Any) -> Iterator[Options]:
-    """Change options for a block: ``with tessel.options(workers=1): ...``.
+class _Scoped:
+    """What :data:`options` is: called, it makes a block; it has no attributes to be set."""
 
-    Raises
-    ------
-    NameNotFoundError
-        For an unknown option, with the nearest name.
-    OptionError
-        For a value of the wrong type or outside its range.
-    """
-    changed = current().replace(**changes)
+    def __call__(self, **changes: Any) -> contextlib.AbstractContextManager[Options]:
+        """Change options for a block: ``with tessel.options(workers=1): ...``.
+
+        Raises
+        ------
+        NameNotFoundError
+            For an unknown option, with the nearest name.
+        OptionError
+            For a value of the wrong type or outside its range.
+        """
+        return _changed(current().replace(**changes))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise OptionError.not_set(current().known(name), value)
+
+    def __repr__(self) -> str:
+        return f"<tessel.options: {current()!r}>"
+
+
+@contextlib.contextmanager
+def _changed(changed: Options) -> Iterator[Options]:
     token = _current.set(changed)
     try:
         yield changed
     finally:
         _current.reset(token)
+
+
+options = _Scoped()
+"""Called, a block with other options."""

@@ -25,6 +25,7 @@ from tessel.errors import (
     NameNotFoundError,
     UnsupportedTypeError,
 )
+from tessel.errors.arguments import checks_arguments
 
 if TYPE_CHECKING:
     import altair
@@ -40,6 +41,7 @@ KINDS = ("line", "area", "bar", "point", "hist")
 _ColumnType = Literal["temporal", "quantitative", "nominal"]
 
 
+@checks_arguments
 class Plot:
     """Draws a table; ``result.plot`` of a query.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import importlib
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tessel.display import preview, render_html, render_text
+from tessel.errors import MissingDependencyError
+from tessel.errors.arguments import checks_arguments
 from tessel.plotting import Plot
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class Lineage:
     elapsed_ns: int
 
 
+@checks_arguments
 class Result:
     """The answer of a query: an Arrow table with its lineage."""
 
@@ -83,24 +86,28 @@ class Result:
 
     def to_arrow(self) -> pa.Table:
         """Return the table; its schema metadata holds the lineage as JSON under ``tessel``."""
-        lineage = json.dumps(dataclasses.asdict(self.lineage))
+        lineage = json.dumps(vars(self.lineage))
         return self._table.replace_schema_metadata({"tessel": lineage})
 
     def to_pandas(self, *, index: bool = False) -> pandas.DataFrame:
         """Return a pandas frame; ``index=True`` makes the time index its index."""
+        _required("pandas")
         frame: pandas.DataFrame = self._table.to_pandas()
         return frame.set_index(self.index) if index and self.index is not None else frame
 
     def to_polars(self) -> polars.DataFrame:
         """Return a Polars frame."""
-        import polars
-
-        frame = polars.from_arrow(self._table)
-        assert isinstance(frame, polars.DataFrame)
+        frame: polars.DataFrame = _required("polars").from_arrow(self._table)
         return frame
 
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
         """Return a DuckDB relation over the table."""
-        import duckdb
+        return _required("duckdb").from_arrow(self._table)  # type: ignore[no-any-return]
 
-        return duckdb.from_arrow(self._table)
+
+def _required(package: str) -> Any:
+    """Return a package that people have installed, or not, for work of their own."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise MissingDependencyError.for_package(package, f"to_{package}()") from error

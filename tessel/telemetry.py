@@ -2,7 +2,8 @@
 
 The parts call :func:`emit` at the points worth seeing (a unit loaded, a clause run, a commit
 landed); whoever wants to know subscribes. With no subscriber an event costs one attribute read.
-Nothing here prints, and a subscriber that raises is logged and dropped, never a failed query.
+Nothing here prints, and a subscriber that raises is logged and dropped, never a failed query. No
+event, and no record of the logger ``tessel``, shows a secret of a URI.
 """
 
 from __future__ import annotations
@@ -16,9 +17,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tessel.errors.uris import without_secrets
+
 __all__ = ["Event", "Subscriber", "emit", "span", "subscribe"]
 
 _logger = logging.getLogger("tessel")
+
+
+def _hide_secrets(record: logging.LogRecord) -> bool:
+    record.msg, record.args = without_secrets(record.getMessage()), ()
+    return True
+
+
+_logger.addFilter(_hide_secrets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +100,8 @@ def emit(name: str, *, duration_ns: int = 0, **attributes: Any) -> None:
     """Tell all subscribers that something happened."""
     if not _subscribers:
         return
-    event = Event(name, time.monotonic_ns(), duration_ns, threading.get_ident(), attributes)
+    facts = without_secrets(attributes)
+    event = Event(name, time.monotonic_ns(), duration_ns, threading.get_ident(), facts)
     for subscriber in _subscribers:
         try:
             subscriber(event)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
+import signal
+import threading
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,6 +20,35 @@ settings.register_profile("slow", settings.get_profile("normal"), max_examples=2
 # What compares compiled kernels with their twins is to meet compiled ones, in each process.
 os.environ.setdefault("TESSEL_JIT_WAIT", "1")
 settings.load_profile(os.environ.get("TESSEL_TEST_PROFILE", "normal"))
+
+
+class HungError(BaseException):
+    """A test ran into the limit against hangs.
+
+    No failure of pytest's, which hypothesis catches: it would run the example again, find that it
+    passes, and say that the test is flaky instead of what happened.
+    """
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
+    """End a test at the limit by an error that nothing on its way catches."""
+    on_main = threading.current_thread() is threading.main_thread()
+    if settings.method != "signal" or not on_main:
+        return None
+
+    def end(signum: int, frame: object) -> None:
+        faulthandler.dump_traceback()
+        raise HungError(f"{item.nodeid} did not end within {settings.timeout} s")
+
+    def cancel() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+    item.cancel_timeout = cancel  # type: ignore[attr-defined]  # what pytest-timeout calls
+    signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, settings.timeout)
+    return True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import itertools
 import json
+import multiprocessing
+import pickle
+import sys
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -21,12 +28,15 @@ from tessel.errors import (
     ExpressionTypeError,
     IndexColumnError,
     InvalidInputError,
+    MissingDependencyError,
     NameNotFoundError,
     NotAStoreError,
     PlanError,
     ReadOnlyStoreError,
+    RefNameError,
     SchemaMismatchError,
     StoreNotFoundError,
+    StoreNotVisibleError,
     SymbolNotFoundError,
     UnknownVerbError,
     UnsortedIndexError,
@@ -90,15 +100,41 @@ def test_one_query_in_three_forms(store: ts.Store) -> None:
 def test_columns_and_dates_are_short_for_clauses(store: ts.Store) -> None:
     found = store.read(
         "flights",
-        columns=["dep_delay"],
         date_range=("2013-01-01T01", "2013-01-01T02"),
         query=Q.apply("twice", "dep_delay * 2"),
+        columns=["twice"],
     )
-    assert found.to_arrow().to_pylist() == [
-        {"dep_delay": None, "twice": None},
-        {"dep_delay": 30, "twice": 60},
-    ]
+    assert found.to_arrow().to_pylist() == [{"twice": None}, {"twice": 60}]
     assert store.read("flights", columns="carrier").column_names == ["carrier"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Q.filter("dep_delay > 0"),
+        Q.head(1),
+        Q.apply("twice", "dep_delay * 2").drop("dep_delay"),
+        Q.rename({"carrier": "line"}).sort("dep_delay"),
+        Q.groupby("carrier").agg(late=("dep_delay", "max")),
+        Q.resample("1h").agg(n="size", late=("dep_delay", "max")),
+    ],
+    ids=lambda query: query.clauses[0].name,
+)
+def test_a_read_is_a_date_range_then_a_query_then_names_of_its_result(
+    store: ts.Store, query: ts.QueryBuilder
+) -> None:
+    span = ("2013-01-01T01", "2013-01-01T03")
+    whole = store.scan("flights").date_range(*span).then(*query.clauses).collect().to_arrow()
+    for size in range(1, whole.num_columns + 1):
+        for names in itertools.permutations(whole.column_names, size):
+            found = store.read("flights", columns=names, query=query, date_range=span)
+            assert found.to_arrow().equals(whole.select(names))
+    (many,) = store.read_many(["flights"], date_range=span, query=query, columns=names).values()
+    assert many.to_arrow().equals(whole.select(names))
+    with pytest.raises(ColumnNotFoundError):
+        store.read("flights", query=query, columns=["carrier", "nothing"])
+    with pytest.raises(PlanError, match="at least one column"):
+        store.read("flights", query=query, columns=[])
 
 
 def test_a_query_sees_one_version(store: ts.Store) -> None:
@@ -437,3 +473,94 @@ def test_a_damaged_store_says_so(store: ts.Store) -> None:
 def test_a_concat_of_lazy_tables_of_one_store(store: ts.Store) -> None:
     one = store.scan("flights").filter("dep_delay > 15")
     assert len(one.concat(store.scan("flights").head(1), "flights").collect()) == 2 + 1 + 6
+
+
+# --- other processes --------------------------------------------------------------------------
+
+
+def test_a_store_and_a_lazy_table_are_pickled_by_where_they_are(store: ts.Store) -> None:
+    store.create_branch("side")
+    side = ts.open(store.uri, read_only=True, branch="side")
+    query = store.scan("flights", as_of=1).filter("dep_delay > 15").sort(ts.col("dep_delay"))
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        twin, branched, table, size = pool.submit(_carried, store, side, query).result()
+    assert (twin.id, twin.uri, twin.version) == (store.id, store.uri, store.version)
+    assert (branched.read_only, branched.branch) == (True, "side")
+    assert table == query.collect().to_arrow().replace_schema_metadata(None)
+    assert size < 2000
+
+
+def _carried(store: ts.Store, side: ts.Store, query: ts.LazyTable) -> tuple[Any, ...]:
+    table = query.collect().to_arrow().replace_schema_metadata(None)
+    return store, side, table, len(pickle.dumps(query))
+
+
+def test_a_store_that_no_other_process_can_open_says_so(tmp_path: Path) -> None:
+    store = ts.open("memory://")
+    store.write("flights", FLIGHTS)
+    for held in (store, store.scan("flights").head(2)):
+        with pytest.raises(StoreNotVisibleError, match="in the memory of this process"):
+            pickle.dumps(held)
+    ours = ts.open(str(tmp_path / "a"))
+    data = pickle.dumps(ours)
+    (tmp_path / "a").rename(tmp_path / "b")
+    with pytest.raises(StoreNotFoundError):
+        pickle.loads(data)
+    ts.open(str(tmp_path / "a"))
+    with pytest.raises(NotAStoreError, match="another store"):
+        pickle.loads(data)
+
+
+def test_a_home_directory_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert ts.open("~/stores/x").uri == str(tmp_path / "stores" / "x")
+    with pytest.raises(InvalidInputError, match="home directory that is not known"):
+        ts.open("~nobody-of-that-name/x")
+    assert not (tmp_path / "~").exists()
+
+
+@pytest.mark.parametrize("name", ["main/../x", "a/..", "a//b", "a/", "a/./b", "..", "a/../../b"])
+def test_a_name_that_reads_as_a_path_is_refused(store: ts.Store, name: str) -> None:
+    before = _everything(store)
+    for make in (store.create_branch, store.create_tag):
+        with pytest.raises(RefNameError):
+            make(name)
+    assert _everything(store) == before
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars", "duckdb"])
+def test_a_form_whose_package_is_not_installed(
+    store: ts.Store, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = store.read("flights")
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingDependencyError, match=f"pip install {package}"):
+        getattr(result, f"to_{package}")()
+
+
+def test_a_version_is_a_whole_number_of_any_kind(store: ts.Store) -> None:
+    for number in (np.int64(1), np.uint8(1), np.int32(1)):
+        assert store.read("flights", as_of=number).lineage.version == 1
+    for wrong in (True, np.bool_(True), np.timedelta64(1, "h"), 1.0, np.float64(1)):
+        with pytest.raises(InvalidInputError, match="is no version"):
+            store.read("flights", as_of=wrong)
+
+
+def test_a_column_alone_is_no_table(store: ts.Store) -> None:
+    for column in (pd.Series([1, 2]), pa.array([1]), pa.chunked_array([[1]])):
+        with pytest.raises(InvalidInputError, match="is one column, and a table was asked for"):
+            store.write("new", column)
+
+
+def test_an_expression_is_no_value_of_a_new_column(store: ts.Store) -> None:
+    with pytest.raises(InvalidInputError, match="is an expression, and the values of column"):
+        store.add_column("flights", "new", ts.parse("dep_delay % 7"))
+
+
+def test_categories_that_nobody_gave_take_the_first_type(store: ts.Store) -> None:
+    store.write("new", pd.DataFrame({"kind": pd.Categorical([])}))
+    assert store.schema("new").type_of("kind") == pa.null()
+    store.append("new", pd.DataFrame({"kind": pd.Categorical(["a", "b"])}))
+    assert store.read("new").to_arrow()["kind"].to_pylist() == ["a", "b"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import decimal
+import random
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks import events, growth
+from benchmarks import events, growth, interrupts
 from benchmarks.answers import canonical, difference
 from benchmarks.commits import appends, opening, small
 from benchmarks.commits.stores import kind_named
@@ -155,3 +157,13 @@ def test_questions_over_several_tables_have_one_answer(tmp_path: Path) -> None:
         assert any(column.null_count for column in expected.columns) or query.name != "asof-within"
         for found in (answers[name].get(query.name) for name in ("duckdb", "polars")):
             assert found is None or difference(found, expected) is None
+
+
+def test_processor_time_of_a_process_is_counted_from_the_interrupt(tmp_path: Path) -> None:
+    """What a process did before does not count, or the figure would say nothing of interrupts."""
+    busy = "import time\nend = time.process_time() + 1\nwhile time.process_time() < end: pass\n"
+    loop = "print('stage', flush=True)\nwhile True: time.sleep(60)\n"
+    scenario = interrupts.Scenario(busy + loop, spread_seconds=0.0)
+    found = interrupts.interrupted(scenario, tmp_path, tmp_path, random.Random(0))
+    assert found.code == -signal.SIGINT
+    assert 0 <= found.processor_seconds < 1

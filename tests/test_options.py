@@ -105,6 +105,14 @@ def test_an_unknown_option_raises_with_the_nearest_and_changes_nothing():
     assert current() == Options()
 
 
+def test_options_are_not_set_by_assignment():
+    with pytest.raises(NameNotFoundError, match="did you mean 'workers'"):
+        options.worker = 3
+    with pytest.raises(OptionError, match=r"with tessel\.options\(workers=3\)"):
+        options.workers = 3
+    assert current() == Options()
+
+
 def test_options_cannot_be_changed_in_place():
     with pytest.raises(dataclasses.FrozenInstanceError):
         current().workers = 2  # type: ignore[misc]

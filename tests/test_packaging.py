@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import pkgutil
 import subprocess
@@ -78,6 +79,36 @@ def test_every_module_can_be_imported_alone() -> None:
         [sys.executable, "-W", "error", "-c", program, *names], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def _only_tells_a_type(asked: ast.expr) -> bool:
+    """Whether an asserted expression is one that narrows a type or compares what is at hand."""
+    if isinstance(asked, ast.UnaryOp) and isinstance(asked.op, ast.Not):
+        asked = asked.operand
+        return isinstance(asked, ast.Call) and _only_tells_a_type(asked)
+    if isinstance(asked, ast.Call):
+        return isinstance(asked.func, ast.Name) and asked.func.id == "isinstance"
+    if isinstance(asked, ast.Compare):
+        names = [
+            node.func.id if isinstance(node.func, ast.Name) else ""
+            for node in ast.walk(asked)
+            if isinstance(node, ast.Call)
+        ]
+        return not any(isinstance(node, ast.NamedExpr) for node in ast.walk(asked)) and (
+            set(names) <= {"len"}
+        )
+    return False
+
+
+def test_no_assert_does_what_python_with_o_would_leave_out() -> None:
+    """A property that raises, a call or a check of input in an assert is gone with ``-O``."""
+    found = [
+        f"{path.name}:{node.lineno}: {ast.unparse(node.test)}"
+        for path in sorted(Path(tessel.__path__[0]).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Assert) and not _only_tells_a_type(node.test)
+    ]
+    assert found == []
 
 
 def test_public_names_are_sorted_and_exist() -> None:

@@ -7,12 +7,12 @@ import os
 import tempfile
 from pathlib import Path
 
-from benchmarks.commits import appends, opening, small, writers
+from benchmarks.commits import appends, opening, reads, small, symbols, writers
 from benchmarks.commits.stores import installed
 from tessel.display import Table, render_text
 
 _SIZES = [1_000, 10_000, 100_000, 1_000_000, 10_000_000]
-_PARTS = ("small", "append", "growth", "writers", "opening")
+_PARTS = ("small", "symbols", "append", "growth", "writers", "opening", "reads")
 
 
 def _arguments() -> argparse.Namespace:
@@ -23,6 +23,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=21, help="appends of each size")
     parser.add_argument("--segments", type=int, nargs="*", default=[100_000, 10_000_000])
     parser.add_argument("--real-segments", type=int, default=10_000, help="in stores of others")
+    parser.add_argument(
+        "--symbol-counts", type=int, nargs="*", default=[100, 10_000, 100_000], metavar="N"
+    )
+    parser.add_argument("--changes", type=int, default=1_000, help="of one symbol, of each kind")
+    parser.add_argument("--appends", type=int, default=2_500, help="of one row, which are read")
     parser.add_argument("--writers", type=int, default=16)
     parser.add_argument("--commits", type=int, default=25, help="of each writer")
     parser.add_argument("--folder", type=Path, help="where the stores are made; by default /tmp")
@@ -54,6 +59,12 @@ def main() -> None:
             for kind in kinds:
                 lines += small.measure(kind, folder, arguments.symbols, arguments.rounds)
             show(small.table(lines, arguments.symbols, notes))
+        if "symbols" in parts:
+            lines = []
+            for kind in kinds:
+                for count in arguments.symbol_counts:
+                    lines += symbols.measure(kind, folder, count, arguments.changes)
+            show(symbols.table(lines, notes))
         if "append" in parts:
             show(appends.timed(folder, arguments.segments, arguments.repeat))
         if "growth" in parts:
@@ -67,6 +78,8 @@ def main() -> None:
             show(writers.table(lines, notes))
         if "opening" in parts:
             show(opening.measure([1, 1_000, 100_000]))
+        if "reads" in parts:
+            show(reads.measure(folder, arguments.appends, max(2, arguments.repeat // 4)))
 
 
 if __name__ == "__main__":

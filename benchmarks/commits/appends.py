@@ -15,7 +15,6 @@ from benchmarks.commits.small import check
 from benchmarks.commits.stores import StoreKind
 from benchmarks.commits.stores.base import rows
 from tessel.display import Table
-from tessel.store.objects import LocalObjects
 from tessel.store.repository import Repository
 
 APPEND_MS = 5
@@ -73,7 +72,7 @@ def _append_once(place: Path, time_index: int, *, cold: bool) -> tuple[float, fl
 
 
 def _opened(place: Path) -> Repository:
-    return Repository(LocalObjects(place), "id", read_only=False)
+    return Repository.open(str(place))
 
 
 def growth(folder: Path, sizes: list[int], kinds: list[StoreKind], most_real: int) -> Table:

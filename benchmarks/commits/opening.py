@@ -8,6 +8,7 @@ from benchmarks.commits.measure import Asked
 from benchmarks.commits.simulated import simulate_symbols
 from benchmarks.commits.stores.base import rows
 from tessel.display import Table
+from tessel.store.history.identity import open_store
 from tessel.store.repository import Repository
 
 MOST_REQUESTS = 6
@@ -18,6 +19,7 @@ def measure(sizes: list[int]) -> Table:
     lines = []
     for symbols in sizes:
         objects = Asked(f"memory://opening{symbols}")
+        open_store(objects, create=True, read_only=False)
         writing = Repository(objects, "id", read_only=False)
         simulate_symbols(writing, symbols)
         writing.write("prices", rows(0, 1_000), index="t")

@@ -96,6 +96,7 @@ from tessel.clauses.running.stage import (
     run_clauses,
     run_stage,
     summarise,
+    without_segments,
 )
 from tessel.clauses.running.streams import units_of_tables
 from tessel.clauses.sample import Sample
@@ -247,4 +248,5 @@ __all__ = [
     "symbols_of",
     "units_of_tables",
     "with_times_of_index",
+    "without_segments",
 ]

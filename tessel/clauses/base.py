@@ -46,12 +46,13 @@ from tessel.clauses.powers import Consumes
 from tessel.clauses.structures import (
     StructuredUnits,
     UnitFacts,
+    facts_of_segments,
     structure_all_as_one,
     structure_by_bucket,
     structure_by_row_slice,
 )
 from tessel.ecs import ProcessingUnit
-from tessel.errors import PlanError
+from tessel.errors import PlanError, UnicodeTextError
 from tessel.expression import Expression
 from tessel.expression.schema import TableSchema
 from tessel.store import SegmentIndex
@@ -62,6 +63,7 @@ __all__ = [
     "ClauseInfo",
     "IndexEffect",
     "Structure",
+    "check_texts",
 ]
 
 
@@ -78,6 +80,9 @@ class Structure(enum.Enum):
     """Everything, in order."""
     MULTI_SYMBOL = "multi_symbol"
     """The units of several symbols, renumbered."""
+
+
+BUCKETED = (Structure.TIME_BUCKETED, Structure.HASH_BUCKETED)
 
 
 class IndexEffect(enum.Enum):
@@ -193,17 +198,28 @@ class Clause(ABC):
         """Group the segments of a symbol into the first work units, before anything is read.
 
         Called only for the first clause of a query. It may drop, cut or reorder what the index
-        holds. The default gives a clause over everything one unit, or a stream of row slices where
-        it takes one, and every other clause row slices.
+        holds. The default groups time and hash buckets by the clause's own ``restructure``, as they
+        are grouped at any later place of a query, gives a clause over everything one unit, and
+        every other clause row slices, as one that takes a stream or groups everything in a way of
+        its own: what they are given is grouped once it is read.
         """
-        if self.structure.input is Structure.ALL and not isinstance(self, Consumes):
+        structure = self.structure.input
+        if structure in BUCKETED and not isinstance(self, Consumes):
+            return StructuredUnits(index, self.restructure(facts_of_segments(index), index.schema))
+        if structure is Structure.ALL and not (self.restructures or isinstance(self, Consumes)):
             return structure_all_as_one(index)
         return structure_by_row_slice(index)
+
+    @property
+    def restructures(self) -> bool:
+        """Whether the clause groups units in a way of its own."""
+        return type(self).restructure is not Clause.restructure
 
     def restructure(self, units: Sequence[UnitFacts], schema: TableSchema) -> list[list[int]]:
         """Group the outputs of the stage before into work units.
 
-        Called only where the structure before differs from the one this clause needs.
+        Called wherever the clause stands in a query, but for clauses over row slices and those that
+        take a stream.
 
         Parameters
         ----------
@@ -279,3 +295,16 @@ def _plain(value: Any, place: str) -> Any:
         "clause a to_json and a from_json of its own",
         field=place,
     )
+
+
+def check_texts(value: Any, what: str) -> None:
+    """Raise ``UnicodeTextError`` where a text in the fields of a clause is none in UTF-8."""
+    if isinstance(value, str):
+        UnicodeTextError.require(value, what)
+    elif isinstance(value, tuple | list):
+        for item in value:
+            check_texts(item, what)
+    elif isinstance(value, Mapping):
+        check_texts([*value, *value.values()], what)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, Expression):
+        check_texts([getattr(value, field.name) for field in dataclasses.fields(value)], what)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tessel.clauses.base import Clause
+from tessel.cached import cached
+from tessel.clauses.base import Clause, check_texts
 from tessel.clauses.combining import clauses_from_json
 from tessel.clauses.verbs import Verbs
 from tessel.errors import PlanError, PlanFormatError
+from tessel.errors.arguments import checks_arguments
 from tessel.expression import Expression, col
 from tessel.expression.schema import TableSchema
 
@@ -19,6 +22,7 @@ __all__ = ["QueryBuilder"]
 PLAN_FORMAT = 1
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class QueryBuilder(Verbs):
     """A query: an immutable list of clauses, not bound to a symbol or store.
@@ -31,7 +35,27 @@ class QueryBuilder(Verbs):
     Two builders are equal when their plain forms are.
     """
 
-    clauses: tuple[Clause, ...] = ()
+    _added: tuple[Clause, ...] = ()
+    _before: QueryBuilder | None = None
+
+    @cached
+    def clauses(self) -> tuple[Clause, ...]:
+        """What runs, in order."""
+        # Each builder holds what it added to another: so many verbs take linear time.
+        added = [self._added]
+        before = self._before
+        while before is not None and "clauses" not in before.__dict__:
+            added.append(before._added)
+            before = before._before
+        first = () if before is None else before.clauses
+        return tuple(itertools.chain(first, *reversed(added)))
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.clauses, tuple):  # what is in it, ``then`` and the planner check
+            raise PlanError(
+                f"the clauses of a query are a tuple, not {self.clauses!r:.80}",
+                hint="QueryBuilder().filter(...).head(10)",
+            )
 
     def then(self, *clauses: Clause) -> QueryBuilder:
         """Return the query with clauses added at the end: the way in for clauses of your own."""
@@ -40,7 +64,8 @@ class QueryBuilder(Verbs):
                 raise PlanError(
                     f"{clause!r} is not a clause", hint="pass an instance: q.then(MyClause(...))"
                 )
-        return QueryBuilder(self.clauses + clauses)
+            check_texts(clause, f"a text of {clause.name}")
+        return QueryBuilder(clauses, self)
 
     def __getitem__(self, item: Any) -> Any:
         """``q["price"]`` is a column; ``q[predicate]`` filters; ``q[["a", "b"]]`` selects."""
@@ -80,7 +105,7 @@ class QueryBuilder(Verbs):
         if isinstance(data, str):
             try:
                 data = json.loads(data)
-            except (json.JSONDecodeError, RecursionError) as error:
+            except (ValueError, RecursionError) as error:  # also for a number of too many digits
                 raise PlanFormatError(f"the text of a plan is not JSON: {error}") from error
         if not isinstance(data, Mapping) or data.get("tessel_plan") != PLAN_FORMAT:
             raise PlanFormatError(

@@ -10,7 +10,7 @@ import pyarrow as pa
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
-from tessel.errors import DuplicateColumnError, PlanError, TesselError
+from tessel.errors import DuplicateColumnError, PlanError, TesselError, repeated
 from tessel.expression import Expression, col, evaluate
 from tessel.expression.schema import TableSchema
 
@@ -45,9 +45,9 @@ class Cast(Clause):
         names = [name for name, _ in self.columns]
         if not names:
             raise PlanError("cast needs a column", hint='cast({"price": "float64"})')
-        for name in names:
-            if names.count(name) > 1:
-                raise DuplicateColumnError(f"cast gives {name!r} two types", column=name)
+        twice = repeated(names)
+        if twice is not None:
+            raise DuplicateColumnError(f"cast gives {twice!r} two types", column=twice)
         for name, target in self.columns:
             _expression(name, target)  # an unknown type is refused here
 
@@ -66,17 +66,17 @@ class Cast(Clause):
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the schema with the new types; what cannot be cast is refused."""
-        schema = input_schema
+        made: dict[str, pa.DataType] = {}
         for name, target in self.columns:
             input_schema.require([name])
             kind = _expression(name, target).result_type(input_schema)
             if kind != input_schema.type_of(name):
-                schema = schema.with_column(name, kind)
-        return schema
+                made[name] = kind
+        return input_schema.with_columns(made)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Cast the columns."""
-        result = unit
+        made: dict[str, pa.ChunkedArray] = {}
         for name, target in self.columns:
             expression = _expression(name, target)
             kind = expression.result_type(unit.schema)
@@ -86,8 +86,8 @@ class Cast(Clause):
                 values = unit.evaluate(expression)
             else:
                 values = pa.chunked_array(_cast_or_missing(unit, expression, name), kind)
-            result = result.with_column(name, values)
-        return result
+            made[name] = values
+        return unit.with_columns(made)
 
 
 def _expression(name: str, target: str) -> Expression:

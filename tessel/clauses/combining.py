@@ -14,12 +14,14 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 
 from tessel.clauses.alignment import brought_to
-from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure, check_texts
 from tessel.clauses.promotion import promote
 from tessel.clauses.registry import find_clause, register
 from tessel.ecs import ProcessingUnit
-from tessel.errors import PlanError, PlanFormatError, TesselError
+from tessel.errors import LimitError, PlanError, PlanFormatError, TesselError
+from tessel.errors.arguments import checks_arguments
 from tessel.expression.schema import TableSchema
+from tessel.options import current
 
 __all__ = [
     "AlignColumns",
@@ -28,11 +30,13 @@ __all__ = [
     "Lowered",
     "PlanLimits",
     "SubQuery",
+    "check_count",
     "clauses_from_json",
     "common_schema",
 ]
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class SubQuery:
     """A symbol with the clauses that run on it before it joins others.
@@ -67,10 +71,19 @@ class SubQuery:
         return cls(symbol, as_of, clauses_from_json(data.get("clauses", [])))
 
 
+def check_count(clauses: int) -> None:
+    """Raise ``LimitError`` for a query of more clauses than the option ``max_clauses``."""
+    if clauses > current().max_clauses:
+        raise LimitError.exceeded(
+            "the query", clauses, "clauses", option="max_clauses", limit=current().max_clauses
+        )
+
+
 def clauses_from_json(data: object) -> tuple[Clause, ...]:
     """Rebuild a list of clauses from plain data; raises ``PlanFormatError`` on anything else."""
     if not isinstance(data, Sequence) or isinstance(data, str):
         raise PlanFormatError(f"clauses are a list, not {type(data).__name__}")
+    check_count(len(data))
     found = []
     for position, item in enumerate(data):
         if not isinstance(item, Mapping) or not isinstance(item.get("clause"), str):
@@ -78,7 +91,9 @@ def clauses_from_json(data: object) -> tuple[Clause, ...]:
                 f"clauses[{position}] is not a clause", hint='write {"clause": "head", "n": 5}'
             )
         try:
-            found.append(find_clause(item["clause"]).from_json(item))
+            clause = find_clause(item["clause"]).from_json(item)
+            check_texts(clause, f"a text of {clause.name}")
+            found.append(clause)
         except TesselError as error:
             error.with_context(plan=f"clauses[{position}]")
             raise

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import decimal
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from tessel.clauses.values import plain_type
-from tessel.errors import PlanError, TesselError
-from tessel.expression.periods import instant_text, parse_period, units_from_ns, zone_of
+from tessel.errors import ExpressionTypeError, PlanError, TesselError, shown
+from tessel.expression.leaves import literal
+from tessel.expression.literal_codec import decode
+from tessel.expression.periods import instant_units
+from tessel.expression.types import type_name
 
 __all__ = ["Constant", "check_constant", "constant_of", "constant_text"]
 
 Constant: TypeAlias = bool | int | float | str | None
-"""What a constant is in a plan; instants are ISO text, decimals may be text."""
+"""What a constant is in a plan; instants, times and durations are text, decimals may be."""
 
 
 def check_constant(clause: str, value: object) -> None:
@@ -28,13 +30,21 @@ def check_constant(clause: str, value: object) -> None:
         )
 
 
-def constant_text(value: Any) -> Constant:
-    """Return a constant as people give it in the form in which a plan holds it."""
-    if isinstance(value, decimal.Decimal):
-        return str(value)
-    if isinstance(value, dt.date):
-        return instant_text(value)
-    return value.item() if hasattr(value, "item") else value  # type: ignore[no-any-return]
+def constant_text(value: Any) -> Any:
+    """Return a constant as people give it in the form in which a plan holds it.
+
+    What no plan holds comes back as it is, for `check_constant` to refuse.
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    try:
+        found = literal(value)
+    except ExpressionTypeError:
+        return value
+    if pa.types.is_binary(found.type):
+        return value
+    told = pa.types.is_temporal(found.type) or pa.types.is_decimal(found.type)
+    return found.content if told else found.value
 
 
 def constant_of(value: Constant, kind: pa.DataType, *, clause: str, column: str) -> pa.Array:
@@ -58,7 +68,7 @@ def constant_of(value: Constant, kind: pa.DataType, *, clause: str, column: str)
         return found if found.type == kind else found.cast(kind)
     except (pa.ArrowException, TypeError, ValueError, ArithmeticError, TesselError) as error:
         raise PlanError(
-            f"{clause}: column {column!r} of type {kind} does not hold {value!r}",
+            f"{clause}: column {column!r} of type {kind} does not hold {shown(value)}",
             hint="give a value of the type of the column, or cast the column first",
             clause=clause,
             column=column,
@@ -87,10 +97,17 @@ def _converted(value: bool | int | float | str, kind: pa.DataType) -> Any:
     if isinstance(value, str) and (types.is_string(kind) or types.is_large_string(kind)):
         return value
     if isinstance(value, str) and (types.is_timestamp(kind) or types.is_date(kind)):
-        start = parse_period(value, zone_of(kind)).start_ns
-        units = units_from_ns(start, kind)
-        width = pa.int32() if types.is_date32(kind) else pa.int64()
-        return pa.array([units], width).view(kind)[0]
+        units = instant_units(value, kind)
+        if units is None:
+            raise ValueError("it is finer than the type")
+        return _counted(units, kind)
+    if isinstance(value, str) and (types.is_duration(kind) or types.is_time(kind)):
+        return _counted(decode(type_name(kind), value), kind)
     if isinstance(value, int) and types.is_duration(kind):
         return value
     raise TypeError(f"{type(value).__name__} for {kind}")
+
+
+def _counted(units: int, kind: pa.DataType) -> pa.Scalar:
+    width = pa.int32() if kind.bit_width == 32 else pa.int64()
+    return pa.array([units], width).view(kind)[0]

@@ -13,7 +13,7 @@ from tessel.clauses.index_values import index_integers
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import IndexColumnError, PlanError
-from tessel.expression.periods import parse_period, units_from_ns, zone_of
+from tessel.expression.periods import period_bounds, units_from_ns, zone_of
 from tessel.expression.schema import TableSchema
 from tessel.store import BlockScan, CandidateRows, SegmentIndex
 
@@ -33,7 +33,8 @@ class DateRange(Clause):
         zone takes the zone of the index.
     closed
         Which ends are included: ``"both"`` (default), ``"left"``, ``"right"`` or ``"neither"``. An
-        end that is not included leaves out its whole period.
+        end that is not included leaves out its whole period. A start after the end is refused;
+        equal ends of which one is not included keep nothing.
     """
 
     name: ClassVar[str] = "date_range"
@@ -65,16 +66,15 @@ class DateRange(Clause):
         if schema.index is None:
             raise IndexColumnError.required(self.name)
         kind = schema.type_of(schema.index)
-        low = high = None
         units_from_ns(0, kind)  # refuses an index of another type, also where there is no bound
-        if self.start is not None:
-            period = parse_period(self.start, zone_of(kind))
+        first, last = period_bounds(self.start, self.end, zone_of(kind))
+        low = high = None
+        if first is not None:
             open_left = self.closed in ("right", "neither")
-            low = units_from_ns(period.end_ns if open_left else period.start_ns, kind)
-        if self.end is not None:
-            period = parse_period(self.end, zone_of(kind))
+            low = units_from_ns(first.end_ns if open_left else first.start_ns, kind)
+        if last is not None:
             open_right = self.closed in ("left", "neither")
-            high = units_from_ns(period.start_ns if open_right else period.end_ns, kind)
+            high = units_from_ns(last.start_ns if open_right else last.end_ns, kind)
         return low, high
 
     def prune(self, index: SegmentIndex) -> SegmentIndex:

@@ -19,7 +19,7 @@ from tessel.clauses.grouped.grouping import check_key_type, group_codes
 from tessel.clauses.grouped.scanned_first_rows import KnownKeys, scanned_first_rows
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
-from tessel.errors import DuplicateColumnError, PlanError
+from tessel.errors import DuplicateColumnError, PlanError, repeated
 from tessel.expression.schema import TableSchema
 from tessel.store import BlockScan, CandidateRows
 
@@ -56,9 +56,9 @@ class Distinct(Clause):
     def __post_init__(self) -> None:
         if self.columns is not None and not self.columns:
             raise PlanError("distinct of no columns", hint="leave the columns out to mean all")
-        for name in self.columns or ():
-            if (self.columns or ()).count(name) > 1:
-                raise DuplicateColumnError(f"distinct names {name!r} twice", column=name)
+        name = repeated(self.columns or ())
+        if name is not None:
+            raise DuplicateColumnError(f"distinct names {name!r} twice", column=name)
         if self.keep not in ("first", "last", "none"):
             raise PlanError(
                 f"distinct: keep is {self.keep!r}",

@@ -35,11 +35,13 @@ class Drop(Clause):
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the schema without these columns; unknown names are refused."""
         input_schema.require(self.columns)
-        kept = [name for name in input_schema.names if name not in self.columns]
+        dropped = set(self.columns)
+        kept = [name for name in input_schema.names if name not in dropped]
         if not kept:
             raise PlanError("drop leaves no column", hint="keep at least one", clause=self.name)
         return input_schema.select(kept)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Leave the columns out."""
-        return unit.select([name for name in unit.schema.names if name not in self.columns])
+        dropped = set(self.columns)
+        return unit.select([name for name in unit.schema.names if name not in dropped])

@@ -177,10 +177,8 @@ class Ewm(AggregatingClause):
         input_schema.require([*sorted(stored), *self.by], where=self.name)
         check_keys(self.by, input_schema)
         self._half(input_schema)
-        schema = input_schema
-        for field in self.output_fields(input_schema):
-            schema = schema.with_column(field.name, field.type)
-        return schema
+        fields = self.output_fields(input_schema)
+        return input_schema.with_columns({field.name: field.type for field in fields})
 
     def aggregate_type(self, aggregate: NamedAggregate, schema: TableSchema) -> pa.DataType:
         """Return float64, for columns of numbers; others are refused."""
@@ -259,11 +257,11 @@ class Ewm(AggregatingClause):
         carried = carried_keys(before, self.by)
         run = _Run(fading, before, carried, keys, values, unit.num_rows, times)
         results = [run.results(at) for at in range(len(values))]
-        made = unit
+        made: dict[str, pa.Array] = {}
         for each in self.aggregates:
             found = results[self._columns.index(each.column or "")]
-            made = made.with_column(each.output, self._result(each, found))
-        return made
+            made[each.output] = self._result(each, found)
+        return unit.with_columns(made)
 
     def _result(self, each: NamedAggregate, found: np.ndarray) -> pa.Array:
         values, counts = found[:2]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tessel import display
 from tessel.clauses.base import Carry, Clause, Structure
 from tessel.clauses.explain_pages import pages_table
-from tessel.clauses.plan import Change, Plan, SourcePlan, Stage
-from tessel.clauses.powers import Broadcasts, Interleaves, Limits, Scans
+from tessel.clauses.line_changes import line_changes
+from tessel.clauses.plan import Change, Intake, Plan, SourcePlan, Stage
+from tessel.clauses.powers import Broadcasts, Interleaves, Limits
+from tessel.clauses.running.pipeline import units_to_read
 from tessel.errors import NameNotFoundError
+from tessel.errors.arguments import checks_arguments
 
 __all__ = ["Explanation", "explain_plan"]
 
@@ -26,6 +27,7 @@ _FORMATS = {
 }
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class Explanation:
     """How a query would be run: prints as text, shows as HTML in notebooks.
@@ -93,10 +95,10 @@ def _tables(plan: Plan, prefix: str, pages: bool) -> Iterator[display.Table]:
         yield changed
     for number, part in enumerate(plan.inputs, start=1):
         if isinstance(part, SourcePlan):
-            yield _source(part, prefix, pages)
             found = pages_table(part, plan.stages[0].clauses, prefix) if pages else None
+            yield _source(part, prefix, pages, None if found is None else found[1])
             if found is not None:
-                yield found
+                yield found[0]
         else:
             yield from _tables(part, f"{prefix}input {number}: ", pages)
     yield _stages(plan, prefix)
@@ -107,11 +109,9 @@ def _passes(changes: Sequence[Change], prefix: str) -> display.Table:
     rows = []
     for change in changes:
         name = change.name
-        for line in difflib.ndiff(change.before.lines(), change.after.lines()):
-            sign = {"- ": "−", "+ ": "+"}.get(line[:2])
-            if sign is not None:
-                rows.append((name, sign, _shortened(line[2:])))
-                name = ""
+        for sign, line in line_changes(change.before.lines(), change.after.lines()):
+            rows.append((name, sign, _shortened(line)))
+            name = ""
     return display.Table(f"{prefix}planner", ("pass", "", "step"), tuple(rows))
 
 
@@ -119,8 +119,12 @@ def _shortened(line: str) -> str:
     return line if len(line) <= _SHOWN_CHARACTERS else line[: _SHOWN_CHARACTERS - 1] + "…"
 
 
-def _source(source: SourcePlan, prefix: str, pages: bool) -> display.Table:
-    """Tell, clause by clause, what the index dropped and why."""
+def _source(source: SourcePlan, prefix: str, pages: bool, left: int | None) -> display.Table:
+    """Tell, clause by clause, what the index dropped and why.
+
+    How much is read is told as a bound: filters drop rows that no metadata rule out, and a limit
+    may end the query. ``left`` are the rows that page tables leave, where they were asked.
+    """
     index = source.index
     segments = len(index) + sum(drop.segments for drop in index.drops)
     rows = index.row_count + sum(drop.rows for drop in index.drops)
@@ -140,9 +144,9 @@ def _source(source: SourcePlan, prefix: str, pages: bool) -> display.Table:
     shown = ", ".join(names[:_SHOWN_COLUMNS]) + (" …" if len(names) > _SHOWN_COLUMNS else "")
     view = source.view
     notes = (
-        f"to read: {len(index):,} segment{'' if len(index) == 1 else 's'}, "
-        f"{index.row_count:,} rows, about "
-        f"{int(index.bytes.sum()):,} bytes",
+        f"to read at most: {len(index):,} segment{'' if len(index) == 1 else 's'}, "
+        f"{index.row_count if left is None else left:,} rows"
+        + (f", about {int(index.bytes.sum()):,} bytes" if left in (None, index.row_count) else ""),
         f"columns: {len(names)} of {len(view.schema.names)}: {shown}",
         "no page was read" if pages else "nothing was read",
     )
@@ -157,19 +161,30 @@ def _between_units(stage: Stage) -> str:
             Carry.AFTER: "each unit is told what lies after it",
             Carry.BOTH: "each unit is told what lies around it",
         }[stage.carries]
-    if stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL):
-        return "units go on as they are"
-    return "units are grouped anew"
+    return {
+        Intake.ONE_BY_ONE: "units go on as they are",
+        Intake.STREAM: "units are taken in order",
+        Intake.GROUPED: "units are grouped anew",
+    }[stage.intake]
 
 
 def _stages(plan: Plan, prefix: str) -> display.Table:
     lines: list[tuple[str, str, str, str]] = []
     for number, stage in enumerate(plan.stages, start=1):
+        before = plan.stages[number - 2].output if number > 1 else Structure.ROW_SLICE
+        barrier = ("barrier", "", f"{before.name} → {stage.input.name}", _between_units(stage))
         if number > 1:
-            before = plan.stages[number - 2].output
-            change = f"{before.name} → {stage.input.name}"
-            lines.append(("barrier", "", change, _between_units(stage)))
-        units = _units(plan, stage, number)
+            lines.append(barrier)
+            units = _units(stage)
+        elif len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
+            units = _units_read(plan.inputs[0], stage)
+            if stage.is_read_apart:
+                lines += [("1", "read", before.name, units), barrier]
+                units = _units(stage)
+        else:
+            units = _units_of_inputs(plan, stage)
+            if stage.intake is Intake.GROUPED and not isinstance(stage.clauses[0], Broadcasts):
+                lines.append(barrier)
         if not stage.clauses:
             lines.append((str(number), "read", stage.input.name, units))
         for clause in stage.clauses:
@@ -182,48 +197,37 @@ def _stages(plan: Plan, prefix: str) -> display.Table:
         f"{prefix}stages",
         ("stage", "clause", "structure", "units"),
         tuple(lines),
-        (f"result: {result}", f"index: {plan.schema.index or 'none'}", *_stored(plan)),
+        (f"result: {result}", f"index: {plan.schema.index or 'none'}"),
     )
 
 
-def _stored(plan: Plan) -> Iterator[str]:
-    """Tell which columns a clause takes as they are stored, where their pages allow it."""
-    first = plan.stages[0].clauses
-    if not first or not isinstance(plan.inputs[0], SourcePlan):
-        return
-    clause = next(iter(itertools.dropwhile(lambda each: isinstance(each, Scans), first)), None)
-    if clause is not None and clause.structure.stored:
-        read = plan.inputs[0].schema.names
-        names = ", ".join(name for name in read if name in _read_by(first, clause))
-        yield f"{clause.name} takes as stored: {names}"
+def _units_read(source: SourcePlan, stage: Stage) -> str:
+    units = units_to_read(source, stage).units
+    shown = " ".join(f"[{' '.join(map(str, unit))}]" for unit in units[:_SHOWN_UNITS])
+    more = " …" if len(units) > _SHOWN_UNITS else ""
+    return f"{len(units):,}: {shown}{more}" if units else "0"
 
 
-def _read_by(clauses: Sequence[Clause], last: Clause) -> set[str]:
-    """Return the columns that the clauses up to one read."""
-    found: set[str] = set()
-    for clause in clauses:
-        found |= clause.structure.columns or frozenset()
-        if clause is last:
-            break
-    return found
+def _units_of_inputs(plan: Plan, stage: Stage) -> str:
+    if isinstance(stage.clauses[0], Broadcasts):
+        return "those of input 1, once the others are read"
+    how = "by time" if isinstance(stage.clauses[0], Interleaves) else "in order"
+    return f"those of {len(plan.inputs)} inputs, {how}"
 
 
-def _units(plan: Plan, stage: Stage, number: int) -> str:
-    if number == 1 and len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
-        units = plan.inputs[0].units
-        shown = " ".join(f"[{' '.join(map(str, unit))}]" for unit in units[:_SHOWN_UNITS])
-        more = " …" if len(units) > _SHOWN_UNITS else ""
-        return f"{len(units):,}: {shown}{more}" if units else "0"
-    if number == 1:
-        if isinstance(stage.clauses[0], Broadcasts):
-            return "those of input 1, once the others are read"
-        how = "by time" if isinstance(stage.clauses[0], Interleaves) else "in order"
-        return f"those of {len(plan.inputs)} inputs, {how}"
+def _units(stage: Stage) -> str:
+    """Tell what a stage gets of units that are there."""
     clause = stage.clauses[0]
     if isinstance(clause, Limits) and clause.demand() is not None:
         return f"in order, until {clause.demand():,} rows have passed"
+    if stage.intake is not Intake.GROUPED:
+        return "as they come"
+    if not type(clause).__module__.startswith("tessel."):
+        return "as the clause groups them"
     return {
-        "ALL": "1: everything, in order",
-        "HASH_BUCKETED": "1 a bucket",
-        "TIME_BUCKETED": "1 a run of touching time buckets",
-    }.get(stage.input.name, "as they come")
+        Structure.ALL: "1: everything, in order",
+        Structure.HASH_BUCKETED: "1 a bucket; small ones together"
+        if stage.joins_buckets
+        else "1 a bucket",
+        Structure.TIME_BUCKETED: "1 a run of touching time buckets",
+    }[stage.input]

@@ -23,8 +23,12 @@ from tessel.store import CandidateRows
 __all__ = ["pages_table"]
 
 
-def pages_table(source: SourcePlan, clauses: Sequence[Clause], prefix: str) -> display.Table | None:
-    """Return how many pages the first clauses leave; None where none of them asks page tables.
+def pages_table(
+    source: SourcePlan, clauses: Sequence[Clause], prefix: str
+) -> tuple[display.Table, int] | None:
+    """Return how many pages the first clauses leave, and how many rows are in them.
+
+    None where none of them asks page tables.
 
     Parameters
     ----------
@@ -57,7 +61,8 @@ def pages_table(source: SourcePlan, clauses: Sequence[Clause], prefix: str) -> d
     count = len(source.index)
     read = f"page tables of {count:,} segment{'' if count == 1 else 's'} were read"
     title = f"{prefix}pages of {source.view.name!r}"
-    return display.Table(title, ("clause", "pages", "rows", "why"), lines, (read,))
+    table = display.Table(title, ("clause", "pages", "rows", "why"), lines, (read,))
+    return table, counts[-1][3]
 
 
 def _asked(clauses: Sequence[Clause], schema: TableSchema) -> Iterator[tuple[Clause, Expression]]:

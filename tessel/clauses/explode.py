@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from tessel.clauses.base import Clause, ClauseInfo, Structure
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
-from tessel.errors import DuplicateColumnError, ExecutionError, PlanError, UnsupportedTypeError
+from tessel.errors import (
+    DuplicateColumnError,
+    ExecutionError,
+    PlanError,
+    UnsupportedTypeError,
+    repeated,
+)
 from tessel.expression.schema import TableSchema
 
 __all__ = ["Explode"]
@@ -47,9 +53,9 @@ class Explode(Clause):
     def __post_init__(self) -> None:
         if not self.columns:
             raise PlanError("explode needs a list column", hint='explode("prices")')
-        for name in self.columns:
-            if self.columns.count(name) > 1:
-                raise DuplicateColumnError(f"explode names {name!r} twice", column=name)
+        name = repeated(self.columns)
+        if name is not None:
+            raise DuplicateColumnError(f"explode names {name!r} twice", column=name)
 
     @property
     def structure(self) -> ClauseInfo:

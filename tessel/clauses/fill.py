@@ -76,7 +76,9 @@ class Fill(OrderedColumns):
         if (self.method == "value") == (self.value is None):
             raise PlanError(
                 f"fill: the method is {self.method!r} and the value {self.value!r}",
-                hint='a value goes with method="value", and with no other',
+                hint="give the value to fill with"
+                if self.value is None
+                else 'a value goes with method="value", and with no other',
             )
         limit = self.limit
         if limit is not None and (type(limit) is not int or limit < 1 or self.method == "value"):
@@ -160,10 +162,7 @@ class Fill(OrderedColumns):
     ) -> ProcessingUnit:
         """Fill the missing values of a unit from its own values and those around it."""
         results = dict(zip(self.inputs, self._results(unit, before, after), strict=True))
-        made = unit
-        for output, column in self.columns:
-            made = made.with_column(output, results[column])
-        return made
+        return unit.with_columns({output: results[column] for output, column in self.columns})
 
     def _results(self, unit: ProcessingUnit, before: pa.Table, after: pa.Table) -> Iterator[Any]:
         columns = {name: unit.column(name) for name in self.inputs}

@@ -18,7 +18,7 @@ from tessel.clauses.registry import register
 from tessel.clauses.values import plain
 from tessel.ecs import ProcessingUnit
 from tessel.errors import DuplicateColumnError, IndexColumnError, PlanError
-from tessel.expression.periods import parse_period, units_from_ns, zone_of
+from tessel.expression.periods import instant_units
 from tessel.expression.schema import TableSchema
 from tessel.store import index_integers
 
@@ -144,7 +144,7 @@ class LatestAt(Clause):
         return bool(summary.num_rows == 0 or after.num_rows)
 
     def _carried_names(self, names: tuple[str, ...], schema: TableSchema) -> list[str]:
-        return [f"column_{schema.names.index(name)}" for name in names]
+        return [f"column_{schema.arrow.get_field_index(name)}" for name in names]
 
     # --- computing --------------------------------------------------------------------------------
 
@@ -221,9 +221,8 @@ def _units(time: Instant, kind: pa.DataType) -> int:
         raise PlanError(
             f"latest_at: {time!r} is no time of an index of {kind}", hint="give it as ISO text"
         )
-    ns = parse_period(time, zone_of(kind)).start_ns
-    units = units_from_ns(ns, kind)
-    if units != units_from_ns(ns + 1, kind) - 1:
+    units = instant_units(time, kind)
+    if units is None:
         raise PlanError(
             f"latest_at: {time!r} is finer than the index of {kind}",
             hint="give times of whole units of the index",

@@ -17,7 +17,7 @@ from tessel.clauses.computed import (
     type_of_column,
 )
 from tessel.clauses.plain import expression_form, expression_from_form
-from tessel.errors import AggregateError, DuplicateColumnError, PlanFormatError
+from tessel.errors import AggregateError, DuplicateColumnError, PlanFormatError, repeated
 from tessel.expression import Expression
 from tessel.expression.leaves import Column
 from tessel.expression.node import post_order
@@ -195,11 +195,10 @@ def _check_rows(output: str, expression: Expression) -> None:
 
 def check_outputs(keys: Sequence[str], outputs: Sequence[str], clause: str) -> None:
     """Refuse two outputs of one name, a key among them included."""
-    names = [*keys, *outputs]
-    for name in names:
-        if names.count(name) > 1:
-            raise DuplicateColumnError(
-                f"{clause} would make two columns named {name!r}",
-                hint='name the outputs: agg(total=("column", "sum"))',
-                column=name,
-            )
+    name = repeated([*keys, *outputs])
+    if name is not None:
+        raise DuplicateColumnError(
+            f"{clause} would make two columns named {name!r}",
+            hint='name the outputs: agg(total=("column", "sum"))',
+            column=name,
+        )

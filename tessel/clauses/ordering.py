@@ -197,7 +197,10 @@ class KeyColumns:
         """Return the key of a row; keys of rows in order ascend, also those of two tables."""
         key: list[tuple[int, Any]] = []
         for column, downwards in zip(self._columns, self._downwards, strict=True):
-            value = column[row].as_py()
+            scalar = column[row]
+            # Arrow imports pandas, or raises, for nanoseconds as Python's own.
+            counted = pa.types.is_temporal(column.type) and scalar.is_valid
+            value = scalar.value if counted else scalar.as_py()
             if value is None:
                 key.append((self._missing, 0))
             else:

@@ -22,7 +22,7 @@ from tessel.clauses.grouped.grouping import check_key_type, missing_rows
 from tessel.clauses.grouped.hashing import bucket_of
 from tessel.clauses.registry import register
 from tessel.ecs import Piece, ProcessingUnit
-from tessel.errors import DuplicateColumnError, PlanError
+from tessel.errors import DuplicateColumnError, PlanError, repeated
 from tessel.expression.schema import TableSchema
 from tessel.kernels import order_of_codes
 
@@ -53,14 +53,13 @@ class Partition(Clause):
     positions: bool = False
 
     def __post_init__(self) -> None:
-        names = key_names(self.keys)
-        for key in names:
-            if names.count(key) > 1:
-                raise DuplicateColumnError(
-                    f"groupby names {key!r} twice",
-                    hint="give one of the keys another name: groupby(other=...)",
-                    column=key,
-                )
+        key = repeated(key_names(self.keys))
+        if key is not None:
+            raise DuplicateColumnError(
+                f"groupby names {key!r} twice",
+                hint="give one of the keys another name: groupby(other=...)",
+                column=key,
+            )
         if self.buckets < 1:
             raise PlanError(f"partition needs at least one bucket, not {self.buckets}")
 

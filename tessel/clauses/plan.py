@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
-from tessel.clauses.base import Carry, Clause, Structure
+from tessel.clauses.base import BUCKETED, Carry, Clause, Structure
+from tessel.clauses.powers import Consumes
 from tessel.expression.schema import TableSchema
 from tessel.store import SegmentIndex, SymbolView
 
@@ -61,6 +63,15 @@ class SourcePlan:
         return self.index.schema
 
 
+class Intake(enum.Enum):
+    """How a stage takes the units of the stage before; the pipeline asks this, and explain."""
+
+    CARRIED = "each with what lies around it"
+    ONE_BY_ONE = "each by itself"
+    STREAM = "one after another, by a clause that consumes them"
+    GROUPED = "in groups, once all are there"
+
+
 @dataclass(frozen=True)
 class Stage:
     """Clauses that run back to back on one structure: one pass per unit, no barrier inside.
@@ -85,6 +96,27 @@ class Stage:
     def carries(self) -> Carry | None:
         """From which side the first clause needs to know rows of other units."""
         return self.clauses[0].structure.carries if self.clauses else None
+
+    @property
+    def intake(self) -> Intake:
+        """How the units of the stage before are taken."""
+        if self.carries is not None:
+            return Intake.CARRIED
+        if self.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL):
+            return Intake.ONE_BY_ONE
+        return Intake.STREAM if _takes_a_stream(self.clauses[0]) else Intake.GROUPED
+
+    @property
+    def is_read_apart(self) -> bool:
+        """Whether segments are read by a stage of their own, where this one is the first."""
+        if self.input in BUCKETED:
+            return _takes_a_stream(self.clauses[0])
+        return self.input is Structure.ALL or self.carries is not None
+
+    @property
+    def joins_buckets(self) -> bool:
+        """Whether hash buckets may be one unit: keys stay whole, however many units there are."""
+        return self.input is Structure.HASH_BUCKETED and not self.clauses[0].restructures
 
     @property
     def output(self) -> Structure:
@@ -188,8 +220,9 @@ def cut_stages(clauses: tuple[Clause, ...], schema: TableSchema) -> tuple[Stage,
 
     A barrier lies where the structure before differs from the one a clause needs, and after every
     clause that leaves another structure than it needs. One lies also before every clause over time
-    buckets, whose buckets are not those of the clause before, and before every clause that carries
-    from unit to unit.
+    buckets, on both sides of one with a grouping of its own, and behind one that takes a stream,
+    whose units are not those of its neighbours; and before every clause that carries from unit to
+    unit.
     """
     stages: list[Stage] = []
     run: list[Clause] = []
@@ -202,6 +235,9 @@ def cut_stages(clauses: tuple[Clause, ...], schema: TableSchema) -> tuple[Stage,
                 or before.output is not clause.structure.input
                 or clause.structure.input is Structure.TIME_BUCKETED
                 or clause.structure.carries is not None
+                or clause.restructures
+                or run[0].restructures
+                or _takes_a_stream(run[0])
             ):
                 stages.append(Stage(tuple(run), tuple(schemas)))
                 run, schemas = [], schemas[-1:]
@@ -210,6 +246,12 @@ def cut_stages(clauses: tuple[Clause, ...], schema: TableSchema) -> tuple[Stage,
     if run or not stages:
         stages.append(Stage(tuple(run), tuple(schemas)))
     return tuple(stages)
+
+
+def _takes_a_stream(clause: Clause) -> bool:
+    # Whether an object satisfies a protocol takes 40 µs to say: most clauses are over row slices.
+    grouped = clause.structure.input in (Structure.ALL, *BUCKETED)
+    return grouped and isinstance(clause, Consumes)
 
 
 def continued(plan: Plan, clauses: tuple[Clause, ...]) -> Plan:

@@ -120,10 +120,7 @@ class Rank(OrderedColumns):
             )
             for name, kind in ((name, unit.schema.type_of(name)) for name in self.inputs)
         }
-        made = unit
-        for output, column in self.columns:
-            made = made.with_column(output, results[column])
-        return made
+        return unit.with_columns({output: results[column] for output, column in self.columns})
 
     def _ranked(
         self, values: pa.Array, codes: np.ndarray | None, groups: int, kind: pa.DataType

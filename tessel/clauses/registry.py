@@ -37,6 +37,8 @@ def register(cls: ClauseType) -> ClauseType:
         When the class is not a frozen dataclass, has no usable name, or the name is taken by
         another class.
     """
+    if not isinstance(cls, type):
+        raise PlanError(f"a clause is a class, not {cls!r:.80}", hint="write @register above it")
     parameters = vars(cls).get("__dataclass_params__")  # its own: what is inherited tells nothing
     if parameters is None or not parameters.frozen:
         raise PlanError(

@@ -10,7 +10,7 @@ import pyarrow as pa
 from tessel.clauses.base import Clause, ClauseInfo, Structure
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
-from tessel.errors import PlanError
+from tessel.errors import PlanError, repeated
 from tessel.expression.schema import TableSchema
 
 __all__ = ["Rename"]
@@ -35,9 +35,9 @@ class Rename(Clause):
         for name in names:
             if not isinstance(name, str) or not name:
                 raise PlanError(f"rename: {name!r} is no column name", clause=self.name)
-        for old, _ in self.columns:
-            if sum(old == other for other, _ in self.columns) > 1:
-                raise PlanError(f"rename gives {old!r} two new names", clause=self.name)
+        old = repeated(old for old, _ in self.columns)
+        if old is not None:
+            raise PlanError(f"rename gives {old!r} two new names", clause=self.name)
 
     @property
     def structure(self) -> ClauseInfo:

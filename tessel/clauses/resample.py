@@ -79,6 +79,8 @@ class _Resampling(AggregatingClause):
                 raise PlanError(f"resample: {name} is {side!r}", hint="it is left or right")
         if not isinstance(self.rule, str):
             raise PlanError(f"a rule is text, not {self.rule!r}", hint="write for instance 15min")
+        if self.offset is not None and not isinstance(self.offset, str):
+            raise PlanError(f"an offset is text, not {self.offset!r:.80}", hint="such as 6h or -1D")
         read = parse_rule(self.rule)
         if isinstance(read, CalendarRule) and read.ends and self.label == "left":
             raise PlanError(

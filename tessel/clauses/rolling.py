@@ -126,10 +126,8 @@ class Rolling(AggregatingClause):
         check_keys(self.by, input_schema)
         if isinstance(self.window, str):
             self._length(input_schema)
-        schema = input_schema
-        for field in self.output_fields(input_schema):
-            schema = schema.with_column(field.name, field.type)
-        return schema
+        fields = self.output_fields(input_schema)
+        return input_schema.with_columns({field.name: field.type for field in fields})
 
     def narrowed(self, needed: Set[str]) -> Self | None:
         """Return the clause with the needed results alone; None without any."""
@@ -196,7 +194,7 @@ class Rolling(AggregatingClause):
         if around.keys.order is not None:
             places, rows = around.keys.places_of(around.start, around.stop)
             windows = Windows(windows.starts[places], windows.stops[places])
-        made = unit
+        made: dict[str, pa.Array] = {}
         arranged = {
             name: around.keys.arranged(around.table.column(place))
             for place, name in enumerate(self._columns)
@@ -207,8 +205,8 @@ class Rolling(AggregatingClause):
                 values = whole_structs(values)
             least = self._least(each)
             found = window_aggregate(each.aggregate, values, windows, least, each.column)
-            made = made.with_column(each.output, found if rows is None else in_rows(found, rows))
-        return made
+            made[each.output] = found if rows is None else in_rows(found, rows)
+        return unit.with_columns(made)
 
     def _least(self, each: NamedAggregate) -> int | None:
         if self.min_periods is not None:

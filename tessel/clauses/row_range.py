@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from tessel.clauses.positional import Positional, check_count
 from tessel.clauses.registry import register
+from tessel.errors import PlanError
 
 __all__ = ["RowRange"]
 
@@ -14,7 +15,10 @@ __all__ = ["RowRange"]
 @register
 @dataclass(frozen=True)
 class RowRange(Positional):
-    """Keep the rows ``[start, stop)``; negative positions count from the end, None is the end."""
+    """Keep the rows ``[start, stop)``; negative positions count from the end, None is the end.
+
+    Ends that are exchanged, both counted from the same end, are refused; equal ones keep nothing.
+    """
 
     name: ClassVar[str] = "row_range"
     start: int | None = None
@@ -24,6 +28,9 @@ class RowRange(Positional):
         for position in (self.start, self.stop):
             if position is not None:
                 check_count(self.name, position)
+        start, stop = self.start, self.stop
+        if start is not None and stop is not None and start > stop and (start < 0) == (stop < 0):
+            raise PlanError.exchanged(self.name, start, stop)
 
     def ranges(self, total: int) -> tuple[int, int]:
         """Return the rows kept out of ``total``."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 from tessel.clauses.base import Clause, ClauseInfo, Structure
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
-from tessel.errors import DuplicateColumnError, PlanError
+from tessel.errors import DuplicateColumnError, PlanError, repeated
 from tessel.expression.schema import TableSchema
 from tessel.store import BlockScan
 
@@ -26,11 +26,11 @@ class Select(Clause):
     def __post_init__(self) -> None:
         if not self.columns:
             raise PlanError("select needs at least one column", clause=self.name)
-        for column in self.columns:
-            if self.columns.count(column) > 1:
-                raise DuplicateColumnError(
-                    f"select names {column!r} twice", hint="name it once", column=column
-                )
+        column = repeated(self.columns)
+        if column is not None:
+            raise DuplicateColumnError(
+                f"select names {column!r} twice", hint="name it once", column=column
+            )
 
     @property
     def structure(self) -> ClauseInfo:

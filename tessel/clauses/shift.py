@@ -53,7 +53,4 @@ class Shift(ShiftedColumns):
                 kind = unit.schema.type_of(name)
                 fills[name] = constant_of(self.fill, kind, clause=self.name, column=name)
         shifted = self.shifted(unit, before, after, fills)
-        made = unit
-        for output, column in self.columns:
-            made = made.with_column(output, shifted[column])
-        return made
+        return unit.with_columns({output: shifted[column] for output, column in self.columns})

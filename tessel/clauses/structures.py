@@ -14,6 +14,7 @@ from tessel.store import SegmentIndex
 __all__ = [
     "StructuredUnits",
     "UnitFacts",
+    "facts_of_segments",
     "structure_all_as_one",
     "structure_by_bucket",
     "structure_by_row_slice",
@@ -31,7 +32,7 @@ class UnitFacts:
         Ordinal of the unit that left the piece.
     rows
         Rows that are in it.
-    row_range, col_range, time_range, symbol, bucket
+    row_range, col_range, time_range, symbol, bucket, segments
         As in :class:`tessel.ecs.Piece`.
     """
 
@@ -42,6 +43,7 @@ class UnitFacts:
     time_range: TimeRange | None = None
     symbol: int = 0
     bucket: int | None = None
+    segments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,21 @@ class StructuredUnits:
 
     index: SegmentIndex
     units: list[list[int]]
+
+
+def facts_of_segments(index: SegmentIndex) -> list[UnitFacts]:
+    """Return what is known of each segment before it is read, as if row slices were units."""
+    slices = index.slice_number.tolist()
+    return [
+        UnitFacts(
+            slices[position],
+            piece.row_stop - piece.row_start,
+            piece.row_range,
+            piece.col_range,
+            piece.time_range,
+        )
+        for position, piece in enumerate(map(index.source, range(len(index))))
+    ]
 
 
 def structure_by_row_slice(index: SegmentIndex) -> StructuredUnits:

@@ -15,7 +15,7 @@ from tessel.ecs.components import (
 )
 from tessel.ecs.facts import FactColumn
 from tessel.ecs.manager import ComponentManager
-from tessel.ecs.unit import Piece, ProcessingUnit
+from tessel.ecs.unit import Piece, ProcessingUnit, segments_of
 
 __all__ = [
     "Bucket",
@@ -31,4 +31,5 @@ __all__ = [
     "Statistics",
     "Symbol",
     "TimeRange",
+    "segments_of",
 ]

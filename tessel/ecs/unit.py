@@ -9,7 +9,7 @@ why the same clause runs in a thread and in a Spark task.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.cached import cached
+from tessel.cancelling import check_cancelled
 from tessel.ecs.components import ColRange, RowRange, TimeRange
 from tessel.errors import ColumnNotFoundError, ExecutionError
 from tessel.expression import Expression, ExpressionContext, evaluate
 from tessel.expression.schema import TableSchema
 
-__all__ = ["Piece", "ProcessingUnit"]
+__all__ = ["Piece", "ProcessingUnit", "segments_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,9 @@ class Piece:
     planned_fetches
         How many units were planned to fetch the entity. Resample reads it: a unit whose front
         piece is planned for two units leaves that piece's first bucket to the unit before.
+    segments
+        Names of the objects that hold its rows; none behind the first stage with a clause, where
+        rows need no longer be those of segments.
     """
 
     table: pa.Table
@@ -54,10 +58,16 @@ class Piece:
     symbol: int = 0
     bucket: int | None = None
     planned_fetches: int = 1
+    segments: tuple[str, ...] = ()
 
     def with_table(self, table: pa.Table) -> Piece:
         """Return the piece with other data and the same facts."""
         return dataclasses.replace(self, table=table)
+
+
+def segments_of(pieces: Iterable[Piece]) -> tuple[str, ...]:
+    """Return the names of the objects that hold the rows of some pieces."""
+    return tuple(dict.fromkeys(name for piece in pieces for name in piece.segments))
 
 
 class ProcessingUnit:
@@ -157,6 +167,16 @@ class ProcessingUnit:
         values = evaluate(expression, self.table, self._memo)
         return values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
 
+    def check_cancelled(self) -> None:
+        """Raise where the query was cancelled: call it in long loops, about ten times a second.
+
+        Raises
+        ------
+        CancelledError
+            Which ends the query.
+        """
+        check_cancelled()
+
     # --- deriving ---------------------------------------------------------------------------------
 
     def filter(self, mask: pa.ChunkedArray | pa.Array) -> ProcessingUnit:
@@ -209,9 +229,10 @@ class ProcessingUnit:
         schema = self.schema.select(names)
         pieces = []
         for group in self.row_groups:
-            held = [(p, [n for n in names if n in p.table.schema.names]) for p in group]
-            chosen = [(p, own) for p, own in held if own] or [(group[0], [])]
-            pieces += [p.with_table(p.table.select(own)) for p, own in chosen]
+            own = [(p, set(p.table.schema.names)) for p in group]
+            held = [(p, [n for n in names if n in found]) for p, found in own]
+            chosen = [(p, kept) for p, kept in held if kept] or [(group[0], [])]
+            pieces += [p.with_table(p.table.select(kept)) for p, kept in chosen]
         return ProcessingUnit(self.ordinal, schema, pieces)
 
     def with_column(self, name: str, values: pa.ChunkedArray | pa.Array) -> ProcessingUnit:
@@ -228,10 +249,39 @@ class ProcessingUnit:
             rows = group[0].table.num_rows
             part = column.slice(at, rows)
             at += rows
-            holder = next((p for p in group if name in p.table.schema.names), group[-1])
+            holder = next(
+                (p for p in group if p.table.schema.get_field_index(name) >= 0), group[-1]
+            )
             for piece in group:
                 table = _set_column(piece.table, name, part) if piece is holder else piece.table
                 pieces.append(piece.with_table(table))
+        return ProcessingUnit(self.ordinal, schema, pieces)
+
+    def with_columns(self, columns: Mapping[str, pa.ChunkedArray | pa.Array]) -> ProcessingUnit:
+        """Add or replace columns, in this order, as :meth:`with_column` does with one."""
+        for name, values in columns.items():
+            self._require_rows(f"the new column {name!r}", len(values))
+        schema = self.schema.with_columns({name: each.type for name, each in columns.items()})
+        pieces: list[Piece] = []
+        at = 0
+        for group in self.row_groups:
+            rows = group[0].table.num_rows
+            left = {
+                name: (
+                    each if isinstance(each, pa.ChunkedArray) else pa.chunked_array([each])
+                ).slice(at, rows)
+                for name, each in columns.items()
+            }
+            at += rows
+            made: list[pa.Table] = []
+            for piece in group:
+                held = dict(zip(piece.table.column_names, piece.table.columns, strict=True))
+                own = {name: left.pop(name) for name in held if name in left}
+                made.append(pa.table({**held, **own}) if own else piece.table)
+            if left:
+                held = dict(zip(made[-1].column_names, made[-1].columns, strict=True))
+                made[-1] = pa.table({**held, **left})
+            pieces += [piece.with_table(table) for piece, table in zip(group, made, strict=True)]
         return ProcessingUnit(self.ordinal, schema, pieces)
 
     def rename(self, names: dict[str, str]) -> ProcessingUnit:
@@ -296,6 +346,9 @@ class ProcessingUnit:
             ),
             col_range=ColRange(0, len(self.schema.names)),
             time_range=whole if len(times) == len(known) else None,
+            segments=segments_of(self.pieces)
+            if len({p.row_range for p in self.pieces}) == 1
+            else (),
         )
 
     @cached
@@ -343,6 +396,7 @@ def _find(held: dict[str, pa.ChunkedArray], name: str) -> pa.ChunkedArray:
 
 def _set_column(table: pa.Table, name: str, values: pa.ChunkedArray) -> pa.Table:
     field = pa.field(name, values.type)
-    if name in table.schema.names:
-        return table.set_column(table.schema.names.index(name), field, values)
+    at = table.schema.get_field_index(name)
+    if at >= 0:
+        return table.set_column(at, field, values)
     return table.append_column(field, values)

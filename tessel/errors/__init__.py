@@ -20,6 +20,8 @@ the same words.
     │   └── StoreNotFoundError (FileNotFoundError) store-not-found
     ├── InvalidInputError (ValueError)             invalid-input
     │   ├── OptionError                            option-invalid
+    │   ├── LimitError                             limit-exceeded
+    │   ├── UnicodeTextError (UnicodeError)        text-not-unicode
     │   ├── SymbolNameError                        symbol-name-invalid
     │   ├── RefNameError                           ref-name-invalid
     │   ├── IndexColumnError                       index-invalid
@@ -50,13 +52,16 @@ the same words.
     │   ├── StoreBusyError                         store-busy
     │   ├── CommitConflictError                    commit-conflict
     │   ├── CommitUnknownError                     commit-unknown
+    │   ├── ConditionalWriteError                  store-not-conditional
+    │   ├── DiskFullError                          disk-full
     │   ├── LeaseExpiredError                      lease-expired
     │   └── ReferenceChangedError                  reference-changed
     ├── ExecutionError (RuntimeError)              execution-failed
     │   ├── ClauseFailedError                      clause-failed
     │   ├── SchemaPromiseError                     schema-promise
     │   ├── SpillError                             spill-failed
-    │   └── CancelledError                         cancelled
+    │   ├── CancelledError                         cancelled
+    │   └── JobTimeoutError (TimeoutError)         job-timeout
     ├── MissingDependencyError (ImportError)       dependency-missing
     ├── ForkUnsafeError (RuntimeError)             fork-unsafe
     └── SparkError (RuntimeError)                  spark-failed
@@ -72,6 +77,7 @@ from tessel.errors.execution import (
     ExecutionError,
     ForkUnsafeError,
     JavaNotFoundError,
+    JobTimeoutError,
     MissingDependencyError,
     SchemaPromiseError,
     SparkError,
@@ -91,6 +97,7 @@ from tessel.errors.invalid_input import (
     DuplicateColumnError,
     IndexColumnError,
     InvalidInputError,
+    LimitError,
     OptionError,
     PlanError,
     PlanFormatError,
@@ -99,11 +106,14 @@ from tessel.errors.invalid_input import (
     RowSpaceError,
     SchemaMismatchError,
     SymbolNameError,
+    UnicodeTextError,
     UnsortedIndexError,
     UnsupportedTypeError,
 )
 from tessel.errors.names import (
     nearest,
+    repeated,
+    shown,
 )
 from tessel.errors.not_found import (
     ColumnNotFoundError,
@@ -122,8 +132,10 @@ from tessel.errors.root import (
 from tessel.errors.stores import (
     CommitConflictError,
     CommitUnknownError,
+    ConditionalWriteError,
     CorruptSegmentError,
     CorruptStoreError,
+    DiskFullError,
     FormatVersionError,
     LeaseExpiredError,
     NotAStoreError,
@@ -143,8 +155,10 @@ __all__ = [
     "ColumnNotFoundError",
     "CommitConflictError",
     "CommitUnknownError",
+    "ConditionalWriteError",
     "CorruptSegmentError",
     "CorruptStoreError",
+    "DiskFullError",
     "DuplicateColumnError",
     "ExecutionError",
     "ExpressionDepthError",
@@ -157,7 +171,9 @@ __all__ = [
     "IntegerOverflowError",
     "InvalidInputError",
     "JavaNotFoundError",
+    "JobTimeoutError",
     "LeaseExpiredError",
+    "LimitError",
     "MissingDependencyError",
     "NameNotFoundError",
     "NotAStoreError",
@@ -187,11 +203,14 @@ __all__ = [
     "SymbolNotFoundError",
     "TesselError",
     "TruthValueError",
+    "UnicodeTextError",
     "UnknownVerbError",
     "UnsortedIndexError",
     "UnsupportedTypeError",
     "VersionNotFoundError",
     "nearest",
+    "repeated",
+    "shown",
 ]
 
 for _name in __all__:

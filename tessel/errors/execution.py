@@ -12,6 +12,7 @@ __all__ = [
     "ExecutionError",
     "ForkUnsafeError",
     "JavaNotFoundError",
+    "JobTimeoutError",
     "MissingDependencyError",
     "SchemaPromiseError",
     "SparkError",
@@ -24,6 +25,14 @@ class ExecutionError(TesselError, RuntimeError):
     """A query that failed while it ran."""
 
     kind = "execution-failed"
+
+    @classmethod
+    def no_handles(cls, what: str) -> Self:
+        """Make the error for a process that may not open one more file."""
+        return cls(
+            f"{what}: this process has as many files and connections open as it may",
+            hint="close what is not needed, or raise the limit with `ulimit -n` before it starts",
+        )
 
 
 class ClauseFailedError(ExecutionError):
@@ -49,6 +58,27 @@ class CancelledError(ExecutionError):
 
     kind = "cancelled"
 
+    @classmethod
+    def of_run(cls) -> Self:
+        """Make the error that ends a run whose flag was set."""
+        return cls("the query was cancelled", hint="submit it again to have its answer")
+
+
+class JobTimeoutError(ExecutionError, TimeoutError):
+    """A job had not ended when the caller no longer wanted to wait; it goes on."""
+
+    kind = "job-timeout"
+
+    @classmethod
+    def after(cls, seconds: float, job: str) -> Self:
+        """Make the error for a job that did not end in so many seconds."""
+        return cls(
+            f"job {job} has not ended after {seconds:g} seconds; it still runs",
+            hint="wait longer with result(timeout=…), or end it with cancel()",
+            job=job,
+            timeout=seconds,
+        )
+
 
 class MissingDependencyError(TesselError, ImportError):
     """An optional package that is needed for what was asked is not installed."""
@@ -65,17 +95,46 @@ class MissingDependencyError(TesselError, ImportError):
             extra=extra,
         )
 
+    @classmethod
+    def for_package(cls, package: str, what: str) -> Self:
+        """Make the error: ``what`` needs ``package``, which no extra of ours brings."""
+        return cls(
+            f"{what} needs the package {package!r}, which is not installed",
+            hint=f"pip install {package}",
+            package=package,
+        )
+
 
 class ForkUnsafeError(TesselError, RuntimeError):
     """What a forked process has of its parent, and cannot use: a query under way, a cloud store."""
 
     kind = "fork-unsafe"
 
+    @classmethod
+    def of_job(cls, job: str) -> Self:
+        """Make the error for a job of the parent process that is waited for in a forked one."""
+        return cls(
+            f"job {job} runs in the parent process, and its answer does not come here",
+            hint="submit the query in this process",
+            job=job,
+        )
+
 
 class SparkError(TesselError, RuntimeError):
     """Spark could not be started, or a job failed outside our own code."""
 
     kind = "spark-failed"
+
+    @classmethod
+    def no_answer(cls, master: str, detail: str) -> Self:
+        """Make the error for a master of a cluster that is not there, or does not answer."""
+        return cls(
+            f"no Spark master answers at {master!r}",
+            detail=detail,
+            hint="check its address and that it is running; spark_master='local[2]' runs on this "
+            "machine",
+            master=master,
+        )
 
 
 class JavaNotFoundError(SparkError):
@@ -88,3 +147,12 @@ class StoreNotVisibleError(SparkError):
     """A store that the workers of a Spark job cannot open, such as ``memory://``."""
 
     kind = "store-not-visible"
+
+    @classmethod
+    def in_memory(cls, uri: str) -> Self:
+        """Make the error for a store in memory that another process was to open."""
+        return cls(
+            f"{uri!r} is in the memory of this process, and no other process can open it",
+            hint="keep the store in a directory or a cloud, and open it there",
+            uri=uri,
+        )

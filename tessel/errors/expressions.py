@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Self
+
+from tessel.errors.names import raise_the_limit
 from tessel.errors.root import TesselError
 
 __all__ = [
@@ -36,6 +39,18 @@ class ExpressionDepthError(ExpressionError, RecursionError):
     """An expression nested more deeply than the limit."""
 
     kind = "expression-depth"
+
+    @classmethod
+    def exceeded(cls, depth: int, limit: int) -> Self:
+        """Make the error for an expression of so many operators from itself to its columns."""
+        return cls(
+            f"the expression is nested {depth:,} deep; the limit is {limit:,}",
+            hint="join many conditions with all_of(...) or any_of(...), which do not nest, and "
+            f"compute long sums in steps with apply; or {raise_the_limit('max_depth', depth)}",
+            option="max_depth",
+            given=depth,
+            limit=limit,
+        )
 
 
 class TruthValueError(ExpressionError, TypeError):

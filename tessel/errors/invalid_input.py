@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Self
 
-from tessel.errors.names import nearest, suggestion
+from tessel.errors.names import nearest, raise_the_limit, shown, suggestion
 from tessel.errors.root import TesselError
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "DuplicateColumnError",
     "IndexColumnError",
     "InvalidInputError",
+    "LimitError",
     "OptionError",
     "PlanError",
     "PlanFormatError",
@@ -21,9 +23,13 @@ __all__ = [
     "RowSpaceError",
     "SchemaMismatchError",
     "SymbolNameError",
+    "UnicodeTextError",
     "UnsortedIndexError",
     "UnsupportedTypeError",
 ]
+
+
+_MAY_BE_SECRET = ("credentials", "options", "uri")
 
 
 class InvalidInputError(TesselError, ValueError):
@@ -31,11 +37,135 @@ class InvalidInputError(TesselError, ValueError):
 
     kind = "invalid-input"
 
+    @classmethod
+    def no_regex(cls, pattern: object, fault: str) -> Self:
+        """Make the error for a pattern over names that RE2 does not compile."""
+        return cls(
+            f"{shown(pattern)} is no regular expression: {fault}",
+            hint="the syntax is RE2's: no backreferences and no look-around",
+        )
+
+    @classmethod
+    def too_deep(cls, where: str) -> Self:
+        """Make the error for values that hold one another without end, or nearly so."""
+        return cls(
+            f"{where}: a value is nested too deeply to be read",
+            hint="a list that holds itself has no end; Arrow takes some 64 lists in lists",
+        )
+
+    @classmethod
+    def for_argument(cls, function: str, argument: str, wanted: str, value: object) -> Self:
+        """Make the error for an argument of the wrong type; ``wanted`` says the right one.
+
+        Of what may hold a secret, only the type is shown.
+        """
+        told = type(value).__name__
+        if argument not in _MAY_BE_SECRET:
+            with contextlib.suppress(Exception):  # of somebody else's __repr__
+                told = f"{value!r:.80}"
+        return cls(
+            f"{function}: {argument} takes {wanted}, not {told}",
+            function=function,
+            argument=argument,
+        )
+
+    @classmethod
+    def no_value(cls, value: object) -> Self:
+        """Make the error for what is not one value of a type that columns have."""
+        return cls(
+            f"a {type(value).__name__} is not a value that can be taken",
+            hint="values are None, bool, int, float, text, bytes, Decimal, dates, times, "
+            "timestamps, durations, and numpy, pandas or Arrow scalars of such types",
+            type=type(value).__name__,
+        )
+
+    @classmethod
+    def unfit_value(cls, value: object, kind: object = None, why: str | None = None) -> Self:
+        """Make the error for a value that a type, or any type, does not hold exactly."""
+        holder = "an Arrow type" if kind is None else str(kind)
+        return cls(
+            f"{shown(value)} does not fit {holder}" + (f": {why}" if why else ""),
+            hint="give a value of the type's unit and range, or take a wider or finer type",
+            type=type(value).__name__,
+        )
+
+    @classmethod
+    def zoned_time(cls, value: object) -> Self:
+        """Make the error for a time of day with a zone, which no column holds."""
+        return cls(
+            f"{shown(value)} is a time of day with a zone, which no type holds",
+            hint="give it without one: value.replace(tzinfo=None)",
+        )
+
+    @classmethod
+    def no_fixed_length(cls, value: object) -> Self:
+        """Make the error for months, years, and counts of no unit."""
+        return cls(
+            f"{shown(value)} has no length that is always the same",
+            hint="give weeks, days, hours or less, such as numpy.timedelta64(30, 'D')",
+        )
+
+    @classmethod
+    def exchanged(cls, what: str, first: object, last: object) -> Self:
+        """Make the error for a range whose ends are exchanged."""
+        return cls(
+            f"{what} from {first!r} to {last!r} ends before it begins",
+            hint="exchange the two",
+        )
+
 
 class OptionError(InvalidInputError):
     """An option of the wrong type or outside its range."""
 
     kind = "option-invalid"
+
+    @classmethod
+    def not_set(cls, option: str, value: object) -> Self:
+        """Make the error for an option that was assigned to, which would hold for everybody."""
+        return cls(
+            f"option {option!r} is not set by assignment",
+            hint=f"for a block, write with tessel.options({option}={value!r}): ...; for a process, "
+            f"set TESSEL_{option.upper()} in its environment",
+            option=option,
+        )
+
+
+class LimitError(InvalidInputError):
+    """A query, expression or text that is larger than an option allows."""
+
+    kind = "limit-exceeded"
+
+    @classmethod
+    def exceeded(cls, what: str, given: int, unit: str, *, option: str, limit: int) -> Self:
+        """Make the error: ``what`` has ``given`` of something, of which ``limit`` are allowed."""
+        return cls(
+            f"{what} has {given:,} {unit}; the limit is {limit:,}",
+            hint=raise_the_limit(option, given),
+            option=option,
+            given=given,
+            limit=limit,
+        )
+
+
+class UnicodeTextError(InvalidInputError, UnicodeError):
+    """A text with surrogates, which no UTF-8 can hold."""
+
+    kind = "text-not-unicode"
+
+    @classmethod
+    def require(cls, text: str, what: str) -> None:
+        """Raise the error where ``text`` has surrogates; ``what`` it is, such as a column name."""
+        try:
+            if not text.isascii():
+                text.encode()
+        except UnicodeEncodeError as error:
+            raise cls(
+                f"{what} has half of a surrogate pair, {text[error.start]!a}, "
+                f"at character {error.start + 1}: "
+                f"{text[max(0, error.start - 10) : error.start + 10]!a}",
+                hint="decode bytes with errors='replace', or JSON with both halves of the pair",
+                place=error.start,
+            ) from None
 
 
 class SymbolNameError(InvalidInputError):
@@ -104,6 +234,16 @@ class RowFormatError(InvalidInputError):
     """Bytes that are not event rows of the schema; none of them was taken."""
 
     kind = "row-format"
+
+    @classmethod
+    def for_batch_of_wrong_length(cls, length: int) -> Self:
+        """Make the error for a batch whose header tells a length that it does not have."""
+        return cls(
+            f"a batch of rows has {length} bytes by its header, and there it does not end: other "
+            "batches lie in it to its end, or what follows is none",
+            hint="the stream is damaged there: rows before the position are whole; take the rest "
+            "from its sender",
+        )
 
 
 class RowSpaceError(InvalidInputError):

@@ -1,18 +1,28 @@
-"""Which existing name was meant."""
+"""What hints say: which existing name was meant, and how a limit is raised."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TypeVar
 
-__all__ = ["nearest", "suggestion"]
+__all__ = ["nearest", "raise_the_limit", "repeated", "shown", "suggestion"]
+
+Name = TypeVar("Name", bound=Hashable)
 
 _LISTED_NAMES = 8
+_SHOWN_BITS, _SHOWN_CHARACTERS = 256, 200
+_LONGEST_COMPARED = 1_000
+"""Characters of a name up to which similar ones are looked for: that takes quadratic time."""
 
 
-def nearest(name: str, existing: Iterable[str]) -> str | None:
-    """Return the existing name closest to ``name``, or None where none is close."""
+def nearest(name: object, existing: Iterable[str]) -> str | None:
+    """Return the existing name closest to ``name``; None where none is, or ``name`` is no text."""
+    if not isinstance(name, str):
+        return None
     candidates = list(existing)
+    if len(name) > _LONGEST_COMPARED:
+        return None
     folded = {candidate.casefold(): candidate for candidate in reversed(candidates)}
     if name.casefold() in folded:
         return folded[name.casefold()]
@@ -25,8 +35,37 @@ def _listed(names: Sequence[str]) -> str:
     return shown + (f", … ({len(names)} in all)" if len(names) > _LISTED_NAMES else "")
 
 
-def suggestion(name: str, existing: Sequence[str], what: str) -> str:
+def suggestion(name: object, existing: Sequence[str], what: str) -> str:
     """Return the hint for a name that does not exist: the nearest one, and what exists."""
     match = nearest(name, existing)
     start = f"did you mean {match!r}?   " if match else ""
     return f"{start}{what}: {_listed(existing)}" if existing else f"there are no {what}"
+
+
+def repeated(names: Iterable[Name]) -> Name | None:
+    """Return the first of some names that stands there twice, or None where none does."""
+    seen: set[Name] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def raise_the_limit(option: str, given: int) -> str:
+    """Return the hint for something that is larger than an option allows."""
+    return (
+        f"raise it with tessel.options({option}={given}), or in the environment with "
+        f"TESSEL_{option.upper()}={given}"
+    )
+
+
+def shown(value: object) -> str:
+    """Return a value for a message, which does not grow with it.
+
+    Python refuses to write out an integer of more than 4,300 digits.
+    """
+    if isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
+        return f"an integer of {value.bit_length():,} bits"
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"

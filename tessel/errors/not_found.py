@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Self
 
-from tessel.errors.names import nearest, suggestion
+from tessel.errors.names import nearest, shown, suggestion
 from tessel.errors.root import TesselError
 
 __all__ = [
@@ -95,9 +95,9 @@ class VersionNotFoundError(NotFoundError):
     def for_version(cls, version: object, *, newest: int) -> Self:
         """Make the error for an unknown version number."""
         return cls(
-            f"no version {version!r} in the store",
+            f"no version {shown(version)} in the store",
             hint=f"versions run from 0 (empty) to {newest} (the newest)",
-            version=str(version),
+            version=shown(version),
             newest=newest,
         )
 
@@ -173,15 +173,26 @@ class UnknownVerbError(NotFoundError, AttributeError):
 
 
 class StoreNotFoundError(NotFoundError, FileNotFoundError):
-    """There is no store at a place that was opened with ``create=False`` or read-only."""
+    """There is no store at a place: none was to be made, or it is gone since it was opened."""
 
     kind = "store-not-found"
 
     @classmethod
-    def at(cls, uri: str) -> Self:
-        """Make the error for a place without a store."""
+    def at(cls, uri: str, *, read_only: bool = False) -> Self:
+        """Make the error for a place without a store; one opened ``read_only`` is never made."""
+        way = "read_only=False" if read_only else "create=True"
         return cls(
             f"no store at {uri!r}",
-            hint="open it with create=True to make one, or check the path",
+            hint=f"open it with {way} to make one, or check the path",
+            uri=uri,
+        )
+
+    @classmethod
+    def gone(cls, uri: str) -> Self:
+        """Make the error for a store that was open and is not there any more."""
+        return cls(
+            f"the store at {uri!r} is gone: it was open, and now there is nothing",
+            hint="check whether the disk or share is mounted, or whether somebody deleted the "
+            "store; it can be used on once it is back",
             uri=uri,
         )

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
+
+from tessel.errors.uris import without_secrets
 
 __all__ = ["TesselError"]
 
+_MOST_SEGMENTS = 4
+
 
 class TesselError(Exception):
-    """Root of all errors raised on purpose.
+    """Root of all errors raised on purpose. Its texts show no secret of a URI.
 
     Parameters
     ----------
@@ -29,19 +33,34 @@ class TesselError(Exception):
     def __init__(
         self, message: str, *, hint: str | None = None, detail: str | None = None, **attributes: Any
     ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-        self.detail = detail
-        self.attributes: dict[str, Any] = attributes
+        self.message: str = without_secrets(message)
+        super().__init__(self.message)
+        self.hint: str | None = without_secrets(hint)
+        self.detail: str | None = without_secrets(detail)
+        self.attributes: dict[str, Any] = without_secrets(attributes)
         self.context: dict[str, str] = {}
 
     def with_context(self, **context: str | None) -> Self:
         """Add where it happened (clause, symbol, segment, expression); the innermost wins."""
         for name, value in context.items():
             if value is not None:
-                self.context.setdefault(name, value)
+                self.context.setdefault(name, without_secrets(value))
         return self
+
+    def with_rows(self, start: int, stop: int, segments: Sequence[str] = ()) -> Self:
+        """Add which rows ``[start, stop)`` of the symbol it happened in; the innermost wins.
+
+        ``segments`` are the objects that hold them, of which the first few are named. Programs find
+        the same as the attributes ``row_start``, ``row_stop`` and ``segments``.
+        """
+        if "rows" in self.context or start >= stop:
+            return self
+        self.attributes.update(
+            row_start=start, row_stop=stop, segments=list(segments[:_MOST_SEGMENTS])
+        )
+        more = len(segments) - _MOST_SEGMENTS
+        named = ", ".join(segments[:_MOST_SEGMENTS]) + (f" and {more} more" if more > 0 else "")
+        return self.with_context(rows=f"{start} to {stop - 1}", segment=named or None)
 
     def __str__(self) -> str:
         lines = [f"[{self.kind}] {self.message}"]
@@ -78,7 +97,8 @@ def _walk(cls: type[TesselError]) -> Iterator[type[TesselError]]:
         yield from _walk(child)
 
 
-def _restore(data: Mapping[str, Any]) -> TesselError:
+def _restore(given: object) -> TesselError:
+    data = given if isinstance(given, Mapping) else {}
     cls = next((c for c in _walk(TesselError) if c.kind == data.get("kind")), TesselError)
     # Made by the builtin whose memory layout the class has: the first __new__ in the order of
     # resolution may be another builtin's, which refuses (a LookupError that is also an OSError).

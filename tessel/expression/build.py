@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tessel.errors.arguments import checks_arguments
 from tessel.expression.leaves import Column, Literal, as_expression, literal
 from tessel.expression.node import Expression
 from tessel.expression.operators.boolean import And, Or
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 
+@checks_arguments
 def col(name: str) -> Column:
     """Return the values of a column.
 
@@ -37,6 +39,7 @@ def col(name: str) -> Column:
     return Column(name)
 
 
+@checks_arguments
 def lit(value: object) -> Literal:
     """Return one value as an expression.
 
@@ -51,48 +54,61 @@ def lit(value: object) -> Literal:
     return literal(value)
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class WhenCondition:
     """A condition that waits for its value: call `then`."""
 
-    _branches: tuple[tuple[Expression, Expression], ...]
+    _before: WhenBranches | None
     _condition: Expression
 
     def then(self, value: object) -> WhenBranches:
         """Give the value for rows where the condition is true."""
-        return WhenBranches((*self._branches, (self._condition, as_expression(value))))
+        return WhenBranches(self._before, self._condition, as_expression(value))
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class WhenBranches:
     """Conditions with their values; `otherwise` ends the chain and gives the expression."""
 
-    _branches: tuple[tuple[Expression, Expression], ...]
+    _before: WhenBranches | None
+    _condition: Expression
+    _value: Expression
 
     def when(self, condition: object) -> WhenCondition:
         """Add a condition for rows that no earlier one took."""
-        return WhenCondition(self._branches, as_expression(condition))
+        return WhenCondition(self, as_expression(condition))
 
     def otherwise(self, value: object) -> Case:
         """Give the value for all other rows; ``None`` makes them missing."""
-        conditions, values = zip(*self._branches, strict=True)
-        return Case(conditions, values, as_expression(value))
+        conditions: list[Expression] = []
+        values: list[Expression] = []
+        branch: WhenBranches | None = self
+        while branch is not None:
+            conditions.append(branch._condition)
+            values.append(branch._value)
+            branch = branch._before
+        return Case(tuple(conditions[::-1]), tuple(values[::-1]), as_expression(value))
 
 
+@checks_arguments
 def when(condition: object) -> WhenCondition:
     """Begin a choice: ``when(c).then(a).when(d).then(b).otherwise(e)``.
 
     The first condition that is true decides; a missing condition is not true. A branch raises
     only for rows that reach it.
     """
-    return WhenCondition((), as_expression(condition))
+    return WhenCondition(None, as_expression(condition))
 
 
+@checks_arguments
 def where(condition: object, value: object, otherwise: object) -> Case:
     """Return ``value`` where the condition is true and ``otherwise`` elsewhere."""
     return when(condition).then(value).otherwise(otherwise)
 
 
+@checks_arguments
 def coalesce(*operands: object) -> Coalesce:
     """Return the first operand that is not missing, in each row."""
     return Coalesce(tuple(as_expression(operand) for operand in operands))

@@ -11,7 +11,6 @@ import pyarrow as pa
 from tessel.errors import ColumnNotFoundError
 from tessel.expression.context import ExpressionContext
 from tessel.expression.leaves import Column, Literal
-from tessel.expression.printing import limited_text
 from tessel.expression.schema import TableSchema
 from tessel.expression.types import Operand, Signature, plain_type
 
@@ -19,9 +18,6 @@ if TYPE_CHECKING:
     from tessel.expression.node import Expression
 
 __all__ = ["NodeType", "check_types", "node_types"]
-
-SHOWN_CHARACTERS = 120
-"""Expressions in messages are cut after so many characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,4 +100,4 @@ def _column_type(node: Column, schema: TableSchema) -> pa.DataType:
 def _operand(context: ExpressionContext, name: str, found: Mapping[str, NodeType]) -> Operand:
     node = context.expression(name)
     literal = node if isinstance(node, Literal) else None
-    return Operand(plain_type(found[name].result), limited_text(node, SHOWN_CHARACTERS), literal)
+    return Operand(plain_type(found[name].result), node, literal)

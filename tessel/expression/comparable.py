@@ -110,7 +110,7 @@ def literal_beside(operand: Operand, other: Operand) -> Operand:
     if literal is None:
         return operand
     fitted = fitted_literal(literal, other)
-    return Operand(fitted.type, operand.text, fitted)
+    return Operand(fitted.type, operand.written, fitted)
 
 
 def fitted_literal(literal: Literal, other: Operand) -> Literal:

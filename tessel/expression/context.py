@@ -12,11 +12,13 @@ from types import MappingProxyType
 from typing import Any
 
 from tessel.cached import cached
-from tessel.errors import PlanFormatError, TesselError
+from tessel.errors import LimitError, PlanFormatError, TesselError, UnicodeTextError
+from tessel.expression import literal_codec
 from tessel.expression.leaves import Column, Literal, Regex, ValueSet
 from tessel.expression.node import Expression, layout, post_order
 from tessel.expression.printing import limited_label
 from tessel.expression.registry import OPERATORS
+from tessel.options import LEAST_LIMIT, current
 
 __all__ = ["ContextNode", "ExpressionContext"]
 
@@ -100,6 +102,14 @@ class ExpressionContext:
                         regexes[value.digest.hex()] = value
                     fields[field.name] = _reference(field.kind, value)
                 nodes[name] = ContextNode(node.name, MappingProxyType(fields))
+        if len(expressions) > LEAST_LIMIT and len(expressions) > current().max_nodes:
+            raise LimitError.exceeded(
+                "the expression",
+                len(expressions),
+                "columns, literals and operators",
+                option="max_nodes",
+                limit=current().max_nodes,
+            )
         return ExpressionContext(
             expression.digest.hex(),
             MappingProxyType(nodes),
@@ -159,8 +169,7 @@ class ExpressionContext:
             "columns": dict(self.columns),
             "values": {name: _pair(value) for name, value in self.values.items()},
             "value_sets": {
-                name: [_pair(value) for value in values.values]
-                for name, values in self.value_sets.items()
+                name: list(map(list, values.pairs)) for name, values in self.value_sets.items()
             },
             "regexes": {name: regex.pattern for name, regex in self.regexes.items()},
             "nodes": {
@@ -209,7 +218,7 @@ class _Reader:
         self._root = self._text(data.get("root"), "root")
         self._nodes = self._section(data, "nodes", dict)
         self._sets = {
-            name: ValueSet(tuple(self._literal(pair) for pair in pairs))
+            name: ValueSet(tuple(self._pair(pair) for pair in pairs))
             for name, pairs in self._section(data, "value_sets", list).items()
         }
         self._regexes = {n: Regex(p) for n, p in self._section(data, "regexes", str).items()}
@@ -297,9 +306,15 @@ class _Reader:
         self._made[name] = expression
 
     def _literal(self, pair: object) -> Literal:
+        return Literal(*self._pair(pair))
+
+    def _pair(self, pair: object) -> tuple[str, str]:
         if not isinstance(pair, list) or len(pair) != 2:
             raise _refuse("a value is not a pair of type and text")
-        return Literal(self._text(pair[0], "a type"), self._text(pair[1], "a value"))
+        kind, content = self._text(pair[0], "a type"), self._text(pair[1], "a value")
+        UnicodeTextError.require(content, "a value")
+        literal_codec.check_canonical(kind, content)
+        return kind, content
 
     @staticmethod
     def _section(data: dict[str, Any], key: str, kind: type) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.cancelling import check_cancelled
 from tessel.errors import ExpressionError, IntegerOverflowError, TesselError
-from tessel.expression.checking import SHOWN_CHARACTERS, NodeType, node_types
+from tessel.expression.checking import NodeType, node_types
 from tessel.expression.context import ExpressionContext
 from tessel.expression.kernels import KERNELS
 from tessel.expression.kernels.values import Value, coerce, literal_value, nan_to_null
@@ -25,6 +26,7 @@ from tessel.expression.operators.casting import Cast
 from tessel.expression.operators.conditional import Case, Coalesce
 from tessel.expression.printing import limited_text
 from tessel.expression.schema import TableSchema
+from tessel.expression.types import TEXT_CHARACTERS
 
 __all__ = ["evaluate"]
 
@@ -58,6 +60,7 @@ def evaluate(
         Where a row that reaches an operator has no result: integers past 64 bits, a value that
         cannot be cast.
     """
+    check_cancelled()
     if isinstance(expression, Expression):
         expression = ExpressionContext.of(expression)
     return _Evaluation(expression, table.schema).run(table, {} if memo is None else memo)
@@ -263,7 +266,7 @@ def _rows(value: Value, count: int, type_: pa.DataType) -> pa.Array:
 
 
 def _failure(node: Expression, type_: NodeType, error: Exception) -> TesselError:
-    text = limited_text(node, SHOWN_CHARACTERS)
+    text = limited_text(node, TEXT_CHARACTERS)
     if isinstance(node, Cast):
         return ExpressionError(
             f"a value of {type_.operands[0]} cannot be cast to {node.target}: {error}",

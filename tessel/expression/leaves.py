@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import hashlib
+import itertools
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from json.encoder import encode_basestring_ascii as _json
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,12 +16,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.cached import cached
-from tessel.errors import ExpressionError, ExpressionTypeError, InvalidInputError
+from tessel.errors import (
+    ExpressionError,
+    ExpressionTypeError,
+    InvalidInputError,
+    UnicodeTextError,
+    shown,
+)
 from tessel.expression import literal_codec
-from tessel.expression.node import ATOM, Expression, layout, require_text
+from tessel.expression.node import ATOM, Expression, framed, layout, require_text
 from tessel.expression.printing import Piece
 from tessel.expression.registry import register
-from tessel.expression.types import Operand, Signature, narrowest_integer, type_name
+from tessel.expression.scalars import elapsed_text, scalar_of
+from tessel.expression.types import UNITS, Operand, Signature, narrowest_integer, type_name
 
 __all__ = ["Column", "Literal", "Regex", "ValueSet", "arguments_for", "as_expression", "literal"]
 
@@ -89,11 +96,7 @@ class Literal(Expression):
         """Raise where the content is not the canonical text of a value of the kind."""
         require_text(self.kind, "a literal's type")
         require_text(self.content, "a literal's content")
-        if literal_codec.encode(self.kind, self.value) != self.content:
-            raise ExpressionError(
-                f"{self.content!r} is not the canonical form of a {self.kind} literal",
-                hint="make literals with lit(...)",
-            )
+        literal_codec.check_canonical(self.kind, self.content)
 
     @cached
     def value(self) -> Any:
@@ -137,24 +140,42 @@ class Literal(Expression):
 
 @dataclass(frozen=True)
 class ValueSet:
-    """The values that a column is looked up in, without repeats, in written order."""
+    """The values that a column is looked up in, without repeats, in written order.
 
-    values: tuple[Literal, ...]
+    There may be millions: each is the kind and the content of a `Literal`, which is made for those
+    alone that are looked at one by one.
+    """
+
+    pairs: tuple[tuple[str, str], ...]
 
     def __post_init__(self) -> None:
-        for value in self.values:
-            if not isinstance(value, Literal):
-                raise ExpressionTypeError(
-                    "is_in takes plain values, not expressions",
-                    hint="join comparisons with any_of(...) to compare with other columns",
-                )
-        unique = {value.digest: value for value in self.values}
-        object.__setattr__(self, "values", tuple(unique.values()))
+        object.__setattr__(self, "pairs", tuple(dict.fromkeys(self.pairs)))
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __iter__(self) -> Iterator[Literal]:
+        return itertools.starmap(Literal, self.pairs)
+
+    @cached
+    def by_kind(self) -> dict[str, list[str]]:
+        """The contents of the literals of each kind."""
+        found: dict[str, list[str]] = {}
+        for kind, content in self.pairs:
+            found.setdefault(kind, []).append(content)
+        return found
 
     @cached
     def digest(self) -> bytes:
-        """The identity: 128 bits over the values' digests."""
-        joined = b"".join(value.digest for value in self.values)
+        """The identity: 128 bits over the digests of the literals."""
+        starts = {
+            kind: framed(Literal.name.encode()) + b"p" + framed(_json(kind).encode()) + b"p"
+            for kind in self.by_kind
+        }
+        joined = b"".join(
+            hashlib.blake2b(starts[kind] + framed(_json(content).encode()), digest_size=16).digest()
+            for kind, content in self.pairs
+        )
         return hashlib.blake2b(b"value set" + joined, digest_size=16).digest()
 
     @staticmethod
@@ -162,15 +183,20 @@ class ValueSet:
         """Make a value set from any iterable of plain values, an Arrow or numpy array included."""
         if isinstance(values, ValueSet):
             return values
-        if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        shape = getattr(values, "ndim", 1)
+        if isinstance(values, str | bytes) or not isinstance(values, Iterable) or shape != 1:
             raise InvalidInputError(
                 f"is_in takes a list of values, not {type(values).__name__}",
                 hint="write is_in([value]), or == for one value",
             )
-        return ValueSet(tuple(literal(value) for value in values))
+        return ValueSet(tuple(_pairs(values)))
+
+    @cached
+    def _text(self) -> str:  # a plan is written out after each pass
+        return "(" + ", ".join(itertools.starmap(literal_codec.source_text, self.pairs)) + ")"
 
     def __str__(self) -> str:
-        return "(" + ", ".join(str(value) for value in self.values) + ")"
+        return self._text
 
 
 @dataclass(frozen=True)
@@ -185,9 +211,9 @@ class Regex:
             pc.match_substring_regex(pa.array([""]), self.pattern)
         except pa.ArrowInvalid as error:
             raise ExpressionError(
-                f"{self.pattern!r} is not a regular expression: {error}",
+                f"{shown(self.pattern)} is not a regular expression: {shown(str(error))}",
                 hint="regexes run on RE2: no backreferences and no look-around",
-                pattern=self.pattern,
+                pattern=shown(self.pattern),
             ) from None
 
     @cached
@@ -200,60 +226,40 @@ class Regex:
 
 
 def literal(value: object) -> Literal:
-    """Make a literal of a plain Python, numpy or Arrow value."""
+    """Make a literal of a plain Python, numpy, pandas or Arrow value."""
+    return value if isinstance(value, Literal) else Literal(*_pair(value))
+
+
+def _pair(value: object) -> tuple[str, str]:
+    """Return the kind and the content of the literal of a value."""
     if isinstance(value, Literal):
-        return value
+        return value.kind, value.content
     if isinstance(value, Expression):
         raise ExpressionTypeError(
             f"a plain value is needed here, not the expression {value!r}",
             hint="write the value itself",
         )
     if value is None:
-        return Literal("null", "null")
+        return _NULL
     if isinstance(value, bool | np.bool_):
-        return Literal("bool", "true" if value else "false")
+        return "bool", "true" if value else "false"
     if type(value) is int:
         narrowest_integer(value)
-        return Literal("int", str(value))
+        return "int", str(value)
     if isinstance(value, float):
-        return Literal("float", literal_codec.encode("float", float(value)))
+        return "float", literal_codec.encode("float", float(value))
     if type(value) is str:
-        return Literal("text", value)
-    return _of_scalar(_arrow_scalar(value))
+        UnicodeTextError.require(value, "a literal's content")
+        return "text", value
+    try:
+        return _of_scalar(scalar_of(value))
+    except InvalidInputError as error:
+        raise ExpressionTypeError(error.message, hint=error.hint, **error.attributes) from error
 
 
-def _arrow_scalar(value: object) -> pa.Scalar:
-    if isinstance(value, pa.Scalar):
-        return value
-    if isinstance(value, np.datetime64 | np.timedelta64):
-        # generic and coarse numpy units (days, hours) have no Arrow type
-        unit = np.datetime_data(value.dtype)[0]
-        if unit not in ("s", "ms", "us", "ns"):
-            kind = "M8" if isinstance(value, np.datetime64) else "m8"
-            value = value.astype(f"{kind}[s]")
-    supported = (int, str, bytes, decimal.Decimal, datetime.date, datetime.time, datetime.timedelta)
-    if isinstance(value, (*supported, np.generic)):
-        try:
-            return pa.scalar(value)
-        except (pa.ArrowException, OverflowError) as error:
-            raise ExpressionTypeError(
-                f"{value!r} does not fit an Arrow type: {error}",
-                hint="give an Arrow scalar of a wider or coarser type: lit(pa.scalar(…, type))",
-                type=type(value).__name__,
-            ) from error
-    raise ExpressionTypeError(
-        f"a {type(value).__name__} is not a value that expressions take",
-        hint="literals are None, bool, int, float, text, bytes, Decimal, dates, times, timestamps, "
-        "durations, and numpy or Arrow scalars of such types",
-        type=type(value).__name__,
-    )
-
-
-def _of_scalar(scalar: pa.Scalar) -> Literal:
-    if isinstance(scalar, pa.DictionaryScalar):
-        return _of_scalar(scalar.value)
+def _of_scalar(scalar: pa.Scalar) -> tuple[str, str]:
     if not scalar.is_valid:
-        return Literal("null", "null")
+        return _NULL
     kind = literal_codec.kind_of(scalar.type)
     if kind is None:
         raise ExpressionTypeError(
@@ -261,7 +267,41 @@ def _of_scalar(scalar: pa.Scalar) -> Literal:
             hint="literals are bool, numbers, text, bytes, decimals, dates, times, timestamps "
             "and durations",
         )
-    return Literal(kind, literal_codec.encode(kind, literal_codec.plain_value(scalar)))
+    return kind, literal_codec.encode(kind, literal_codec.plain_value(scalar))
+
+
+def _pairs(values: Iterable[object]) -> Iterable[tuple[str, str]]:
+    """Return the kinds and contents of the literals of values; many of one type at once."""
+    if isinstance(values, np.ndarray):
+        if values.dtype.str in _AS_IN_ARROW:
+            values = pa.array(values)
+        elif values.dtype == np.float64:
+            values = values.tolist()
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        kind = literal_codec.kind_of(values.type)
+        if kind is not None:
+            write = literal_codec.encoder(kind)
+            plain = literal_codec.plain_values(values)
+            return (_NULL if each is None else (kind, write(each)) for each in plain)
+    items: list[Any] = list(values)
+    types = set(map(type, items))
+    if types == {int}:
+        narrowest_integer(min(items)), narrowest_integer(max(items))
+        return zip(itertools.repeat("int"), map(str, items))
+    if types == {float}:
+        return zip(itertools.repeat("float"), map(repr, items))
+    return map(_pair, items)
+
+
+_NULL = ("null", "null")
+_AS_IN_ARROW = frozenset(
+    np.dtype(each).str
+    for each in (
+        *("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"),
+        *(f"{kind}8[{unit}]" for kind in "mM" for unit in UNITS),
+    )
+)
+"""Types of numpy whose values have the same type in Arrow one by one and all at once."""
 
 
 def as_expression(value: object) -> Expression:
@@ -307,7 +347,7 @@ def _field_value(kind: str, name: str, value: object, cls: type[Expression]) -> 
                 f"{cls.name} takes a plain value as its {name}, not the expression {value!r}",
                 hint="write the value itself",
             )
-        return value
+        return elapsed_text(value)
     if kind == "values":
         return ValueSet.of(value)
     return value if isinstance(value, Regex) else Regex(value)  # type: ignore[arg-type]

@@ -6,15 +6,17 @@ other kind is a type name of `types.type_name`.
 
 from __future__ import annotations
 
+import contextlib
 import decimal
 import functools
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tessel.errors import ExpressionError
+from tessel.errors import ExpressionError, shown
 from tessel.expression import temporal
 from tessel.expression.types import (
     UNIT_NANOSECONDS,
@@ -26,12 +28,16 @@ from tessel.expression.types import (
 )
 
 __all__ = [
+    "check_canonical",
     "decode",
+    "decode_all",
     "encode",
+    "encoder",
     "kind_of",
     "label",
     "literal_type",
     "plain_value",
+    "plain_values",
     "read",
     "source_text",
 ]
@@ -68,36 +74,52 @@ def kind_of(type_: pa.DataType) -> str | None:
 
 def plain_value(scalar: pa.Scalar) -> Any:
     """Return an Arrow scalar as the plain value that `encode` takes."""
-    kind = family(scalar.type)
-    if kind in (Family.TIMESTAMP, Family.DATE, Family.TIME, Family.DURATION):
-        return scalar.value
-    return scalar.as_py()
+    return scalar.value if family(scalar.type) in _COUNTED else scalar.as_py()
+
+
+def plain_values(values: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """Return the values of an Arrow array as plain ones, None where one is null."""
+    values = values.cast(plain_type(values.type))
+    if family(values.type) in _COUNTED:
+        values = values.cast(pa.int64() if values.type.bit_width == 64 else pa.int32())
+    found: list[Any] = values.to_pylist()
+    return found
+
+
+_COUNTED = (Family.TIMESTAMP, Family.DATE, Family.TIME, Family.DURATION)
 
 
 def encode(kind: str, value: Any) -> str:
     """Write a plain value as the canonical text of its kind."""
+    return encoder(kind)(value)
+
+
+@functools.cache
+def encoder(kind: str) -> Callable[[Any], str]:
+    """Return what writes plain values of a kind as their canonical text."""
     type_ = literal_type(kind)
     match family(type_):
         case Family.NULL:
-            return "null"
+            return lambda value: "null"
         case Family.BOOL:
-            return "true" if value else "false"
+            return lambda value: "true" if value else "false"
         case Family.FLOAT:
-            return repr(float(value))
+            return lambda value: repr(float(value))
         case Family.BINARY:
-            return str(value.hex())
+            return lambda value: str(value.hex())
         case Family.TIMESTAMP:
-            return temporal.format_instant(value, type_.unit, aware=type_.tz is not None)
+            aware = type_.tz is not None
+            return functools.partial(temporal.format_instant, unit=type_.unit, aware=aware)
         case Family.DATE:
-            return _date_text(value, type_)
+            return functools.partial(_date_text, type_=type_)
         case Family.TIME:
-            return temporal.format_time(value * UNIT_NANOSECONDS[type_.unit])
+            return lambda value: temporal.format_time(value * UNIT_NANOSECONDS[type_.unit])
         case Family.DURATION:
-            return temporal.format_duration(value, type_.unit)
+            return functools.partial(temporal.format_duration, unit=type_.unit)
         case Family.DECIMAL:
-            return format(value, "f")
+            return lambda value: format(value, "f")
         case _:
-            return str(value)
+            return str
 
 
 def _date_text(value: int, type_: pa.DataType) -> str:
@@ -117,12 +139,39 @@ def decode(kind: str, content: str) -> Any:
         value = _nothing
     if value is _nothing:
         raise ExpressionError(
-            f"{content!r} is not a {kind}", hint=_FORMS.get(family(type_), ""), kind=kind
+            f"{shown(content)} is not a {kind}", hint=_FORMS.get(family(type_), ""), kind=kind
         )
     if kind != "int":
         _fits(value, type_, content)
     return value
 
+
+def check_canonical(kind: str, content: str) -> None:
+    """Raise ``ExpressionError`` where a text is not the canonical one of a value of a kind."""
+    if encode(kind, decode(kind, content)) != content:
+        raise ExpressionError(
+            f"{content!r} is not the canonical form of a {kind} literal",
+            hint="make literals with lit(...)",
+        )
+
+
+def decode_all(kind: str, contents: Sequence[str]) -> list[Any]:
+    """Read canonical texts of one kind as plain values."""
+    type_ = literal_type(kind)
+    convert = _CONVERTED.get(family(type_))
+    if convert is not None:
+        return list(map(convert, contents))
+    if family(type_) is Family.TIMESTAMP:
+        with contextlib.suppress(pa.ArrowInvalid):  # a year that Arrow does not read
+            return plain_values(pa.array(contents).cast(type_))
+    return [decode(kind, content) for content in contents]
+
+
+_CONVERTED: dict[Family, Callable[[str], Any]] = {
+    Family.INTEGER: int,
+    Family.FLOAT: float,
+    Family.TEXT: str,
+}
 
 _nothing = object()
 _FORMS = {
@@ -138,7 +187,7 @@ def _fits(value: Any, type_: pa.DataType, content: str) -> None:
         pa.scalar(value, type_)
     except (pa.ArrowInvalid, OverflowError, ValueError) as error:
         raise ExpressionError(
-            f"{content!r} does not fit {type_name(type_)}",
+            f"{shown(content)} does not fit {type_name(type_)}",
             hint="take a wider type",
         ) from error
 

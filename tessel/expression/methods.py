@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NoReturn
 
 from tessel.errors import TruthValueError
+from tessel.errors.arguments import checks_arguments
 from tessel.expression.registry import make
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ExpressionMethods"]
 
 
+@checks_arguments
 class ExpressionMethods:
     """Operators and methods of `Expression`; plain values among the arguments become literals."""
 

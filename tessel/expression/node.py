@@ -11,32 +11,34 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
-from tessel.errors import ExpressionDepthError, ExpressionTypeError, InvalidInputError
+from tessel.errors import (
+    ExpressionDepthError,
+    ExpressionTypeError,
+    InvalidInputError,
+    UnicodeTextError,
+)
+from tessel.errors.arguments import checks_arguments
 from tessel.expression.methods import ExpressionMethods
 from tessel.expression.printing import Piece, Sub, limited_text
+from tessel.expression.schema import TableSchema
 from tessel.expression.types import Operand, Signature
+from tessel.options import LEAST_LIMIT, current
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tessel.expression.schema import TableSchema
-
 __all__ = [
     "ATOM",
-    "MAX_DEPTH",
     "Expression",
     "FieldKind",
     "Leaf",
     "layout",
     "post_order",
 ]
-
-MAX_DEPTH = 1_000
-"""Operators on the longest path from an expression to a column; And and Or count once."""
 
 MAX_TEXT_OPERATORS = 200_000
 """Above this many operators in the written-out tree, ``str`` shortens the text with ``…``."""
@@ -86,6 +88,7 @@ def layout(cls: type[Expression]) -> tuple[FieldKind, ...]:
     return found
 
 
+@checks_arguments
 class Expression(ExpressionMethods):
     """A value for every row of a table, described but not yet computed.
 
@@ -106,6 +109,7 @@ class Expression(ExpressionMethods):
     _depth: int
     _size: int
     _digest: bytes | None
+    _names: frozenset[str]
 
     def __post_init__(self) -> None:
         depth, size = 0, 1
@@ -121,14 +125,8 @@ class Expression(ExpressionMethods):
         self.check()
 
     def _seal(self, depth: int, size: int) -> None:
-        if depth > MAX_DEPTH:
-            raise ExpressionDepthError(
-                f"the expression is nested {depth} deep; the limit is {MAX_DEPTH}",
-                hint="join many conditions with all_of(...) or any_of(...), which do not nest; "
-                "compute long sums in steps with apply",
-                depth=depth,
-                limit=MAX_DEPTH,
-            )
+        if depth > LEAST_LIMIT and depth > current().max_depth:
+            raise ExpressionDepthError.exceeded(depth, current().max_depth)
         object.__setattr__(self, "_depth", depth)
         object.__setattr__(self, "_size", size)
         object.__setattr__(self, "_digest", None)
@@ -199,9 +197,8 @@ class Expression(ExpressionMethods):
     def digest(self) -> bytes:
         """The identity: 128 bits of BLAKE2b over the operator and its operands' digests."""
         if self._digest is None:
-            for node in post_order(self):
-                if node._digest is None:
-                    object.__setattr__(node, "_digest", _digest_of(node))
+            for node in post_order(self, known=lambda node: node._digest is not None):
+                object.__setattr__(node, "_digest", _digest_of(node))
         assert self._digest is not None
         return self._digest
 
@@ -217,12 +214,17 @@ class Expression(ExpressionMethods):
         from tessel.expression.leaves import Column
 
         # Asked for every unit of a query; an expression does not change.
-        found: frozenset[str] | None = self.__dict__.get("_names")
-        if found is None:
-            nodes = post_order(self)
-            found = frozenset(node.column for node in nodes if isinstance(node, Column))
-            object.__setattr__(self, "_names", found)
-        return found
+        if "_names" not in self.__dict__:
+            for node in post_order(self, known=lambda node: "_names" in node.__dict__):
+                if isinstance(node, Column):
+                    found = frozenset((node.column,))
+                else:
+                    below: list[frozenset[str]] = [child._names for child in node.children]
+                    largest = max(below, key=len, default=frozenset())
+                    others = all(names <= largest for names in below)
+                    found = largest if others else largest.union(*below)
+                object.__setattr__(node, "_names", found)
+        return self._names
 
     def result_type(self, schema: TableSchema) -> pa.DataType:
         """Return the type of the result for a table of this schema.
@@ -284,11 +286,11 @@ def argument_text(value: object) -> str:
 
 def _digest_of(node: Expression) -> bytes:
     hasher = hashlib.blake2b(digest_size=16)
-    hasher.update(_framed(node.name.encode()))
+    hasher.update(framed(node.name.encode()))
     for field in layout(type(node)):
         value = getattr(node, field.name)
         if field.kind == "parameter":
-            hasher.update(b"p" + _framed(json.dumps(value, ensure_ascii=True).encode()))
+            hasher.update(b"p" + framed(json.dumps(value, ensure_ascii=True).encode()))
         elif field.kind == "operands":
             hasher.update(b"t" + len(value).to_bytes(8, "little"))
             for child in value:
@@ -299,19 +301,25 @@ def _digest_of(node: Expression) -> bytes:
     return hasher.digest()
 
 
-def _framed(data: bytes) -> bytes:
+def framed(data: bytes) -> bytes:
+    """Return bytes behind their length, as digests take what may have any."""
     return len(data).to_bytes(8, "little") + data
 
 
-def post_order(root: Expression) -> Iterator[Expression]:
-    """Yield every distinct node object under ``root`` once, operands before their operator."""
+def post_order(
+    root: Expression, known: Callable[[Expression], bool] | None = None
+) -> Iterator[Expression]:
+    """Yield every distinct node object under ``root`` once, operands before their operator.
+
+    Nodes that are ``known`` are left out, and what is under them alone.
+    """
     seen: set[int] = set()
     stack: list[tuple[Expression, bool]] = [(root, False)]
     while stack:
         node, ready = stack.pop()
         if ready:
             yield node
-        elif id(node) not in seen:
+        elif id(node) not in seen and not (known is not None and known(node)):
             seen.add(id(node))
             stack.append((node, True))
             stack.extend((child, False) for child in reversed(node.children))
@@ -321,3 +329,4 @@ def require_text(value: object, what: str) -> None:
     """Raise ``InvalidInputError`` where a parameter that must be text is not."""
     if not isinstance(value, str):
         raise InvalidInputError(f"{what} must be text, not {type(value).__name__}")
+    UnicodeTextError.require(value, what)

@@ -14,16 +14,21 @@ from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import numpy as np
 import pyarrow as pa
 
-from tessel.errors import IndexColumnError, PlanError
+from tessel.errors import IndexColumnError, InvalidInputError, PlanError, shown
+from tessel.expression.scalars import scalar_of
+from tessel.expression.temporal import format_instant
 
 __all__ = [
     "NANOSECONDS",
     "Period",
     "first_instant_ns",
     "instant_text",
+    "instant_units",
     "parse_period",
+    "period_bounds",
     "units_from_ns",
     "zone_of",
 ]
@@ -189,35 +194,67 @@ def _span_ns(span: dt.timedelta) -> int:
 def instant_text(value: Any) -> str | None:
     """Return a bound that a user gave as ISO text: text as it is, dates as their day.
 
-    Date-times (also those of pandas and numpy, to the nanosecond) become full instants.
+    Date-times of Python, numpy, pandas and Arrow become full instants, to the nanosecond; those
+    that numpy counts in minutes or coarser units are the period of their unit.
 
     Raises
     ------
     PlanError
-        For a value that is neither text nor a date nor a date-time.
+        For a value that is neither text nor a date nor a date-time, one that is missing, and one
+        outside the years 1 to 9999.
     """
     if value is None or isinstance(value, str):
         return value
-    if isinstance(value, dt.datetime):
-        text = value.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
-        nanosecond = value.microsecond * 1_000 + int(getattr(value, "nanosecond", 0))
-        offset = value.utcoffset()
-        return text + (f".{nanosecond:09d}" if nanosecond else "") + _offset_text(offset)
-    if isinstance(value, dt.date):
-        return value.isoformat()
-    if type(value).__name__ == "datetime64":
-        return str(value)
-    raise PlanError(
-        f"{value!r} is not a date or time",
-        hint="give ISO text, a datetime or a date",
-    )
+    if isinstance(value, np.datetime64) and np.datetime_data(value.dtype) in _PERIODS:
+        text = str(value)
+    else:
+        try:
+            found = scalar_of(value)
+        except InvalidInputError:
+            found = pa.scalar(None)
+        if isinstance(found, pa.Date32Scalar | pa.Date64Scalar) and found.is_valid:
+            text = str(found.cast(pa.date32()))
+        elif isinstance(found, pa.TimestampScalar) and found.is_valid:
+            aware = found.type.tz is not None
+            text = format_instant(found.value, found.type.unit, aware=aware)
+        else:
+            raise PlanError(
+                f"{shown(value)} is not a date or time",
+                hint="give ISO text, a datetime or a date",
+            )
+    if _ISO.fullmatch(text) is None:
+        raise PlanError(
+            f"{value!r} lies outside the years 1 to 9999, which bounds are told in",
+            hint="leave the bound out, or compare the index in a filter",
+        )
+    return text
 
 
-def _offset_text(offset: dt.timedelta | None) -> str:
-    if offset is None:
-        return ""
-    minutes = round(offset.total_seconds() / 60)
-    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
+_PERIODS = tuple((unit, 1) for unit in ("Y", "M", "D", "h", "m"))
+
+
+def period_bounds(
+    start: str | None, end: str | None, zone: dt.tzinfo | None, what: str = "date_range"
+) -> tuple[Period | None, Period | None]:
+    """Return the periods that the ends of a range name.
+
+    Raises
+    ------
+    PlanError
+        For text that is no instant, and where the last ends before the first begins.
+    """
+    first = None if start is None else parse_period(start, zone)
+    last = None if end is None else parse_period(end, zone)
+    if first is not None and last is not None and last.end_ns <= first.start_ns:
+        raise PlanError.exchanged(what, start, end)
+    return first, last
+
+
+def instant_units(text: str, kind: pa.DataType) -> int | None:
+    """Return the first instant of a period in the unit of a type; None where that is coarser."""
+    ns = parse_period(text, zone_of(kind)).start_ns
+    units = units_from_ns(ns, kind)
+    return units if units == units_from_ns(ns + 1, kind) - 1 else None
 
 
 def units_from_ns(ns: int, kind: pa.DataType) -> int:

@@ -40,18 +40,20 @@ def limited_label(expression: Expression, limit: int | None) -> str:
 def _written(pieces: Iterable[Piece], limit: int | None, *, as_label: bool) -> str:
     out: list[str] = []
     length = 0
-    stack: list[Piece] = list(pieces)
+    stack = [iter(pieces)]
     while stack:
-        piece = stack.pop()
-        if isinstance(piece, str):
+        piece = next(stack[-1], None)
+        if piece is None:
+            stack.pop()
+        elif isinstance(piece, str):
             out.append(piece)
             length += len(piece)
             if limit is not None and length > limit:
                 return "".join(out)[:limit] + "…"
         elif as_label:
-            stack.extend(reversed(list(piece.expression.label())))
+            stack.append(iter(piece.expression.label()))
         elif piece.expression.precedence < piece.precedence:
-            stack += [")", Sub(piece.expression), "("]
+            stack.append(iter(("(", Sub(piece.expression), ")")))
         else:
-            stack.extend(reversed(list(piece.expression.pieces())))
+            stack.append(iter(piece.expression.pieces()))
     return "".join(out)

@@ -48,12 +48,14 @@ def adapted(operand: Operand, others: tuple[Operand, ...]) -> Operand:
     if literal.kind == "int":
         integers = [type_ for type_ in beside if pa.types.is_integer(type_)]
         unsigned = bool(integers) and all(pa.types.is_unsigned_integer(t) for t in integers)
-        return Operand(narrowest_integer(literal.value, unsigned=unsigned), operand.text, literal)
+        return Operand(
+            narrowest_integer(literal.value, unsigned=unsigned), operand.written, literal
+        )
     floats = [type_ for type_ in beside if pa.types.is_floating(type_)]
     single = bool(floats) and all(pa.types.is_float32(type_) for type_ in floats)
     fits = not abs(literal.value) > _FLOAT32_MAX or abs(literal.value) == float("inf")
     if single and fits and all(type_ in floats or type_ in _SMALL_INTEGERS for type_ in beside):
-        return Operand(pa.float32(), operand.text, literal)
+        return Operand(pa.float32(), operand.written, literal)
     return operand
 
 
@@ -243,7 +245,7 @@ def common_type(verb: str, operands: tuple[Operand, ...]) -> pa.DataType:
     joined = [adapted(operand, columns) if _adapts(operand) else operand for operand in unique]
     result = joined[0]
     for operand in joined[1:]:
-        result = Operand(_joined(verb, result, operand), result.text)
+        result = Operand(_joined(verb, result, operand), result.written)
     return result.type
 
 

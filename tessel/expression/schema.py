@@ -9,11 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from tessel.errors import ColumnNotFoundError, DuplicateColumnError, PlanFormatError
+from tessel.errors import ColumnNotFoundError, DuplicateColumnError, PlanFormatError, repeated
+from tessel.errors.arguments import checks_arguments
 
 __all__ = ["TableSchema"]
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class TableSchema:
     """The columns of a table, in order, and the name of its time index if it has one.
@@ -39,7 +41,7 @@ class TableSchema:
     def __post_init__(self) -> None:
         names = self.arrow.names
         if len(set(names)) != len(names):
-            twice = next(name for name in names if names.count(name) > 1)
+            twice = repeated(names)
             raise DuplicateColumnError(
                 f"two columns are named {twice!r}",
                 hint="rename one of them",
@@ -54,7 +56,14 @@ class TableSchema:
         return list(self.arrow.names)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.arrow.names
+        return isinstance(name, str) and self._place(name) >= 0
+
+    def _place(self, name: str) -> int:
+        """Return where a column stands, looked up without a list of all names; -1 for none."""
+        try:
+            return int(self.arrow.get_field_index(name))
+        except UnicodeEncodeError:  # a name that no column can have
+            return -1
 
     def type_of(self, name: str) -> pa.DataType:
         """Return the type of a column; an unknown name raises with the nearest match."""
@@ -63,9 +72,8 @@ class TableSchema:
 
     def require(self, names: Iterable[str], *, where: str | None = None) -> None:
         """Raise ``ColumnNotFoundError`` for the first of ``names`` that is not a column."""
-        existing = set(self.arrow.names)
         for name in names:
-            if name not in existing:
+            if name not in self:
                 raise ColumnNotFoundError.for_name(name, self.names, where=where)
 
     def select(self, names: Iterable[str]) -> TableSchema:
@@ -81,10 +89,20 @@ class TableSchema:
         Replacing the index column takes away its role: nothing promises the new values an order.
         """
         index = None if name == self.index else self.index
-        if name in self.arrow.names:
-            at = self.arrow.names.index(name)
+        at = self._place(name)
+        if at >= 0:
             return TableSchema(self.arrow.set(at, pa.field(name, type_)), index)
         return TableSchema(self.arrow.append(pa.field(name, type_)), index)
+
+    def with_columns(self, types: Mapping[str, pa.DataType]) -> TableSchema:
+        """Return the schema with columns added or replaced as :meth:`with_column` does with one."""
+        new = [name for name in types if name not in self]
+        fields = [
+            field.with_type(types[field.name]) if field.name in types else field
+            for field in self.arrow
+        ]
+        fields += [pa.field(name, types[name]) for name in new]
+        return TableSchema(pa.schema(fields), None if self.index in types else self.index)
 
     def empty(self) -> pa.Table:
         """Return a table of this schema without rows."""

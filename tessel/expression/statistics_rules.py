@@ -172,7 +172,7 @@ def _bounds(asked: Asked) -> dict[str, dict[str, Value]] | None:
 def _(node: IsIn, asked: Asked) -> Known:
     (operand,) = asked.operands
     no, yes = asked.flags(False), asked.flags(True)
-    if not node.values.values:
+    if not len(node.values):
         return Known(yes, no, yes, true=no, false=yes)
     plain = asked.type.operands[0].type
     found, has_missing = members(node.values, plain)

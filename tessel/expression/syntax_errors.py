@@ -15,7 +15,7 @@ from tessel.expression.leaves import KEYWORDS
 if TYPE_CHECKING:
     from lark.exceptions import UnexpectedInput
 
-__all__ = ["marked", "syntax_error"]
+__all__ = ["cut", "marked", "syntax_error"]
 
 _VALUE_TOKENS = frozenset({"NAME", "INTEGER", "REAL", "TEXT", "TYPED", "QUOTED_NAME"})
 _OPERATOR_TOKENS = frozenset({"PLUS", "STAR", "COMPARISON", "SLASH", "_AND", "_OR"})
@@ -40,7 +40,8 @@ _SHOWN_CHARACTERS = 160
 def marked(text: str, place: int, length: int = 1) -> str:
     """Return the line of a place, cut to fit, with carets under it."""
     start = text.rfind("\n", 0, place) + 1
-    line = text[start:].split("\n", 1)[0]
+    end = text.find("\n", place)
+    line = text[start : len(text) if end < 0 else end]
     column = place - start
     shift = max(0, column - _SHOWN_CHARACTERS // 2)
     shown = ("…" if shift else "") + line[shift : shift + _SHOWN_CHARACTERS]
@@ -51,10 +52,15 @@ def marked(text: str, place: int, length: int = 1) -> str:
     return f"{prefix}{shown}\n{' ' * (len(prefix) + at)}{'^' * carets}"
 
 
+def cut(text: str) -> str:
+    """Return a text for a message, which does not grow with it."""
+    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
+
+
 def syntax_error(text: str, error: UnexpectedInput) -> ExpressionSyntaxError:
     """Return the error for a text that the parser did not take."""
     place, length = _place(text, error)
-    found = text[place : place + length]
+    found = cut(text[place : place + length])
     expected = _expected(error)
     told = f"found {found!r}" if found else "the text ends too early"
     if not text.strip():
@@ -138,7 +144,7 @@ def _slip(text: str, place: int, length: int) -> str | None:
     return None
 
 
-_QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`")
+_QUOTED = re.compile(r"'[^']*+(?:''[^']*+)*+'|\"[^\"]*+(?:\"\"[^\"]*+)*+\"|`[^`]*+(?:``[^`]*+)*+`")
 
 
 def _unclosed(text: str) -> int | None:

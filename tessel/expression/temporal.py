@@ -40,6 +40,9 @@ _DURATION_UNITS = {
     "us": 1_000,
     "ns": 1,
 }
+_LONGEST_DURATION = 1_000
+"""Characters of a duration: Python reads no number of more than 4,300 digits."""
+
 _DURATION_PART = re.compile(r"(\d+) *(d|h|min|s|ms|us|ns)(?![a-z])", re.IGNORECASE)
 
 
@@ -143,6 +146,8 @@ def format_time(nanoseconds: int) -> str:
 
 def parse_duration(text: str) -> int | None:
     """Read a duration such as ``1h30min`` or ``-2d`` as nanoseconds; None where it is not one."""
+    if len(text) > _LONGEST_DURATION:
+        return None
     stripped = text.strip()
     sign = -1 if stripped.startswith("-") else 1
     body = stripped.lstrip("+-") if stripped[:1] in ("+", "-") else stripped

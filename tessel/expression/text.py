@@ -11,23 +11,36 @@ import importlib.resources
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from tessel.errors import ExpressionSyntaxError, InvalidInputError, TesselError, nearest
+from tessel.errors import (
+    ExpressionSyntaxError,
+    ExpressionTypeError,
+    InvalidInputError,
+    LimitError,
+    TesselError,
+    UnicodeTextError,
+    nearest,
+)
+from tessel.errors.arguments import checks_arguments
 from tessel.expression import build, literal_codec, temporal
 from tessel.expression.leaves import KEYWORDS, Column, Literal, Regex, ValueSet
-from tessel.expression.node import Expression
+from tessel.expression.node import Expression, post_order
 from tessel.expression.operators.aggregate import Aggregated, aggregate_call_names
 from tessel.expression.operators.boolean import And, Not, Or
 from tessel.expression.operators.conditional import Case
 from tessel.expression.operators.membership import IsIn, IsMissing
 from tessel.expression.operators.text import Like, Matches
 from tessel.expression.registry import OPERATORS, make
-from tessel.expression.syntax_errors import marked, syntax_error
+from tessel.expression.syntax_errors import cut, marked, syntax_error
 from tessel.expression.types import parse_type, type_name
+from tessel.options import LEAST_TEXT_BYTES, current
 
 if TYPE_CHECKING:
     from lark import Lark, Token
 
 __all__ = ["FUNCTIONS", "parse"]
+
+_MOST_DIGITS = 4_000
+"""Digits of an integer past which Python would refuse to read it."""
 
 _LONGEST_KEPT = 4096
 """Characters of a text whose expression is kept."""
@@ -64,6 +77,7 @@ FUNCTIONS: dict[str, Callable[..., Expression]] = _callable_names()
 """What text can call, by name."""
 
 
+@checks_arguments
 def parse(text: str) -> Expression:
     """Read an expression from text.
 
@@ -85,11 +99,22 @@ def parse(text: str) -> Expression:
     ExpressionSyntaxError
         Where the text is none; shows the line with a caret, what was expected, and what was
         probably meant.
+    LimitError
+        For a text of more bytes than the option ``max_text_bytes``.
+    UnicodeTextError
+        For a text with half of a surrogate pair.
     """
     if not isinstance(text, str):
         raise InvalidInputError(
             f"parse takes text, not {type(text).__name__}", hint="parse('price > 100')"
         )
+    UnicodeTextError.require(text, "the text of an expression")
+    if len(text) * 4 > LEAST_TEXT_BYTES:
+        size, most = len(text.encode()), current().max_text_bytes
+        if size > most:
+            raise LimitError.exceeded(
+                "the text of an expression", size, "bytes", option="max_text_bytes", limit=most
+            )
     return _read(text) if len(text) <= _LONGEST_KEPT else _read.__wrapped__(text)
 
 
@@ -108,8 +133,6 @@ def _read(text: str) -> Expression:
 
 
 def _placed(expression: Expression, text: str) -> Expression:
-    from tessel.expression.node import post_order
-
     for node in post_order(expression):
         if isinstance(node, Column) and node.source is not None and not node.source[0]:
             node.written_at(text, node.source[1])
@@ -194,6 +217,17 @@ def _decimal_type(content: str) -> str:
     return f"decimal128({max(digits, 1)}, {len(points)})"
 
 
+def _integer(digits: str) -> int:
+    """Read the digits of an integer; of more than any type holds only so many are read."""
+    digits = digits.replace("_", "").lstrip("0") or "0"
+    if len(digits) > _MOST_DIGITS:
+        raise ExpressionTypeError(
+            f"an integer of {len(digits):,} digits does not fit 64 bits",
+            hint="write it as a float, or as a decimal",
+        )
+    return int(digits)
+
+
 def _negative(operand: Expression) -> Expression:
     if isinstance(operand, Literal) and not operand.content.startswith("-"):
         if operand.kind == "int":
@@ -219,10 +253,10 @@ def _call(name: Token, *arguments: Expression) -> Expression:
     if function is None:
         match = nearest(str(name), [*FUNCTIONS, *sorted(aggregate_call_names())])
         error = ExpressionSyntaxError(
-            f"no function {str(name)!r}",
+            f"no function {cut(name)!r}",
             hint=(f"did you mean {match!r}?   " if match else "")
             + f"functions: {', '.join(sorted(FUNCTIONS))}",
-            name=str(name),
+            name=cut(name),
         )
         raise _MisuseError(name.start_pos or 0, len(name), error)
     try:
@@ -240,7 +274,7 @@ def _values(*items: Expression) -> ValueSet:
                 hint="compare with other columns by == and or",
             )
             raise _MisuseError(0, 1, error)
-    return ValueSet(items)  # type: ignore[arg-type]
+    return ValueSet.of(items)
 
 
 def _case(*parts: Any) -> Expression:
@@ -252,8 +286,8 @@ def _case(*parts: Any) -> Expression:
 
 _RULES: dict[str, Callable[..., Any]] = {
     "start": lambda tree: tree,
-    "either": lambda *operands: Or(operands),
-    "both": lambda *operands: And(operands),
+    "either": Or.of,
+    "both": And.of,
     "negated": Not,
     "compared": _compared,
     "values": _values,
@@ -271,7 +305,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     "not_like": lambda operand, text: Not(Like(operand, _unquoted(text))),
     "positive": lambda operand: operand,
     "negative": _negative,
-    "integer": lambda token: _at(token, lambda: build.lit(int(token))),
+    "integer": lambda token: _at(token, lambda: build.lit(_integer(token))),
     "real": lambda token: build.lit(float(token)),
     "text": lambda token: build.lit(_unquoted(token)),
     "typed": _typed,

@@ -7,6 +7,7 @@ functions; the evaluator casts operands to the types a rule answers and calls on
 from __future__ import annotations
 
 import enum
+import functools
 import re
 import zoneinfo
 from dataclasses import dataclass
@@ -14,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tessel.errors import ExpressionTypeError, nearest
+from tessel.errors import ExpressionTypeError, nearest, shown
+from tessel.expression.printing import limited_text
 
 if TYPE_CHECKING:
     from tessel.expression.leaves import Literal
+    from tessel.expression.node import Expression
 
 __all__ = [
     "FAMILY_WORDS",
@@ -76,6 +79,10 @@ UNITS = ("s", "ms", "us", "ns")
 UNIT_NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
+TEXT_CHARACTERS = 120
+"""Expressions in messages are cut after so many characters."""
+
+
 @dataclass(frozen=True, slots=True)
 class Operand:
     """What an operator's type rule sees of one operand.
@@ -84,15 +91,21 @@ class Operand:
     ----------
     type
         Its type with dictionaries decoded and views normalised.
-    text
-        The operand as written, for error messages.
+    written
+        The operand, which error messages show: an expression, or its text.
     literal
         The literal, where the operand is one: literals adapt to what they meet.
     """
 
     type: pa.DataType
-    text: str
+    written: Expression | str
     literal: Literal | None = None
+
+    @property
+    def text(self) -> str:
+        """The operand as written, cut to fit: only made when it is asked for."""
+        written = self.written
+        return written if isinstance(written, str) else limited_text(written, TEXT_CHARACTERS)
 
     @property
     def family(self) -> Family:
@@ -133,6 +146,7 @@ _FAMILY_TESTS = (
 )
 
 
+@functools.lru_cache(maxsize=512)
 def family(type_: pa.DataType) -> Family:
     """Return the family of a type; dictionaries count as their values."""
     plain = plain_type(type_)
@@ -277,9 +291,9 @@ def narrowest_integer(value: int, *, unsigned: bool = False) -> pa.DataType:
         if 0 <= value < 1 << width:
             return _NAMED[f"uint{width}"]
     raise ExpressionTypeError(
-        f"the integer {value} does not fit 64 bits",
+        f"the integer {shown(value)} does not fit 64 bits",
         hint="write it as a float, or as a decimal",
-        value=str(value),
+        value=shown(value),
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tessel.cancelling import check_cancelled
 from tessel.kernels.machine_code import cache_directory, has_numba, machine_code
 from tessel.options import current
 from tessel.telemetry import emit
@@ -33,6 +34,8 @@ _forced: ContextVar[bool | None] = ContextVar("tessel_kernels", default=None)
 def compiled_kernels(rows: int, room: str, *rooms: str) -> Any:
     """Return the module :mod:`tessel.kernels.compiled`, or None where numpy is to be used.
 
+    It is a place where a cancelled query ends: between two kernels, and between their blocks.
+
     Where machine code is missing, None; it is made meanwhile, and used by whoever asks then. With
     the option ``jit_wait`` it is made here instead.
 
@@ -43,6 +46,7 @@ def compiled_kernels(rows: int, room: str, *rooms: str) -> Any:
     room, rooms
         The modules of this package whose kernels will be called.
     """
+    check_cancelled()
     forced = _forced.get()
     if forced is not None:
         return machine_code.module() if forced else None

@@ -24,6 +24,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from tessel.user_cache import cache_folders, holds_private, is_private, make_private
+
 if TYPE_CHECKING:
     from subprocess import Popen
 
@@ -281,25 +283,25 @@ def has_numba() -> bool:
 
 @functools.cache
 def cache_directory() -> Path | None:
-    """Return where machine code is kept: in ``$XDG_CACHE_HOME``, by default ``~/.cache``.
+    """Return where machine code is kept: in ``$XDG_CACHE_HOME``, else in ``~/.cache``.
 
-    Where that cannot be written, it is a directory of the user's among the temporary files, and
-    None where there is none either. The last part of the name is a digest of the sources: numba
-    sees when the file of a function changes, but not when that of another does which it calls.
+    Where neither can be written, or other users could have put files there, it is a directory of
+    the user's among the temporary files, and None where there is none either. The last part of the
+    name is a digest of the sources: numba sees when the file of a function changes, but not when
+    that of another does which it calls.
     """
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     name = f"kernels-{digest_of(Path(__file__).parent / 'compiled')}"
-    directory = Path(base) / "tessel" / name
-    if _can_write(directory):
-        return directory
+    for folder in cache_folders(os.environ):
+        with contextlib.suppress(OSError):
+            make_private(folder)
+            if _can_use(folder / name):
+                return folder / name
     user = os.getuid() if hasattr(os, "getuid") else 0
     with contextlib.suppress(OSError):
         shared = Path(tempfile.gettempdir()) / f"tessel-{user}"
         with contextlib.suppress(FileExistsError):
             shared.mkdir(mode=0o700)
-        held = os.lstat(shared)
-        # Who can write machine code there can have us run it.
-        if held.st_uid == user and not held.st_mode & 0o022 and _can_write(shared / name):
+        if is_private(shared) and _can_use(shared / name):
             return shared / name
     return None
 
@@ -312,12 +314,13 @@ def digest_of(sources: Path) -> str:
     return digest.hexdigest()
 
 
-def _can_write(directory: Path) -> bool:
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=directory).close()
-    except OSError:
+def _can_use(directory: Path) -> bool:
+    """Whether it can be written by this user and by no other, who could have us run anything."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not holds_private(directory):
+        _logger.info("machine code in %s is not used: others can or could write it", directory)
         return False
+    tempfile.TemporaryFile(dir=directory).close()
     return True
 
 

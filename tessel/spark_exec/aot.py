@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tessel.errors import InvalidInputError, SparkError
 from tessel.spark_exec.java import JavaChoice, choose_java
-from tessel.spark_exec.java_home import cache_folders
+from tessel.user_cache import cache_folders, is_private, make_private
 
 __all__ = [
     "LEAST_AOT_JAVA",
@@ -68,10 +68,12 @@ def aot_cache(java: JavaChoice, pyspark_version: str, spark_home: Path) -> Path 
 
 
 def aot_option(java: JavaChoice, pyspark_version: str, spark_home: Path) -> str | None:
-    """Return the JVM's option to use the cache, if it was made."""
+    """Return the JVM's option to use the cache, if it was made and nobody else can write it."""
     cache = aot_cache(java, pyspark_version, spark_home)
     # An option for the JVM is cut at blanks by Spark's launcher.
     if cache is None or not cache.is_file() or " " in str(cache):
+        return None
+    if not (is_private(cache.parent) and is_private(cache)):
         return None
     return f"-XX:AOTCache={cache}"
 
@@ -104,13 +106,15 @@ def warmup() -> Warmup:
             "there is no usable cache folder for a warm start",
             hint="set XDG_CACHE_HOME to an absolute path without blanks",
         )
-    cache.parent.mkdir(parents=True, exist_ok=True)
+    make_private(cache.parent.parent)
+    make_private(cache.parent)
     working = Path(tempfile.mkdtemp(prefix=".training-", dir=cache.parent))
     try:
         made = working / cache.name
         training = _run_training(f"-XX:AOTCacheOutput={made}")
         if not made.is_file():
             raise SparkError("the training run made no cache", path=str(made))
+        made.chmod(0o600)  # others who can write it could have the JVM run anything
         trial = _run_training(f"-XX:AOTCache={made}")
         os.replace(made, cache)
     finally:

@@ -113,7 +113,7 @@ class Barriers:
             return DriverFlow(run_stages([here], self._runner.units(flow)))
         if isinstance(clause, Limits):
             return self._limited(flow, clause, stage)
-        if type(clause).restructure is not Clause.restructure:
+        if clause.restructures:
             return self.routed(flow, clause, stage)
         if stage.input is Structure.HASH_BUCKETED:
             return self._by_bucket(flow, stage, before)

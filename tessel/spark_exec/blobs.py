@@ -45,6 +45,8 @@ class PartFacts:
         Name of the time index column, or None.
     bucket
         Hash bucket of all rows; None where they were not partitioned.
+    segments
+        Names of the objects that hold the rows, where they are still those of segments.
     """
 
     row_range: RowRange
@@ -53,6 +55,7 @@ class PartFacts:
     fetches: int = 1
     index: str | None = None
     bucket: int | None = None
+    segments: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the facts as plain data."""
@@ -64,6 +67,7 @@ class PartFacts:
             "fetches": self.fetches,
             "index": self.index,
             "bucket": self.bucket,
+            "segments": list(self.segments),
         }
 
     @staticmethod
@@ -182,7 +186,8 @@ def _facts(data: object) -> PartFacts:
     bucket = None if data["bucket"] is None else _whole(data["bucket"])
     if bucket is not None and bucket < 0:
         raise ValueError(f"bucket {bucket}")
-    return PartFacts(RowRange(start, end), time_range, symbol, fetches, index, bucket)
+    segments = tuple(map(_text, data["segments"]))
+    return PartFacts(RowRange(start, end), time_range, symbol, fetches, index, bucket, segments)
 
 
 def _whole(value: object) -> int:

@@ -20,12 +20,10 @@ import pyarrow as pa
 from tessel import display
 from tessel.clauses import (
     Broadcasts,
-    Clause,
     Interleaves,
     Plan,
     SourcePlan,
     Stage,
-    Structure,
     answered,
     bound_stage,
     interleave_units,
@@ -147,7 +145,7 @@ class _Walk:
             return self._broadcast(plan)
         if len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
             source = plan.inputs[0]
-            if first.input is Structure.ALL or first.carries is not None:
+            if first.is_read_apart:
                 flow = self._barriers.after(self._unprocessed(source, first), first, None)
             else:
                 flow = NarrowFlow.from_source(source, first, self._address)
@@ -168,7 +166,7 @@ class _Walk:
         """
         clause = first.clauses[0]
         flows = [self._deferred(part) for part in plan.inputs if isinstance(part, Plan)]
-        if type(clause).restructure is not Clause.restructure:
+        if clause.restructures:
             narrow = [flow for flow in flows if isinstance(flow, NarrowFlow) and flow.units]
             if len(narrow) == len(flows):
                 return self._barriers.routed(NarrowFlow.side_by_side(narrow), clause, first)
@@ -206,7 +204,7 @@ class _Walk:
         The planned units are cut into row slices, which tasks read side by side, unless all go
         into one unit as they are.
         """
-        if len(source.units) > 1 or type(first.clauses[0]).restructure is not Clause.restructure:
+        if len(source.units) > 1 or first.clauses[0].restructures:
             slices = source.index.slice_number
             units: dict[tuple[int, int], list[int]] = {}
             for number, unit in enumerate(source.units):
@@ -294,9 +292,5 @@ def _visible_address(plan: Plan) -> str:
         return _visible_address(first)
     objects = first.view.source().objects
     if objects.uri.startswith("memory:"):
-        raise StoreNotVisibleError(
-            f"Spark's workers cannot open {objects.uri!r}, which lives in this process alone",
-            hint="open a store in a directory that the workers see, or run the query locally",
-            uri=objects.uri,
-        )
+        raise StoreNotVisibleError.in_memory(objects.uri)
     return json.dumps(address_of(objects))

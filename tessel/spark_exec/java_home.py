@@ -17,12 +17,13 @@ import os
 import shlex
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from tessel.errors import JavaNotFoundError
+from tessel.user_cache import cache_folders, is_private, make_private
 
-__all__ = ["OPTIONAL_MODULE", "cache_folders", "ensure_java_home"]
+__all__ = ["OPTIONAL_MODULE", "ensure_java_home"]
 
 OPTIONAL_MODULE = "jdk.incubator.vector"
 """The module that Spark's launcher asks for and that only MLlib uses."""
@@ -55,23 +56,6 @@ exec {java} "$@"
 """
 
 
-def cache_folders(environment: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the folders in which Tessel may keep what can be made again, best first.
-
-    Parameters
-    ----------
-    environment
-        Variables of the process; XDG_CACHE_HOME (ignored unless absolute, as its specification
-        says) and HOME are read.
-    """
-    chosen = environment.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(chosen):
-        yield Path(chosen) / "tessel"
-    home = environment.get("HOME", "")
-    if os.path.isabs(home):
-        yield Path(home) / ".cache" / "tessel"
-
-
 def ensure_java_home(java: Path, *, environment: Mapping[str, str] | None = None) -> Path:
     """Return a JAVA_HOME whose ``bin/java`` runs ``java`` without the argument it cannot take.
 
@@ -96,6 +80,7 @@ def ensure_java_home(java: Path, *, environment: Mapping[str, str] | None = None
     reasons: list[str] = []
     for folder in cache_folders(os.environ if environment is None else environment):
         try:
+            make_private(folder)
             return _placed(folder / "java" / name, script)
         except OSError as error:
             reasons.append(f"{folder}: {error.strerror or error}")
@@ -113,8 +98,9 @@ def ensure_java_home(java: Path, *, environment: Mapping[str, str] | None = None
 
 def _placed(home: Path, script: str) -> Path:
     program = home / "bin" / "java"
+    for folder in (home.parent, home, program.parent):  # before the script is compared
+        make_private(folder)
     if not _is_current(program, script):
-        program.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(prefix=".java-", dir=program.parent)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -132,7 +118,11 @@ def _placed(home: Path, script: str) -> Path:
 
 def _is_current(program: Path, script: str) -> bool:
     try:
-        return program.read_text(encoding="utf-8") == script and os.access(program, os.X_OK)
+        return (
+            is_private(program)
+            and program.read_text(encoding="utf-8") == script
+            and os.access(program, os.X_OK)
+        )
     except (OSError, UnicodeDecodeError):
         return False
 

@@ -7,13 +7,14 @@ import threading
 import uuid
 import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
 from tessel import telemetry
+from tessel.cancelling import check_cancelled, current_flag
 from tessel.errors import TesselError
 from tessel.spark_exec.errors_wire import from_driver_exception
 from tessel.spark_exec.runtime import ignore_pandas_notice
@@ -28,7 +29,8 @@ __all__ = ["Jobs", "slots_of_session"]
 
 _connect_slots: weakref.WeakKeyDictionary[SparkSession, int] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
-_CANCEL_SECONDS = 5.0
+_CANCEL_SECONDS, _CANCEL_TRIES = 5.0, 20
+_LOOK_SECONDS = 0.1
 
 
 def slots_of_session(session: SparkSession) -> int:
@@ -172,13 +174,16 @@ def _context(session: SparkSession) -> SparkContext | None:
 
 
 def _interruptible(work: Callable[[], pa.Table], session: SparkSession) -> pa.Table:
-    """Run a job so that Ctrl-C cancels it.
+    """Run a job so that Ctrl-C cancels it, and the flag of its run.
 
     pyspark waits for the end of a job also when it is interrupted, and then raises the error of the
-    connection. So the main thread, the only one that signals reach, lets another one do the work.
+    connection. So the main thread, the only one that signals reach, lets another one do the work,
+    and so does a thread that has a flag to look at.
     """
-    if threading.current_thread() is not threading.main_thread():
+    can_be_cancelled = current_flag() is not None
+    if threading.current_thread() is not threading.main_thread() and not can_be_cancelled:
         return work()
+    check_cancelled()
     from pyspark import InheritableThread
 
     tag = _Tag(session)
@@ -194,10 +199,13 @@ def _interruptible(work: Callable[[], pa.Table], session: SparkSession) -> pa.Ta
     thread = InheritableThread(target=run, session=session, daemon=True)
     thread.start()
     try:
-        result.exception()
+        while not wait([result], _LOOK_SECONDS if can_be_cancelled else None).done:
+            check_cancelled()
     except BaseException:
         with contextlib.suppress(Exception):  # the session may be what failed
-            tag.cancel()
-            result.exception(timeout=_CANCEL_SECONDS)
+            for _ in range(_CANCEL_TRIES):  # it may be about to begin
+                tag.cancel()
+                if wait([result], _CANCEL_SECONDS / _CANCEL_TRIES).done:
+                    break
         raise
     return result.result()

@@ -76,6 +76,7 @@ def unit_rows(
             joined.planned_fetches,
             unit.schema.index,
             bucket,
+            joined.segments,
         )
         rows += wire_rows(
             joined.table,
@@ -120,6 +121,7 @@ def piece_of_part(part: ReceivedPart, planned: int | None = None) -> Piece:
         0 if facts.symbol is None else facts.symbol.ordinal,
         facts.bucket,
         facts.fetches if planned is None else planned,
+        facts.segments,
     )
 
 
@@ -180,6 +182,7 @@ def sent_parts(rows: Iterable[WireRow]) -> list[SentPart]:
             known.time_range,
             0 if known.symbol is None else known.symbol.ordinal,
             known.bucket,
+            known.segments,
         )
         seqs = [*(before.seqs if before else ()), row.seq]
         parts.append(SentPart(seqs, facts, told["bytes"] + (before.bytes if before else 0)))

@@ -122,7 +122,7 @@ class _Walk:
     def _first(self, plan: Plan, first: Stage, inputs: tuple[int, ...]) -> _Data:
         if len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
             data = _Data.NARROW if plan.inputs[0].units else _Data.NARROW_EMPTY
-            if first.input is Structure.ALL or first.carries is not None:
+            if first.is_read_apart:
                 return self._after(data, first, inputs, 1)
             self._note(inputs, 1, first, is_here=False)
             return data
@@ -134,7 +134,7 @@ class _Walk:
 
     def _interleaved(self, sides: list[_Data], first: Stage, inputs: tuple[int, ...]) -> _Data:
         clause = first.clauses[0]
-        grouped = type(clause).restructure is not Clause.restructure
+        grouped = clause.restructures
         if grouped and _Data.NARROW_EMPTY not in sides and set(sides) != {_Data.HERE}:
             self._note(inputs, 1, first, is_here=False, why=_sent(sides, _Data.FRAME))
             return _Data.FRAME

@@ -28,6 +28,7 @@ from tessel.errors import InvalidInputError, MissingDependencyError, SparkError,
 from tessel.options import current
 from tessel.spark_exec.driver import STOP_TIMEOUT_SECONDS, Driver, started_driver
 from tessel.spark_exec.java import JavaChoice, choose_java
+from tessel.spark_exec.reaching import bounded_start, check_answers
 from tessel.spark_exec.settings import is_remote_url, launch_environment, session_settings
 
 if TYPE_CHECKING:
@@ -273,6 +274,7 @@ def _master_of(session: SparkSession) -> str:
 
 def _start(master: str, name: str, configuration: dict[str, str]) -> SparkSession:
     global _own
+    check_answers(master)
     began = time.monotonic_ns()
     folder = Path(tempfile.mkdtemp(prefix="tessel-spark-"))
     try:
@@ -319,17 +321,18 @@ def _launched(master: str, name: str, configuration: dict[str, str], folder: Pat
             if java is not None:
                 driver = started_driver(conf)
             gateway = None if driver is None else driver.gateway
-            SparkContext(conf=conf, gateway=gateway).setLogLevel("FATAL")
+            with bounded_start(master, driver):
+                SparkContext(conf=conf, gateway=gateway).setLogLevel("FATAL")
             session = SparkSession.builder.getOrCreate()
         except Exception as error:
-            log = "" if driver is None else driver.log.tail()
+            told = _told(error)  # before the JVM ends: it is asked for the text of its errors
             if driver is not None:
                 driver.close()
             if isinstance(error, TesselError):
                 raise
             raise SparkError(
-                f"Spark did not start on {master!r}: {error}",
-                detail=log or None,
+                f"Spark did not start on {master!r}: {told}",
+                detail=None if driver is None else driver.log.tail() or None,
                 hint="`tessel spark doctor` shows which Java is used and why",
                 master=master,
             ) from error
@@ -339,6 +342,14 @@ def _launched(master: str, name: str, configuration: dict[str, str], folder: Pat
     if driver is not None:
         driver.log.forward()
     return _OwnSession(session, master, folder, driver, java)
+
+
+def _told(error: Exception) -> str:
+    """Return the text of an error, or its type where the JVM that has the text is gone."""
+    try:
+        return str(error)
+    except Exception:
+        return type(error).__name__
 
 
 @contextlib.contextmanager

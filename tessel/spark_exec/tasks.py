@@ -22,7 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tessel.clauses import read_pieces
+from tessel.clauses import read_pieces, without_segments
 from tessel.ecs import ProcessingUnit
 from tessel.errors import StoreNotVisibleError, TesselError
 from tessel.expression.schema import TableSchema
@@ -191,7 +191,7 @@ def _run_steps(
             unit = chains[step].run(unit)
         elif step == CUT:
             start, stop = next(cuts)
-            unit = unit.slice(start, stop - start)
+            unit = without_segments(unit.slice(start, stop - start))
         elif step == RENUMBER:
             unit = _renumbered(unit, *next(places))
         elif step == SUMMARY:
@@ -310,7 +310,7 @@ def _reduced(
     if isinstance(step, PlaceStep):
         return _renumbered(unit, *step.places[seq])
     start, stop = step[seq]
-    return unit.slice(start, stop - start)
+    return without_segments(unit.slice(start, stop - start))
 
 
 def facts_task() -> TaskFunction:

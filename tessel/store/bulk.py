@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tessel.errors import CommitConflictError, InvalidInputError, SymbolNotFoundError
+from tessel.errors.arguments import checks_arguments
 from tessel.store.history import SymbolState
 from tessel.store.maintenance.upkeep import Upkeep
 from tessel.store.manifest import Extent, Manifest, ManifestReference, SegmentTable
@@ -29,6 +30,7 @@ _MOST_TRIES = 64
 """So often a finalise begins anew because others changed the symbol meanwhile."""
 
 
+@checks_arguments
 class Bulk(Upkeep):
     """A store as something that many write to at a time."""
 

@@ -28,7 +28,10 @@ from tessel.errors import (
     InvalidInputError,
     SchemaMismatchError,
     TesselError,
+    UnicodeTextError,
 )
+from tessel.errors.arguments import check_nesting
+from tessel.expression.scalars import array_of
 from tessel.store.segment import normalise, normalise_schema
 
 __all__ = ["Frame", "check_column_names", "describe_differences", "read_frame"]
@@ -53,6 +56,9 @@ class Frame:
     tables: Iterator[pa.Table]
 
 
+_NO_TABLES = str | bytes | bytearray | memoryview
+
+
 def read_frame(data: Any) -> Frame:
     """Take a table of any accepted kind.
 
@@ -67,7 +73,9 @@ def read_frame(data: Any) -> Frame:
     SchemaMismatchError
         While going through ``tables``, when the parts of an iterable differ.
     """
-    if not _is_table(data) and isinstance(data, Iterable) and not isinstance(data, str | bytes):
+    if not _is_table(data) and isinstance(data, Iterable) and not isinstance(data, _NO_TABLES):
+        if getattr(data, "ndim", 1) == 0:  # numpy says that it can be iterated
+            raise _no_table(data)
         return _from_parts(iter(data))
     schema, index, tables = _open(data)
     stored = _stored_schema(schema)
@@ -115,8 +123,22 @@ def _is_table(data: Any) -> bool:
     )
 
 
+def _is_column(data: Any) -> bool:
+    """Return whether these are the values of one column, which has no name of its own."""
+    module, name = type(data).__module__.partition(".")[0], type(data).__name__
+    if isinstance(data, pa.Array | pa.ChunkedArray):
+        return not pa.types.is_struct(data.type)
+    return name == "Series" and module in ("pandas", "polars")
+
+
 def _open(data: Any) -> tuple[pa.Schema, str | None, Iterator[pa.Table]]:
     """Return schema, index and rows of one table, in the types it has."""
+    if _is_column(data):
+        raise InvalidInputError(
+            f"a {type(data).__name__} is one column, and a table was asked for",
+            hint='name it: write("symbol", {"price": values}); a Series of pandas keeps its index '
+            "with to_frame()",
+        )
     try:
         if _pandas_frame(data):
             table, index = _from_pandas(data)
@@ -141,7 +163,11 @@ def _as_table(data: Any) -> pa.Table:
         return pa.Table.from_batches([data])
     if isinstance(data, Mapping):
         check_column_names(list(data))
-        return pa.table(dict(data))
+        check_nesting(dict(data))
+        # Anything but a list has a type of its own.
+        return pa.table(
+            {n: array_of(v) if isinstance(v, list | tuple) else v for n, v in data.items()}
+        )
     if hasattr(data, "__arrow_c_stream__"):
         return pa.table(data)
     if hasattr(data, "__arrow_c_array__"):
@@ -185,6 +211,7 @@ def check_column_names(names: list[Any]) -> None:
                 f"the column name {name!r} is no text but {type(name).__name__}",
                 hint="rename the columns to text",
             )
+        UnicodeTextError.require(name, "a column name")
         if not name.isprintable() and "\0" in name:
             raise InvalidInputError(f"the column name {name!r} holds a NUL character")
     seen: set[str] = set()
@@ -219,11 +246,12 @@ def _no_table(data: Any) -> InvalidInputError:
 
 def describe_differences(expected: pa.Schema, given: pa.Schema) -> list[str]:
     """Return what differs between two sets of columns, one line each; order does not count."""
-    lines = [f"column {name!r} is missing" for name in expected.names if name not in given.names]
+    known, found = set(expected.names), set(given.names)
+    lines = [f"column {name!r} is missing" for name in expected.names if name not in found]
     lines += [
         f"column {name!r} is new ({given.field(name).type})"
         for name in given.names
-        if name not in expected.names
+        if name not in known
     ]
     lines += [
         f"column {name!r} is {given.field(name).type}, not {expected.field(name).type}"

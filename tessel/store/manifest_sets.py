@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tessel.errors import OptionError
+from tessel.errors.arguments import checks_arguments
 from tessel.store.maintenance.leases import WriteSession
 from tessel.store.manifest import Manifest, ManifestReference
 from tessel.store.manifest.packing import ManifestConfiguration
@@ -33,6 +34,7 @@ def checked_configuration(given: Manifests) -> ManifestConfiguration | None:
     )
 
 
+@checks_arguments
 class ManifestSets(Timeline):
     """A store whose symbols share manifests by rules."""
 

@@ -23,6 +23,7 @@ __all__ = [
     "LEASES",
     "LOG",
     "STORE",
+    "check_new_ref_name",
     "check_ref_name",
     "check_symbol_name",
     "leaf_name",
@@ -151,5 +152,19 @@ def check_ref_name(name: object) -> str:
             f"{name[:40]!r} cannot name a branch or tag",
             hint=f"1 to {_REF_CHARACTERS} letters, digits and _ . - / that begin with a letter, "
             "digit or _ and are not all digits",
+        )
+    return name
+
+
+def check_new_ref_name(name: str) -> str:
+    """Return ``name`` if it can name a new branch or tag; raise ``RefNameError`` otherwise.
+
+    No part of it is empty, ``.`` or ``..``, which read as a path to another name. Stores have had
+    such names, and those can still be read and deleted.
+    """
+    if not {"", ".", ".."}.isdisjoint(check_ref_name(name).split("/")):
+        raise RefNameError(
+            f"{name[:40]!r} cannot name a branch or tag",
+            hint="no part between slashes is empty, '.' or '..'",
         )
     return name

@@ -82,22 +82,30 @@ def physical_columns(view: SymbolView, objects: ObjectStore) -> pa.Table:
     index = view.index()
     names = {column_id: name for name, column_id in view.column_ids.items()}
     totals: dict[str, _Totals] = {}
+    below: dict[str, list[str]] = {}
     for position in range(len(index)):
         segment = reader.open(index.source(position).key)
         for column_id in segment.file.column_ids:
             if column_id in names:
-                _count(totals, segment, segment.file.top(column_id), names[column_id])
+                top = names[column_id]
+                paths = _count(totals, segment, segment.file.top(column_id), top)
+                below[top] = list(dict.fromkeys([*below.get(top, ()), *paths]))
     order = {name: at for at, name in enumerate(view.schema.names)}
     tops = sorted(
         (path for path, found in totals.items() if found.top), key=lambda path: order[path]
     )
-    rows = [_row(path, totals) for top in tops for path in _below(top, totals)]
+    rows = [_row(path, below[top], totals) for top in tops for path in below[top]]
     return pa.Table.from_pylist(rows, schema=_SCHEMA)
 
 
-def _count(totals: dict[str, _Totals], segment: SegmentPages, top: FieldNode, name: str) -> None:
+def _count(
+    totals: dict[str, _Totals], segment: SegmentPages, top: FieldNode, name: str
+) -> list[str]:
+    """Add what a segment has of a column; return the paths of the column and what is below it."""
+    paths = []
     for node in segment.nodes[top.number : top.end]:
         path = name + node.path.removeprefix(top.path)
+        paths.append(path)
         found = totals.setdefault(path, _Totals(node.type, node is top))
         records = segment.records(node.number)
         dictionary = segment.file.dictionary(node.number)
@@ -112,16 +120,14 @@ def _count(totals: dict[str, _Totals], segment: SegmentPages, top: FieldNode, na
             found.codecs[Codec(int(code)).name.lower()] += int(count)
     values = decode_column(segment, top, 0, segment.row_count)
     totals[name].arrow_bytes += values.nbytes
+    return paths
 
 
-def _below(top: str, totals: dict[str, _Totals]) -> list[str]:
-    """Return a field and what lies below it, in the order in which they were met."""
-    return [path for path in totals if path == top or path.startswith(f"{top}.")]
-
-
-def _row(path: str, totals: dict[str, _Totals]) -> dict[str, object]:
+def _row(path: str, column: list[str], totals: dict[str, _Totals]) -> dict[str, object]:
+    """Return the line of a physical column, one of those of a column of the table."""
     found = totals[path]
-    stored = sum(totals[each].bytes for each in _below(path, totals))
+    below = [each for each in column if each == path or each.startswith(f"{path}.")]
+    stored = sum(totals[each].bytes for each in below)
     ratio = found.arrow_bytes / stored if found.top and stored else None
     return {
         "column": path,

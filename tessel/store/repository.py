@@ -6,20 +6,37 @@ is. Reading starts from a version, which never changes.
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import itertools
 import os
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from tessel.errors import InvalidInputError, SymbolNotFoundError
+from tessel.errors import (
+    InvalidInputError,
+    NotAStoreError,
+    StoreNotVisibleError,
+    SymbolNotFoundError,
+)
+from tessel.errors.arguments import checks_arguments
 from tessel.expression import Expression
 from tessel.store.bulk import Bulk
 from tessel.store.difference import Difference, difference
 from tessel.store.history import ATTACHED, MAIN, open_store
 from tessel.store.manifest import Manifest, ManifestReference
+from tessel.store.manifest.packing.patterns import fault_of, full_matches
 from tessel.store.manifest_sets import Manifests, ManifestSets, checked_configuration
 from tessel.store.names import check_symbol_name
-from tessel.store.objects import CloudOptions, CredentialsSource, ObjectStore, open_objects
+from tessel.store.objects import (
+    CloudOptions,
+    CredentialsSource,
+    MemoryObjects,
+    ObjectStore,
+    address_of,
+    freeing,
+    open_objects,
+)
 from tessel.store.operations.incoming import checked_metadata
 from tessel.store.timeline import AsOf
 from tessel.store.transaction import Evolve, Isolation, Transaction
@@ -30,6 +47,7 @@ __all__ = ["Repository"]
 _KEPT_MANIFESTS = 256
 
 
+@checks_arguments
 class Repository(ManifestSets, Bulk):
     """A store, or a branch of it: opened with :meth:`open`, safe to use from several threads.
 
@@ -86,6 +104,10 @@ class Repository(ManifestSets, Bulk):
         OptionError
             For a configuration of manifests that cannot be.
         """
+        # Arrow imports it at its first look at a Python value, and drops a Ctrl-C that comes then;
+        # a thread of ours that did so would keep others waiting inside Arrow.
+        with contextlib.suppress(Exception):
+            importlib.import_module("pandas")
         override = checked_configuration(manifests)
         objects = open_objects(uri, credentials=credentials, options=options)
         identity = open_store(objects, create=create, read_only=read_only)
@@ -104,6 +126,21 @@ class Repository(ManifestSets, Bulk):
             other.preload()
         return other
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle where the store is, for another process to open it; no secret is among it.
+
+        Raises
+        ------
+        StoreAccessError
+            For a store that was opened with credentials.
+        StoreNotVisibleError
+            For a store in the memory of this process.
+        """
+        if isinstance(self.objects, MemoryObjects):
+            raise StoreNotVisibleError.in_memory(self.uri)
+        address = address_of(self.objects)
+        return _opened, (type(self), address, self.id, self.read_only, self.branch, self._override)
+
     def __repr__(self) -> str:
         at = "" if self.branch == MAIN else f" branch {self.branch!r}"
         return f"<Repository {self.uri!r}{at}{' read-only' if self.read_only else ''}>"
@@ -116,18 +153,18 @@ class Repository(ManifestSets, Bulk):
         Parameters
         ----------
         pattern
-            A regular expression that the whole name matches; all names by default.
+            A regular expression in RE2's syntax that the whole name matches: linear time, no
+            backreferences, no look-around. All names by default.
         as_of
             A version number, a tag or branch, or an instant; the newest version by default.
         """
         names = list(self.at(as_of).snapshot)
         if pattern is None:
             return names
-        try:
-            matches = re.compile(pattern).fullmatch
-        except re.error as error:
-            raise InvalidInputError(f"{pattern!r} is no regular expression: {error}") from error
-        return [name for name in names if matches(name)]
+        fault = fault_of(pattern)
+        if fault is not None:
+            raise InvalidInputError.no_regex(pattern, fault)
+        return list(itertools.compress(names, full_matches(pattern, names)))
 
     def view(self, symbol: str, as_of: AsOf = None) -> SymbolView:
         """Return a symbol as it is, or as it was.
@@ -343,7 +380,7 @@ class Repository(ManifestSets, Bulk):
 
     def delete(self, symbol: str) -> int:
         """Delete a symbol; earlier versions keep it. Return the new version."""
-        with self.transaction(f"delete {symbol}") as transaction:
+        with freeing(self.objects), self.transaction(f"delete {symbol}") as transaction:
             transaction.delete(symbol)
         return transaction.landed
 
@@ -439,3 +476,29 @@ class Repository(ManifestSets, Bulk):
             metadata=None if metadata is None else {ATTACHED: checked_metadata(metadata)},
             configuration=self.known_configuration,
         )
+
+
+def _opened(
+    cls: type[Repository],
+    address: dict[str, Any],
+    identity: str,
+    read_only: bool,
+    branch: str,
+    manifests: Manifests,
+) -> Repository:
+    """Open a store that was pickled; it is the same one, or an error."""
+    found = cls.open(
+        address["uri"],
+        create=False,
+        read_only=read_only,
+        branch=branch,
+        options=address["options"],
+        manifests=manifests,
+    )
+    if found.id != identity:
+        raise NotAStoreError(
+            f"{found.uri!r} holds another store than the one that was pickled",
+            hint="open the store by its URI",
+            uri=found.uri,
+        )
+    return found

@@ -6,13 +6,16 @@ The part of :class:`~tessel.store.repository.Repository` that knows no tables.
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterator
 from datetime import datetime
 
-from tessel.errors import InvalidInputError, SymbolNotFoundError
+from tessel.errors import InvalidInputError, SymbolNotFoundError, shown
+from tessel.errors.arguments import checks_arguments
+from tessel.expression.scalars import moment_of, whole_number
 from tessel.store.history import MAIN, Commit, History, refuse_writes
 from tessel.store.names import check_ref_name, check_symbol_name
-from tessel.store.objects import ObjectStore
+from tessel.store.objects import ObjectStore, freeing
 from tessel.store.version import Version
 
 __all__ = ["AsOf", "Timeline"]
@@ -22,6 +25,7 @@ AsOf = int | str | datetime | None
 open; None for the newest version of that branch."""
 
 
+@checks_arguments
 class Timeline:
     """A store as a sequence of versions."""
 
@@ -78,8 +82,8 @@ class Timeline:
         """
         if symbol is not None:
             check_symbol_name(symbol)
-        if limit is not None and (not isinstance(limit, int) or limit < 1):
-            raise InvalidInputError(f"limit={limit!r} is no number of versions, from 1 on")
+        if limit is not None and (not isinstance(limit, int) or not 0 < limit <= sys.maxsize):
+            raise InvalidInputError(f"limit={shown(limit)} is no number of versions, from 1 on")
         start = self.history.newest(self.branch)
         found = list(itertools.islice(self._logged(start, symbol), limit))
         if symbol is not None and not found:
@@ -106,12 +110,13 @@ class Timeline:
         """
         if as_of is None:
             return self.history.newest(self.branch)
-        if isinstance(as_of, datetime):
-            return self.history.as_of(as_of, self.branch)
         if isinstance(as_of, str):
             return self.history.named(as_of, self.branch)
-        if isinstance(as_of, int) and not isinstance(as_of, bool):
-            return self.history.at(as_of, self.branch)
+        number, moment = whole_number(as_of), moment_of(as_of)
+        if number is not None:
+            return self.history.at(number, self.branch)
+        if moment is not None:
+            return self.history.as_of(moment, self.branch)
         raise InvalidInputError(
             f"as_of={as_of!r} is no version",
             hint="give a version number, a tag, a branch, or a datetime with a zone",
@@ -171,7 +176,8 @@ class Timeline:
             For the main branch, which every store has.
         """
         self.check_writable()
-        return self.history.delete_branch(check_ref_name(name)).number
+        with freeing(self.objects):
+            return self.history.delete_branch(check_ref_name(name)).number
 
     def create_tag(self, name: str, at: AsOf = None) -> int:
         """Name a version for ever, and return the version that this makes on the main branch.
@@ -201,7 +207,8 @@ class Timeline:
             When there is no such tag.
         """
         self.check_writable()
-        return self.history.delete_tag(check_ref_name(name)).number
+        with freeing(self.objects):
+            return self.history.delete_tag(check_ref_name(name)).number
 
     def revert(self, to: AsOf, message: str = "") -> int:
         """Make all symbols what they were at a version, by a new version; return its number.

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 import pyarrow as pa
 
 from tessel.errors import InvalidInputError
+from tessel.errors.arguments import checks_arguments
 from tessel.expression import Expression
 from tessel.store.history import Commit, History
 from tessel.store.manifest import Manifest, ManifestReference
@@ -46,6 +47,7 @@ Evolve = str | Iterable[str] | None
 _ISOLATIONS = ("snapshot", "serializable")
 
 
+@checks_arguments
 class Transaction:
     """Writes segments at once or when it commits, then one manifest and one log entry.
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.errors import InvalidInputError
+from tessel.errors.arguments import checks_arguments
 from tessel.expression.schema import TableSchema
 from tessel.store.encodings.base import Integers
 from tessel.store.history import ManifestEntry, SymbolState
@@ -52,6 +53,7 @@ class ManifestSource(Protocol):
         """Return a manifest, kept from an earlier call where there was one."""
 
 
+@checks_arguments
 class SymbolView:
     """One symbol at one version; it never changes, whatever is written meanwhile.
 
@@ -139,7 +141,10 @@ class SymbolView:
         ColumnNotFoundError
             For a name that is no column.
         """
-        wanted = np.asarray(rows, dtype=np.int64).reshape(-1)
+        try:
+            wanted = np.asarray(rows, dtype=np.int64).reshape(-1)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidInputError.for_argument("take", "rows", "row numbers", rows) from error
         outside = wanted[(wanted < 0) | (wanted >= self.row_count)]
         if len(outside):
             raise InvalidInputError(

@@ -37,6 +37,7 @@ from tessel.clauses.index_values import index_integers
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange, TimeRange
 from tessel.errors import TesselError
+from tessel.expression import col
 from tessel.expression.schema import TableSchema
 from tessel.options import Options, options
 from tessel.testing.tables import bits
@@ -177,6 +178,28 @@ def _any_split(case: ClauseCase) -> None:
     for rows, columns in ((1, 256), (2, 1), (3, 2), (7, 256)):
         found = case.answer(case.table, rows=rows, columns=columns)
         _same(found, whole, f"the answer on segments of {rows} rows and {columns} columns")
+
+
+def _any_place(case: ClauseCase) -> None:
+    """Check that the answer does not depend on the place of the clause in a query.
+
+    It is put behind others that let all rows pass, whose units it has to group, on every executor.
+    """
+    first = case.table.column_names[0]
+    every_row = QueryBuilder().filter(col(first).is_missing() | ~col(first).is_missing())
+    places = {"a filter": every_row, "a limit": every_row.head(case.table.num_rows)}
+    if case.index is not None:
+        places["a merge"] = every_row.merge(on=case.index)
+    whole = case.answer(case.table, rows=max(1, case.table.num_rows))
+    store = case.stored(case.table, rows=3, columns=2)
+    for executor in (_read, *case.executors):
+        for name, before in places.items():
+            found = executor(store, "symbol", before.then(*case.query().clauses))
+            _same(found, whole, f"the answer behind {name} that lets all rows pass")
+
+
+def _read(store: Store, symbol: str, query: QueryBuilder) -> pa.Table:
+    return store.read(symbol, query=query).to_arrow()
 
 
 def _any_workers(case: ClauseCase) -> None:
@@ -337,6 +360,7 @@ CHECKS: dict[str, Callable[[ClauseCase], None]] = {
     "what is declared": _declared,
     "times of pieces": _facts,
     "other executors": _executors,
+    "any place": _any_place,
 }
 """The checks by name, in the order in which they run; each raises ``AssertionError``."""
 

@@ -37,6 +37,7 @@ __all__ = [
     "expression_of",
     "query_tables",
     "resamples",
+    "row_ends",
 ]
 
 EPOCH = dt.datetime(2020, 3, 7, 22, 0)
@@ -198,6 +199,33 @@ def _bounds(draw: st.DrawFn) -> str | None:
     return draw(st.none() | st.sampled_from(forms).map(at.strftime))
 
 
+def _in_order(bounds: tuple[str | None, str | None]) -> tuple[str | None, str | None]:
+    """Exchange ends that are exchanged, which are an error."""
+    start, end = bounds
+    backwards = start is not None and end is not None and start[: len(end)] > end
+    return (end, start) if backwards else bounds
+
+
+def _with_ends(drawn: Step) -> Step:
+    start, end = drawn.arguments["bounds"]
+    more = {"start": start, "end": end, "closed": drawn.arguments["closed"]}
+    return Step(drawn.verb, more)
+
+
+def row_ends(
+    position: st.SearchStrategy[int],
+) -> st.SearchStrategy[tuple[int | None, int | None]]:
+    """Return ends of a range of rows, in order where both count from the same end."""
+
+    def in_order(ends: tuple[int | None, int | None]) -> tuple[int | None, int | None]:
+        start, stop = ends
+        if start is None or stop is None or (start < 0) != (stop < 0):
+            return ends
+        return min(start, stop), max(start, stop)
+
+    return st.tuples(st.none() | position, st.none() | position).map(in_order)
+
+
 def _exists_everywhere(minutes: int) -> bool:
     """Say whether an instant, read as local time, is not skipped by a change of clocks."""
     return (EPOCH + dt.timedelta(minutes=minutes)).hour != 2
@@ -245,7 +273,7 @@ def _steps(schema: TableSchema) -> list[st.SearchStrategy[Step]]:
         step("rename", columns=_renames(names)),
         step("head", n=position),
         step("tail", n=position),
-        step("row_range", start=st.none() | position, stop=st.none() | position),
+        row_ends(position).map(lambda ends: Step("row_range", {"start": ends[0], "stop": ends[1]})),
         step("agg", aggregates=_aggregates(schema)),
         *_orders(keys),
         step(
@@ -267,10 +295,9 @@ def _steps(schema: TableSchema) -> list[st.SearchStrategy[Step]]:
         choices += [
             step(
                 "date_range",
-                start=_bounds(),
-                end=_bounds(),
+                bounds=st.tuples(_bounds(), _bounds()).map(_in_order),
                 closed=st.sampled_from(["both", "left", "right", "neither"]),
-            ),
+            ).map(_with_ends),
             resamples(schema),
         ]
     return choices

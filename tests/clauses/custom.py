@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
 
-from tessel.clauses import Clause, ClauseInfo, Structure, register
+from tessel.clauses import Clause, ClauseInfo, Structure, UnitFacts, register
+from tessel.clauses.index_values import index_integers
 from tessel.ecs import ProcessingUnit
 from tessel.expression import col
 from tessel.expression.schema import TableSchema
@@ -133,3 +134,112 @@ class EveryOther(RowWise):
             at += unit.num_rows
             result = unit.filter(pa.array(kept, pa.bool_()))
             yield result.rename({self.column: "lie"}) if self.fault == "lies" else result
+
+
+class Whole(Clause):
+    """Base of clauses of any structure that keep the columns."""
+
+    needs: str
+    leaves: str
+
+    @property
+    def structure(self) -> ClauseInfo:
+        return ClauseInfo(Structure(self.needs), Structure(self.leaves))
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        return input_schema
+
+
+@register
+@dataclass(frozen=True)
+class Passes(Whole):
+    """Lets all rows of any structure pass, each piece a unit where it is asked."""
+
+    name: ClassVar[str] = "passes"
+    needs: str = "row_slice"
+    leaves: str = "row_slice"
+
+    def restructure(self, units: Sequence[UnitFacts], schema: TableSchema) -> list[list[int]]:
+        ranges: dict[tuple[int, int], list[int]] = {}
+        for position, facts in enumerate(units):
+            ranges.setdefault((facts.unit, facts.row_range.start), []).append(position)
+        return list(ranges.values())
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        return unit
+
+
+@register
+@dataclass(frozen=True)
+class PassesStream(Passes):
+    """Lets a stream pass, unit by unit."""
+
+    name: ClassVar[str] = "passes_stream"
+
+    def consume(
+        self, units: Iterable[ProcessingUnit], schema: TableSchema
+    ) -> Iterator[ProcessingUnit]:
+        yield from units
+
+
+@register
+@dataclass(frozen=True)
+class LastOfSpan(Whole):
+    """The last row of each span of time; all that it says of units is its ``restructure``."""
+
+    name: ClassVar[str] = "last_of_span"
+    needs: str = "time_bucketed"
+    leaves: str = "row_slice"
+    span: int = 3_600_000_000
+
+    def restructure(self, units: Sequence[UnitFacts], schema: TableSchema) -> list[list[int]]:
+        groups: list[list[int]] = []
+        open_until: int | None = None
+        for position, facts in enumerate(units):
+            assert facts.time_range is not None
+            first, last = facts.time_range.first // self.span, facts.time_range.last // self.span
+            if open_until is None or first > open_until:
+                groups.append([])
+                open_until = last
+            groups[-1].append(position)
+            open_until = max(open_until, last)
+        return groups
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        spans = (index_integers(unit) // self.span).tolist()
+        ends = [at + 1 == len(spans) or spans[at + 1] != each for at, each in enumerate(spans)]
+        return unit.filter(pa.array(ends, pa.bool_()))
+
+
+@register
+@dataclass(frozen=True)
+class FirstOfEach(Whole):
+    """The first row of each value of a hash bucket, grouped as hash buckets are."""
+
+    name: ClassVar[str] = "first_of_each"
+    column: str = "k"
+    needs: str = "hash_bucketed"
+    leaves: str = "row_slice"
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        values = unit.column(self.column).to_pylist()
+        return unit.filter(pa.array([values.index(v) == at for at, v in enumerate(values)], "bool"))
+
+
+@register
+@dataclass(frozen=True)
+class StreamOfFirsts(FirstOfEach):
+    """The same as a stream, of all buckets one after another."""
+
+    name: ClassVar[str] = "stream_of_firsts"
+
+    def consume(
+        self, units: Iterable[ProcessingUnit], schema: TableSchema
+    ) -> Iterator[ProcessingUnit]:
+        seen: set[object] = set()
+        for unit in units:
+            kept = []
+            for value in unit.column(self.column).to_pylist():
+                kept.append(value not in seen)
+                seen.add(value)
+            yield unit.filter(pa.array(kept, pa.bool_()))

@@ -15,6 +15,7 @@ from tessel.api import Store
 from tessel.clauses import Head, QueryBuilder, RowRange, Tail
 from tessel.clauses.positional import Positional
 from tessel.options import options
+from tessel.testing.queries import row_ends
 from tessel.testing.tables import bits
 from tests.clauses.helpers import SETTINGS, answer, events, stored
 
@@ -86,9 +87,7 @@ def test_few_groups_are_merged_with_each_other_and_never_written(many: Store) ->
     clause=st.one_of(
         st.integers(-50, 50).map(Head),
         st.integers(-50, 50).map(Tail),
-        st.tuples(st.none() | st.integers(-50, 50), st.none() | st.integers(-50, 50)).map(
-            lambda ends: RowRange(*ends)
-        ),
+        row_ends(st.integers(-50, 50)).map(lambda ends: RowRange(*ends)),
     ),
 )
 def test_positions_after_a_filter_are_those_of_a_slice(

@@ -42,6 +42,8 @@ def test_rows_are_those_of_pandas(
     bounds: tuple[dt.datetime | None, dt.datetime | None],
     closed: Side,
 ) -> None:
+    if None not in bounds:
+        bounds = min(bounds), max(bounds)  # type: ignore[type-var]
     start, end = (b if b is None or kind.tz is None else b.replace(tzinfo=dt.UTC) for b in bounds)
     table = _table(hours, kind)
     found = answer(
@@ -69,7 +71,10 @@ def test_rows_are_those_of_pandas(
         ("2021-03-27T21", "2021-03-27T22", "neither", range(0)),
         ("2021-03-27T20:00:00", "2021-03-27T23:00:00", "neither", range(1, 3)),
         ("2021", "2021", "both", range(31)),
-        ("2021-03-28", "2021-03-27", "both", range(0)),
+        ("2021-03-28T00:00:00", "2021-03-28T00:00:00", "left", range(0)),
+        ("2021-03-28T00:00:00", "2021-03-28T00:00:00", "neither", range(0)),
+        ("2021-03-28", "2021-03-28T01", "both", range(4, 6)),
+        ("2021-03-28T01", "2021-03-28", "both", range(5, 28)),
         (dt.date(2021, 3, 28), dt.date(2021, 3, 28), "both", range(4, 28)),
     ],
 )

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
 
+from tessel import telemetry
 from tessel.api import Store
-from tessel.clauses import QueryBuilder
-from tests.clauses.helpers import events, fresh_store
+from tessel.clauses import Explanation, Plan, QueryBuilder
+from tessel.errors import TesselError
+from tessel.expression.schema import TableSchema
+from tessel.options import options
+from tessel.testing.queries import build, chains, query_tables
+from tessel.testing.steps import Step
+from tests.clauses.helpers import SETTINGS, events, fresh_store
 
 Q = QueryBuilder()
 PAGE = 1 << 16
@@ -74,3 +85,118 @@ def test_rows_ruled_out_are_those_that_no_answer_has(store: Store) -> None:
     text = str(store.explain("x", query, pages=True))
     assert "│ date_range │ 4 → 2 │ 262,144 → 131,072 │" in text
     assert len(store.read("x", query=query)) <= 131_072
+
+
+# --- what is said is what runs --------------------------------------------------------------------
+
+
+def _said(explanation: Explanation) -> Counter[str]:
+    """Return what an explanation says of a run, in numbers."""
+    found: Counter[str] = Counter(segments=0, rows=0, units=0, barriers=0)
+    for part in explanation.document.parts:
+        text = " ".join(getattr(part, "notes", ()))
+        read = re.search(r"to read at most: ([\d,]+) segments?, ([\d,]+) rows", text)
+        if read is not None:
+            found["segments"] += int(read[1].replace(",", ""))
+            found["rows"] += int(read[2].replace(",", ""))
+        for row in getattr(part, "rows", ()):
+            if row[0] == "1" and (units := re.match(r"([\d,]+)(: \[|$)", row[-1])):
+                found["units"] += int(units[1].replace(",", ""))
+            found["barriers"] += row[-1] == "units are grouped anew"
+            found["takes"] += "as stored" in " ".join(row)
+    return found
+
+
+def _ran(seen: Sequence[telemetry.Event]) -> Counter[str]:
+    reads = [each.attributes for each in seen if each.name == "segment.read"]
+    starts = [each.attributes["units"] for each in seen if each.name == "stage.start"]
+    return Counter(
+        segments=len({each["object"] for each in reads}),
+        rows=sum(each.get("rows", 0) for each in reads),
+        units=sum(starts),
+        barriers=sum(each.name == "barrier" for each in seen),
+    )
+
+
+def _plans(plan: Plan) -> Iterator[Plan]:
+    yield plan
+    for part in plan.inputs:
+        if isinstance(part, Plan):
+            yield from _plans(part)
+
+
+def _may_stop_early(steps: Sequence[Step]) -> bool:
+    return any(
+        step.verb in ("head", "tail", "row_range", "top_k")
+        or _may_stop_early(step.arguments.get("steps", ()))
+        for step in steps
+    )
+
+
+def _index(table: pa.Table) -> str | None:
+    return "t" if "t" in table.column_names else None
+
+
+def _compare(data: st.DataObject) -> None:
+    tables = {"x": data.draw(query_tables()), "y": data.draw(query_tables(max_rows=8))}
+    schemas = {n: TableSchema(t.schema, _index(t)) for n, t in tables.items()}
+    steps = data.draw(chains(schemas["x"], others={"y": schemas["y"]}))
+    store, query = fresh_store(), build(steps)
+    note(repr(query))
+    # A row range is one segment, so that rows read are rows of the symbol.
+    with options(segment_rows=data.draw(st.integers(1, 9)), segment_columns=1_000):
+        for name, table in tables.items():
+            store.write(name, table, index=_index(table))
+    seen: list[telemetry.Event] = []
+    setting: dict[str, Any] = data.draw(st.sampled_from(SETTINGS))
+    with options(**setting):
+        explanation = store.explain("x", query, pages=data.draw(st.booleans()))
+        if any(plan.question is not None for plan in _plans(explanation.plan)):
+            return  # what is run follows from an answer that is in the rows
+        with telemetry.subscribe(seen.append):
+            try:
+                store.read("x", query=query)
+            except TesselError:
+                return
+    said, ran = _said(explanation), _ran(seen)
+    note(f"{explanation}")
+    assert all(ran[what] <= said[what] for what in ran), (said, ran)
+    if not _may_stop_early(steps):
+        assert (ran["units"], ran["barriers"]) == (said["units"], said["barriers"])
+
+
+@settings(max_examples=100)
+@given(data=st.data())
+def test_what_is_said_is_what_runs(data: st.DataObject) -> None:
+    _compare(data)
+
+
+@pytest.mark.slow
+@settings(max_examples=5_000)
+@given(data=st.data())
+def test_what_is_said_is_what_runs_of_many(data: st.DataObject) -> None:
+    _compare(data)
+
+
+def test_a_stream_is_not_said_to_be_grouped(store: Store) -> None:
+    query = Q.filter("a > 5").sort("b").head(3)
+    text = str(store.explain("x", query))
+    assert "units are taken in order" in text
+    assert "grouped anew" not in text
+    with events("barrier") as found:
+        store.read("x", query=query)
+    assert not found
+
+
+def test_rows_of_pages_that_are_dropped_are_not_to_be_read(store: Store) -> None:
+    query = Q.filter("b > 0 and a % 3 == 0").select("a")
+    explanation = store.explain("x", query, pages=True)
+    assert "to read at most: 1 segment, 131,072 rows" in str(explanation)
+    with events("segment.read") as found:
+        store.read("x", query=query)
+    assert sum(each.attributes["rows"] for each in found) <= 131_072
+
+
+def test_nothing_is_said_that_pages_decide(store: Store) -> None:
+    for query in (Q.groupby("b").agg(n=("a", "sum")), Q.agg(n=("a", "sum"))):
+        assert "as stored" not in str(store.explain("x", query, pages=True))

@@ -173,7 +173,7 @@ def test_misuse_is_refused() -> None:
     store = stored({"v": [1, None], "s": ["a", None]})
     cases: list[tuple[Any, Any, str]] = [
         (lambda: Q.fill("v", "sideways"), PlanError, "method is 'sideways'"),
-        (lambda: Q.fill("v", "value"), PlanError, "a value goes with"),
+        (lambda: Q.fill("v", "value"), PlanError, "give the value to fill with"),
         (lambda: Q.fill("v", "backward", value=1), PlanError, "a value goes with"),
         (lambda: Q.fill("v", value="x"), PlanError, "does not hold 'x'"),
         (lambda: Q.fill("v", limit=1.5), PlanError, "limit is 1.5"),

@@ -266,7 +266,7 @@ planner
 ├────────┼──────────┼──────┼─────┤
 │ all    │ 6        │ 6    │     │
 └────────┴──────────┴──────┴─────┘
-to read: 6 segments, 6 rows, about N bytes
+to read at most: 6 segments, 6 rows, about N bytes
 columns: 4 of 4: a, b, c, d
 nothing was read
 
@@ -275,7 +275,7 @@ stages
 │ stage   │ clause        │ structure             │ units                              │
 ├─────────┼───────────────┼───────────────────────┼────────────────────────────────────┤
 │ 1       │ filter(a > 0) │ ROW_SLICE → ROW_SLICE │ 3: [0 1] [2 3] [4 5]               │
-│ barrier │               │ ROW_SLICE → ALL       │ units are grouped anew             │
+│ barrier │               │ ROW_SLICE → ALL       │ units are taken in order           │
 │ 2       │ head(n=2)     │ ALL → ROW_SLICE       │ in order, until 2 rows have passed │
 └─────────┴───────────────┴───────────────────────┴────────────────────────────────────┘
 result: a: int64, b: int64, c: string, d: int64
@@ -291,7 +291,7 @@ DROPPED = """\
 │ filter  │ 6 → 2    │ 6 → 2 │ statistics: never a > 1 and b < 4 │
 │ columns │ 2 → 1    │ 2 → 2 │ no clause reads them              │
 └─────────┴──────────┴───────┴───────────────────────────────────┘
-to read: 1 segment, 2 rows, about N bytes
+to read at most: 1 segment, 2 rows, about N bytes
 columns: 2 of 4: a, b
 nothing was read
 """

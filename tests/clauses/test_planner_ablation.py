@@ -20,7 +20,7 @@ from tessel.clauses.planner import PASSES, REQUIRED
 from tessel.errors import TesselError
 from tessel.expression import Expression, col, lit
 from tessel.expression.schema import TableSchema
-from tessel.testing.queries import build, chains, query_tables
+from tessel.testing.queries import build, chains, query_tables, row_ends
 from tessel.testing.tables import cut_into_segments
 from tests.clauses.helpers import Latest, answer_of_passes, bare_answer, fresh_store, same_table
 
@@ -72,7 +72,7 @@ def _more(draw: st.DrawFn, schema: TableSchema, query: QueryBuilder) -> QueryBui
     if kind == "head":
         return draw(st.sampled_from([query.head, query.tail]))(draw(st.integers(0, 6)))
     if kind == "row_range":
-        ends = draw(st.tuples(st.none() | st.integers(-6, 6), st.none() | st.integers(-6, 6)))
+        ends = draw(row_ends(st.integers(-6, 6)))
         return query.row_range(*ends)
     if kind == "merge":
         return query.merge("y") if schema.index == "t" else query

@@ -38,6 +38,7 @@ from tessel.clauses.planner.commutation import PASSED_BY_FILTERS, SWAPS, swapped
 from tessel.clauses.planner.push_into_inputs import push_into_inputs
 from tessel.clauses.planner.push_left import push_left
 from tessel.expression import Expression, col
+from tessel.testing.queries import row_ends
 from tests.clauses.helpers import answer_of_passes, bare_answer, fresh_store, same_table
 from tests.clauses.test_clause_table import SAMPLES, SCHEMA
 
@@ -95,7 +96,7 @@ KINDS: dict[type[Clause], st.SearchStrategy[Clause]] = {
     ),
     Head: LIMITS.map(Head),
     Tail: LIMITS.map(Tail),
-    RowRange: st.tuples(st.none() | LIMITS, st.none() | LIMITS).map(lambda ends: RowRange(*ends)),
+    RowRange: row_ends(LIMITS).map(lambda ends: RowRange(*ends)),
     Merge: st.sampled_from([Merge(), Merge(on="t")]),
     Sort: st.sampled_from(
         [Sort(("t", "a"), (False, True)), Sort(("t", "f", "c"), (False, False, True), "first")]

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from tessel.clauses import Head, QueryBuilder, RowRange, Tail
 from tessel.errors import PlanError
+from tessel.testing.queries import row_ends
 from tests.clauses.helpers import answer, stored
 
 counts = st.integers(-25, 25)
-ends = st.none() | counts
+ends = row_ends(counts)
 
 
 def _check(
@@ -46,14 +47,15 @@ def test_tail(rows: int, cut: int, n: int) -> None:
 
 
 @settings(max_examples=25)
-@given(rows=st.integers(0, 20), cut=st.integers(1, 7), start=ends, stop=ends)
-def test_row_range(rows: int, cut: int, start: int | None, stop: int | None) -> None:
+@given(rows=st.integers(0, 20), cut=st.integers(1, 7), ends=ends)
+def test_row_range(rows: int, cut: int, ends: tuple[int | None, int | None]) -> None:
+    start, stop = ends
     _check(rows, cut, lambda q: q.row_range(start, stop), lambda numbers: numbers[start:stop])
 
 
-@given(total=st.integers(0, 50), start=ends, stop=ends, n=counts)
-def test_the_demand_suffices(total: int, start: int | None, stop: int | None, n: int) -> None:
-    for clause in (Head(n), Tail(n), RowRange(start, stop)):
+@given(total=st.integers(0, 50), ends=ends, n=counts)
+def test_the_demand_suffices(total: int, ends: tuple[int | None, int | None], n: int) -> None:
+    for clause in (Head(n), Tail(n), RowRange(*ends)):
         low, high = clause.ranges(total)
         assert 0 <= low <= total
         assert low <= high <= total

@@ -269,14 +269,6 @@ def test_an_error_of_a_row_is_that_of_its_values() -> None:
             answer(stored(table, rows=40), query, [SETTINGS[0]])
 
 
-def test_explain_says_what_is_taken_as_stored() -> None:
-    table = pa.table({"s": ["a", "b"] * 20, "v": list(range(40))})
-    store = stored(table, rows=40)
-    query = QueryBuilder().filter("v > 3").groupby("s").agg(n=("v", "sum"))
-    shown = str(store.explain("x", query=query))
-    assert "partial_aggregation takes as stored: s, v" in shown
-
-
 _ASKED: tuple[type[Comparison], ...] = (Less, LessEqual, Greater, GreaterEqual, Equal)
 
 

@@ -134,13 +134,13 @@ class Interpreter:
         return value
 
     def is_in(self, e: m.IsIn, row: dict[str, Any]) -> Any:
-        if not e.values.values:
+        if not len(e.values):
             return False
         value = self.value(e.operand, row)
         if missing(value):
             return None
         answer: Any = False
-        for member in e.values.values:
+        for member in e.values:
             equal = compare(c.Equal(e.operand, member), value, self.beside(member, e.operand, row))
             if equal:
                 return True

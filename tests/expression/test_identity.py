@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import hashlib
 import json
 import operator
 from collections.abc import Callable
@@ -29,6 +30,7 @@ from tessel.expression import (
     parse,
     when,
 )
+from tessel.expression.leaves import ValueSet
 from tessel.expression.registry import make
 
 
@@ -194,3 +196,12 @@ def test_unknown_operators_raise_with_the_nearest_name() -> None:
     with pytest.raises(NameNotFoundError) as caught:
         make("lenght", col("a"))
     assert caught.value.attributes["nearest"] == "length"
+
+
+def test_a_value_set_is_told_by_the_digests_of_its_literals() -> None:
+    values = [1, -2, 2**63, 0.5, float("inf"), "é'", None, True, b"x", 1]
+    found = ValueSet.of(values)
+    literals = [lit(value) for value in values[:-1]]
+    assert [str(each) for each in found] == [str(each) for each in literals]
+    joined = b"value set" + b"".join(each.digest for each in literals)
+    assert found.digest == hashlib.blake2b(joined, digest_size=16).digest()

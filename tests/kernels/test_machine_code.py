@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -55,7 +56,8 @@ LOADED = ["numba", "its machine code is loaded"]
 
 
 def _environment(tmp_path: Path, **more: str) -> dict[str, str]:
-    places = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
+    cache = str(tmp_path / "cache")
+    places = {"XDG_CACHE_HOME": cache, "HOME": cache, "TMPDIR": str(tmp_path)}
     return {**os.environ, **places, "TESSEL_JIT_WAIT": "0", **more}
 
 
@@ -212,6 +214,83 @@ def test_a_directory_that_others_can_write_is_not_used(tmp_path):
     shared.chmod(0o777)
     assert _run(tmp_path, TWICE)[-1] == ["numpy", "machine code can be kept nowhere"]
     assert list(shared.iterdir()) == []
+
+
+class Planted:
+    """What makes a file where a pickle of it is loaded."""
+
+    def __init__(self, marker: Path) -> None:
+        self._marker = marker
+
+    def __reduce__(self):
+        return Path.touch, (self._marker,)
+
+
+def _others_can_write(directory: Path) -> None:
+    directory.chmod(0o777)
+
+
+def _a_file_may_be_written(directory: Path) -> None:
+    directory.chmod(0o755)
+    next(directory.rglob("*.nbi")).chmod(0o666)
+
+
+def _another_user_owns(path: Path) -> str:
+    """Give a path away; who may not does as another user would. Return what code does that."""
+    if os.getuid() == 0:
+        os.chown(path, 65_534, 65_534)
+        return ""
+    return "os.getuid = lambda: 65_534\n"
+
+
+def _another_owns_the_directory(directory: Path) -> str:
+    return _another_user_owns(directory)
+
+
+def _another_owns_a_file(directory: Path) -> str:
+    return _another_user_owns(next(directory.rglob("*.nbi")))
+
+
+@pytest.mark.parametrize("jit_wait", ["0", "1"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        _others_can_write,
+        _a_file_may_be_written,
+        _another_owns_the_directory,
+        _another_owns_a_file,
+    ],
+)
+def test_what_another_user_can_have_planted_is_not_loaded(tmp_path, made, change, jit_wait):
+    """Machine code is kept as pickles: who can write one can have us run anything."""
+    marker = tmp_path / "planted code ran"
+    for index in _directory(tmp_path).rglob("*.nbi"):
+        index.write_bytes(pickle.dumps(Planted(marker)))
+    before = change(_directory(tmp_path)) or ""
+    assert str(_directory(tmp_path)) not in _run(
+        tmp_path,
+        before + TWICE.replace("chosen()", "[str(cache_directory())]"),
+        TESSEL_JIT_WAIT=jit_wait,
+    )
+    assert not marker.exists()
+
+
+def test_what_only_this_user_can_have_planted_is_loaded(tmp_path, made):
+    """The test above would see a planted file run."""
+    marker = tmp_path / "planted code ran"
+    for index in _directory(tmp_path).rglob("*.nbi"):
+        index.write_bytes(pickle.dumps(Planted(marker)))
+    _run(tmp_path, TWICE)
+    assert marker.exists()
+
+
+def test_a_lax_umask_costs_no_machine_code(tmp_path, made):
+    _directory(tmp_path).parent.chmod(0o775)
+    for path in _directory(tmp_path).rglob("*"):
+        path.chmod(0o775 if path.is_dir() else 0o664)
+    unmade = "module._Maker.see_to = None\n"
+    assert _run(tmp_path, unmade + TWICE) == [MAKING, LOADED]
+    assert _directory(tmp_path).parent.stat().st_mode & 0o777 == 0o755
 
 
 @pytest.mark.parametrize("jit_wait", ["0", "1"])

@@ -45,6 +45,20 @@ def test_it_is_used_once_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert aot_option(java("25"), "4.3.0", SPARK) == f"-XX:AOTCache={cache}"
 
 
+@pytest.mark.parametrize("others_write", ["", ".."])
+def test_it_is_not_used_where_others_can_write_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others_write: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cache = aot_cache(java("25"), "4.3.0", SPARK)
+    assert cache is not None
+    cache.parent.mkdir(parents=True)
+    cache.write_bytes(b"")
+    assert aot_option(java("25"), "4.3.0", SPARK) is not None
+    (cache / others_write if others_write else cache).resolve().chmod(0o777)
+    assert aot_option(java("25"), "4.3.0", SPARK) is None
+
+
 def test_a_java_too_old_for_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aot, "choose_java", lambda: java("17.0.1"))
     with pytest.raises(InvalidInputError, match=r"Java 25 or newer; Java 17\.0\.1 from PATH"):

@@ -183,7 +183,7 @@ def test_a_store_in_memory_is_refused_before_a_job_starts(executor: SparkExecuto
     events: list[str] = []
     with (
         telemetry.subscribe(lambda event: events.append(event.name)),
-        pytest.raises(StoreNotVisibleError, match="lives in this process alone") as caught,
+        pytest.raises(StoreNotVisibleError, match="in the memory of this process") as caught,
     ):
         store.read("a", query=Q.concat("a").head(1), executor=executor)
     assert caught.value.attributes["uri"] == store.uri

@@ -117,6 +117,16 @@ def test_a_damaged_script_is_written_again(tmp_path: Path, damage: str) -> None:
     assert stat.S_IMODE(program.stat().st_mode) == 0o755
 
 
+@pytest.mark.parametrize("others_write", ["bin/java", "bin", ".", "..", "../.."])
+def test_what_others_could_write_is_taken_back(tmp_path: Path, others_write: str) -> None:
+    """A script that is compared and found good could be another one when it is run."""
+    environment = {"XDG_CACHE_HOME": str(tmp_path)}
+    home = ensure_java_home(Path("/one/java"), environment=environment)
+    (home / others_write).resolve().chmod(0o777)
+    assert ensure_java_home(Path("/one/java"), environment=environment) == home
+    assert not (home / others_write).resolve().stat().st_mode & 0o022
+
+
 def test_many_makers_at_once_leave_one_whole_script(tmp_path: Path) -> None:
     environment = {"HOME": str(tmp_path)}
     homes: list[Path] = []

@@ -21,7 +21,7 @@ from tessel.clauses import Plan, QueryBuilder, Structure
 from tessel.expression.schema import TableSchema
 from tessel.spark_exec import SparkExecutor
 from tessel.testing.parity import assert_parity
-from tessel.testing.queries import build, chains, query_tables
+from tessel.testing.queries import build, chains, query_tables, row_ends
 from tessel.testing.tables import cut_into_segments, tables
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _check_types(data: st.DataObject, folder: Path, executor: SparkExecutor) -> 
     ends = st.integers(-table.num_rows, table.num_rows)
     chosen = data.draw(st.sampled_from(names))
     queries = [
-        query.filter(f"`{chosen}` is not missing").row_range(data.draw(ends), data.draw(ends)),
+        query.filter(f"`{chosen}` is not missing").row_range(*data.draw(row_ends(ends))),
         query.concat("x").tail(abs(data.draw(ends))),
         query.agg(n=(chosen, "count")),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 import threading
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tessel.errors import InvalidInputError, MissingDependencyError
+from tessel.errors import InvalidInputError, MissingDependencyError, SparkError
 from tessel.spark_exec.runtime import (
+    _start,
     active_session,
     is_own_session,
     local_session,
@@ -119,6 +121,48 @@ def test_without_any_java_on_path_a_row_goes_through_and_nothing_is_left(tmp_pat
     assert list((tmp_path / "working").iterdir()) == []
     assert [entry.name for entry in temporary.iterdir() if "tessel" in entry.name] == []
     assert len(list((cache / "tessel" / "java").iterdir())) == 1
+
+
+def _free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
+@pytest.mark.parametrize("scheme", ["spark", "sc"])
+def test_a_master_that_is_not_there_is_named(scheme: str) -> None:
+    master = f"{scheme}://127.0.0.1:{_free_port()}"
+    with pytest.raises(SparkError, match=f"no Spark master answers at '{master}'") as caught:
+        _start(master, "test", {})
+    assert caught.value.attributes["master"] == master
+    assert "refused" in str(caught.value.detail)
+
+
+@pytest.mark.spark
+def test_a_master_that_does_not_answer_is_left_and_a_local_one_still_starts(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        master = f"spark://127.0.0.1:{silent.getsockname()[1]}"
+        result = run_script(
+            f"""
+            import tessel as ts
+            from tessel.errors import SparkError
+            from tessel.spark_exec.runtime import spark_session
+
+            try:
+                with ts.options(spark_start_timeout=2):
+                    spark_session({master!r})
+            except SparkError as error:
+                print(error.message)
+                print(error.detail)
+            print(spark_session("local[1]").range(3).count())
+            """,
+            folder=tmp_path,
+        )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == (
+        f"no Spark master answers at {master!r}\n"
+        "no session within 2 s (option spark_start_timeout)\n3\n"
+    )
 
 
 @pytest.mark.spark

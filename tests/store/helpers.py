@@ -8,8 +8,17 @@ import pyarrow as pa
 
 from tessel.expression.schema import TableSchema
 from tessel.store import PieceSource, SegmentIndex, SegmentSource, SymbolView
+from tessel.store.history import open_store
 from tessel.store.manifest import Extent, Manifest
+from tessel.store.objects import MemoryObjects
 from tessel.testing.tables import bits
+
+
+def new_place(uri: str) -> MemoryObjects:
+    """Return memory that holds a new store, for what is opened without looking whether it does."""
+    objects = MemoryObjects(uri)
+    open_store(objects, create=True, read_only=False)
+    return objects
 
 
 def load(index: SegmentIndex, source: SegmentSource) -> pa.Table:

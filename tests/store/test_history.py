@@ -22,9 +22,9 @@ from tessel.errors import (
 )
 from tessel.options import options
 from tessel.store import Repository, Transaction
-from tessel.store.names import log_name, log_number
+from tessel.store.names import STORE, log_name, log_number
 from tessel.store.objects import MemoryObjects
-from tests.store.helpers import read
+from tests.store.helpers import new_place, read
 
 # --- the conflict matrix --------------------------------------------------------------------------
 
@@ -208,6 +208,7 @@ class _Flaky(MemoryObjects):
 
     def __init__(self) -> None:
         super().__init__("memory://flaky")
+        MemoryObjects.put_if_absent(self, STORE, new_place("memory://made").get(STORE))
         self.puts: list[str] = []
         self.blind = False
 

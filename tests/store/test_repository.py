@@ -347,6 +347,7 @@ def test_golden_listing_of_a_small_store(tmp_path: Path) -> None:
         for name in sorted(_listing(tmp_path / "deep" / "store"))
     ]
     assert sorted(shapes) == [
+        ".tessel-tmp/reserve",
         "log/999999999/997",
         "log/999999999/998",
         "man/<id>",

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
 
-from tessel.clauses import Carry, Clause, ClauseInfo, QueryBuilder, Shift, Structure, register
+from tessel.clauses import (
+    Carry,
+    Clause,
+    ClauseInfo,
+    QueryBuilder,
+    Shift,
+    Structure,
+    StructuredUnits,
+    UnitFacts,
+    register,
+    structure_by_bucket,
+)
+from tessel.clauses.structures import facts_of_segments
 from tessel.ecs import ProcessingUnit
 from tessel.expression import col
 from tessel.expression.schema import TableSchema
+from tessel.store import SegmentIndex
 from tessel.testing.conformance import CHECKS, ClauseCase, check_clause
-from tests.clauses.custom import DropNegative, EveryOther, PreviousDiffers, RowWise
+from tests.clauses.custom import DropNegative, EveryOther, LastOfSpan, PreviousDiffers, RowWise
 
 START = dt.datetime(2021, 1, 1)
 ROWS = 25
@@ -224,6 +237,24 @@ def test_another_executor_is_compared() -> None:
     check_clause(lambda: DropNegative("v"), TABLE, index="t", executors=[right])
     with pytest.raises(AssertionError, match=r"^other executors: drop_negative"):
         check_clause(lambda: DropNegative("v"), TABLE, index="t", executors=[right, wrong])
+
+
+def test_units_that_are_grouped_otherwise_behind_other_clauses_are_caught() -> None:
+    @register
+    @dataclass(frozen=True)
+    class GroupsOnlySegments(LastOfSpan):
+        name: ClassVar[str] = "groups_only_segments"
+
+        def structure_units(self, index: SegmentIndex) -> StructuredUnits:
+            groups = LastOfSpan(span=self.span).restructure(facts_of_segments(index), index.schema)
+            return StructuredUnits(index, groups)
+
+        def restructure(self, units: Sequence[UnitFacts], schema: TableSchema) -> list[list[int]]:
+            return structure_by_bucket([replace(facts, bucket=facts.unit) for facts in units])
+
+    check_clause(lambda: LastOfSpan(), TABLE, index="t")
+    with pytest.raises(AssertionError, match=r"^any place: groups_only_segments"):
+        check_clause(lambda: GroupsOnlySegments(), TABLE, index="t")
 
 
 def test_a_schema_is_a_promise_for_columns_that_are_declared_only() -> None:

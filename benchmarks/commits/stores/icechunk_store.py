@@ -31,7 +31,7 @@ class _IcechunkStore:
         for symbol, table in tables.items():
             values = np.column_stack([table.column(n).to_numpy() for n in SCHEMA.names])
             if new:
-                group.create_array(symbol, data=values.astype("f8"), chunks=(1, 2))
+                group.create_array(symbol, data=values.astype("f8"), chunks=(1, 2), overwrite=True)
             else:
                 array: Any = group[symbol]
                 before = array.shape[0]

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.errors import AggregateError
+from tessel.errors import AggregateError, shown
 
 __all__ = [
     "Aggregate",
@@ -110,13 +110,14 @@ class Aggregate(ABC):
     @property
     def suffix(self) -> str:
         """What is put behind a column's name for its aggregate: ``sum``, ``quantile_0.9``."""
-        return "_".join([self.name, *(str(value) for value in self._given().values())])
+        given = self._given().values()
+        return "_".join([self.name, *(v if isinstance(v, str) else shown(v) for v in given)])
 
     def describe(self, *columns: str) -> str:
         """Return the aggregate of columns as people write it: ``sum(qty)``, ``size()``."""
-        shown = list(columns) if self.reads_values else []
-        shown += [f"{name}={value!r}" for name, value in self._given().items()]
-        return f"{self.name}({', '.join(shown)})"
+        told = list(columns) if self.reads_values else []
+        told += [f"{name}={shown(value)}" for name, value in self._given().items()]
+        return f"{self.name}({', '.join(told)})"
 
     def _given(self) -> dict[str, Any]:
         """Return the parameters that are not their defaults."""

@@ -29,7 +29,7 @@ from tessel.clauses.values import (
     normalised,
     plain_type,
 )
-from tessel.errors import AggregateError
+from tessel.errors import AggregateError, shown
 
 __all__ = ["Interpolation", "Quantile"]
 
@@ -64,7 +64,7 @@ class Quantile(HeldValuesAggregate):
     def __post_init__(self) -> None:
         if isinstance(self.q, bool) or not isinstance(self.q, int | float) or not 0 <= self.q <= 1:
             raise AggregateError(
-                f"the q of a quantile is {self.q!r}", hint="it is a number from 0 to 1"
+                f"the q of a quantile is {shown(self.q)}", hint="it is a number from 0 to 1"
             )
         if self.interpolation not in get_args(Interpolation):
             raise AggregateError(

@@ -172,7 +172,6 @@ class Cumulative(OrderedColumns):
             [unit.column(name) for name in self.by],
         ]
         codes, groups = codes_of_parts(parts, [before.num_rows, unit.num_rows])
-        made = unit
         results: dict[str, Any] = {}
         for at, column in enumerate(self.inputs):
             values = plain(unit.column(column))
@@ -187,9 +186,7 @@ class Cumulative(OrderedColumns):
                 column,
             )
             results[column] = self.run(running, unit.schema.type_of(column))
-        for output, column in self.columns:
-            made = made.with_column(output, results[column])
-        return made
+        return unit.with_columns({output: results[column] for output, column in self.columns})
 
     def _states(self, carry: pa.Table, at: int) -> list[pa.Array]:
         names = [name for name in carry.column_names if name.startswith(f"state_{at}_")]

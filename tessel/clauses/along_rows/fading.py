@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+import sys
+from typing import Any
 
-from tessel.errors import PlanError
+import numpy as np
+
+from tessel.errors import PlanError, shown
 
 __all__ = ["fading_of"]
 
@@ -26,12 +30,19 @@ def fading_of(
             f"ewm takes one of alpha, span, halflife and com, not {sorted(named) or 'none'}",
             hint="ewm(span=20)",
         )
-    ((name, value),) = named.items()
+    name, given_value = next(iter(named.items()))
+    value: Any = given_value
+    if isinstance(value, np.number):
+        value = value.item()
     if name == "halflife" and isinstance(value, str):
         return None, value
     least, inclusive = {"alpha": (0, 0), "span": (1, 1), "halflife": (0, 0), "com": (0, 1)}[name]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise PlanError(f"ewm: {name} is a number, not {value!r}")
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not abs(value) <= sys.float_info.max  # neither NaN nor past what a float holds
+    ):
+        raise PlanError(f"ewm: {name} is a number, not {shown(value)}")
     if value < least or (value == least and not inclusive) or (name == "alpha" and value > 1):
         raise PlanError(
             f"ewm: {name} is {value!r}",

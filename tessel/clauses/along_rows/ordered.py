@@ -17,7 +17,7 @@ import pyarrow as pa
 from tessel.clauses.base import Carry, Clause, ClauseInfo, Structure
 from tessel.clauses.grouped.grouping import check_key_type
 from tessel.ecs import ProcessingUnit
-from tessel.errors import DuplicateColumnError, PlanError
+from tessel.errors import DuplicateColumnError, PlanError, repeated, shown
 from tessel.expression.schema import TableSchema
 
 __all__ = ["OrderedColumns", "check_keys", "check_names", "check_pairs", "check_reach"]
@@ -74,11 +74,12 @@ class OrderedColumns(Clause):
         """Return the schema with the columns added or replaced."""
         input_schema.require([*self.inputs, *self.by], where=self.name)
         check_keys(self.by, input_schema)
-        schema = input_schema
-        for output, column in self.columns:
-            kind = self.result_type(column, input_schema.type_of(column))
-            schema = schema.with_column(output, kind)
-        return schema
+        return input_schema.with_columns(
+            {
+                output: self.result_type(column, input_schema.type_of(column))
+                for output, column in self.columns
+            }
+        )
 
     def narrowed(self, needed: Set[str]) -> Self | None:
         """Return the clause with the needed results alone; None without any."""
@@ -113,14 +114,13 @@ def check_pairs(clause: str, columns: Sequence[tuple[str, str]]) -> None:
         )
     for pair in columns:
         check_names(clause, pair)
-    outputs = [output for output, _ in columns]
-    for output in outputs:
-        if outputs.count(output) > 1:
-            raise DuplicateColumnError(
-                f"{clause} would make two columns named {output!r}",
-                hint="give each result a name of its own",
-                column=output,
-            )
+    output = repeated(output for output, _ in columns)
+    if output is not None:
+        raise DuplicateColumnError(
+            f"{clause} would make two columns named {output!r}",
+            hint="give each result a name of its own",
+            column=output,
+        )
 
 
 def check_names(clause: str, names: Sequence[str]) -> None:
@@ -134,7 +134,7 @@ def check_reach(clause: str, rows: int) -> None:
     """Refuse a number of rows that no table has, before it meets 64-bit arithmetic."""
     if abs(rows) > _MOST_ROWS:
         raise PlanError(
-            f"{clause} looks {rows} rows far, further than rows can be counted",
+            f"{clause} looks {shown(rows)} rows far, further than rows can be counted",
             hint=f"give a number of rows up to {_MOST_ROWS}",
             clause=clause,
         )

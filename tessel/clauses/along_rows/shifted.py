@@ -184,13 +184,12 @@ class ComparedColumns(ShiftedColumns):
     ) -> ProcessingUnit:
         """Compute the expression of each row and the one ``n`` places away."""
         shifted = self.shifted(unit, before, after)
-        made = unit
+        made: dict[str, pa.ChunkedArray] = {}
         for output, column in self.columns:
             expression, then = self._expression(column)
             table = pa.table({column: unit.column(column), then: shifted[column]})
-            values = evaluate(expression, table)
-            made = made.with_column(output, values)
-        return made
+            made[output] = evaluate(expression, table)
+        return unit.with_columns(made)
 
     def _expression(self, column: str) -> tuple[Expression, str]:
         """Return the expression, and the name that the shifted column has in it."""

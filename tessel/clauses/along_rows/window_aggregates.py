@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tessel.cached import cached
+from tessel.cancelling import check_cancelled
 from tessel.clauses.aggregates import (
     Aggregate,
     Count,
@@ -271,6 +272,7 @@ def _one_by_one(
     parts: list[pa.Array] = []
     first = 0
     while first < len(windows) or not parts:
+        check_cancelled()
         taken = ends[first - 1] if first else 0
         last = int(np.searchsorted(ends, taken + _GATHERED_ROWS, side="right"))
         last = max(last, min(first + 1, len(windows)))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tessel.clauses.buckets.calendar import DAY_NS
 from tessel.clauses.buckets.units import BusinessDays, CalendarUnit, Days, Months, Weeks
-from tessel.errors import PlanError, nearest
+from tessel.errors import PlanError, nearest, shown
 
 __all__ = ["CalendarRule", "ElapsedRule", "parse_offset", "parse_rule", "parse_span"]
 
@@ -26,6 +26,9 @@ _UNITS_NS = {
     "h": 3_600 * 1_000_000_000,
 }
 _OLD_UNITS = {"T": "min", "H": "h", "S": "s"}
+_LONGEST = 200
+"""Characters of a rule: no span that can be counted needs more."""
+
 _PART = re.compile(r"(\d+)\s*([A-Za-z]+)")
 _CALENDAR = re.compile(r"(\d*)\s*([A-Za-z]+)(?:-([A-Z]{3}))?")
 _WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
@@ -49,6 +52,7 @@ _TWO_MEANINGS = {
     "Y": "YS (named by its first day) or YE (by its last)",
     "A": "YS (named by its first day) or YE (by its last)",
 }
+_MAY_BE_ZERO = ("offset", "tolerance")
 _MOST = 2**31 - 1
 _HINT = (
     "elapsed: ns us ms s min h, also together (1h30min); of the calendar, one alone: D, W, W-SUN, "
@@ -89,6 +93,8 @@ def parse_rule(text: str) -> ElapsedRule | CalendarRule:
     PlanError
         For text that is no rule, with what would be one.
     """
+    if len(text) > _LONGEST:
+        raise _no_rule(text, "rule")
     spelled = text.strip()
     match = _CALENDAR.fullmatch(spelled)
     if match is None:
@@ -167,32 +173,34 @@ def parse_span(rule: str, what: str = "rule", *, shown: str | None = None) -> tu
     PlanError
         For text that is no such span, with what would be one.
     """
+    if len(rule) > _LONGEST:
+        raise _no_rule(rule, what)
     match = _CALENDAR.fullmatch(rule.strip())
     if match is not None and _CALENDAR_UNITS.get(match[2]) == "D" and match[3] is None:
         if int(match[1] or 1) == 0:
             raise _no_length(rule, what)
         return int(match[1] or 1), True
-    return _elapsed_ns(rule, what, shown=shown), False
+    return _elapsed_ns(rule, what, written=shown), False
 
 
-def _elapsed_ns(rule: str, what: str, *, shown: str | None = None) -> int:
-    shown = rule if shown is None else shown
+def _elapsed_ns(rule: str, what: str, *, written: str | None = None) -> int:
+    written = rule if written is None else written
     text = rule.strip()
     text = f"1{text}" if text[:1].isalpha() else text
     parts = _PART.findall(text)
     spelled = "".join(number + unit for number, unit in parts)
     if not parts or spelled != re.sub(r"\s+", "", text):
-        raise _no_rule(shown, what)
+        raise _no_rule(written, what)
     total = 0
     for number, unit in parts:
         name = _OLD_UNITS.get(unit, unit)
         if name not in _UNITS_NS:
-            raise _no_rule(shown, what, unit)
+            raise _no_rule(written, what, unit)
         total += int(number) * _UNITS_NS[name]
-    if total == 0:
-        raise _no_length(shown, what)
+    if total == 0 and what not in _MAY_BE_ZERO:
+        raise _no_length(written, what)
     if total > _MOST * DAY_NS:
-        raise _too_long(shown)
+        raise _too_long(written)
     return total
 
 
@@ -203,7 +211,7 @@ def _no_rule(text: str, what: str, unit: str | None = None) -> PlanError:
     elif unit is not None and (match := nearest(unit, [*_UNITS_NS, *_CALENDAR_UNITS])):
         hint = f"did you mean {match}?   {hint}"
     article = "an" if what == "offset" else "a"
-    return PlanError(f"{text!r} is not {article} {what}", hint=hint, rule=text)
+    return PlanError(f"{shown(text)} is not {article} {what}", hint=hint, rule=text[:_LONGEST])
 
 
 def _no_length(text: str, what: str) -> PlanError:

@@ -132,22 +132,23 @@ class GroupMerge:
 
     def add(self, table: pa.Table) -> None:
         """Put partials in; they follow those that are in already."""
-        if self._left and self._held and not self._fits(table.nbytes):
+        size = table.nbytes
+        if self._left and self._held and not self._fits(size):
             self._leave()  # merging was of no use
-        elif self._held and not self._fits(table.nbytes):
+        elif self._held and not self._fits(size):
             before = self._size
             self._hold([self._merged_states()])
             helped = self._size * _KEPT_PART <= before or self._size <= self._most
-            if not (helped and self._workspace.account.fits(table.nbytes)):
+            if not (helped and self._workspace.account.fits(size)):
                 if self._can_split:
                     self._put_aside()
                 elif self._beyond is not None:
                     self._leave()
-        self._hold([*self._held, table])
+        self._hold_more(table, size)
 
     def add_last(self, table: pa.Table) -> None:
         """Put the last partials in, of a unit at most, which are not worth putting any aside."""
-        self._hold([*self._held, table])
+        self._hold_more(table, table.nbytes)
 
     def finished(self) -> Iterator[pa.Table]:
         """Give the groups as tables of keys and results, once; each group in one of them."""
@@ -228,6 +229,12 @@ class GroupMerge:
     def _bucket_of(self, keys: Sequence[pa.ChunkedArray]) -> np.ndarray:
         """Return the bucket of each row: each level looks at five more bits of the hash."""
         return bucket_of(keys, _BUCKETS ** (self._level + 1)) % _BUCKETS
+
+    def _hold_more(self, table: pa.Table, size: int) -> None:
+        # A running total: asking all that is held for its bytes again is quadratic in units.
+        self._workspace.account.hold(size)
+        self._held.append(table)
+        self._size += size
 
     def _hold(self, tables: list[pa.Table]) -> None:
         size = sum(table.nbytes for table in tables)

@@ -58,7 +58,10 @@ class StoredMerge:
         for unit in units:
             found = unit.reduced if isinstance(unit, ReducedUnit) else None
             if holding and isinstance(found, StoredGroups) and self._has_room(found.nbytes):
-                self._hold([*self._held, found])
+                # A running total: asking all that is held again is quadratic in units.
+                self._account.hold(found.nbytes)
+                self._held.append(found)
+                self._size += found.nbytes
                 continue
             if holding:
                 holding = False

@@ -111,6 +111,10 @@ class JoinShape:
     how: How
     suffix: str
 
+    def __post_init__(self) -> None:
+        """Refuse keys that are not compared: computing their types raises."""
+        _ = self.key_types
+
     def to_json(self) -> dict[str, Any]:
         """Return the shape as plain data."""
         return {

@@ -23,6 +23,8 @@ def fused_stages(clauses: tuple[Clause, ...], schema: TableSchema) -> tuple[Stag
     if len(stages) < 2 or stages[1].input is not Structure.TIME_BUCKETED:
         return stages
     first, second, *rest = stages
+    if type(second.clauses[0]).structure_units is Clause.structure_units:
+        return stages  # its restructure wants the columns that the clauses before leave
     if not all(is_one_of(clause, ROW_WISE) for clause in first.clauses):
         return stages
     joined = Stage((*first.clauses, *second.clauses), (*first.schemas, *second.schemas[1:]))

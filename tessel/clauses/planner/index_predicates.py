@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tessel.clauses.base import Clause
 from tessel.clauses.date_range import DateRange
@@ -20,7 +21,9 @@ from tessel.clauses.planner.draft import Draft
 from tessel.clauses.planner.instants import instant
 from tessel.expression import Expression, all_of
 from tessel.expression.comparable import fitted_literal
+from tessel.expression.kernels.membership import members
 from tessel.expression.leaves import Column, Literal
+from tessel.expression.node import post_order
 from tessel.expression.operators.boolean import And, Not, Or
 from tessel.expression.operators.comparison import (
     FLIPPED,
@@ -126,19 +129,30 @@ def _end(bound: int | None, kind: pa.DataType, *, is_start: bool) -> tuple[str |
 
 def _span(predicate: Expression, index: str, kind: pa.DataType) -> _Span | None:
     """Return where a predicate on the index can be true; None where it says nothing of it."""
+    spans: dict[int, _Span | None] = {}
+    for node in post_order(predicate):  # however deep: a function that calls itself ends at 300
+        spans[id(node)] = _span_of(node, index, kind, spans)
+    return spans[id(predicate)]
+
+
+def _span_of(
+    predicate: Expression, index: str, kind: pa.DataType, below: dict[int, _Span | None]
+) -> _Span | None:
+    """Return the span of a predicate from the spans of its operands."""
     match predicate:
         case Comparison(left=Column(column=name), right=Literal() as literal) if name == index:
             return _compared(type(predicate), literal, kind)
         case Comparison(left=Literal() as literal, right=Column(column=name)) if name == index:
             return _compared(FLIPPED.get(type(predicate)), literal, kind)
         case Not(operand=Comparison() as inner) if type(inner) in _NEGATED:
-            return _span(_NEGATED[type(inner)](inner.left, inner.right), index, kind)
+            negated = _NEGATED[type(inner)](inner.left, inner.right)
+            return _span_of(negated, index, kind, below)
         case IsIn(operand=Column(column=name), values=values) if name == index:
-            return _any([_compared(Equal, each, kind) for each in values.values])
+            return _one_of(members(values, kind)[0])
         case Or(operands=operands):
-            return _any([_span(each, index, kind) for each in operands])
+            return _any([below[id(each)] for each in operands])
         case And(operands=operands):
-            return _all([_span(each, index, kind) for each in operands])
+            return _all([below[id(each)] for each in operands])
         case _:
             return None
 
@@ -159,6 +173,20 @@ def _any(spans: Sequence[_Span | None]) -> _Span | None:
     for span in found[1:]:
         whole = whole.around(span)
     return whole
+
+
+def _one_of(instants: pa.Array) -> _Span | None:
+    """Return the span of instants of the index's type; None of none."""
+    if not len(instants):
+        return None
+    kind = instants.type
+    if pa.types.is_date32(kind):
+        unit = _DAY_NS
+    else:
+        unit = UNIT_NANOSECONDS["ms" if pa.types.is_date64(kind) else kind.unit]
+    ends = pc.min_max(instants)
+    low, high = ends["min"].value * unit, ends["max"].value * unit
+    return _Span(low, high + 1, exact=low == high)
 
 
 def _all(spans: Sequence[_Span | None]) -> _Span | None:

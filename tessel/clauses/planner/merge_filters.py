@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tessel.clauses.base import Clause
 from tessel.clauses.date_range import DateRange
 from tessel.clauses.filter import Filter
@@ -21,19 +23,30 @@ def merge_filters(draft: Draft) -> Draft:
     columns for what the ones before it left; there only those over the same columns are joined.
     """
     clauses: list[Clause] = []
+    joined: list[Filter] = []
+    columns: frozenset[str] = frozenset()
     leading = True
     for clause in draft.clauses:
         leading = leading and is_one_of(clause, (Filter, DateRange))
-        before = clauses[-1] if clauses else None
-        if type(clause) is Filter and type(before) is Filter and _join(before, clause, leading):
-            predicate = all_of([before.predicate, clause.predicate])
-            clauses[-1] = Filter(predicate, clause.optimise)
-        else:
-            clauses.append(clause)
-    return draft.replace(clauses=tuple(clauses))
+        if type(clause) is not Filter:
+            clauses += [*_one(joined), clause]
+            joined = []
+            continue
+        own = clause.predicate.columns()
+        if joined and not (_may_join(joined[0], clause) and (own <= columns or not leading)):
+            clauses += _one(joined)
+            joined = []
+        columns = columns if joined else own
+        joined.append(clause)
+    return draft.replace(clauses=(*clauses, *_one(joined)))
 
 
-def _join(first: Filter, second: Filter, leading: bool) -> bool:
-    if first.optimise != second.optimise or not cannot_raise(second.predicate):
-        return False
-    return not leading or second.predicate.columns() <= first.predicate.columns()
+def _one(filters: Sequence[Filter]) -> Sequence[Filter]:
+    """Return the filters as one, made once for all of them; none of none."""
+    if len(filters) < 2:
+        return filters
+    return [Filter(all_of(each.predicate for each in filters), filters[0].optimise)]
+
+
+def _may_join(first: Filter, second: Filter) -> bool:
+    return first.optimise == second.optimise and cannot_raise(second.predicate)

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 from tessel.clauses.base import Clause, Structure
-from tessel.clauses.combining import CombinedInput, Combining, PlanLimits, SubQuery
+from tessel.clauses.combining import CombinedInput, Combining, PlanLimits, SubQuery, check_count
 from tessel.clauses.joining.key_codes import with_key_codes
 from tessel.clauses.plan import Catalog, Change, Plan, SourcePlan, continued, cut_stages
 from tessel.clauses.planner.answer_from_statistics import answer_from_statistics
@@ -99,6 +99,7 @@ def plan_query(
     TesselError
         Of the class that fits, for everything that can be known to be wrong before data is read.
     """
+    check_count(len(query.clauses))
     options = options or current()
     slots = slots or options.workers
     planner = _Planner(catalog, options, slots, passes, gathered_bytes)
@@ -111,6 +112,7 @@ def plan_query(
 
 def query_schema(catalog: Catalog, query: SubQuery) -> TableSchema:
     """Return the schema of a query's result, also over several symbols; only metadata are read."""
+    check_count(len(query.clauses))
     schema = catalog.view(query.symbol, query.as_of).schema
     for clause in query.clauses:
         if isinstance(clause, Combining) and _combines(clause):

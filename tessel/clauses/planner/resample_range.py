@@ -34,7 +34,7 @@ def range_before_resample(draft: Draft) -> Draft:
     clauses: list[Clause] = []
     schemas = draft.schemas()
     for at, clause in enumerate(draft.clauses):
-        maker = _maker_of_labels(draft.clauses[:at], schemas)
+        maker = _maker_of_labels(draft.clauses, at, schemas) if type(clause) is DateRange else None
         made = draft.clauses[maker] if maker is not None else None
         if type(clause) is DateRange and type(made) is Resample:
             assert maker is not None
@@ -45,10 +45,12 @@ def range_before_resample(draft: Draft) -> Draft:
     return draft.replace(clauses=tuple(clauses))
 
 
-def _maker_of_labels(before: Sequence[Clause], schemas: Sequence[TableSchema]) -> int | None:
-    """Return the last clause but for those that leave rows and labels as they are."""
-    for at in reversed(range(len(before))):
-        clause, index = before[at], schemas[at].index
+def _maker_of_labels(
+    clauses: Sequence[Clause], end: int, schemas: Sequence[TableSchema]
+) -> int | None:
+    """Return the last clause before ``end`` that does not leave rows and labels as they are."""
+    for at in reversed(range(end)):
+        clause, index = clauses[at], schemas[at].index
         passes = type(clause) is Select or type(clause) is Rename
         passes = passes or (type(clause) is Apply and clause.column != index)
         if not passes or schemas[at + 1].index != index:

@@ -247,6 +247,7 @@ def _facts(unit: ProcessingUnit, piece: Piece) -> UnitFacts:
         piece.time_range,
         piece.symbol,
         piece.bucket,
+        piece.segments,
     )
 
 
@@ -259,4 +260,5 @@ def _piece(facts: UnitFacts, planned: int, held: Columns) -> Piece:
         facts.symbol,
         facts.bucket,
         planned,
+        facts.segments,
     )

@@ -4,11 +4,13 @@ The pipeline enters here. Where a clause reduces rows as they are stored, neighb
 one task. Where one chooses rows as they are stored, all units choose before the rest of a row is
 read: what one found may rule out what others chose before, and the little that is left is read
 together. Where the first clauses drop rows, so are units of which few are left. All other units are
-read one by one, each in a task.
+read one by one, each in a task. Before all that, small neighbours are read as one unit, whatever
+the clauses: opening a small segment costs more than what is saved of its rows.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
@@ -24,30 +26,27 @@ from tessel.clauses.running.late_reading import (
     settle_rows,
 )
 from tessel.clauses.running.local_pool import LocalPool, Task
-from tessel.clauses.running.packing import joins_slices, packs_of
+from tessel.clauses.running.packing import (
+    FEW_BYTES,
+    FEW_ROWS,
+    ROWS_TOGETHER,
+    bytes_together,
+    joins_slices,
+    packs_of,
+    small_runs,
+)
 from tessel.clauses.running.reduced import unit_of
 from tessel.clauses.running.source_loader import SourceLoader
 from tessel.clauses.running.stage import run_clauses
-from tessel.ecs import ProcessingUnit
-from tessel.errors import TesselError
+from tessel.ecs import Piece, ProcessingUnit
+from tessel.errors import CancelledError, TesselError
 from tessel.store import CandidateRows
 
 __all__ = ["loaded_units"]
 
 Other = TypeVar("Other")
 
-_ROWS_TOGETHER = 1 << 14
-"""So many chosen rows of several units are read in one task, and are one unit."""
-
 _UNITS_TOGETHER = 1 << 6
-
-_BYTES_TOGETHER = 1 << 22
-"""The same in bytes, as they are stored; and no more than a part of the byte budget."""
-
-_TOGETHER_IN_BUDGET = 16
-
-_FEW_ROWS, _FEW_BYTES = 1 << 11, 1 << 18
-"""Of a unit with more left, reading that takes longer than what several units can share."""
 
 _ROWS_WAITING = 1 << 20
 """So many chosen rows may wait for others to choose."""
@@ -71,18 +70,20 @@ def loaded_units(
     joins_units
         Whether few rows left of several units may be one unit.
     """
-    most_bytes = min(_BYTES_TOGETHER, live_bytes // _TOGETHER_IN_BUDGET)
-    first = _FirstStage(loader, stage, most_bytes)
+    first = _FirstStage(loader, stage, bytes_together(live_bytes))
     ordinals = range(len(loader.source.units))
-    if joins_slices(stage.clauses):
-        return first.reduced_units(packs_of(*loader.sizes(), pool.workers, live_bytes), pool)
-    if joins_units and _takes_any_slices(stage) and len(ordinals) > 1 and loader.are_alone:
-        if chooses(stage.clauses):
-            packs = packs_of(*loader.sizes(), pool.workers, live_bytes)
-            return first.chosen_units(packs, pool, live_bytes)
-        if selects(stage.clauses):
-            return first.selected_units(pool)
-    return pool.map(map(first.read, ordinals))
+    may_join = joins_units and _takes_any_slices(stage) and len(ordinals) > 1 and loader.are_alone
+    if not may_join:
+        yield from first.units(ordinals, pool, live_bytes, joins_units=False)
+        return
+    runs = small_runs(*loader.sizes(), loader.follow(), loader.row_bytes(), live_bytes)
+    for is_small, group in itertools.groupby(runs, lambda run: len(run) > 1):
+        own = list(group)
+        if is_small:
+            yield from pool.map(map(first.joined, own))
+        else:
+            section = range(own[0].start, own[-1].stop)
+            yield from first.units(section, pool, live_bytes, joins_units=len(section) > 1)
 
 
 def _takes_any_slices(stage: Stage) -> bool:
@@ -128,7 +129,7 @@ class _Few:
         """Return whether the rows of another are read together with these."""
         return (
             self.done == other.done
-            and self.rows + other.rows <= _ROWS_TOGETHER
+            and self.rows + other.rows <= ROWS_TOGETHER
             and self.bytes + other.bytes <= most_bytes
         )
 
@@ -147,6 +148,26 @@ class _FirstStage:
     stage: Stage
     most_bytes: int
 
+    def units(
+        self, ordinals: range, pool: LocalPool, live_bytes: int, *, joins_units: bool
+    ) -> Iterator[ProcessingUnit]:
+        """Give units that follow one another, read in the way that the clauses allow."""
+        clauses = self.stage.clauses
+
+        def packs() -> list[range]:
+            held = slice(ordinals.start, ordinals.stop)
+            rows, nbytes = (each[held] for each in self.loader.sizes())
+            found = packs_of(rows, nbytes, pool.workers, live_bytes)
+            return [ordinals[pack.start : pack.stop] for pack in found]
+
+        if joins_slices(clauses):
+            return self.reduced_units(packs(), pool)
+        if joins_units and chooses(clauses):
+            return self.chosen_units(packs(), pool, live_bytes)
+        if joins_units and selects(clauses):
+            return self.selected_units(ordinals, pool)
+        return pool.map(map(self.read, ordinals))
+
     def read(self, ordinal: int) -> Task[ProcessingUnit]:
         """Return the task of one unit."""
         positions = self.loader.source.units[ordinal]
@@ -159,6 +180,35 @@ class _FirstStage:
                 return run_clauses(stage.clauses[done:], stage.schemas[done:], unit)
 
         return Task(run, self.loader.bytes(positions))
+
+    def joined(self, run: range) -> Task[ProcessingUnit]:
+        """Return the task of small units, which are read as one.
+
+        Where that fails they are read and processed one by one, and the first of them that fails
+        says which rows of which segment it has.
+        """
+        stage, loader = self.stage, self.loader
+
+        def processed(pieces: list[Piece]) -> ProcessingUnit:
+            unit = ProcessingUnit(run.start, stage.schemas[0], pieces)
+            return run_clauses(stage.clauses, stage.schemas, unit)
+
+        def work() -> ProcessingUnit:
+            with loader.naming():
+                pieces = loader.joined(run)
+                if pieces is None:
+                    return processed([piece for unit in run for piece in loader.pieces(unit)])
+                try:
+                    return processed(pieces)
+                except CancelledError:
+                    raise
+                except TesselError:
+                    for unit in run:
+                        processed(loader.pieces(unit))
+                    raise
+
+        positions = [position for unit in run for position in loader.source.units[unit]]
+        return Task(work, loader.bytes(positions))
 
     # --- rows that are reduced --------------------------------------------------------------------
 
@@ -199,9 +249,8 @@ class _FirstStage:
 
     # --- rows that are selected -------------------------------------------------------------------
 
-    def selected_units(self, pool: LocalPool) -> Iterator[ProcessingUnit]:
+    def selected_units(self, ordinals: range, pool: LocalPool) -> Iterator[ProcessingUnit]:
         """Give units whose first clauses drop rows, those with few rows left together."""
-        ordinals = range(len(self.loader.source.units))
         for found in _joined(
             pool.map(map(self._selecting, ordinals)), most_units=1, most_bytes=self.most_bytes
         ):
@@ -225,7 +274,7 @@ class _FirstStage:
                 few = _Few(ordinal, done, chosen, whole.bytes, loader.rows(positions))
                 # Text that the next clause takes as codes is read by segment, as codes.
                 codes = few.rows and coded_after(stage.clauses, done)
-                if len(chosen) == len(strips) and few.bytes <= _FEW_BYTES and not codes:
+                if len(chosen) == len(strips) and few.bytes <= FEW_BYTES and not codes:
                     return few
                 pieces = loader.read_selected(strips, done, stage.clauses)
                 unit = ProcessingUnit(ordinal, stage.schemas[done], pieces)
@@ -293,12 +342,20 @@ class _FirstStage:
 
     def _reading(self, few: _Few) -> Task[ProcessingUnit]:
         def run() -> ProcessingUnit:
-            stage, done = self.stage, few.done
             with self.loader.naming():
-                pieces = self.loader.read_chosen(few.chosen)
-                unit = ProcessingUnit(few.ordinal, stage.schemas[done], pieces)
-                return run_clauses(stage.clauses[done:], stage.schemas[done:], unit)
+                try:
+                    return processed(self.loader.read_chosen(few.chosen))
+                except TesselError:
+                    # It names rows of several segments; read one by one, the one that fails.
+                    for each in few.chosen:
+                        processed(self.loader.read_chosen([each]))
+                    raise
 
+        def processed(pieces: list[Piece]) -> ProcessingUnit:
+            unit = ProcessingUnit(few.ordinal, stage.schemas[done], pieces)
+            return run_clauses(stage.clauses[done:], stage.schemas[done:], unit)
+
+        stage, done = self.stage, few.done
         return Task(run, few.bytes)
 
 
@@ -342,4 +399,4 @@ def _with_error(found: Iterable[Other]) -> Iterator[Other | TesselError]:
 
 
 def _is_few(rows: CandidateRows) -> bool:
-    return len(rows) <= _FEW_ROWS
+    return len(rows) <= FEW_ROWS

@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel import telemetry
+from tessel.cancelling import check_cancelled
 from tessel.clauses.base import Clause
 from tessel.clauses.powers import (
     Chooses,
@@ -43,6 +44,7 @@ __all__ = [
     "coded_after",
     "done_by_choosing",
     "read_chosen",
+    "read_joined",
     "read_pieces",
     "read_selected",
     "read_together",
@@ -368,6 +370,36 @@ def read_together(
     return _joined_piece(table, first, pieces[-1], symbol)
 
 
+def read_joined(
+    units: Sequence[Sequence[PieceSource]], segments: SegmentSource, symbol: int = 0
+) -> list[Piece] | None:
+    """Return small units that follow one another as the pieces of one, read in one pass.
+
+    Parameters
+    ----------
+    units
+        The pieces of each, all of one row range.
+
+    Returns
+    -------
+    list or None
+        A piece for each column slice. None where they must be read one by one.
+    """
+    if len({len(unit) for unit in units}) > 1:
+        return None
+    found: list[Piece] = []
+    for pieces in zip(*units, strict=True):
+        check_cancelled()
+        with telemetry.span("segment.read", object=pieces[0].key.object) as facts:
+            table = segments.load_joined(pieces)
+            if table is None:
+                return None
+            facts.update(rows=table.num_rows, bytes=table.nbytes)
+        place = _place_of(pieces[0], pieces[-1], symbol)
+        found.append(place.with_table(table))
+    return found
+
+
 def read_chosen(chosen: ChosenRows, schema: TableSchema, symbol: int = 0) -> list[Piece]:
     """Return the pieces of rows that were chosen: one, which is not read, where there are none."""
     rows = chosen.rows
@@ -406,6 +438,7 @@ def _place_of(first: PieceSource, last: PieceSource, symbol: int) -> Piece:
         piece_of(first, pa.table({}), symbol, 1),
         row_range=RowRange(first.row_start, last.row_stop),
         time_range=times,
+        segments=(first.key.object,) if first is last else (),
     )
 
 

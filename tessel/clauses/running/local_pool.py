@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
+from tessel.cancelling import CancelFlag, check_cancelled, current_flag
 from tessel.clauses.spill import Account, give_back
 from tessel.errors import ForkUnsafeError
 from tessel.options import Options
@@ -43,7 +44,8 @@ class Task(Generic[Result]):
 class LocalPool:
     """Threads of one query; use as a context manager.
 
-    Leaving it, also by an error or Ctrl-C, cancels what has not started and waits for what has.
+    Leaving it, also by an error or Ctrl-C, cancels what has not started, tells what has by a flag,
+    and waits until that has seen it.
 
     Parameters
     ----------
@@ -58,6 +60,7 @@ class LocalPool:
         self._account = account or Account(options.live_bytes)
         self._threads: ThreadPoolExecutor | None = None
         self._begun: list[threading.Thread] = []
+        self._flag = CancelFlag(current_flag())
         self._forked = False
         _all.add(self)
 
@@ -70,6 +73,7 @@ class LocalPool:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._flag.set()
         if self._threads is not None and not self._forked:
             self._threads.shutdown(wait=True, cancel_futures=True)
             # Ctrl-C while a thread was being started leaves one that the executor does not know.
@@ -91,6 +95,7 @@ class LocalPool:
         source = _failing_last(tasks)
         if self._options.workers == 1:
             for task in source:
+                check_cancelled()
                 yield task.run()
             return
         first = next(source, None)
@@ -154,7 +159,9 @@ class LocalPool:
 
     def _run(self, task: Task[Result]) -> Result:
         try:
-            return task.run()
+            with self._flag.watched():
+                check_cancelled()
+                return task.run()
         finally:
             if self._account.is_tight:
                 give_back()  # allocators keep what is free for each thread by itself

@@ -1,6 +1,7 @@
-"""Several row slices in one task, where rows are reduced as they are stored.
+"""Several row slices in one task: small ones, and those that are reduced as they are stored.
 
-The pipeline enters here with the units of a first stage. What such a task makes is a small table,
+The pipeline enters here with the units of a first stage. Small neighbours, such as many appends
+leave, are read as one unit. What a task that reduces makes is a small table,
 whose states cost as much for one segment as for ten: so neighbours are joined until there are few
 tasks a worker. Where a pack turns out to need values, its units run one by one as planned.
 """
@@ -17,7 +18,15 @@ from numpy.typing import NDArray
 from tessel.clauses.base import Clause
 from tessel.clauses.powers import Reduces, Scans, has_power
 
-__all__ = ["joins_slices", "packs_of"]
+__all__ = [
+    "FEW_BYTES",
+    "FEW_ROWS",
+    "ROWS_TOGETHER",
+    "bytes_together",
+    "joins_slices",
+    "packs_of",
+    "small_runs",
+]
 
 _PACKS_PER_WORKER = 2
 """So few units are left as they are."""
@@ -30,6 +39,73 @@ _SHARE = 1.5
 
 _PACKS_IN_BUDGET = 4
 """Stored bytes are counted, which a pack only looks at."""
+
+
+FEW_ROWS, FEW_BYTES = 1 << 11, 1 << 18
+"""Of a unit with more, reading that takes longer than what several units can share."""
+
+_FEWEST_SMALL = 16
+"""Fewer small units than these are faster read one by one, since their segments stay open."""
+
+ROWS_TOGETHER = 1 << 14
+"""So many rows of several units are read in one task, and are one unit."""
+
+
+_BYTES_TOGETHER = 1 << 22
+_TOGETHER_IN_BUDGET = 16
+
+
+def bytes_together(live_bytes: int) -> int:
+    """Return how many bytes, as they are stored, of several units may be read in one task."""
+    return min(_BYTES_TOGETHER, live_bytes // _TOGETHER_IN_BUDGET)
+
+
+def small_runs(
+    rows: NDArray[np.int64],
+    nbytes: NDArray[np.int64],
+    follow: NDArray[np.bool_],
+    row_bytes: int,
+    live_bytes: int,
+) -> list[range]:
+    """Return all units in order: runs of small ones that are read as one unit, others alone.
+
+    The runs of a row of small units begin short and double, so that who has enough of the first
+    rows has not caused much more to be read.
+
+    Parameters
+    ----------
+    rows, nbytes
+        Of each unit, int64, shape ``(units,)``; bytes as they are stored.
+    follow
+        Which units begin where the one before ends.
+    row_bytes
+        The fewest bytes of a row that has been read.
+    live_bytes
+        The byte budget.
+    """
+    most_bytes = bytes_together(live_bytes)
+    nbytes = np.maximum(nbytes, rows * row_bytes)
+    small = (rows <= FEW_ROWS) & (nbytes <= min(FEW_BYTES, most_bytes))
+    edges = np.flatnonzero(np.append(True, (small[1:] != small[:-1]) | ~follow[1:]))
+    stretches = itertools.pairwise([*edges.tolist(), len(rows)])
+    held_rows, held_bytes = (np.append(0, np.cumsum(each)) for each in (rows, nbytes))
+    found: list[range] = []
+    for begin, end in stretches if len(rows) else ():
+        most = _FEWEST_SMALL
+        while small[begin] and end - begin >= _FEWEST_SMALL:
+            stop = min(
+                end,
+                begin + most,
+                int(np.searchsorted(held_rows, held_rows[begin] + ROWS_TOGETHER, "right")) - 1,
+                int(np.searchsorted(held_bytes, held_bytes[begin] + most_bytes, "right")) - 1,
+            )
+            stop = max(stop, begin + 1)
+            found.append(range(begin, stop))
+            begin, most = stop, 2 * most
+            if begin == end:
+                break
+        found += [range(unit, unit + 1) for unit in range(begin, end)]
+    return found
 
 
 def joins_slices(clauses: Sequence[Clause]) -> bool:

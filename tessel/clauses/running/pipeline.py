@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from tessel import telemetry
 from tessel.clauses.base import Clause, Structure
-from tessel.clauses.plan import Plan, SourcePlan, Stage, answered, plugins_of
-from tessel.clauses.powers import Broadcasts, Consumes, Expands, Interleaves, ReducesPieces
+from tessel.clauses.plan import Intake, Plan, SourcePlan, Stage, answered, plugins_of
+from tessel.clauses.powers import Broadcasts, Expands, Interleaves, ReducesPieces
 from tessel.clauses.running.barrier import Barrier
 from tessel.clauses.running.carrying import carried_units
 from tessel.clauses.running.first_stage import loaded_units
@@ -43,7 +43,15 @@ from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.options import Options, current
 
-__all__ = ["Executor", "LocalExecutor", "result_table", "run_stages", "run_units", "symbols_of"]
+__all__ = [
+    "Executor",
+    "LocalExecutor",
+    "result_table",
+    "run_stages",
+    "run_units",
+    "symbols_of",
+    "units_to_read",
+]
 
 
 _Counted = tuple[ProcessingUnit, list[tuple[Stage, int]]]
@@ -144,6 +152,14 @@ def run_units(plan: Plan, options: Options | None = None) -> Iterator[Processing
         yield from run.units(plan)
 
 
+def units_to_read(source: SourcePlan, stage: Stage) -> SourcePlan:
+    """Return what is read of one symbol with the units in which the first stage has it read."""
+    if stage.input is Structure.ALL and isinstance(stage.clauses[0], ReducesPieces):
+        # It may be given everything in parts: then not all of it is read at once either.
+        return dataclasses.replace(source, units=structure_by_row_slice(source.index).units)
+    return source
+
+
 @contextlib.contextmanager
 def _running(options: Options, *, joins_units: bool) -> Iterator[_Run]:
     # Threads end before the files close that they may be reading.
@@ -239,16 +255,13 @@ class _Run:
     def _first_stage(
         self, source: SourcePlan, stage: Stage, symbol: int
     ) -> Iterator[ProcessingUnit]:
-        if stage.input is Structure.ALL and isinstance(stage.clauses[0], ReducesPieces):
-            # It may be given everything in parts: then not all of it is read at once either.
-            slices = structure_by_row_slice(source.index)
-            source = dataclasses.replace(source, units=slices.units)
+        source = units_to_read(source, stage)
         stage = begun_stage(stage)
         loader = SourceLoader(self._manager, source, symbol)
         count = len(source.units)
         telemetry.emit("stage.start", units=count, symbol=source.view.name)
         schema = stage.schemas[0]
-        if stage.input is Structure.ALL or stage.carries is not None:
+        if stage.is_read_apart:
             reading = Stage((), (schema,))
             yield from self._next_stage(stage, self._load_units(loader, reading))
             return
@@ -263,14 +276,15 @@ class _Run:
     def _next_stage(
         self, stage: Stage, before: Iterator[ProcessingUnit]
     ) -> Iterator[ProcessingUnit]:
-        clause = stage.clauses[0]
-        if stage.carries is not None:
-            return carried_units(stage, before, self._pool, self._workspace)
-        if stage.input in (Structure.ROW_SLICE, Structure.MULTI_SYMBOL):
-            return self._one_by_one(stage, before)
-        if isinstance(clause, Consumes):
-            return self._consumed(stage, before)
-        return self._regrouped(clause, stage, before)
+        match stage.intake:
+            case Intake.CARRIED:
+                return carried_units(stage, before, self._pool, self._workspace)
+            case Intake.ONE_BY_ONE:
+                return self._one_by_one(stage, before)
+            case Intake.STREAM:
+                return self._consumed(stage, before)
+            case Intake.GROUPED:
+                return self._regrouped(stage.clauses[0], stage, before)
 
     def _one_by_one(
         self, stage: Stage, before: Iterator[ProcessingUnit]
@@ -333,7 +347,7 @@ class _Run:
             groups = clause.restructure(barrier.facts, schema)
             if not groups and stage.input is Structure.ALL:
                 groups = [[]]  # a clause over everything also answers for nothing
-            may_be_one = self._joins_units and _may_be_one(clause, stage)
+            may_be_one = self._joins_units and stage.joins_buckets
             if may_be_one and barrier.nbytes < self._inline_bytes:
                 groups = [list(range(len(barrier.facts)))] if groups else []
             barrier.expect(groups)
@@ -368,12 +382,6 @@ class _Run:
                 yield from self._buckets_in_parts(self._pool.map(tasks))
             else:
                 yield from self._pool.map(itertools.starmap(task, numbered))
-
-
-def _may_be_one(clause: Clause, stage: Stage) -> bool:
-    """Return whether no answer depends on the number of units: in hash buckets keys stay whole."""
-    own = type(clause).restructure is not Clause.restructure
-    return stage.input is Structure.HASH_BUCKETED and not own
 
 
 def _part(ordinal: int, of: Stage, unit: ProcessingUnit, size: int) -> Task[ProcessingUnit]:

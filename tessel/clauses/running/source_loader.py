@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.base import Clause
@@ -19,6 +20,7 @@ from tessel.clauses.running.late_reading import (
     ChosenRows,
     choose_rows,
     read_chosen,
+    read_joined,
     read_selected,
     read_together,
     read_unit,
@@ -26,7 +28,7 @@ from tessel.clauses.running.late_reading import (
     select_rows,
 )
 from tessel.clauses.running.reduced import ReducedPiece
-from tessel.clauses.running.stage import piece_of
+from tessel.clauses.running.stage import load_piece, piece_of
 from tessel.ecs import (
     ColRange,
     Columns,
@@ -131,6 +133,19 @@ class SourceLoader:
         bytes_of = np.fromiter((self._bytes[unit].sum() for unit in units), np.int64, len(units))
         return index.row_end[first] - index.row_start[first], bytes_of
 
+    def row_bytes(self) -> int:
+        """Return the fewest bytes of a row in memory, where text and lists are not counted."""
+        types = self.source.index.schema.arrow.types
+        bits: int = sum(type_.bit_width for type_ in types if pa.types.is_primitive(type_))
+        return bits // 8
+
+    def follow(self) -> NDArray[np.bool_]:
+        """Return which units begin where the one before ends; shape ``(units,)``."""
+        index = self.source.index
+        first = [unit[0] for unit in self.source.units]
+        starts, ends = index.row_start[first], index.row_end[first]
+        return np.concatenate([[False], starts[1:] == ends[:-1]])
+
     def reduced(
         self, positions: Sequence[int], clauses: Sequence[Clause], unit: int
     ) -> tuple[ReducedPiece, int] | None:
@@ -197,6 +212,26 @@ class SourceLoader:
                 return [piece]
         return [piece for each in chosen for piece in read_chosen(each, schema, self._symbol)]
 
+    def joined(self, units: range) -> list[Piece] | None:
+        """Return small units as the pieces of one; None to read them one by one.
+
+        No other unit wants their segments.
+        """
+        own = [self.source.units[unit] for unit in units]
+        entities = [self._entities[position] for unit in own for position in unit]
+        (sources,) = self._manager.gather(entities, PieceSource)
+        self._rows += sum(map(self.rows, own))
+        compiled_kernels(self._rows, "limb_lines")
+        left = iter(sources)
+        pieces = [[next(left) for _ in unit] for unit in own]
+        return read_joined(pieces, self._segments, self._symbol)
+
+    def pieces(self, unit: int) -> list[Piece]:
+        """Return the pieces of a unit that was to be joined with others."""
+        entities = [self._entities[position] for position in self.source.units[unit]]
+        (sources,) = self._manager.get(entities, PieceSource)
+        return [load_piece(source, self._segments, self._symbol) for source in sources]
+
     def gather(
         self, positions: Sequence[int], clauses: Sequence[Clause], unit: int
     ) -> tuple[list[Piece] | ReducedPiece, int]:
@@ -226,7 +261,7 @@ class SourceLoader:
         """Read pieces whose entities no other thread can be asking for now."""
         entities = [self._entities[position] for position in positions]
         sources, counts = self._manager.get(entities, PieceSource, FetchCount)
-        if clauses:
+        if clauses and sources:
             self._count_rows(sources)
         pieces, done = read_unit(
             sources,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar, cast
 
 import pyarrow as pa
 
 from tessel import telemetry
+from tessel.cancelling import check_cancelled
 from tessel.clauses.base import Clause
 from tessel.clauses.plan import Stage
 from tessel.clauses.powers import (
@@ -22,9 +24,15 @@ from tessel.clauses.powers import (
     ReducesPieces,
 )
 from tessel.clauses.running.first_errors import first_error
-from tessel.ecs import Piece, ProcessingUnit
+from tessel.ecs import Piece, ProcessingUnit, segments_of
 from tessel.ecs.components import ColRange, RowRange
-from tessel.errors import ClauseFailedError, PlanError, SchemaPromiseError, TesselError
+from tessel.errors import (
+    CancelledError,
+    ClauseFailedError,
+    PlanError,
+    SchemaPromiseError,
+    TesselError,
+)
 from tessel.expression.schema import TableSchema
 from tessel.store import PieceSource, SegmentSource
 
@@ -45,6 +53,7 @@ __all__ = [
     "run_stage",
     "stages_of_parts",
     "summarise",
+    "without_segments",
 ]
 
 Result = TypeVar("Result")
@@ -81,6 +90,8 @@ def run_clauses(
     for at, clause in enumerate(clauses):
         try:
             result = _processed(clause, schemas[at + 1], result, clause.process)
+        except CancelledError:
+            raise  # it is no answer of any row
         except TesselError as error:
 
             def run(start: int, stop: int, part: ProcessingUnit) -> ProcessingUnit:
@@ -93,7 +104,7 @@ def run_clauses(
             if first is error:
                 raise
             raise first from first.__cause__
-    return result
+    return without_segments(result) if clauses else result
 
 
 def summarise(stage: Stage, unit: ProcessingUnit) -> pa.Table:
@@ -103,10 +114,10 @@ def summarise(stage: Stage, unit: ProcessingUnit) -> pa.Table:
     """
     first = stage.clauses[0]
     if isinstance(first, Appends):
-        return _named_errors(stage.clauses[0], lambda: first.noted(unit))
+        return _named_errors(stage.clauses[0], lambda: first.noted(unit), unit)
     clause = carrying_clause(stage)
     with telemetry.span("clause.summary", clause=stage.clauses[0].name, unit=unit.ordinal):
-        return _carry_of(stage, lambda: clause.summary(unit))
+        return _carry_of(stage, lambda: clause.summary(unit), unit)
 
 
 def combine_carries(stage: Stage, earlier: pa.Table, later: pa.Table) -> pa.Table:
@@ -128,6 +139,7 @@ def run_between(
         unit,
         lambda unit: clause.process_between(unit, before, after),
     )
+    unit = without_segments(unit) if len(stage.clauses) == 1 else unit
     return run_clauses(stage.clauses[1:], stage.schemas[1:], unit)
 
 
@@ -154,8 +166,10 @@ def nothing_carried(stage: Stage) -> pa.Table:
     return carrying_clause(stage).carry_schema(stage.schemas[0]).empty_table()
 
 
-def _carry_of(stage: Stage, make: Callable[[], pa.Table]) -> pa.Table:
-    carry = _named_errors(stage.clauses[0], make)
+def _carry_of(
+    stage: Stage, make: Callable[[], pa.Table], unit: ProcessingUnit | None = None
+) -> pa.Table:
+    carry = _named_errors(stage.clauses[0], make, unit)
     _check_carry(stage, carry)
     return carry
 
@@ -179,22 +193,45 @@ def _processed(
     unit: ProcessingUnit,
     process: Callable[[ProcessingUnit], ProcessingUnit],
 ) -> ProcessingUnit:
+    check_cancelled()
     with telemetry.span("clause.process", clause=clause.name, unit=unit.ordinal) as facts:
         rows = unit.num_rows
-        result = _named_errors(clause, lambda: process(unit))
+        result = _named_errors(clause, lambda: process(unit), unit)
         unit = _as_promised(clause, result, promised)
         facts.update(rows_in=rows, rows_out=unit.num_rows)
     return unit
 
 
-def _named_errors(clause: Clause, work: Callable[[], Result]) -> Result:
+def _named_errors(
+    clause: Clause, work: Callable[[], Result], unit: ProcessingUnit | None = None
+) -> Result:
     try:
         return work()
     except TesselError as error:
-        error.with_context(clause=clause.describe())
+        _name_unit(error.with_context(clause=clause.describe()), unit)
         raise
     except Exception as error:
-        raise failed_clause(clause, error) from error
+        failure = failed_clause(clause, error)
+        _name_unit(failure, unit)
+        raise failure from error
+
+
+def _name_unit(error: TesselError, unit: ProcessingUnit | None) -> None:
+    """Let an error name the rows of its unit, where they follow one another in one symbol."""
+    pieces = unit.pieces if unit is not None else ()
+    pieces = tuple(piece for piece in pieces if piece.table.num_rows) or pieces
+    if len({piece.symbol for piece in pieces}) == 1 and all(piece.segments for piece in pieces):
+        error.with_rows(
+            min(piece.row_range.start for piece in pieces),
+            max(piece.row_range.end for piece in pieces),
+            segments_of(pieces),
+        )
+
+
+def without_segments(unit: ProcessingUnit) -> ProcessingUnit:
+    """Return the rows of a unit as what a stage left, no longer those of segments."""
+    pieces = [dataclasses.replace(piece, segments=()) for piece in unit.pieces]
+    return unit.with_pieces(pieces, unit.schema)
 
 
 def begun_stage(stage: Stage) -> Stage:
@@ -235,7 +272,7 @@ def stages_of_parts(stage: Stage, unit: ProcessingUnit) -> list[tuple[Stage, int
     """
     clause = stage.clauses[0]
     assert isinstance(clause, Expands)
-    parts = _named_errors(stage.clauses[0], lambda: clause.parts(unit))
+    parts = _named_errors(stage.clauses[0], lambda: clause.parts(unit), unit)
     return [(Stage((part, *stage.clauses[1:]), stage.schemas), size) for part, size in parts]
 
 
@@ -285,6 +322,7 @@ def interleave_units(
 def _streamed(stage: Stage, stream: Iterator[ProcessingUnit]) -> Iterator[ProcessingUnit]:
     clause = stage.clauses[0]
     while True:
+        check_cancelled()
         try:
             unit = next(stream, None)
         except TesselError:
@@ -294,7 +332,7 @@ def _streamed(stage: Stage, stream: Iterator[ProcessingUnit]) -> Iterator[Proces
         if unit is None:
             return
         unit = _as_promised(clause, unit, stage.schemas[1])
-        yield run_clauses(stage.clauses[1:], stage.schemas[1:], unit)
+        yield run_clauses(stage.clauses[1:], stage.schemas[1:], without_segments(unit))
 
 
 def failed_clause(clause: Clause, error: Exception) -> ClauseFailedError:
@@ -358,6 +396,7 @@ def load_piece(
     piece: PieceSource, segments: SegmentSource, symbol: int = 0, planned_fetches: int = 1
 ) -> Piece:
     """Read one piece of a segment."""
+    check_cancelled()
     with telemetry.span("segment.read", object=piece.key.object) as facts:
         try:
             table = segments.load(piece)
@@ -380,4 +419,5 @@ def piece_of(
         symbol,
         None,
         planned_fetches,
+        (source.key.object,),
     )

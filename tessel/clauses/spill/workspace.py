@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Self
 
+from tessel.cancelling import check_cancelled
 from tessel.clauses.spill.account import Account
 from tessel.clauses.spill.file import SpillFile
 from tessel.clauses.spill.spool import Spool
@@ -66,6 +67,7 @@ class UnitStream(Iterator[ProcessingUnit]):
         self.workspace = workspace
 
     def __next__(self) -> ProcessingUnit:
+        check_cancelled()
         return next(self._units)
 
 

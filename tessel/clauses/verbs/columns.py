@@ -16,11 +16,13 @@ from tessel.clauses.value_counts import ValueCounts
 from tessel.clauses.verbs.arguments import ExpressionLike, as_expression, as_names
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
+from tessel.errors.arguments import checks_arguments
 from tessel.expression.types import type_name
 
 __all__ = ["ColumnVerbs"]
 
 
+@checks_arguments
 class ColumnVerbs(Query):
     """Make, choose, name and sum up columns."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Literal
 
 from tessel.clauses.combining import SubQuery
@@ -15,6 +16,8 @@ from tessel.clauses.merge import Merge
 from tessel.clauses.verbs.arguments import as_pairs, as_queries
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
+from tessel.errors.arguments import checks_arguments
+from tessel.expression.scalars import elapsed_text, whole_number
 
 __all__ = ["CombiningVerbs", "KeysLike"]
 
@@ -22,6 +25,7 @@ KeysLike = str | Sequence[str | tuple[str, str]] | Mapping[str, str]
 """Key columns: a name, several, or pairs of a left and a right name."""
 
 
+@checks_arguments
 class CombiningVerbs(Query):
     """Bring rows of other symbols in."""
 
@@ -68,7 +72,7 @@ class CombiningVerbs(Query):
         on: str | tuple[str, str] | None = None,
         *,
         by: KeysLike | None = None,
-        tolerance: str | int | None = None,
+        tolerance: str | int | timedelta | None = None,
         direction: Direction = "backward",
         allow_exact_matches: bool = True,
         suffix: str = "_right",
@@ -84,7 +88,7 @@ class CombiningVerbs(Query):
         by
             Columns that must be equal too: a name, several, or pairs.
         tolerance
-            How far apart they may be: ``"5s"``, or a number in the unit of the index.
+            How far apart they may be: ``"5s"``, a timedelta, or a number in the unit of the index.
         direction
             ``"backward"``, ``"forward"`` or ``"nearest"``.
         allow_exact_matches
@@ -95,7 +99,9 @@ class CombiningVerbs(Query):
         (query,) = as_queries("join_asof", (other,))
         times = None if on is None else as_pairs("join_asof", _one_pair(on), None, None)[0]
         keys = as_pairs("join_asof", by, None, None)
-        clause = JoinAsof(query, times, keys, tolerance, direction, allow_exact_matches, suffix)
+        apart = whole_number(tolerance)
+        apart = elapsed_text(tolerance) if apart is None else apart
+        clause = JoinAsof(query, times, keys, apart, direction, allow_exact_matches, suffix)
         return self.then(clause)
 
     def merge(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Generic, Literal
 
 from tessel.clauses.aggregate_forms import AggregateForm, AggregateLike, read_outputs
@@ -14,11 +15,14 @@ from tessel.clauses.resample import Empty, Resample
 from tessel.clauses.verbs.arguments import ExpressionLike, KeyLike, as_keys
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
+from tessel.errors.arguments import checks_arguments
 from tessel.expression.periods import instant_text
+from tessel.expression.scalars import elapsed_text
 
 __all__ = ["GroupedQuery", "GroupingVerbs", "ResampledQuery"]
 
 
+@checks_arguments
 class GroupingVerbs(Query):
     """Group rows and reduce them."""
 
@@ -54,13 +58,13 @@ class GroupingVerbs(Query):
 
     def resample(
         self: QueryType,
-        rule: str,
+        rule: str | timedelta,
         *,
         by: KeyLike | Sequence[KeyLike] | Mapping[str, ExpressionLike] = (),
         closed: Literal["left", "right"] | None = None,
         label: Literal["left", "right"] | None = None,
         origin: Any = "epoch",
-        offset: str | None = None,
+        offset: str | timedelta | None = None,
         empty: Empty = "omit",
         drop_missing: bool = True,
     ) -> ResampledQuery[QueryType]:
@@ -73,7 +77,7 @@ class GroupingVerbs(Query):
         Parameters
         ----------
         rule
-            Length of a bucket.
+            Length of a bucket; a timedelta is elapsed time.
         by
             Keys as those of ``groupby``: columns, or expressions, in a mapping with their names
             (``by={"day": col("shipped").floor("1d")}``). Each key has buckets of its own, and rows
@@ -85,7 +89,7 @@ class GroupingVerbs(Query):
             Where a bucket starts: ``"epoch"``, an instant (ISO text or a datetime), ``"start"``,
             ``"start_day"``, ``"end"`` or ``"end_day"`` of the rows that arrive here.
         offset
-            A span by which all edges are moved, such as ``"6h"`` or ``"-1D"``.
+            A span by which all edges are moved, such as ``"6h"``, ``"-1D"`` or a timedelta.
         empty
             What is done about buckets without rows between the first and the last that has some:
             ``"omit"``, ``"null"``, ``"zero"`` (what the aggregate answers of no rows) or
@@ -95,17 +99,18 @@ class GroupingVerbs(Query):
         """
         return ResampledQuery(
             self,
-            rule,
+            elapsed_text(rule),
             closed,
             label,
             instant_text(origin) or "epoch",
-            offset,
+            elapsed_text(offset),
             as_keys((by,), {}, 'resample(..., by={{"name": {}}})'),
             empty,
             drop_missing,
         )
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class GroupedQuery(Generic[QueryType]):
     """A query whose rows are grouped, waiting for ``agg``."""
@@ -137,6 +142,7 @@ class GroupedQuery(Generic[QueryType]):
         return self.query.then(partition, aggregation)
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class ResampledQuery(Generic[QueryType]):
     """A query whose rows are in time buckets, waiting for ``agg``."""

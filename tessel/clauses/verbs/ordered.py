@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Generic, Literal
+
+import pyarrow as pa
 
 from tessel.clauses.aggregate_forms import AggregateForm, AggregateLike, read_outputs
 from tessel.clauses.along_rows.fading import fading_of
@@ -25,7 +28,9 @@ from tessel.clauses.shift import Shift
 from tessel.clauses.verbs.arguments import as_names, as_row_count
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
+from tessel.errors.arguments import checks_arguments
 from tessel.expression.periods import instant_text
+from tessel.expression.scalars import elapsed_text, whole_number
 
 __all__ = ["EwmQuery", "OrderedVerbs", "RollingQuery"]
 
@@ -34,6 +39,7 @@ ColumnsLike = str | Sequence[str] | Mapping[str, str]
 KeysLike = str | Sequence[str]
 
 
+@checks_arguments
 class OrderedVerbs(Query):
     """Look at rows in their order.
 
@@ -219,19 +225,16 @@ class OrderedVerbs(Query):
         origin
             Name of a column that gets the time of the row itself; by default it is not kept.
         """
-        one = isinstance(times, str | int) or not isinstance(times, Iterable)
-        asked = [times] if one else list(times)
-        instants = [time if isinstance(time, int) else instant_text(time) for time in asked]
-        if None in instants:
-            raise PlanError("latest_at takes times, and None is none")
-        return self.then(LatestAt(tuple(instants), _keys(by), origin))  # type: ignore[arg-type]
+        one = isinstance(times, str | pa.Scalar) or not isinstance(times, Iterable)
+        instants = tuple(_instant(time) for time in ([times] if one else times))
+        return self.then(LatestAt(instants, _keys(by), origin))
 
     def ewm(
         self: QueryType,
         *,
         alpha: float | None = None,
         span: float | None = None,
-        halflife: float | str | None = None,
+        halflife: float | str | timedelta | None = None,
         com: float | None = None,
         by: KeysLike = (),
         adjust: bool = True,
@@ -245,8 +248,8 @@ class OrderedVerbs(Query):
         alpha, span, halflife, com
             How fast weights fade; exactly one of them. ``alpha`` is the share of a new value,
             above 0 and at most 1; ``span`` from 1 on is ``2 / alpha - 1``; after ``halflife`` rows,
-            above 0, or after that time on the index (``"10s"``), a weight is half; ``com`` from 0
-            on is the centre of mass, ``1 / alpha - 1``.
+            above 0, or after that time on the index (``"10s"`` or a timedelta), a weight is half;
+            ``com`` from 0 on is the centre of mass, ``1 / alpha - 1``.
         by
             Keys: each fades by itself.
         adjust
@@ -257,12 +260,12 @@ class OrderedVerbs(Query):
         min_periods
             Values that there must be so far, or the result is missing.
         """
-        share, half = fading_of(alpha, span, halflife, com)
+        share, half = fading_of(alpha, span, elapsed_text(halflife), com)
         return EwmQuery(self, share, half, _keys(by), adjust, ignore_missing, min_periods)
 
     def rolling(
         self: QueryType,
-        window: int | str,
+        window: int | str | timedelta,
         *,
         by: KeysLike = (),
         min_periods: int | None = None,
@@ -274,7 +277,7 @@ class OrderedVerbs(Query):
         Parameters
         ----------
         window
-            A number of rows, or a length of time such as ``"5min"`` on a time index.
+            A number of rows, or a length of time on a time index: ``"5min"`` or a timedelta.
         by
             Keys: a window holds rows of one key.
         min_periods
@@ -285,10 +288,12 @@ class OrderedVerbs(Query):
         center
             Whether the row is in the middle of its window instead of at its end.
         """
-        count = window if isinstance(window, str) else as_row_count("rolling", window)
+        length = elapsed_text(window)
+        count = length if isinstance(length, str) else as_row_count("rolling", length)
         return RollingQuery(self, count, _keys(by), min_periods, closed, center)
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class RollingQuery(Generic[QueryType]):
     """A query that looks at windows of rows, waiting for ``agg``."""
@@ -320,6 +325,7 @@ class RollingQuery(Generic[QueryType]):
         )
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class EwmQuery(Generic[QueryType]):
     """A query that weighs rows, fading into the past, waiting for ``agg``."""
@@ -362,6 +368,14 @@ def _pairs(verb: str, columns: ColumnsLike) -> tuple[tuple[str, str], ...]:
             hint=f'{verb}("price"), {verb}(["bid", "ask"]) or {verb}({{"new": "price"}})',
         )
     return tuple((name, name) for name in as_names((columns,)))
+
+
+def _instant(time: Any) -> int | str:
+    number = whole_number(time)
+    found = instant_text(time) if number is None else number
+    if found is None:
+        raise PlanError("latest_at takes times, and None is none")
+    return found
 
 
 def _keys(by: KeysLike) -> tuple[str, ...]:

@@ -25,12 +25,14 @@ from tessel.clauses.verbs.arguments import (
 )
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
+from tessel.errors.arguments import checks_arguments
 from tessel.expression import Expression
 from tessel.expression.periods import instant_text
 
 __all__ = ["RowVerbs"]
 
 
+@checks_arguments
 class RowVerbs(Query):
     """Choose rows, and bring them in order."""
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.expression import literal_codec
 from tessel.expression.comparable import fitted_literal
 from tessel.expression.kernels.values import Value, nan_to_null
 from tessel.expression.leaves import Literal, ValueSet
@@ -33,7 +34,7 @@ def is_in(node: IsIn, values: Sequence[Value], result: pa.DataType) -> Value:
     """Look values up in the set; missing ones give missing, unless the set is empty."""
     (value,) = values
     null = pa.scalar(None, pa.bool_())
-    if not node.values.values:
+    if not len(node.values):
         return pc.and_(pc.is_null(value), pa.scalar(False))
     if pa.types.is_null(value.type):
         return pc.cast(value, pa.bool_())
@@ -47,16 +48,28 @@ def is_in(node: IsIn, values: Sequence[Value], result: pa.DataType) -> Value:
 
 def members(values: ValueSet, type_: pa.DataType) -> tuple[pa.Array, bool]:
     """Return the values of a set that a column of a type can equal, and whether one is missing."""
+    kept: dict[pa.DataType, tuple[pa.Array, bool]] = values.__dict__.setdefault("_members", {})
+    if type_ not in kept:  # asked for by the planner, by statistics and for each unit
+        kept[type_] = _members(values, type_)
+    return kept[type_]
+
+
+def _members(values: ValueSet, type_: pa.DataType) -> tuple[pa.Array, bool]:
     beside = Operand(type_, "")
     found: list[Any] = []
     has_missing = False
-    for literal in values.values:
-        if literal.is_missing_value:
-            has_missing = True
-            continue
-        value = _exact(fitted_literal(literal, beside), type_)
-        if value is not None:
-            found.append(value)
+    for kind, contents in values.by_kind.items():
+        first = Literal(kind, contents[0])
+        if fitted_literal(first, beside) is first:  # and so are all of its kind
+            several = [(kind, literal_codec.decode_all(kind, contents))]
+        else:
+            fitted = (fitted_literal(Literal(kind, each), beside) for each in contents)
+            several = [(each.kind, [each.value]) for each in fitted]
+        for kind_beside, plain in several:
+            present = [value for value in plain if value is not None and value == value]
+            has_missing |= len(present) < len(plain)
+            if present:  # of missing values alone there is no unit to come from
+                found += _exact(kind_beside, present, type_)
     if pa.types.is_floating(type_) and 0.0 in found:
         # the hash of Arrow's lookup tells the two zeros apart
         found += [0.0, -0.0]
@@ -68,38 +81,38 @@ def members(values: ValueSet, type_: pa.DataType) -> tuple[pa.Array, bool]:
     return pa.array(found, type_), has_missing
 
 
-def _exact(literal: Literal, type_: pa.DataType) -> Any:
-    """Return the one value of a type that equals a literal; None where there is none."""
-    value = literal.value
+def _exact(kind: str, values: list[Any], type_: pa.DataType) -> list[Any]:
+    """Return the values of a type that equal literals of a kind, for those that any equals."""
+    own = literal_codec.literal_type(kind)
     match family(type_):
         case Family.INTEGER:
-            return _whole(value, type_)
+            low = 0 if pa.types.is_unsigned_integer(type_) else -(1 << (type_.bit_width - 1))
+            high = low + (1 << type_.bit_width)  # comparing is exact, with infinities too
+            return [int(value) for value in values if low <= value < high and value == int(value)]
         case Family.FLOAT:
-            return _real(literal, type_)
+            if pa.types.is_float64(type_) and pa.types.is_floating(own):
+                return values
+            real = (_real(kind, value, type_) for value in values)
+            return [value for value in real if value is not None]
         case Family.DECIMAL:
-            return _decimal(value, type_)
+            decimals = (_decimal(value, type_) for value in values)
+            return [value for value in decimals if value is not None]
         case Family.TIMESTAMP | Family.DURATION | Family.TIME:
-            scaled = value * UNIT_NANOSECONDS[literal.type.unit]
-            count, rest = divmod(scaled, UNIT_NANOSECONDS[type_.unit])
-            return count if not rest and -(1 << 63) <= count < 1 << 63 else None
+            return _scaled(values, UNIT_NANOSECONDS[own.unit], UNIT_NANOSECONDS[type_.unit], type_)
         case Family.DATE:
-            milliseconds = value * _DAY_MS if pa.types.is_date32(literal.type) else value
-            count, rest = divmod(milliseconds, _DAY_MS if pa.types.is_date32(type_) else 1)
-            return count if not rest else None
+            times, by = (_DAY_MS if pa.types.is_date32(each) else 1 for each in (own, type_))
+            return _scaled(values, times, by, type_)
         case _:
-            return value
+            return values
 
 
-def _whole(value: Any, type_: pa.DataType) -> int | None:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    whole = int(value)
-    low = 0 if pa.types.is_unsigned_integer(type_) else -(1 << (type_.bit_width - 1))
-    return whole if whole == value and low <= whole < low + (1 << type_.bit_width) else None
+def _scaled(values: list[int], times: int, by: int, type_: pa.DataType) -> list[int]:
+    most = 1 << (type_.bit_width - 1)
+    counts = (divmod(value * times, by) for value in values)
+    return [count for count, rest in counts if not rest and -most <= count < most]
 
 
-def _real(literal: Literal, type_: pa.DataType) -> float | None:
-    value = literal.value
+def _real(kind: str, value: Any, type_: pa.DataType) -> float | None:
     if not isinstance(value, float):
         real = float(value)
         if real != value:
@@ -109,7 +122,7 @@ def _real(literal: Literal, type_: pa.DataType) -> float | None:
         return float(value)
     with np.errstate(over="ignore"):
         single = float(np.float32(value))
-    adapts = literal.kind == "float" and (math.isfinite(single) or not math.isfinite(value))
+    adapts = kind == "float" and (math.isfinite(single) or not math.isfinite(value))
     return single if adapts or single == value else None
 
 

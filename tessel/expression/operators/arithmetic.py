@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from tessel.errors import ExpressionError
+from tessel.errors import ExpressionError, shown
 from tessel.expression.node import Expression
 from tessel.expression.operators.shapes import Binary, Unary, require
 from tessel.expression.printing import Piece, Sub
@@ -233,7 +233,7 @@ class Round(Expression):
         """Raise where digits is not a whole number from 0 to 15."""
         if type(self.digits) is not int or not 0 <= self.digits <= 15:
             raise ExpressionError(
-                f"round takes a whole number of digits from 0 to 15, not {self.digits!r}",
+                f"round takes a whole number of digits from 0 to 15, not {shown(self.digits)}",
                 hint="for tens or hundreds write (x // 10) * 10",
             )
 

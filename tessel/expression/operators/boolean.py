@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
@@ -36,6 +36,7 @@ class Connective(Expression):
 
     word: ClassVar[str]
     operands: tuple[Expression, ...]
+    _extends: ClassVar[tuple[Self, Expression]]
 
     def __post_init__(self) -> None:
         flat: list[Expression] = []
@@ -64,9 +65,22 @@ class Connective(Expression):
     @classmethod
     def _extended(cls, chain: Self, operand: Expression) -> Self:
         joined = object.__new__(cls)
-        object.__setattr__(joined, "operands", (*chain.operands, operand))
+        object.__setattr__(joined, "_extends", (chain, operand))
         joined._seal(max(chain.depth, operand.depth + 1), chain._size + operand._size)
         return joined
+
+    def __getattr__(self, name: str) -> Any:
+        """Write out the operands of a chain that was extended, once they are asked for."""
+        if name != "operands" or "_extends" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+        added: list[Expression] = []
+        chain = self
+        while "operands" not in chain.__dict__:
+            chain, operand = chain._extends
+            added.append(operand)
+        operands = (*chain.operands, *reversed(added))
+        object.__setattr__(self, "operands", operands)
+        return operands
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return a truth value."""

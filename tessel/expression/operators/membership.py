@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from tessel.expression.comparable import comparison_inputs
-from tessel.expression.leaves import ValueSet
+from tessel.expression.comparable import comparison_inputs, fitted_literal
+from tessel.expression.leaves import Literal, ValueSet
 from tessel.expression.node import Expression
 from tessel.expression.operators.shapes import Unary
 from tessel.expression.printing import Piece, Sub
@@ -32,8 +32,12 @@ class IsIn(Expression):
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return a truth value, where every value can be compared with the operand."""
         (operand,) = operands
-        for value in self.values.values:
-            comparison_inputs(operand, Operand(value.type, str(value), value), orders=False)
+        for kind, contents in self.values.by_kind.items():
+            for content in contents:
+                value = Literal(kind, content)
+                comparison_inputs(operand, Operand(value.type, value, value), orders=False)
+                if fitted_literal(value, operand) is value:
+                    break  # what is not read anew beside the operand is refused by its kind alone
         return Signature((operand.type,), pa.bool_())
 
     def pieces(self) -> Iterable[Piece]:
@@ -45,7 +49,7 @@ class IsIn(Expression):
         yield "("
         yield Sub(self.operand)
         yield " IN ("
-        for place, value in enumerate(self.values.values):
+        for place, value in enumerate(self.values):
             yield ", " if place else ""
             yield from value.label()
         yield "))"

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tessel.errors import ExpressionError
+from tessel.errors import ExpressionError, shown
 from tessel.expression.leaves import Regex
 from tessel.expression.node import Expression, argument_text, require_text
 from tessel.expression.operators.shapes import Unary, require
@@ -81,6 +82,17 @@ class Like(TextPredicate):
 
     name: ClassVar[str] = "like"
     precedence: ClassVar[int] = 4
+
+    def check(self) -> None:
+        """Raise where RE2, which the pattern runs on, does not take it."""
+        super().check()
+        try:
+            pc.match_like(pa.array(["_"]), self.part)
+        except pa.ArrowInvalid as error:
+            raise ExpressionError(
+                f"like takes no pattern of {len(self.part):,} characters: {error}",
+                hint="join shorter patterns by and, or use contains",
+            ) from None
 
     def pieces(self) -> Iterable[Piece]:
         """Return ``x like 'pattern'``."""
@@ -197,7 +209,7 @@ class Slice(Expression):
         for place in (self.start, self.stop):
             if place is not None and (type(place) is not int or not 0 <= place < 1 << 31):
                 raise ExpressionError(
-                    f"slice takes whole numbers from 0, not {place!r}",
+                    f"slice takes whole numbers from 0, not {shown(place)}",
                     hint="slice(start, stop), counted in characters from the beginning",
                 )
         if self.start is None:

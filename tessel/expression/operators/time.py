@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from tessel.errors import ExpressionError
+from tessel.errors import ExpressionError, shown
 from tessel.expression.node import Expression, require_text
 from tessel.expression.operators.shapes import Unary, require
 from tessel.expression.registry import register
@@ -150,9 +150,9 @@ class Floor(Expression):
         require_text(self.rule, "the rule of floor")
         if self.nanoseconds <= 0:
             raise ExpressionError(
-                f"{self.rule!r} is not a bucket length",
+                f"{shown(self.rule)} is not a bucket length",
                 hint="write a duration like '15min', '1h30min' or '1d' (units d h min s ms us ns)",
-                rule=self.rule,
+                rule=shown(self.rule),
             )
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:

@@ -22,12 +22,14 @@ from tessel.store.encodings.base import (
     native_dtype,
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
-from tessel.store.encodings.text import check_text, repeated
+from tessel.store.encodings.gathering import slot_places
+from tessel.store.encodings.text import check_text, gather_spans, repeated
 
 __all__ = ["Constant"]
 
 _IN_SLOT = frozenset({ValueKind.TEXT, ValueKind.BINARY, ValueKind.FIXED})
 _WORD = 1 << 64
+_MOST_SPAN_BYTES = 1 << 22
 
 
 class Constant:
@@ -165,9 +167,15 @@ class Constant:
         width: int,
         dictionary: PhysicalValues | None,
     ) -> PhysicalValues | None:
-        """Return the values of many records; None for text and bytes, which are not in them."""
+        """Return the values of many records; None for long texts, of which indices take more."""
         if kind in _IN_SLOT:
-            return None
+            lengths = records["count"].astype(np.int64)
+            if int(lengths.sum()) > _MOST_SPAN_BYTES:
+                return None
+            offsets, data = gather_spans(segment, slot_places(records, 1), lengths)
+            if kind == ValueKind.FIXED:
+                return PhysicalValues(kind, width, len(rows), data.reshape(len(rows), width))
+            return PhysicalValues(kind, width, len(rows), data, offsets)
         dtype = native_dtype(kind, width)
         if kind == ValueKind.DECIMAL:
             data = np.stack((records["base"], records["step"]), axis=1).view(dtype)

@@ -3,31 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from tessel.errors import ColumnNotFoundError, InvalidInputError, NameNotFoundError
+from tessel.errors import (
+    ColumnNotFoundError,
+    InvalidInputError,
+    NameNotFoundError,
+    NotFoundError,
+)
+from tessel.errors.arguments import checks_arguments
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.cell_cache import CellCache
 from tessel.store.events.converters import Conversion, Wanted, conversions
 from tessel.store.events.extension_types import ComponentNameType, EntityPathType
-from tessel.store.events.index import EventIndex
-from tessel.store.events.queries import Found, kind_of, latest_at
+from tessel.store.events.index import NOTHING, View
+from tessel.store.events.queries import State, kind_of, latest_at
 from tessel.store.events.row import MARKS
 from tessel.store.events.tables import range_of, state_rows, states_of, view_of
-from tessel.store.events.timeline import TimelineKind, time_point_of
+from tessel.store.events.timeline import Timeline, TimelineKind, time_of, time_point_of
 
 __all__ = ["EventAnswers"]
 
+_UNKNOWN = b"tessel.unknown"
 
+
+@checks_arguments
 class EventAnswers:
-    """The questions of a live store; no call takes a lock, or waits for one that writes."""
+    """The questions of a live store; no call takes a lock, or waits for one that writes.
+
+    Each is answered from one view: of everything that one ``insert`` brought, or that one call let
+    go, it sees all or nothing. Names of timelines, entities and components that nobody has used yet
+    are no errors, since they may come: their answer is empty, and says which name is near. Timeless
+    data hold on every timeline.
+    """
 
     def __init__(self) -> None:
-        self._index = EventIndex()
+        self._view = View()
         self._cells: CellCache | None = None
 
     def latest_at(
@@ -38,7 +53,8 @@ class EventAnswers:
         components: Sequence[str] | None = None,
         *,
         convert: Wanted | None = None,
-    ) -> dict[str, Found]:
+        strict: bool = False,
+    ) -> State:
         """Return the state of an entity at a time.
 
         Parameters
@@ -50,17 +66,24 @@ class EventAnswers:
         convert
             By component the name of a converter, or the type its values are wanted in: see
             :mod:`tessel.store.events.converters`.
+        strict
+            Whether names that are not known are errors.
 
         Returns
         -------
-        dict
-            By component; without those that were not logged by then, or cleared since.
+        State
+            A dictionary by component; without those that were not logged by then, or cleared since.
+
+        Raises
+        ------
+        NameNotFoundError, ColumnNotFoundError
+            With ``strict``.
         """
-        number = self._time(timeline, time)
-        names = self._names(entity, components)
-        made = self._conversions(convert, entity, names)
-        state = latest_at(self._index, timeline, number, entity, names)
-        for each in made:
+        asked = self._ask(timeline, [time], entity, components, convert, strict=strict)
+        (number,) = asked.times.tolist()
+        state = State(latest_at(asked.view, timeline, number, entity, asked.names))
+        state.unknown = asked.unknown
+        for each in asked.made:
             if each.component in state:
                 found = state[each.component]
                 state[each.component] = replace(found, cell=each.cell(found.cell))
@@ -75,6 +98,7 @@ class EventAnswers:
         *,
         event_times: bool = False,
         convert: Wanted | None = None,
+        strict: bool = False,
     ) -> pa.Table:
         """Return the state of a component at many times at once.
 
@@ -85,7 +109,7 @@ class EventAnswers:
         event_times
             Whether to add columns ``log_time`` and ``ingestion_time``: when the event was logged,
             and when this store took it.
-        convert
+        convert, strict
             As in :meth:`latest_at`.
 
         Returns
@@ -96,12 +120,12 @@ class EventAnswers:
             ``num_instances`` of the event that logged it. Null where it was not logged by then, or
             cleared since.
         """
-        self._time(timeline, 0)
-        (name,) = self._names(entity, [component])
-        asked = self._times(timeline, times)
-        made = self._conversions(convert, entity, [name])
-        found = states_of(self._index, timeline, asked, entity, name, event_times=event_times)
-        return _converted(found, made)
+        asked = self._ask(timeline, times, entity, [component], convert, strict=strict)
+        return asked.answer(
+            states_of(
+                asked.view, asked.axis, asked.times, entity, component, event_times=event_times
+            )
+        )
 
     def range(
         self,
@@ -112,17 +136,19 @@ class EventAnswers:
         components: Sequence[str] | None = None,
         *,
         include_latest_at_start: bool = False,
+        include_timeless: bool = False,
         event_times: bool = False,
         convert: Wanted | None = None,
+        strict: bool = False,
     ) -> pa.Table:
-        """Return what happened to an entity between two times, both included.
+        """Return what happened to an entity between two times, both included, the first before.
 
         Parameters
         ----------
         event_times
             Whether to add columns ``log_time`` and ``ingestion_time``: when each event was logged,
             and when this store took it.
-        convert
+        convert, strict
             As in :meth:`latest_at`.
 
         Returns
@@ -131,17 +157,30 @@ class EventAnswers:
             By (time, id): the time, ``event_id``, ``num_instances``, ``cleared`` (true for an event
             that cleared the entity), and a list or null a component.
             ``include_latest_at_start`` puts the events that are the state just before in front, as
-            far as they had no part in it otherwise null.
+            far as they had no part in it otherwise null; ``include_timeless`` the timeless events
+            that hold at all times, before all others and without a time.
+
+        Raises
+        ------
+        InvalidInputError
+            For ends that are exchanged.
         """
-        start, stop = self._time(timeline, first), self._time(timeline, last)
-        names = self._names(entity, components)
-        made = self._conversions(convert, entity, names)
-        found = range_of(self._index, timeline, start, stop, entity, names, event_times=event_times)
-        if not include_latest_at_start:
-            return _converted(found, made)
-        state = latest_at(self._index, timeline, start - 1, entity, names)
-        before = state_rows(state, found.schema, timeline)
-        return _converted(pa.concat_tables([before, found]), made)
+        asked = self._ask(timeline, [first, last], entity, components, convert, strict=strict)
+        start, stop = asked.times.tolist()
+        if start > stop:
+            raise InvalidInputError.exchanged(f"the range of {timeline!r}", first, last)
+        found = range_of(
+            asked.view, asked.axis, start, stop, entity, asked.names, event_times=event_times
+        )
+        if include_latest_at_start or include_timeless:
+            state = latest_at(asked.view, timeline, start - 1, entity, asked.names)
+            chosen = {
+                name: each
+                for name, each in state.items()
+                if (include_timeless if each.time is None else include_latest_at_start)
+            }
+            found = pa.concat_tables([state_rows(chosen, found.schema, timeline), found])
+        return asked.answer(found)
 
     def table(
         self,
@@ -154,6 +193,7 @@ class EventAnswers:
         origins: bool = False,
         event_times: bool = False,
         convert: Wanted | None = None,
+        strict: bool = False,
     ) -> pa.Table:
         """Return a row a time of the timeline.
 
@@ -169,34 +209,32 @@ class EventAnswers:
         event_times
             Whether to add columns ``component.log_time`` and ``component.ingestion_time``: when the
             event of each cell was logged by the clock of its producer, and when this store took it.
-        convert
+        convert, strict
             As in :meth:`latest_at`.
         """
         if fill not in (None, "latest_at"):
             raise InvalidInputError(f"fill is {fill!r}", hint='it is "latest_at", or None')
-        self._time(timeline, 0)  # refuses one that is unknown
-        times = None if at is None else self._times(timeline, at)
-        names = self._names(entity, components)
-        made = self._conversions(convert, entity, names)
-        found = view_of(
-            self._index,
-            timeline,
-            entity,
-            names,
-            times,
-            fill=fill is not None,
-            origins=origins,
-            event_times=event_times,
+        asked = self._ask(timeline, at, entity, components, convert, strict=strict)
+        return asked.answer(
+            view_of(
+                asked.view,
+                asked.axis,
+                entity,
+                asked.names,
+                None if at is None else asked.times,
+                fill=fill is not None,
+                origins=origins,
+                event_times=event_times,
+            )
         )
-        return _converted(found, made)
 
     def entities(self) -> list[str]:
         """Return the paths of all entities."""
-        return sorted(self._index.by_entity)
+        return sorted(self._view.entities)
 
     def components(self, entity: str) -> list[str]:
         """Return the components of an entity."""
-        return self._index.components(entity)
+        return list(self._view.entity(entity).components)
 
     def contents(self) -> pa.Table:
         """Return what there is: a row for each component of each entity.
@@ -207,13 +245,13 @@ class EventAnswers:
             ``entity_path``, ``component`` (of Arrow types of ours, which are text elsewhere),
             ``type`` as Arrow spells it, and ``events``, how many have it; by path and name.
         """
-        counts: dict[tuple[str, str], int] = {}
-        for entity in self.entities():
-            for log in self._index.by_entity[entity]:
+        view, counts = self._view, dict[tuple[str, str], int]()
+        for entity, logs in view.entities.items():
+            for log in logs.logs.values():
                 for name in log.shape.names.difference(MARKS):
                     counts[entity, name] = counts.get((entity, name), 0) + len(log)
         rows = sorted(counts)
-        types = [str(kind_of(self._index, *row)) for row in rows]
+        types = [str(kind_of(view, *row)) for row in rows]
         paths, names = (pa.array([row[at] for row in rows], pa.string()) for at in (0, 1))
         columns = {
             "entity_path": pa.ExtensionArray.from_storage(EntityPathType(), paths),
@@ -225,25 +263,24 @@ class EventAnswers:
 
     def timelines(self) -> dict[str, TimelineKind]:
         """Return all timelines, and what they count."""
-        return {name: timeline.kind for name, timeline in sorted(self._index.timelines.items())}
+        return {name: timeline.kind for name, timeline in sorted(self._view.timelines.items())}
 
     def batches(self) -> list[EventBatch]:
         """Return all events as they lie."""
-        logs = list(self._index.logs.values())
-        return [EventBatch(log.shape, chunk) for log in logs for chunk in log.chunks]
+        return self._view.batches()
 
     def __len__(self) -> int:
-        return sum(len(log) for log in list(self._index.logs.values()))
+        return len(self._view)
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory: of events, of orders that queries made, of cells that were read."""
         kept = 0 if self._cells is None else self._cells.nbytes
-        return kept + sum(log.nbytes for log in list(self._index.logs.values()))
+        return kept + self._view.nbytes
 
     def __repr__(self) -> str:
         lines = [f"LiveStore({len(self)} events, {self.nbytes} bytes)"]
-        for log in list(self._index.logs.values()):
+        for log in self._view.logs():
             times = ", ".join(t.name for t in log.shape.timelines) or "timeless"
             names = ", ".join(name for name, _ in log.shape.components)
             rest = sum(len(chunk) for chunk in log.chunks if chunk.at_rest)
@@ -253,46 +290,78 @@ class EventAnswers:
             )
         return "\n".join(lines)
 
-    # --- arguments --------------------------------------------------------------------------------
+    # --- questions --------------------------------------------------------------------------------
 
-    def _time(self, timeline: str, time: Any) -> int:
-        known = self._index.timelines.get(timeline)
-        if known is None:
-            raise NameNotFoundError.for_name("timeline", timeline, sorted(self._index.timelines))
-        ((found, number),) = time_point_of({timeline: time}).items()
-        if found.kind not in (known.kind, TimelineKind.SEQUENCE):
-            raise InvalidInputError(
-                f"timeline {timeline!r} counts {known.kind.value}s, and {time!r} is a "
-                f"{found.kind.value}",
-                timeline=timeline,
-            )
-        return number
-
-    def _times(self, timeline: str, times: Sequence[Any] | np.ndarray) -> np.ndarray:
-        if isinstance(times, np.ndarray) and times.dtype.kind in "iu" and times.ndim == 1:
-            if times.dtype == np.uint64 and len(times) and times.max() >= 1 << 63:
-                raise InvalidInputError(f"a time of {times.max()} lies past what 64 bits can count")
-            return times.astype(np.int64)
-        return np.array([self._time(timeline, time) for time in times], np.int64)
-
-    def _names(self, entity: str, components: Sequence[str] | None) -> list[str]:
-        if entity not in self._index.by_entity:
-            raise NameNotFoundError.for_name("entity", entity, self.entities())
-        existing = self._index.components(entity)
-        if components is None:
-            return existing
-        for name in components:
-            if name not in existing:
-                raise ColumnNotFoundError.for_name(name, existing, where=f"entity {entity!r}")
-        return list(dict.fromkeys(components))
-
-    def _conversions(
-        self, wanted: Wanted | None, entity: str, components: Sequence[str]
-    ) -> list[Conversion]:
-        return conversions(wanted, components, lambda name: kind_of(self._index, entity, name))
+    def _ask(
+        self,
+        timeline: str,
+        times: Sequence[Any] | np.ndarray | None,
+        entity: str,
+        components: Sequence[str] | None,
+        convert: Wanted | None,
+        *,
+        strict: bool,
+    ) -> _Question:
+        """Take the view, and find out what is meant."""
+        view = self._view
+        unknown: list[NotFoundError] = []
+        if timeline not in view.timelines:
+            existing = sorted(view.timelines)
+            unknown.append(NameNotFoundError.for_name("timeline", timeline, existing))
+        axis = view.timelines.get(timeline) or _new_axis(timeline, times)
+        logs = view.entity(entity)
+        known = logs.components
+        if logs is NOTHING:
+            unknown.append(NameNotFoundError.for_name("entity", entity, sorted(view.entities)))
+        names = known if components is None else tuple(dict.fromkeys(components))
+        if logs is not NOTHING:
+            where = f"entity {entity!r}"
+            absent = [name for name in names if name not in known]
+            unknown += [ColumnNotFoundError.for_name(name, known, where=where) for name in absent]
+        if strict and unknown:
+            raise unknown[0]
+        if convert is not None and unknown:
+            convert = {name: how for name, how in convert.items() if name in {*known} - {*names}}
+        made = conversions(convert, names, lambda name: kind_of(view, entity, name))
+        numbers = _numbers(axis, () if times is None else times)
+        return _Question(view, axis, numbers, names, made, tuple(map(_near, unknown)))
 
 
-def _converted(table: pa.Table, made: Sequence[Conversion]) -> pa.Table:
-    for each in made:
-        table = each.column(table)
-    return table
+@dataclass(frozen=True)
+class _Question:
+    """What is asked of one view; ``unknown`` says which names are not known."""
+
+    view: View
+    axis: Timeline
+    times: np.ndarray
+    names: tuple[str, ...]
+    made: Sequence[Conversion]
+    unknown: tuple[str, ...]
+
+    def answer(self, table: pa.Table) -> pa.Table:
+        """Return a table with what is wanted converted; its schema says what is unknown."""
+        for each in self.made:
+            table = each.column(table)
+        if not self.unknown:
+            return table
+        return table.replace_schema_metadata({_UNKNOWN: "; ".join(self.unknown).encode()})
+
+
+def _near(error: NotFoundError) -> str:
+    nearest = error.attributes.get("nearest")
+    return error.message if nearest is None else f"{error.message}, did you mean {nearest!r}?"
+
+
+def _new_axis(name: str, times: Sequence[Any] | np.ndarray | None) -> Timeline:
+    """Return a timeline that nobody has used, of the kind that its times say."""
+    if times is None or not len(times) or isinstance(times, np.ndarray):
+        return Timeline(name, TimelineKind.SEQUENCE)
+    return next(iter(time_point_of({name: times[0]})))
+
+
+def _numbers(axis: Timeline, times: Sequence[Any] | np.ndarray) -> np.ndarray:
+    if isinstance(times, np.ndarray) and times.dtype.kind in "iu" and times.ndim == 1:
+        if times.dtype == np.uint64 and len(times) and times.max() >= 1 << 63:
+            raise InvalidInputError(f"a time of {times.max()} lies past what 64 bits can count")
+        return times.astype(np.int64)
+    return np.array([time_of(axis, time) for time in times], np.int64)

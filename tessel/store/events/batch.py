@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.errors import InvalidInputError
+from tessel.errors.arguments import checks_arguments
 from tessel.store.events.arrivals import from_text, to_text
 from tessel.store.events.cell import check_type
 from tessel.store.events.chunk import Chunk, Shape, chunk_of
@@ -18,7 +19,6 @@ from tessel.store.events.extension_types import EventIdType, ReferenceType
 from tessel.store.events.reference import check_references
 from tessel.store.events.row import INSTANCE_KEY, MARKS, Row
 from tessel.store.events.timeline import (
-    RESERVED,
     Timeline,
     TimelineKind,
     check_component,
@@ -29,17 +29,27 @@ __all__ = ["EventBatch", "batches_of_rows", "pieces_of"]
 
 EVENT_ID, INSTANCES = "event_id", "num_instances"
 _KIND, _ENTITY, _TIMELINE = b"tessel.kind", b"tessel.entity", b"tessel.timeline"
-_ARRIVED = b"tessel.ingestion_time"
+_ARRIVED, _LIST = b"tessel.ingestion_time", b"tessel.list"
 _PIECE_BYTES = 16 << 20
 _OWN = frozenset((*MARKS, INSTANCE_KEY))
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class EventBatch:
-    """Events of one shape, in the order of their ids."""
+    """Events of one shape, in the order of their ids.
+
+    Attributes
+    ----------
+    shape, chunk
+        What they have in common, and the events.
+    lists
+        Components that are lists, though each of these events may have one value.
+    """
 
     shape: Shape
     chunk: Chunk
+    lists: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.chunk)
@@ -47,8 +57,8 @@ class EventBatch:
     def to_arrow(self, *, arrivals: bool = False) -> pa.RecordBatch:
         """Return the events as a record batch that says by itself what its columns are.
 
-        With ``arrivals`` its metadata say when a live store took them, where one has: for what
-        the store keeps. Who is sent events finds out himself when they arrive.
+        With ``arrivals`` its metadata say when a live store took them, where one has, and which
+        components are lists: for what the store keeps. Who is sent events finds out himself.
         """
         rows = np.arange(len(self.chunk))
         ids = self.chunk.ids(rows).astype(">u8").tobytes()
@@ -64,7 +74,10 @@ class EventBatch:
         for at, (name, _) in enumerate(self.shape.components):
             cells = self.chunk.column(at)
             columns.append(cells)
-            fields.append(pa.field(name, cells.type, metadata={_KIND: b"component"}))
+            facts = {_KIND: b"component"}
+            if arrivals and name in self.lists:
+                facts[_LIST] = b"true"
+            fields.append(pa.field(name, cells.type, metadata=facts))
         metadata = {_KIND: b"events", _ENTITY: self.shape.entity.encode()}
         if arrivals and self.chunk.arrivals is not None:
             metadata[_ARRIVED] = to_text(self.chunk.arrivals.at(rows)).encode()
@@ -74,7 +87,7 @@ class EventBatch:
         """Return the events as so many batches, those without any left out."""
         bounds = np.linspace(0, len(self), parts + 1).astype(np.int64)
         return [
-            EventBatch(self.shape, self.chunk.take(np.arange(first, last)))
+            EventBatch(self.shape, self.chunk.take(np.arange(first, last)), self.lists)
             for first, last in itertools.pairwise(bounds.tolist())
             if first < last
         ]
@@ -127,7 +140,10 @@ class EventBatch:
             tuple(timeline for timeline, _ in timelines),
             tuple((name, kind) for name, kind, _ in components),
         )
-        return cls(shape, chunk)
+        lists = [
+            field.name for field in batch.schema if arrivals and _LIST in (field.metadata or {})
+        ]
+        return cls(shape, chunk, shape.names & frozenset(lists))
 
 
 def pieces_of(batches: Iterable[EventBatch]) -> Iterator[EventBatch]:
@@ -227,6 +243,3 @@ def _check_counts(
                 f"{counts[wrong[0]]} instances",
                 component=name,
             )
-
-
-assert all(name.startswith(RESERVED) for name in _OWN)

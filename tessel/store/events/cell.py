@@ -6,16 +6,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from tessel.errors import InvalidInputError, UnsupportedTypeError
+from tessel.errors import InvalidInputError, TesselError, UnsupportedTypeError
+from tessel.errors.arguments import check_nesting, checks_arguments
+from tessel.errors.uris import without_secrets
+from tessel.expression.scalars import array_of
 from tessel.store.events.extension_types import ReferenceType
 from tessel.store.events.reference import Reference, check_references, reference_array
 from tessel.store.events.timeline import check_component
 
-__all__ = ["Cell", "check_type"]
+__all__ = ["Cell", "check_instances", "check_type"]
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class Cell:
     """A list of values of one component, of one type.
@@ -47,12 +52,15 @@ class Cell:
             other values, or of a component of another type.
         """
         given = list(values)
+        check_nesting(given)
         try:
             if data_type == ReferenceType() or any(isinstance(v, Reference) for v in given):
                 array = reference_array(given)
             else:
-                array = pa.array(given, data_type)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
+                array = array_of(given, data_type)
+        except TesselError as error:
+            raise error.with_context(component=component) from None
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise InvalidInputError(
                 f"component {component!r}: values that are of no one type: {error}",
                 component=component,
@@ -91,11 +99,19 @@ class Cell:
         """Return a value for each of ``count`` instances: the last stands for those that lack one.
 
         An empty cell stays empty.
+
+        Raises
+        ------
+        InvalidInputError
+            For what is no number of instances that an event can have.
         """
+        check_instances(count)
         if len(self.values) in (0, count):
             return self.values
-        places = [min(at, len(self.values) - 1) for at in range(count)]
-        return self.values.take(pa.array(places, pa.int64()))
+        return self.values.take(pa.array(np.minimum(np.arange(count), len(self.values) - 1)))
+
+    def __repr__(self) -> str:
+        return f"Cell({self.component!r}, {without_secrets(str(self.values))})"
 
     def __len__(self) -> int:
         return len(self.values)
@@ -150,3 +166,11 @@ def _can_be_held(kind: pa.DataType) -> bool:
     if pa.types.is_fixed_size_binary(kind):
         return bool(kind.byte_width > 0)
     return not pa.types.is_nested(kind) and not pa.types.is_null(kind)
+
+
+def check_instances(count: object) -> None:
+    """Raise ``InvalidInputError`` for what is no number of instances of an event."""
+    if isinstance(count, bool) or not isinstance(count, int):
+        raise InvalidInputError(f"num_instances is a whole number, not {count!r}")
+    if not 0 <= count < 2**32:
+        raise InvalidInputError(f"an event of {count} instances")

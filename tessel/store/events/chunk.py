@@ -9,7 +9,7 @@ neighbours are merged into a larger one which takes their place, so that readers
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -60,10 +60,28 @@ class Shape:
                     component=timeline.name,
                 )
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached
+    def _hash(self) -> int:
+        # Arrow hashes a type by writing it out: once a shape is enough.
+        return hash((self.entity, self.timelines, self.components))
+
     @cached
     def names(self) -> frozenset[str]:
         """Return the names of the components."""
         return frozenset(name for name, _ in self.components)
+
+    @cached
+    def timeline_places(self) -> dict[str, int]:
+        """Return the place of each timeline among those of the shape."""
+        return {timeline.name: at for at, timeline in enumerate(self.timelines)}
+
+    @cached
+    def component_places(self) -> dict[str, int]:
+        """Return the place of each component among those of the shape."""
+        return {name: at for at, (name, _) in enumerate(self.components)}
 
 
 @dataclass(frozen=True)
@@ -90,11 +108,15 @@ class Counter:
 
     def at(self, rows: Rows) -> npt.NDArray[np.uint64]:
         """Return the counters of some rows."""
+        if len(self.starts) == 1:
+            return self.values + np.asarray(rows).astype(np.uint64)
         run = np.searchsorted(self.starts, rows, side="right") - 1
         return self.values[run] + (rows - self.starts[run]).astype(np.uint64)
 
     def one(self, row: int) -> int:
         """Return the counter of one row."""
+        if len(self.starts) == 1:
+            return int(self.values[0]) + row
         run = int(self.starts.searchsorted(row, side="right")) - 1
         return int(self.values[run]) + row - int(self.starts[run])
 
@@ -178,7 +200,15 @@ class Chunk:
 
     def arrived(self, arrived_ns: int) -> Chunk:
         """Return the same events as ones that arrived at a time."""
-        return replace(self, arrivals=Arrivals.at_once(arrived_ns))
+        return Chunk(
+            self.id_times,
+            self.counters,
+            self.times,
+            self.instances,
+            self.cells,
+            Arrivals.at_once(arrived_ns),
+            self._orders,
+        )
 
     def arrived_at(self, rows: Rows) -> Times:
         """Return when some rows arrived; all that a live store holds have."""
@@ -192,6 +222,25 @@ class Chunk:
             if len(self.instances) == 1
             else self.instances[rows]
         )
+
+    def has_several(self, component: int) -> bool:
+        """Return whether an event has several values of a component; at rest, whether one had."""
+        cells = self.cells[component]
+        if isinstance(cells, StoredCells):
+            return cells.column.is_list
+        if not pa.types.is_large_list(cells.type):
+            return False
+        return bool((np.diff(cells.offsets.to_numpy()) > 1).any())
+
+    def blanks(self, component: int) -> tuple[bool, bool]:
+        """Return whether cells of a component are empty, and whether values are missing."""
+        cells = self.cells[component]
+        if isinstance(cells, StoredCells):
+            return cells.column.blanks
+        if not pa.types.is_large_list(cells.type):
+            return False, False
+        no_value = bool((np.diff(cells.offsets.to_numpy()) == 0).any())
+        return no_value, bool(cells.flatten().null_count)
 
     @property
     def at_rest(self) -> tuple[StoredColumn, ...]:

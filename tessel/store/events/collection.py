@@ -3,6 +3,9 @@
 Collected are the events with the least ids. Of each timeline the *horizon* is the greatest time of
 an event that goes. One that would go by its id stays where it is the state, or the last clear, at a
 horizon: the answer at a later time is either the same event, or one that is there anyway.
+
+A timeless event whose values were all overwritten or cleared by later timeless ones is in no answer
+any more, nor can it be: it goes with every collection, whatever its id.
 """
 
 from __future__ import annotations
@@ -13,9 +16,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tessel.store.events.chunk import Chunk, compacted
-from tessel.store.events.index import EventIndex, ShapeLog, View
+from tessel.store.events.index import Draft, Place, ShapeLog, View
+from tessel.store.events.queries import cleared_timeless
+from tessel.store.events.row import MARKS
 
-__all__ = ["Collected", "collect_before", "drop_where", "id_at_fraction"]
+__all__ = ["Collected", "collect_before", "collect_overwritten", "drop_where", "id_at_fraction"]
 
 
 @dataclass(frozen=True)
@@ -38,10 +43,10 @@ class Collected:
     horizons: Mapping[str, int] = field(default_factory=dict)
 
 
-def id_at_fraction(index: EventIndex, fraction: float) -> tuple[int, int]:
+def id_at_fraction(view: View, fraction: float) -> tuple[int, int]:
     """Return the id before which that part of the bytes of all temporal events lies."""
     ids, weights = [], []
-    for log in _temporal(index):
+    for log in _temporal(view):
         for chunk in log.chunks:
             ids.append(chunk.ids(np.arange(len(chunk))))
             weights.append(np.full(len(chunk), chunk.nbytes / len(chunk)))
@@ -58,16 +63,17 @@ def id_at_fraction(index: EventIndex, fraction: float) -> tuple[int, int]:
     return int(all_ids[order[at], 0]), int(all_ids[order[at], 1])
 
 
-def collect_before(index: EventIndex, cut: tuple[int, int]) -> tuple[int, dict[str, int]]:
+def collect_before(view: View, cut: tuple[int, int]) -> tuple[View, dict[str, int]]:
     """Drop the temporal events with ids before ``cut`` but for those that are a state.
 
     Returns
     -------
-    events, horizons
+    view, horizons
+        What is left, and of each timeline the greatest time of an event before ``cut``.
     """
     leaving = {
         (log, number): _before(chunk, cut)
-        for log in _temporal(index)
+        for log in _temporal(view)
         for number, chunk in enumerate(log.chunks)
         if chunk.first_id < cut
     }
@@ -78,9 +84,10 @@ def collect_before(index: EventIndex, cut: tuple[int, int]) -> tuple[int, dict[s
             horizons[name] = max(horizons.get(name, latest), latest)
     kept = {
         (id(place.chunk), place.row)
-        for entity, component in list(index.by_component)
+        for logs in view.entities.every()
+        for component in logs.by_component
         for name, horizon in horizons.items()
-        for place in [index.latest(View(), name, horizon, entity, component)]
+        for place in [logs.latest(component, name, horizon)]
         if place is not None
     }
 
@@ -91,16 +98,41 @@ def collect_before(index: EventIndex, cut: tuple[int, int]) -> tuple[int, dict[s
             wanted[rows] = [(id(chunk), row) in kept for row in rows.tolist()]
         return wanted
 
-    return drop_where(index, keep), horizons
+    return drop_where(view, keep), horizons
 
 
-def drop_where(index: EventIndex, keep: Callable[[ShapeLog, Chunk], np.ndarray]) -> int:
-    """Drop the events of which ``keep`` says False; return how many.
+def collect_overwritten(view: View) -> View:
+    """Drop the timeless events that are the state of no component and no last clear."""
+    kept = {
+        (id(place.chunk), place.row)
+        for entity, logs in view.entities.items()
+        for component in logs.by_component
+        for place in [_timeless_state(view, entity, component)]
+        if place is not None
+    }
+
+    def keep(log: ShapeLog, chunk: Chunk) -> np.ndarray:
+        if log.timelines:
+            return np.ones(len(chunk), np.bool_)
+        return np.array([(id(chunk), row) in kept for row in range(len(chunk))])
+
+    return drop_where(view, keep)
+
+
+def _timeless_state(view: View, entity: str, component: str) -> Place | None:
+    place = view.entity(entity).timeless(component)
+    if place is None or component in MARKS or place.key > cleared_timeless(view, entity):
+        return place
+    return None
+
+
+def drop_where(view: View, keep: Callable[[ShapeLog, Chunk], np.ndarray]) -> View:
+    """Return a view without the events of which ``keep`` says False.
 
     What is left of a chunk is copied out, so that its memory is given back.
     """
-    dropped = 0
-    for log in list(index.logs.values()):
+    draft = Draft(view)
+    for log in view.logs():
         chunks: list[Chunk] = []
         changed = False
         for chunk in log.chunks:
@@ -109,18 +141,17 @@ def drop_where(index: EventIndex, keep: Callable[[ShapeLog, Chunk], np.ndarray])
                 chunks.append(chunk)
                 continue
             changed = True
-            dropped += len(chunk) - len(wanted)
             if len(wanted):
                 chunks.append(chunk.take(wanted))
         if changed:
             small = [chunk for chunk in chunks if len(chunk) < 1024]
             large = [chunk for chunk in chunks if len(chunk) >= 1024]
-            log.chunks = (*large, *compacted(small))
-    return dropped
+            draft.replace(log, (*large, *compacted(small)))
+    return draft.view()
 
 
-def _temporal(index: EventIndex) -> list[ShapeLog]:
-    return [log for log in index.logs.values() if log.timelines]
+def _temporal(view: View) -> list[ShapeLog]:
+    return [log for log in view.logs() if log.timelines]
 
 
 def _before(chunk: Chunk, cut: tuple[int, int]) -> np.ndarray:

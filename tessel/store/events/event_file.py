@@ -1,64 +1,79 @@
-"""Events in a file: batch after batch, each with its checksum; a journal, or a dump.
+"""Journals, which are appended to, and dumps, which are written once.
 
-The file begins with eight bytes, ``TSLEVT`` and the version; then frames: the length of a payload
-(``u4``, little endian), its CRC-32C (``u4``), the payload: an Arrow IPC stream of one batch. One
-that is cut off at the end was being written when the power went: it is not there. What is damaged
-before the last frame is an error.
+Their format is that of :mod:`tessel.store.events.event_frames`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
-import struct
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Final
 
-import google_crc32c
-import pyarrow as pa
-
-from tessel.errors import CorruptStoreError, FormatVersionError, NotAStoreError, StoreBusyError
+from tessel.errors import CorruptStoreError, StoreBusyError, StoreError, TesselError
 from tessel.store.events.batch import EventBatch
+from tessel.store.events.event_frames import (
+    EventFile,
+    FileKind,
+    file_header,
+    frame_of,
+    read_bytes,
+    report,
+)
+from tessel.store.objects.regular import open_regular
 
 __all__ = ["Journal", "read_events", "write_events"]
 
-_MAGIC = b"TSLEVT"
-_VERSION = 1
-_HEADER = _MAGIC + _VERSION.to_bytes(2, "little")
-_FRAME = struct.Struct("<II")
+_BLOCK_BYTES: Final = 1 << 20
 
 
 def write_events(path: str | Path, batches: Iterable[EventBatch], *, sync: bool = True) -> None:
-    """Write events to a file that takes the place of what was there, whole or not at all."""
-    path = Path(path)
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        file.write(_HEADER)
-        for batch in batches:
-            file.write(_frame(batch))
-        file.flush()
-        if sync:
-            os.fsync(file.fileno())
-    part.replace(path)
-    if sync:
-        _sync_folder(path)
+    """Write a dump, which takes the place of what was there, whole or not at all."""
+    os.close(_written(Path(path), batches, FileKind.DUMP, sync=sync))
 
 
-def read_events(path: str | Path) -> Iterator[EventBatch]:
-    """Give the batches of a file; a last one that was cut off is left out.
+@contextlib.contextmanager
+def opening(path: str | Path) -> Iterator[None]:
+    """Tell by name which file the system does not let us read or write."""
+    try:
+        yield
+    except TesselError:
+        raise
+    except OSError as error:
+        raise StoreError.for_file(path, error) from error
+
+
+def read_events(path: str | Path, *, salvage: bool = False) -> Iterator[EventBatch]:
+    """Give the batches of a journal or a dump; a torn frame is reported and left out.
+
+    Parameters
+    ----------
+    path
+        The file.
+    salvage
+        Whether what is damaged is reported and left out, too.
 
     Raises
     ------
     NotAStoreError, FormatVersionError
         For a file that holds something else, or was written by a newer version.
     CorruptStoreError
-        For damage before the last frame.
+        For damage, and for a dump that was cut off.
     """
-    with Path(path).open("rb") as file:
-        for batch, _ in _frames(file, path):
-            yield batch
+    descriptor = open_regular(path)
+    try:
+        file = EventFile(descriptor, path, salvage=salvage)
+        if not file.end and not salvage:
+            raise CorruptStoreError.for_events(path, 0, "its header is cut off")
+        yield from file.batches()
+        if file.torn_bytes:
+            text = f"the last {file.torn_bytes} bytes of {str(path)!r} are no whole frame of events"
+            report("events.torn", text, path=str(path), offset=file.end, bytes=file.torn_bytes)
+    finally:
+        os.close(descriptor)
 
 
 class Journal:
@@ -67,7 +82,8 @@ class Journal:
     Parameters
     ----------
     path
-        The file; made where it is not.
+        The file; made where it is not. A dump, or a journal of an earlier version, is written anew
+        as a journal of this one when it is replayed.
     sync
         Whether an event is acknowledged only when the disk has it. Otherwise the operating system
         has it, which survives the end of the process and not that of the power.
@@ -76,13 +92,18 @@ class Journal:
     ------
     StoreBusyError
         While another process has it open.
+    NotAStoreError
+        For a pipe or a device.
     """
 
     def __init__(self, path: str | Path, *, sync: bool = False) -> None:
         self.path = Path(path)
         self._sync = sync
         self._process = os.getpid()
-        self._file = self._opened()
+        self._descriptor = _locked(self.path)
+        self._end = os.fstat(self._descriptor).st_size
+        if not self._end:
+            self._begin()
         _journals.add(self)
 
     @property
@@ -90,119 +111,159 @@ class Journal:
         """Whether this process opened it, and is no forked child of the one that did."""
         return self._process == os.getpid()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file was let go."""
+        return self._descriptor < 0
+
     def forget(self) -> None:
-        """Let go of the file in a forked child, which would keep it locked after its parent."""
-        self._file.close()
+        """Let go of the file, which stays locked while a forked child has it, too."""
+        if not self.is_closed:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
-    def _opened(self) -> BinaryIO:
-        file = self.path.open("ab+", buffering=0)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.close()
-            raise StoreBusyError(
-                f"the journal {str(self.path)!r} is open in another process",
-                hint="give each live store a journal of its own",
-            ) from error
-        if not os.fstat(file.fileno()).st_size:
-            self._begin(file)
-        return file
-
-    def _begin(self, file: BinaryIO) -> None:
-        file.write(_HEADER)
+    def _begin(self) -> None:
+        os.ftruncate(self._descriptor, 0)
+        header = file_header(FileKind.JOURNAL)
+        _write(self._descriptor, header)
+        self._end = len(header)
         if self._sync:
-            os.fsync(file.fileno())
+            os.fsync(self._descriptor)
             _sync_folder(self.path)
 
     def replay(self) -> Iterator[EventBatch]:
-        """Give what is there, and cut off a last frame that is not whole."""
-        self._file.seek(0)
-        end = min(len(_HEADER), os.fstat(self._file.fileno()).st_size)
-        for batch, end in _frames(self._file, self.path):  # noqa: B007  (used after the loop)
-            yield batch
-        if end < os.fstat(self._file.fileno()).st_size:
-            os.ftruncate(self._file.fileno(), end)
-        if end < len(_HEADER):  # the power went while the file was made
-            os.ftruncate(self._file.fileno(), 0)
-            self._begin(self._file)
+        """Give what is there. A torn frame is cut off, and kept in a file beside.
+
+        Raises
+        ------
+        NotAStoreError, FormatVersionError, CorruptStoreError
+            As :func:`read_events`; the file is as it was.
+        """
+        file = EventFile(self._descriptor, self.path)
+        yield from file.batches()
+        torn = file.torn_bytes
+        beside = self._keep(file.end, file.size) if torn else None
+        if not file.end:
+            self._begin()
+        elif not file.is_current or file.kind is FileKind.DUMP:
+            self.rewrite(EventFile(self._descriptor, self.path).batches())
+        elif torn:
+            os.ftruncate(self._descriptor, file.end)
+            self._end = file.end
+        if torn:
+            text = (
+                f"the last {torn} bytes of the journal {str(self.path)!r} were no whole frame of "
+                f"events, and are kept in {str(beside)!r}"
+            )
+            facts = {"path": str(self.path), "kept": str(beside)}
+            report("events.torn", text, offset=file.end, bytes=torn, **facts)
 
     def append(self, batches: Sequence[EventBatch]) -> None:
-        """Write batches as one; all of them are there afterwards, or none."""
-        data = b"".join(map(_frame, batches))
-        end = os.fstat(self._file.fileno()).st_size
+        """Write batches as one frame; all of them are there afterwards, or none."""
+        data = frame_of(batches)
+        if os.fstat(self._descriptor).st_size > self._end:
+            os.ftruncate(self._descriptor, self._end)  # what a failed append could not take back
         try:
-            written = 0
-            while written < len(data):
-                written += self._file.write(data[written:]) or 0
+            _write(self._descriptor, data)
             if self._sync:
-                os.fsync(self._file.fileno())
+                os.fsync(self._descriptor)
         except OSError:
-            os.ftruncate(self._file.fileno(), end)
+            os.ftruncate(self._descriptor, self._end)
             raise
+        self._end += len(data)
 
     def rewrite(self, batches: Iterable[EventBatch]) -> None:
         """Hold these batches and nothing else from now on."""
-        write_events(self.path, batches, sync=self._sync)
-        before, self._file = self._file, self._opened()
-        before.close()
+        written = _written(self.path, batches, FileKind.JOURNAL, sync=self._sync)
+        self.forget()
+        self._descriptor = written
+        self._end = os.fstat(written).st_size
 
     def close(self) -> None:
         """Let the file go."""
-        if self.is_ours and not self._file.closed:
+        if self.is_ours and not self.is_closed:
             # A child that was forked just now may not have let go of it yet: its lock is this one.
-            fcntl.flock(self._file, fcntl.LOCK_UN)
-        self._file.close()
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        self.forget()
+
+    def __del__(self) -> None:
+        if "_descriptor" in self.__dict__:
+            self.forget()
+
+    def _keep(self, start: int, stop: int) -> Path:
+        """Copy the end of the file to one beside it, of a name that is free."""
+        number = 0
+        while True:
+            suffix = f".torn-{start}" + f"-{number}" * (number > 0)
+            beside = self.path.with_name(self.path.name + suffix)
+            try:
+                target = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+                break
+            except FileExistsError:
+                number += 1
+        try:
+            for at in range(start, stop, _BLOCK_BYTES):
+                _write(target, read_bytes(self._descriptor, at, min(_BLOCK_BYTES, stop - at)))
+            os.fsync(target)
+        finally:
+            os.close(target)
+        _sync_folder(beside)
+        return beside
 
 
-def _frame(batch: EventBatch) -> bytes:
-    arrow = batch.to_arrow(arrivals=True)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, arrow.schema) as writer:
-        writer.write_batch(arrow)
-    payload: bytes = sink.getvalue().to_pybytes()
-    return _FRAME.pack(len(payload), google_crc32c.value(payload)) + payload
+# --- files ----------------------------------------------------------------------------------------
 
 
-def _frames(file: BinaryIO, path: str | Path) -> Iterator[tuple[EventBatch, int]]:
-    """Give each batch and where its frame ends."""
-    header = file.read(len(_HEADER))
-    if header[: len(_MAGIC)] != _MAGIC[: len(header)]:
-        raise NotAStoreError(f"{str(path)!r} holds no events", hint="it is no dump and no journal")
-    if len(header) < len(_HEADER):
-        return  # cut off when it was made
-    if header != _HEADER:
-        version = int.from_bytes(header[len(_MAGIC) :], "little")
-        raise FormatVersionError(
-            f"{str(path)!r} holds events of version {version}",
-            hint=f"this release reads version {_VERSION}",
-        )
-    size = os.fstat(file.fileno()).st_size
-    at = len(_HEADER)
-    while at + _FRAME.size <= size:
-        length, checksum = _FRAME.unpack(file.read(_FRAME.size))
-        end = at + _FRAME.size + length
-        if end > size:
-            return
-        payload = file.read(length)
-        if google_crc32c.value(payload) != checksum:
-            if end == size:
-                return  # the file grew before its last bytes were there
-            raise CorruptStoreError(
-                f"the events at byte {at} of {str(path)!r} are damaged",
-                hint="what stands before them can be read from a copy cut off there",
-            )
-        yield _batch(payload, path, at), end
-        at = end
-
-
-def _batch(payload: bytes, path: str | Path, at: int) -> EventBatch:
+def _written(path: Path, batches: Iterable[EventBatch], kind: FileKind, *, sync: bool) -> int:
+    """Write a file under another name and give it its own; return its descriptor, locked."""
+    part = path.with_name(path.name + ".part")
+    descriptor = _locked(part)
     try:
-        (batch,) = pa.ipc.open_stream(payload)
-        return EventBatch.from_arrow(batch, arrivals=True)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise CorruptStoreError(
-            f"the events at byte {at} of {str(path)!r} cannot be read: {error}"
-        ) from error
+        os.ftruncate(descriptor, 0)
+        _write(descriptor, file_header(kind))
+        for batch in batches:
+            if len(batch):
+                _write(descriptor, frame_of([batch]))
+        if kind is FileKind.DUMP:
+            _write(descriptor, frame_of([]))
+        if sync:
+            os.fsync(descriptor)
+        part.replace(path)
+        if sync:
+            _sync_folder(path)
+    except BaseException:
+        os.close(descriptor)
+        part.unlink(missing_ok=True)
+        raise
+    return descriptor
+
+
+def _locked(path: Path) -> int:
+    """Open and lock a file, which still has its name when the lock is there; made if need be."""
+    while True:
+        descriptor = open_regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
+                return descriptor
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise StoreBusyError(
+                f"{str(path)!r} is open in another process, or by another journal of this one",
+                hint="give each live store a journal of its own",
+            ) from error
+        except FileNotFoundError:  # it was removed, or renamed, meanwhile
+            pass
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:  # the system writes at most two gigabytes at a time
+        rest = rest[os.write(descriptor, rest) :]
 
 
 def _sync_folder(path: Path) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessel.errors import InvalidInputError
+from tessel.errors.arguments import checks_arguments
 
 __all__ = ["EventIds", "Ids", "id_bytes", "id_parts", "log_time"]
 
@@ -30,6 +31,7 @@ Ids = npt.NDArray[np.uint64]
 """Many ids: shape ``(rows, 2)``, the time and the counter of each."""
 
 
+@checks_arguments
 class EventIds:
     """Makes event ids; one for each recorder.
 
@@ -69,11 +71,16 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
+@checks_arguments
 def id_bytes(time_ns: int, counter: int) -> bytes:
-    """Return an id as its 16 bytes."""
-    return time_ns.to_bytes(8, "big") + counter.to_bytes(8, "big")
+    """Return an id as its 16 bytes; raises ``InvalidInputError`` for numbers past 64 bits."""
+    parts = int(time_ns), int(counter)
+    if not all(0 <= part < 1 << 64 for part in parts):
+        raise InvalidInputError(f"the parts of an event id have 64 bits each, not {parts}")
+    return b"".join(part.to_bytes(8, "big") for part in parts)
 
 
+@checks_arguments
 def id_parts(event_id: bytes) -> tuple[int, int]:
     """Return time and counter of an id; raises ``InvalidInputError`` for what is none."""
     if not isinstance(event_id, bytes) or len(event_id) != 16:
@@ -81,6 +88,7 @@ def id_parts(event_id: bytes) -> tuple[int, int]:
     return int.from_bytes(event_id[:8], "big"), int.from_bytes(event_id[8:], "big")
 
 
+@checks_arguments
 def log_time(event_id: bytes) -> np.datetime64:
     """Return when an event was logged, by the clock of its producer."""
     return np.datetime64(id_parts(event_id)[0], "ns")

@@ -1,23 +1,26 @@
-"""What a live store knows of its events: the logs of each shape, and which of them to ask.
+"""What a live store knows of its events: views, each of which is whole and never changes.
 
-A log holds the chunks of one shape as a tuple that is swapped whole: who reads it holds what was
-there when he looked.
+A *view* holds the logs of all shapes, by entity. Writers make the next view as a *draft*, and
+publish it with one assignment; a query takes the published view and keeps it to its end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from tessel.cached import cached
 from tessel.errors import InvalidInputError
+from tessel.store.events.batch import EventBatch
 from tessel.store.events.chunk import Chunk, Shape, merged
 from tessel.store.events.row import MARKS
 from tessel.store.events.timeline import Timeline
 
-__all__ = ["EventIndex", "Key", "Place", "ShapeLog", "View"]
+__all__ = ["NOTHING", "Draft", "EntityLogs", "Key", "Place", "ShapeLog", "View"]
 
 Key = tuple[int, int, int]
 """What decides between two events: time, and the two parts of the id."""
@@ -36,17 +39,25 @@ class Place:
     row: int
 
 
+@dataclass(frozen=True, eq=False)
 class ShapeLog:
-    """The events of one shape."""
+    """The events of one shape; never changed."""
 
-    def __init__(self, shape: Shape) -> None:
-        self.shape = shape
-        self.chunks: tuple[Chunk, ...] = ()
-        self.timelines = {timeline.name: at for at, timeline in enumerate(shape.timelines)}
-        self.components = {name: at for at, (name, _) in enumerate(shape.components)}
+    shape: Shape
+    chunks: tuple[Chunk, ...] = ()
 
-    def add(self, chunk: Chunk) -> None:
-        """Add a chunk, and merge small ones: each row is moved about log(rows) times."""
+    @property
+    def timelines(self) -> dict[str, int]:
+        """Return the place of each timeline in the times of a chunk."""
+        return self.shape.timeline_places
+
+    @property
+    def components(self) -> dict[str, int]:
+        """Return the place of each component in the cells of a chunk."""
+        return self.shape.component_places
+
+    def with_chunk(self, chunk: Chunk) -> ShapeLog:
+        """Return the log with a chunk, small ones merged: each row moves about log(rows) times."""
         chunks = [*self.chunks, chunk]
         while len(chunks) > 1:
             last, before = len(chunks[-1]), len(chunks[-2])
@@ -55,15 +66,15 @@ class ShapeLog:
             if chunks[-1].at_rest != chunks[-2].at_rest:
                 break  # what is at rest is not read for the sake of a neighbour
             chunks[-2:] = [merged(chunks[-2:])]
-        self.chunks = tuple(chunks)
+        return ShapeLog(self.shape, tuple(chunks))
 
-    def latest(self, chunks: Sequence[Chunk], timeline: str, time: int) -> Place | None:
-        """Return the last event of some chunks at or before a time, by (time, id)."""
+    def latest(self, timeline: str, time: int) -> Place | None:
+        """Return the last event at or before a time, by (time, id)."""
         at = self.timelines.get(timeline)
         if at is None:
             return None
         best: Place | None = None
-        for chunk in reversed(chunks):
+        for chunk in reversed(self.chunks):
             low, high = chunk.bounds[at]
             if low > time or (best is not None and min(high, time) < best.key[0]):
                 continue
@@ -75,10 +86,10 @@ class ShapeLog:
                 best = Place(key, self, chunk, row)
         return best
 
-    def last(self, chunks: Sequence[Chunk]) -> Place | None:
+    def last(self) -> Place | None:
         """Return the event with the greatest id: of timeless events the one that counts."""
         best: Place | None = None
-        for chunk in chunks:
+        for chunk in self.chunks:
             key = (0, *chunk.last_id)
             if best is None or key > best.key:
                 best = Place(key, self, chunk, len(chunk) - 1)
@@ -93,26 +104,259 @@ class ShapeLog:
         return sum(map(len, self.chunks))
 
 
-class View(dict[ShapeLog, tuple[Chunk, ...]]):
-    """The chunks of each log as they were when a query first asked: it never sees half an event."""
+@dataclass(frozen=True, eq=False)
+class EntityLogs:
+    """The logs of one entity by shape; never changed.
 
-    def __missing__(self, log: ShapeLog) -> tuple[Chunk, ...]:
-        chunks = self[log] = log.chunks
-        return chunks
+    Attributes
+    ----------
+    logs
+        Of each shape the events.
+    lists
+        Names of the components of which an event had several values: they are lists from then on,
+        whatever becomes of the event.
+    """
+
+    logs: Mapping[Shape, ShapeLog]
+    lists: frozenset[str] = frozenset()
+
+    @cached
+    def by_component(self) -> dict[str, tuple[ShapeLog, ...]]:
+        """Return the logs that have a component, marks of clears among them."""
+        found: dict[str, tuple[ShapeLog, ...]] = {}
+        for log in self.logs.values():
+            for name in log.components:
+                found[name] = (*found.get(name, ()), log)
+        return found
+
+    @cached
+    def components(self) -> tuple[str, ...]:
+        """Return the names of the components, without marks of clears."""
+        return tuple(sorted(self.by_component.keys() - MARKS))
+
+    def latest(self, component: str, timeline: str, time: int) -> Place | None:
+        """Return the last event with a component at or before a time; clears are not asked."""
+        best: Place | None = None
+        for log in self.by_component.get(component, ()):
+            found = log.latest(timeline, time)
+            if found is not None and (best is None or found.key > best.key):
+                best = found
+        return best
+
+    def timeless(self, component: str) -> Place | None:
+        """Return the last timeless event with a component; clears are not asked."""
+        best: Place | None = None
+        for log in self.by_component.get(component, ()):
+            found = log.last() if not log.timelines else None
+            if found is not None and (best is None or found.key > best.key):
+                best = found
+        return best
 
 
-class EventIndex:
-    """All logs, and the ways to them. Changed under the store's lock, read without one."""
+NOTHING = EntityLogs({})
+"""What is known of an entity that is not here."""
 
-    def __init__(self) -> None:
-        self.logs: dict[Shape, ShapeLog] = {}
-        self.by_component: dict[tuple[str, str], tuple[ShapeLog, ...]] = {}
-        self.by_entity: dict[str, tuple[ShapeLog, ...]] = {}
-        self.timelines: dict[str, Timeline] = {}
-        self.last_id = (-1, -1)
 
-    def check(self, shape: Shape) -> None:
-        """Refuse a shape that does not fit those that are here.
+class ByEntity(Mapping[str, EntityLogs]):
+    """The logs of each entity; never changed. A change copies the parts that it touches.
+
+    There are at least twice as many parts as the root of the number of entities, so that neither
+    the list of parts nor a part is long: one insert of an event copies both.
+    """
+
+    __slots__ = ("_count", "_parts")
+
+    def __init__(self, parts: Sequence[dict[str, EntityLogs]] = ({},), count: int = 0) -> None:
+        self._parts = parts  # a power of two
+        self._count = count
+
+    def __getitem__(self, entity: str) -> EntityLogs:
+        return self._part(entity)[entity]
+
+    def of(self, entity: str) -> EntityLogs:
+        """Return the logs of an entity; of one that is not known none."""
+        return self._parts[hash(entity) & len(self._parts) - 1].get(entity, NOTHING)
+
+    def __iter__(self) -> Iterator[str]:
+        return itertools.chain.from_iterable(self._parts)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def every(self) -> Iterator[EntityLogs]:
+        """Give the logs of all entities."""
+        return itertools.chain.from_iterable(part.values() for part in self._parts)
+
+    def replaced(self, changed: Mapping[str, EntityLogs]) -> ByEntity:
+        """Return a copy in which some entities have these logs."""
+        count = self._count + sum(1 for entity in changed if entity not in self._part(entity))
+        parts, new = self._spread(count), set[int]()
+        for entity, logs in changed.items():
+            at = hash(entity) & len(parts) - 1
+            if at not in new:
+                parts[at] = parts[at].copy()
+                new.add(at)
+            parts[at][entity] = logs
+        return ByEntity(parts, count)
+
+    def _part(self, entity: str) -> dict[str, EntityLogs]:
+        return self._parts[hash(entity) & len(self._parts) - 1]
+
+    def _spread(self, count: int) -> list[dict[str, EntityLogs]]:
+        """Return the parts, shared where they are enough for so many entities."""
+        size = len(self._parts)
+        while size * size < 4 * count:
+            size *= 2
+        if size == len(self._parts):
+            return list(self._parts)
+        parts: list[dict[str, EntityLogs]] = [{} for _ in range(size)]
+        for entity, logs in self.items():
+            parts[hash(entity) & size - 1][entity] = logs
+        return parts
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """All events at one moment.
+
+    Attributes
+    ----------
+    entities
+        The logs of each entity.
+    timelines
+        By name.
+    last_id
+        The greatest id that was ever here.
+    """
+
+    entities: ByEntity = field(default_factory=ByEntity)
+    timelines: Mapping[str, Timeline] = field(default_factory=dict)
+    last_id: tuple[int, int] = (-1, -1)
+
+    def entity(self, path: str) -> EntityLogs:
+        """Return the logs of an entity; of one that is not known none."""
+        return self.entities.of(path)
+
+    def logs(self) -> Iterator[ShapeLog]:
+        """Give all logs."""
+        return itertools.chain.from_iterable(each.logs.values() for each in self.entities.every())
+
+    def batches(self) -> list[EventBatch]:
+        """Return all events as they lie."""
+        return [
+            EventBatch(log.shape, chunk, logs.lists & log.shape.names)
+            for logs in self.entities.every()
+            for log in logs.logs.values()
+            for chunk in log.chunks
+        ]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all chunks."""
+        return sum(log.nbytes for log in self.logs())
+
+    def __len__(self) -> int:
+        return sum(map(len, self.logs()))
+
+    def marks(self, entity: str) -> list[tuple[EntityLogs, str]]:
+        """Return logs and marks that clear an entity: its own, and recursive ones above."""
+        flat, recursive = MARKS
+        logs = self.entities.of(entity)
+        found = [(logs, flat)] if flat in logs.by_component else []
+        above, slash = entity, "/"
+        while slash:
+            if recursive in logs.by_component:
+                found.append((logs, recursive))
+            above, slash, _ = above.rpartition("/")
+            logs = self.entities.of(above)
+        return found
+
+    def find(self, event_id: tuple[int, int], entity: str) -> Place | None:
+        """Return where the event of an id lies, most likely with an entity."""
+        for log in itertools.chain(self.entity(entity).logs.values(), self.logs()):
+            for chunk in log.chunks:
+                row = chunk.find(event_id)
+                if row is not None:
+                    return Place((0, *event_id), log, chunk, row)
+        return None
+
+    def known(self, chunks: Sequence[Chunk]) -> np.ndarray:
+        """Return the rows of chunks, end to end, that may be here already, as their time is."""
+        first = min(chunk.first_id for chunk in chunks)
+        if first > self.last_id:
+            return np.zeros(0, np.int64)
+        last = max(chunk.last_id for chunk in chunks)
+        id_times = np.concatenate([chunk.id_times for chunk in chunks])
+        times = np.sort(id_times)
+        common = [
+            _common(times, chunk.id_times)
+            for log in self.logs()
+            for chunk in log.chunks
+            if chunk.last_id >= first and chunk.first_id <= last
+        ]
+        return np.flatnonzero(np.isin(id_times, np.concatenate([times[:0], *common])))
+
+    def verify(self) -> None:
+        """Verify what must always hold; raises ``AssertionError`` where it does not."""
+        # No assert statements: under python -O this would verify nothing.
+        seen: set[tuple[int, int]] = set()
+        for log in self.logs():
+            shape = log.shape
+            _require(self.entities[shape.entity].logs[shape] is log, "a log of another shape")
+            for chunk in log.chunks:
+                rows = np.arange(len(chunk))
+                ids = [tuple(pair) for pair in chunk.ids(rows).tolist()]
+                _require(ids == sorted(ids), f"ids of {shape.entity} out of order")
+                _require(seen.isdisjoint(ids), f"an id of {shape.entity} twice")
+                seen.update(ids)
+                _require(len(ids) == len(chunk) > 0, "a chunk without events, or ids missing")
+                _require(all(len(times) == len(chunk) for times in chunk.times), "times missing")
+                _require(len(chunk.instances) in (1, len(chunk)), "counts of instances missing")
+                _require(len(chunk.arrived_at(rows)) == len(chunk), "arrivals missing")
+                for at, ((name, kind), cells) in enumerate(
+                    zip(shape.components, chunk.cells, strict=True)
+                ):
+                    _require(len(cells) == len(chunk), f"cells of {name} missing")
+                    held = cells.type.value_type if cells.type != kind else kind
+                    _require(held == kind, f"{name} of {shape.entity} is {cells.type}")
+                    known = not chunk.has_several(at) or name in self.entity(shape.entity).lists
+                    _require(known, f"{name} of {shape.entity} has several values unannounced")
+                for at in range(len(chunk.times)):
+                    order, times = chunk.ordered(at)
+                    _require(bool((times[1:] >= times[:-1]).all()), "times out of order")
+                    if order is not None:
+                        _require(np.array_equal(np.sort(order), rows), "an order that is none")
+        _require(all(id_ <= self.last_id for id_ in seen), "an id beyond the last")
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise AssertionError(otherwise)
+
+
+class Draft:
+    """The next view while it is made: nobody sees it, and the view before stays as it is."""
+
+    def __init__(self, view: View) -> None:
+        self._before = view
+        self._changed: dict[str, tuple[dict[Shape, ShapeLog], set[str]]] = {}
+        self._timelines: dict[str, Timeline] = {}
+        self._last_id = view.last_id
+
+    def view(self) -> View:
+        """Return what was made."""
+        before = self._before
+        changed = {}
+        for entity, (logs, lists) in self._changed.items():
+            known = before.entity(entity).lists
+            changed[entity] = EntityLogs(logs, known | lists if lists else known)
+        timelines = before.timelines
+        if self._timelines:
+            timelines = {**timelines, **self._timelines}
+        return View(before.entities.replaced(changed), timelines, self._last_id)
+
+    def declare(self, shape: Shape) -> None:
+        """Take up a shape, unless it does not fit those that are here.
 
         Raises
         ------
@@ -120,7 +364,9 @@ class EventIndex:
             For a timeline of another kind, or a component of another type.
         """
         for timeline in shape.timelines:
-            known = self.timelines.get(timeline.name, timeline)
+            known = self._before.timelines.get(timeline.name)
+            if known is None:
+                known = self._timelines.setdefault(timeline.name, timeline)
             if known != timeline:
                 raise InvalidInputError(
                     f"timeline {timeline.name!r} counts {known.kind.value}s, and this event says "
@@ -128,116 +374,42 @@ class EventIndex:
                     hint="the first use of a timeline fixes its kind; use another name",
                     timeline=timeline.name,
                 )
-        for name, kind in shape.components:
-            for log in self.by_component.get((shape.entity, name), ()):
-                held = dict(log.shape.components)[name]
-                if held != kind:
+        logs, _ = self._of(shape.entity)
+        if shape in logs:
+            return
+        for log in logs.values():
+            for name, kind in shape.components:
+                at = log.components.get(name)
+                if at is not None and log.shape.components[at][1] != kind:
                     raise InvalidInputError(
-                        f"component {name!r} of {shape.entity!r} is {held}, and this event has "
-                        f"{kind}",
+                        f"component {name!r} of {shape.entity!r} is "
+                        f"{log.shape.components[at][1]}, and this event has {kind}",
                         hint="the first use of a component fixes its type; use another name",
                         component=name,
                     )
+        logs[shape] = ShapeLog(shape)
 
-    def log(self, shape: Shape) -> ShapeLog:
-        """Return the log of a shape, a new one where there is none."""
-        found = self.logs.get(shape)
+    def add(self, batch: EventBatch) -> None:
+        """Add events of a shape that was declared."""
+        chunk, shape = batch.chunk, batch.shape
+        logs, lists = self._of(shape.entity)
+        logs[shape] = logs[shape].with_chunk(chunk)
+        self._last_id = max(self._last_id, chunk.last_id)
+        lists |= batch.lists
+        for at, (name, _) in enumerate(shape.components):
+            if chunk.has_several(at):
+                lists.add(name)
+
+    def replace(self, log: ShapeLog, chunks: tuple[Chunk, ...]) -> None:
+        """Have these chunks in place of all that a log has."""
+        self._of(log.shape.entity)[0][log.shape] = ShapeLog(log.shape, chunks)
+
+    def _of(self, entity: str) -> tuple[dict[Shape, ShapeLog], set[str]]:
+        """Return the logs of an entity, and the components that are lists from now on."""
+        found = self._changed.get(entity)
         if found is None:
-            found = ShapeLog(shape)
-            self.timelines.update({timeline.name: timeline for timeline in shape.timelines})
-            entity = shape.entity
-            self.by_entity[entity] = (*self.by_entity.get(entity, ()), found)
-            for name, _ in shape.components:
-                before = self.by_component.get((entity, name), ())
-                self.by_component[entity, name] = (*before, found)
-            self.logs[shape] = found
+            found = self._changed[entity] = dict(self._before.entity(entity).logs), set()
         return found
-
-    def components(self, entity: str) -> list[str]:
-        """Return the components that an entity has, without marks of clears."""
-        names = {name for log in self.by_entity.get(entity, ()) for name in log.shape.names}
-        return sorted(names - set(MARKS))
-
-    def latest(
-        self, view: View, timeline: str, time: int, entity: str, component: str
-    ) -> Place | None:
-        """Return the last event with a component at or before a time; clears are not asked."""
-        best: Place | None = None
-        for log in self.by_component.get((entity, component), ()):
-            found = log.latest(view[log], timeline, time)
-            if found is not None and (best is None or found.key > best.key):
-                best = found
-        return best
-
-    def timeless(self, view: View, entity: str, component: str) -> Place | None:
-        """Return the last timeless event with a component; clears are not asked."""
-        best: Place | None = None
-        for log in self.by_component.get((entity, component), ()):
-            found = log.last(view[log]) if not log.timelines else None
-            if found is not None and (best is None or found.key > best.key):
-                best = found
-        return best
-
-    def marks(self, entity: str) -> Iterator[tuple[str, str]]:
-        """Give the entities and marks that clear an entity: its own, and recursive ones above."""
-        flat, recursive = MARKS
-        if (entity, flat) in self.by_component:
-            yield entity, flat
-        parts = entity.split("/")
-        for count in range(len(parts), 0, -1):
-            above = "/".join(parts[:count])
-            if (above, recursive) in self.by_component:
-                yield above, recursive
-
-    def find(self, event_id: tuple[int, int]) -> Place | None:
-        """Return where the event of an id lies."""
-        if event_id > self.last_id:
-            return None
-        for log in list(self.logs.values()):
-            for chunk in log.chunks:
-                row = chunk.find(event_id)
-                if row is not None:
-                    return Place((0, *event_id), log, chunk, row)
-        return None
-
-    def known(self, id_times: IdTimes) -> np.ndarray:
-        """Return the rows of ids that may be here already: an event has their time."""
-        first, last = id_times.min(), id_times.max()
-        if not len(self.logs) or int(first) > self.last_id[0]:
-            return np.zeros(0, np.int64)
-        times = np.sort(id_times)
-        common = [
-            _common(times, chunk.id_times)
-            for log in self.logs.values()
-            for chunk in log.chunks
-            if chunk.id_times[-1] >= first and chunk.id_times[0] <= last
-        ]
-        return np.flatnonzero(np.isin(id_times, np.concatenate([times[:0], *common])))
-
-    def verify(self) -> None:
-        """Verify what must always hold; raises ``AssertionError`` where it does not."""
-        seen: set[tuple[int, int]] = set()
-        for shape, log in self.logs.items():
-            for chunk in log.chunks:
-                rows = np.arange(len(chunk))
-                ids = [tuple(pair) for pair in chunk.ids(rows).tolist()]
-                assert ids == sorted(ids), f"ids of {shape.entity} out of order"
-                assert seen.isdisjoint(ids), f"an id of {shape.entity} twice"
-                seen.update(ids)
-                assert len(ids) == len(chunk) > 0
-                assert all(len(times) == len(chunk) for times in chunk.times)
-                assert len(chunk.instances) in (1, len(chunk))
-                assert len(chunk.arrived_at(rows)) == len(chunk)
-                for (name, kind), cells in zip(shape.components, chunk.cells, strict=True):
-                    assert len(cells) == len(chunk)
-                    held = cells.type.value_type if cells.type != kind else kind
-                    assert held == kind, f"{name} of {shape.entity} is {cells.type}"
-                for at in range(len(chunk.times)):
-                    order, times = chunk.ordered(at)
-                    assert bool((times[1:] >= times[:-1]).all())
-                    if order is not None:
-                        assert np.array_equal(np.sort(order), rows)
-        assert all(id_ <= self.last_id for id_ in seen)
 
 
 def _common(one: IdTimes, two: IdTimes) -> IdTimes:

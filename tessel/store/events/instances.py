@@ -9,12 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.errors import ColumnNotFoundError, InvalidInputError
+from tessel.errors.arguments import checks_arguments
 from tessel.store.events.queries import Found
 from tessel.store.events.row import INSTANCE_KEY
 
 __all__ = ["join_instances"]
 
 
+@checks_arguments
 def join_instances(state: Mapping[str, Found], primary: str) -> pa.Table:
     """Return a row for each instance of one component, with the values of all others.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from tessel.errors import InvalidInputError
 from tessel.store.events.batch import EventBatch, batches_of_rows
 from tessel.store.events.chunk import Chunk, Shape
 from tessel.store.events.event_ids import Ids
-from tessel.store.events.index import EventIndex
+from tessel.store.events.index import Draft, View
 from tessel.store.events.row import Row
 from tessel.store.events.table import Table
 
@@ -34,7 +35,7 @@ class ArrivalClock:
         return [
             batch
             if were_kept and batch.chunk.arrivals is not None
-            else EventBatch(batch.shape, batch.chunk.arrived(self._last))
+            else EventBatch(batch.shape, batch.chunk.arrived(self._last), batch.lists)
             for batch in batches
         ]
 
@@ -53,8 +54,8 @@ def batches_of(events: Events) -> list[EventBatch]:
     return Table.from_rows(given).batches()
 
 
-def new_batches(index: EventIndex, batches: Sequence[EventBatch]) -> list[EventBatch]:
-    """Return the batches without the events that an index has.
+def new_batches(view: View, draft: Draft, batches: Sequence[EventBatch]) -> list[EventBatch]:
+    """Return the batches without the events that a view has; the draft takes up their shapes.
 
     Raises
     ------
@@ -63,29 +64,26 @@ def new_batches(index: EventIndex, batches: Sequence[EventBatch]) -> list[EventB
         component of another type.
     """
     held = [batch for batch in batches if len(batch)]
-    trial = EventIndex()  # of these alone: they must fit each other as well
     for batch in held:
-        index.check(batch.shape)
-        trial.check(batch.shape)
-        trial.log(batch.shape)
+        draft.declare(batch.shape)
     if not held:
         return []
     times = np.concatenate([batch.chunk.id_times for batch in held])
-    twins, known = _repeated(times), index.known(times)
+    twins, known = _repeated(times), view.known([batch.chunk for batch in held])
     if not len(twins) and not len(known):
         return held
     ids = np.concatenate([batch.chunk.ids(np.arange(len(batch))) for batch in held])
     wanted = np.ones(len(ids), np.bool_)
     starts = np.cumsum([0, *map(len, held)])
     _refuse_other_twins(held, starts, ids, twins, wanted)
-    _refuse_others(index, held, starts, ids, known, wanted)
+    _refuse_others(view, held, starts, ids, known, wanted)
     new = []
     for batch, start, stop in zip(held, starts[:-1], starts[1:], strict=True):
         rows = np.flatnonzero(wanted[start:stop])
         if len(rows) == len(batch):
             new.append(batch)
         elif len(rows):
-            new.append(EventBatch(batch.shape, batch.chunk.take(rows)))
+            new.append(replace(batch, chunk=batch.chunk.take(rows)))
     return new
 
 
@@ -120,7 +118,7 @@ def _refuse_other_twins(
 
 
 def _refuse_others(
-    index: EventIndex,
+    view: View,
     batches: Sequence[EventBatch],
     starts: np.ndarray,
     ids: Ids,
@@ -129,10 +127,10 @@ def _refuse_others(
 ) -> None:
     """Want no event that is here, which must be the same."""
     for row in known.tolist():
-        here = index.find((int(ids[row, 0]), int(ids[row, 1])))
+        shape, chunk, at = _place(batches, starts, row)
+        here = view.find((int(ids[row, 0]), int(ids[row, 1])), shape.entity)
         if here is None:
             continue
-        shape, chunk, at = _place(batches, starts, row)
         if not _same(shape, chunk, at, here.log.shape, here.chunk, here.row):
             raise InvalidInputError(
                 f"another event has the id {ids[row].tolist()}",

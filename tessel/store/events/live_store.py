@@ -12,7 +12,14 @@ from typing import Any, Literal, Self
 import numpy as np
 import pyarrow as pa
 
-from tessel.errors import ForkUnsafeError, InvalidInputError, StoreAccessError, TesselError
+from tessel.errors import (
+    ForkUnsafeError,
+    InvalidInputError,
+    NameNotFoundError,
+    StoreAccessError,
+    TesselError,
+)
+from tessel.errors.arguments import checks_arguments
 from tessel.store.events.answers import EventAnswers
 from tessel.store.events.batch import EventBatch, pieces_of
 from tessel.store.events.cell_cache import CellCache
@@ -20,18 +27,20 @@ from tessel.store.events.chunk import Chunk, compacted
 from tessel.store.events.collection import (
     Collected,
     collect_before,
+    collect_overwritten,
     drop_where,
     id_at_fraction,
 )
-from tessel.store.events.event_file import Journal, read_events, write_events
+from tessel.store.events.event_file import Journal, opening, read_events, write_events
 from tessel.store.events.event_ids import id_parts
 from tessel.store.events.forking import keep_whole
-from tessel.store.events.index import ShapeLog
+from tessel.store.events.index import Draft, ShapeLog, View
 from tessel.store.events.intake import ArrivalClock, Events, batches_of, new_batches
 from tessel.store.events.recording import Recording
 from tessel.store.events.recordings import save_recording
 from tessel.store.events.reference_reader import ReferenceReader, References
 from tessel.store.events.server import EventServer
+from tessel.store.events.timeline import time_of
 from tessel.store.events.wire import Address
 from tessel.store.repository import Repository
 
@@ -62,6 +71,7 @@ class Change:
     horizons: tuple[tuple[str, int], ...] = ()
 
 
+@checks_arguments
 class LiveStore(EventAnswers):
     """Events by entity, timeline and component; any number of threads read while others write.
 
@@ -108,7 +118,8 @@ class LiveStore(EventAnswers):
         self._journal: Journal | None = None
         self._recording: Recording | None = None
         if journal is not None:
-            opened = Journal(journal, sync=durable == "power")
+            with opening(journal):
+                opened = Journal(journal, sync=durable == "power")
             try:
                 self._take(list(opened.replay()))
             except BaseException:
@@ -139,12 +150,14 @@ class LiveStore(EventAnswers):
         """Take events; those that were kept come back, with the time at which they arrived."""
         with self._lock:
             self._check_process()
-            new = self._clock.stamped(new_batches(self._index, batches), were_kept=were_kept)
+            draft = Draft(self._view)
+            found = new_batches(self._view, draft, batches)
+            new = self._clock.stamped(found, were_kept=were_kept)
+            for batch in new:
+                draft.add(batch)
             if self._journal is not None and new:
                 self._journal.append(new)
-            for batch in new:
-                self._index.log(batch.shape).add(batch.chunk)
-                self._index.last_id = max(self._index.last_id, batch.chunk.last_id)
+            self._view = draft.view()  # all of it, or nothing: a query has the one or the other
         count = sum(map(len, new))
         if new:
             self._tell(Change("added", count, tuple(new)))
@@ -156,6 +169,7 @@ class LiveStore(EventAnswers):
         *,
         max_request_bytes: int = 64 << 20,
         max_producers: int = 64,
+        request_seconds: float = 60.0,
         on_error: Callable[[TesselError], object] | None = None,
     ) -> EventServer:
         """Take events of other processes, on threads, until the server or this store is closed.
@@ -171,6 +185,8 @@ class LiveStore(EventAnswers):
             Of one request, which is taken whole or not at all.
         max_producers
             How many processes may be connected.
+        request_seconds
+            How long the rest of a request may take after its first byte.
         on_error
             Called with what was refused. Who sent it is told as well.
 
@@ -191,6 +207,7 @@ class LiveStore(EventAnswers):
             address,
             max_request_bytes=max_request_bytes,
             max_producers=max_producers,
+            request_seconds=request_seconds,
             on_error=on_error,
         )
         self._servers.append(server)
@@ -207,7 +224,8 @@ class LiveStore(EventAnswers):
     ) -> Collected:
         """Let the oldest events go, by their ids.
 
-        Timeless ones stay, and every state at and after the horizon is what it was.
+        Timeless ones stay unless others have overwritten them, and every state at and after the
+        horizon is what it was.
 
         Parameters
         ----------
@@ -225,38 +243,56 @@ class LiveStore(EventAnswers):
             )
         with self._lock:
             self._check_process()
-            size = self.nbytes
+            size, count = self.nbytes, len(self)
             self._forget_cells()
-            events, horizons = 0, dict[str, int]()
+            view, horizons = collect_overwritten(self._view), dict[str, int]()
             for _ in range(_MOST_ROUNDS if keep_bytes is not None else 1):
                 part = fraction
                 if keep_bytes is not None:
-                    if self.nbytes <= keep_bytes:
+                    if view.nbytes <= keep_bytes:
                         break
-                    part = min(1.0, 1 - keep_bytes / self.nbytes)
-                cut = id_parts(before) if before else id_at_fraction(self._index, part or 0.0)
-                gone, found = collect_before(self._index, cut)
-                events += gone
+                    part = min(1.0, 1 - keep_bytes / view.nbytes)
+                cut = id_parts(before) if before else id_at_fraction(view, part or 0.0)
+                view, found = collect_before(view, cut)
                 horizons = {
                     name: max(time, horizons.get(name, time))
                     for name, time in {**horizons, **found}.items()
                 }
+            events = count - len(view)
+            self._let_go(view)
             collected = Collected(events, size, self.nbytes, horizons)
-            self._let_go()
         self._tell(Change("collected", events, (), tuple(sorted(horizons.items()))))
         return collected
 
     def drop_after(self, timeline: str, time: Any) -> int:
         """Drop every event after a time of a timeline; return how many."""
-        return self.drop_range(timeline, self._time(timeline, time) + 1, 2**63 - 1)
+        return self._drop(timeline, self._known_time(timeline, time) + 1, 2**63 - 1)
 
     def drop_range(self, timeline: str, first: Any, last: Any) -> int:
         """Drop every event between two times of a timeline, both included; return how many.
 
         An event goes from all its timelines.
-        """
-        start, stop = self._time(timeline, first), self._time(timeline, last)
 
+        Raises
+        ------
+        NameNotFoundError
+            For a timeline that there is not.
+        InvalidInputError
+            For ends that are exchanged.
+        """
+        start, stop = self._known_time(timeline, first), self._known_time(timeline, last)
+        if start > stop:
+            raise InvalidInputError.exchanged(f"the range of {timeline!r}", first, last)
+        return self._drop(timeline, start, stop)
+
+    def _known_time(self, timeline: str, time: Any) -> int:
+        """Return a time of a timeline that events have: what is dropped is named as it is."""
+        known = self._view.timelines
+        if timeline not in known:
+            raise NameNotFoundError.for_name("timeline", timeline, sorted(known))
+        return time_of(known[timeline], time)
+
+    def _drop(self, timeline: str, start: int, stop: int) -> int:
         def keep(log: ShapeLog, chunk: Chunk) -> np.ndarray:
             at = log.timelines.get(timeline)
             if at is None:
@@ -266,17 +302,20 @@ class LiveStore(EventAnswers):
 
         with self._lock:
             self._check_process()
-            events = drop_where(self._index, keep)
+            view = drop_where(self._view, keep)
+            events = len(self._view) - len(view)
             self._forget_cells()
-            self._let_go()
+            self._let_go(view)
         self._tell(Change("dropped", events))
         return events
 
     def compact(self) -> None:
         """Merge the chunks of each shape; no answer changes."""
         with self._lock:
-            for log in list(self._index.logs.values()):
-                log.chunks = compacted(log.chunks)
+            draft = Draft(self._view)
+            for log in self._view.logs():
+                draft.replace(log, compacted(log.chunks))
+            self._view = draft.view()
 
     def _check_process(self) -> None:
         """Refuse to change what would have to go to a parent's journal."""
@@ -301,9 +340,11 @@ class LiveStore(EventAnswers):
         if self._cells is not None:
             self._cells.clear()
 
-    def _let_go(self) -> None:
+    def _let_go(self, view: View) -> None:
+        """Publish a view of fewer events, when the journal has it."""
         if self._journal is not None:
-            self._journal.rewrite(self.batches())
+            self._journal.rewrite(view.batches())
+        self._view = view
 
     # --- keeping ----------------------------------------------------------------------------------
 
@@ -374,11 +415,32 @@ class LiveStore(EventAnswers):
 
     def dump(self, path: str | Path) -> None:
         """Write all events to a file, which :meth:`load` and a journal read."""
-        write_events(path, pieces_of(self.batches()))
+        with opening(path):
+            write_events(path, pieces_of(self.batches()))
 
-    def load(self, path: str | Path) -> int:
-        """Take the events of a file; return how many were new. A torn last batch is left out."""
-        return self._take(list(read_events(path)))
+    def load(self, path: str | Path, *, salvage: bool = False) -> int:
+        """Take the events of a dump or a journal; return how many were new.
+
+        The last frame of a journal that was being written is left out, which the log of
+        ``tessel`` says.
+
+        Parameters
+        ----------
+        path
+            The file.
+        salvage
+            Whether to take what is whole of a damaged file; the log says what is left out.
+
+        Raises
+        ------
+        NotAStoreError, FormatVersionError
+            For a file that holds something else, or was written by a newer version.
+        CorruptStoreError
+            For damage without ``salvage``; nothing is taken then.
+        """
+        with opening(path):
+            events = list(read_events(path, salvage=salvage))
+        return self._take(events)
 
     def close(self) -> None:
         """Stop serving, and let journal and recording go; the events can still be asked.
@@ -415,4 +477,4 @@ class LiveStore(EventAnswers):
 
     def check(self) -> None:
         """Verify what must always hold; raises ``AssertionError`` where it does not."""
-        self._index.verify()
+        self._view.verify()

@@ -173,4 +173,4 @@ def _merged(
     shape = Shape(
         first.shape.entity, first.shape.timelines, tuple((name, kinds[name]) for name in names)
     )
-    return MergedBatch(shape, chunk, tuple(parts))
+    return MergedBatch(shape, chunk, parts=tuple(parts))

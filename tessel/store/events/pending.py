@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.errors import InvalidInputError
+from tessel.expression.scalars import array_of
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.cell import Cell
 from tessel.store.events.chunk import Shape, as_lists, chunk_of
@@ -131,7 +132,7 @@ def cell_of(component: str, value: Any, kind: pa.DataType | None) -> Cell:
     elif isinstance(value, pa.Array | pa.ChunkedArray):
         cell = Cell.from_arrow(component, value)
     elif isinstance(value, np.ndarray):
-        cell = Cell.from_arrow(component, pa.array(value.reshape(-1), kind))
+        cell = Cell.from_arrow(component, array_of(value.reshape(-1), kind))
     elif isinstance(value, list | tuple):
         cell = Cell.from_values(component, value, kind)
     else:

@@ -7,22 +7,30 @@ Timeless data override what a timeline holds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.errors import ColumnNotFoundError
 from tessel.store.events.cell import Cell
 from tessel.store.events.chunk import Chunk
 from tessel.store.events.event_ids import Ids, id_bytes, log_time
-from tessel.store.events.index import EventIndex, Key, Place, ShapeLog, View
+from tessel.store.events.index import EntityLogs, Key, Place, ShapeLog, View
 from tessel.store.events.row import INSTANCE_KEY
 from tessel.store.events.timeline import STAMP, Timeline
 
-__all__ = ["Found", "States", "kind_of", "latest_at", "latest_many", "states_many"]
+__all__ = [
+    "Found",
+    "State",
+    "States",
+    "cleared_timeless",
+    "kind_of",
+    "latest_at",
+    "latest_many",
+    "states_many",
+]
 
 _BEFORE_ALL: Key = (-(2**63), -1, -1)
 
@@ -60,32 +68,47 @@ class Found:
         return log_time(self.event_id)
 
 
+class State(dict[str, Found]):
+    """The state of an entity by component.
+
+    Attributes
+    ----------
+    unknown
+        What was asked and is not known, in words; empty at most times.
+    """
+
+    unknown: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        shown = super().__repr__()
+        return f"{shown} ({'; '.join(self.unknown)})" if self.unknown else shown
+
+
 # --- the state at a time --------------------------------------------------------------------------
 
 
 def latest_at(
-    index: EventIndex, timeline: str, time: int, entity: str, components: Sequence[str]
+    view: View, timeline: str, time: int, entity: str, components: Sequence[str]
 ) -> dict[str, Found]:
     """Return the state of some components; without those never logged by then, or cleared since."""
-    view = View()
-    cleared = _cleared_at(index, view, timeline, time, entity)
-    cleared_timeless = _cleared_timeless(index, view, entity)
+    logs, marks = view.entity(entity), view.marks(entity)
+    cleared = _last(above.latest(mark, timeline, time) for above, mark in marks)
+    hidden = _last(above.timeless(mark) for above, mark in marks)
     found = {}
     for component in components:
-        place = index.timeless(view, entity, component)
-        if place is not None and place.key > cleared_timeless:
+        place = logs.timeless(component)
+        if place is not None and place.key > hidden:
             found[component] = _found(place, component, None)
             continue
-        place = index.latest(view, timeline, time, entity, component)
+        place = logs.latest(component, timeline, time)
         if place is not None and place.key > cleared:
             found[component] = _found(place, component, place.key[0])
     return found
 
 
-def _cleared_at(index: EventIndex, view: View, timeline: str, time: int, entity: str) -> Key:
-    """Return the last clear of an entity on a timeline."""
-    found = [index.latest(view, timeline, time, above, mark) for above, mark in index.marks(entity)]
-    return max((place.key for place in found if place is not None), default=_BEFORE_ALL)
+def _last(places: Iterable[Place | None]) -> Key:
+    """Return the last of some events."""
+    return max((place.key for place in places if place is not None), default=_BEFORE_ALL)
 
 
 def _found(place: Place, component: str, time: int | None) -> Found:
@@ -137,11 +160,9 @@ def _after(
 
 
 def latest_many(
-    index: EventIndex,
-    view: View,
+    logs: EntityLogs,
     timeline: str,
     times: npt.NDArray[np.int64],
-    entity: str,
     component: str,
 ) -> Latest:
     """Return the last event with a component for many times; clears are not asked."""
@@ -153,9 +174,9 @@ def latest_many(
         np.zeros(count, np.int64),
         [],
     )
-    for log in index.by_component.get((entity, component), ()):
+    for log in logs.by_component.get(component, ()):
         at = log.timelines.get(timeline)
-        for chunk in view[log] if at is not None else ():
+        for chunk in log.chunks if at is not None else ():
             assert at is not None
             _improve(best, times, log, chunk, at)
     return best
@@ -241,7 +262,6 @@ class States:
 
 
 def states_many(
-    index: EventIndex,
     view: View,
     timeline: str,
     times: npt.NDArray[np.int64],
@@ -251,13 +271,14 @@ def states_many(
     timeless: bool = True,
 ) -> States:
     """Return the state of a component at many times; of a timeline alone without ``timeless``."""
-    place = index.timeless(view, entity, component) if timeless else None
-    if place is not None and place.key > _cleared_timeless(index, view, entity):
+    logs = view.entity(entity)
+    place = logs.timeless(component) if timeless else None
+    if place is not None and place.key > cleared_timeless(view, entity):
         return _timeless_states(place, len(times))
-    found = latest_many(index, view, timeline, times, entity, component)
+    found = latest_many(logs, timeline, times, component)
     there = found.source >= 0
-    for above, mark in index.marks(entity):
-        there &= found.is_after(latest_many(index, view, timeline, times, above, mark))
+    for above, mark in view.marks(entity):
+        there &= found.is_after(latest_many(above, timeline, times, mark))
     return States(found, there, is_timeless=False)
 
 
@@ -268,15 +289,12 @@ def _timeless_states(place: Place, count: int) -> States:
     return States(found, np.ones(count, np.bool_), is_timeless=True)
 
 
-def _cleared_timeless(index: EventIndex, view: View, entity: str) -> Key:
-    found = [index.timeless(view, above, mark) for above, mark in index.marks(entity)]
-    return max((place.key for place in found if place is not None), default=_BEFORE_ALL)
+def cleared_timeless(view: View, entity: str) -> Key:
+    """Return the last timeless clear of an entity."""
+    return _last(above.timeless(mark) for above, mark in view.marks(entity))
 
 
-def kind_of(index: EventIndex, entity: str, component: str) -> pa.DataType:
-    """Return the type of a component; raises ``ColumnNotFoundError`` where an entity lacks it."""
-    logs = index.by_component.get((entity, component), ())
-    if not logs:
-        existing = index.components(entity)
-        raise ColumnNotFoundError.for_name(component, existing, where=f"entity {entity!r}")
-    return dict(logs[0].shape.components)[component]
+def kind_of(view: View, entity: str, component: str) -> pa.DataType:
+    """Return the type of a component; null for one that is not known."""
+    logs = view.entity(entity).by_component.get(component)
+    return pa.null() if not logs else logs[0].shape.components[logs[0].components[component]][1]

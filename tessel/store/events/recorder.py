@@ -8,6 +8,7 @@ waits is bounded: who logs faster than the sink takes does the work himself.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 import threading
@@ -19,6 +20,7 @@ from typing import Any, Protocol, Self
 import pyarrow as pa
 
 from tessel.errors import InvalidInputError
+from tessel.errors.arguments import checks_arguments
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.event_ids import EventIds, id_bytes
 from tessel.store.events.forking import finish_preparations
@@ -38,6 +40,7 @@ class Sink(Protocol):
         """Take events; return how many were new."""
 
 
+@checks_arguments
 class Recorder:
     """Logs events to a sink, in batches; use it as a context manager, or ``close`` it.
 
@@ -77,7 +80,7 @@ class Recorder:
         self._max_delay_seconds = max_delay_seconds
         self._max_rows = max_rows
         self._max_bytes = max_bytes
-        self._merge_same_time = merge_same_time
+        self._merge_same_time = bool(merge_same_time)
         self._ids = EventIds()
         self._closed = False
         self._renew()
@@ -156,7 +159,8 @@ class Recorder:
             if pending is None:
                 timelines = tuple(sorted(row.time_point, key=lambda each: each.name))
                 pending = self._pending[key] = Pending(entity, timelines, {mark: pa.bool_()})
-            values = (True, *(row.time_point[timeline] for timeline in pending.timelines))
+            ordered = {each.name: times[each.name] for each in pending.timelines}
+            values = pending.checked({mark: True}, ordered)
             pending.add(self._ids.next(), values)
             self._rows += 1
         self._start()
@@ -257,7 +261,9 @@ class Recorder:
         if timeless == bool(times):
             raise InvalidInputError(
                 "an event has a time, or is timeless",
-                hint="give a time such as frame=42, or timeless=True",
+                hint="leave out the time, or timeless"
+                if timeless
+                else "give a time such as frame=42, or timeless=True",
             )
         if not components:
             raise InvalidInputError(
@@ -295,10 +301,12 @@ class Recorder:
         if thread is None:
             with self._lock:
                 if self._thread is None:
-                    self._thread = threading.Thread(
-                        target=self._run, name="tessel-recorder", daemon=True
-                    )
-                    self._thread.start()
+                    thread = threading.Thread(target=self._run, name="tessel-recorder", daemon=True)
+                    with contextlib.suppress(RuntimeError):  # no more threads may be started
+                        thread.start()
+                        self._thread = thread
+        if self._thread is None:
+            self.flush()  # who logs does the work, until a thread can be had
         self._wake.set()
 
     def _run(self) -> None:

@@ -26,6 +26,7 @@ from tessel.store.events.chunk import Shape, chunk_of
 from tessel.store.events.recordings import (
     ARRIVED,
     ATTACHED,
+    EMPTY,
     EVENT_ID,
     INSTANCES,
     PRESENCE,
@@ -106,12 +107,15 @@ class Recording:
                 yield from self._of_symbol(view, Description.read(symbol, attached, view.schema))
 
     def _of_symbol(self, view: SymbolView, description: Description) -> Iterator[EventBatch]:
+        index = _Index(self._read(view, description), description, view.name)
         columns = {
             name: StoredColumn(
                 view,
                 name,
                 kind,
-                lists=name in description.lists,
+                is_list=name in description.lists,
+                empty=index.empty_rows(at),
+                is_missing=name in description.missing,
                 cache=self._cache,
                 number=self._columns + at,
                 reading=self.reading,
@@ -119,7 +123,6 @@ class Recording:
             for at, (name, kind) in enumerate(description.components.items())
         }
         self._columns += len(columns)
-        index = _Index(self._read(view, description), description, view.name)
         names = [*description.timelines, *columns]
         for present, rows in index.shapes(columns):
             here = [name for name, has in zip(names, present, strict=True) if has]
@@ -132,6 +135,7 @@ class Recording:
     def _read(self, view: SymbolView, description: Description) -> pa.Table:
         names = [EVENT_ID, *description.timelines, INSTANCES]
         names += [PRESENCE] * description.has_presence + [ARRIVED] * description.has_arrivals
+        names += [EMPTY] * description.has_empty
         with self.reading():
             reader = Reader(view.index(), view.source()).columns(names)
             return reader.rows(0, view.row_count).combine_chunks()
@@ -167,6 +171,16 @@ class _Index:
         ends = np.cumsum(np.bincount(number, minlength=len(kinds)))
         yield from zip(kinds, np.split(order, ends[:-1]), strict=True)
 
+    def empty_rows(self, component: int) -> Integers:
+        """Return the rows in which a component, by its place, has no value in a plain column."""
+        if EMPTY not in self.table.column_names:
+            return np.zeros(0, np.int64)
+        bits = self._column(EMPTY)
+        width = bits.type.byte_width
+        raw = np.frombuffer(bits.buffers()[1], np.uint8, len(bits) * width, bits.offset * width)
+        held = raw.reshape(-1, width)[:, component // 8] & (1 << component % 8)
+        return np.flatnonzero(held)
+
     def _presence(self, columns: Mapping[str, StoredColumn]) -> pa.Array | None:
         """Return for each row bits that say which timelines and components it has; None for all."""
         if PRESENCE in self.table.column_names:
@@ -199,7 +213,8 @@ class _Index:
             self._numbers(ARRIVED, rows) if self.description.has_arrivals else None,
         )
         components = tuple((c.name, self.description.components[c.name]) for c in columns)
-        return EventBatch(Shape(self.description.entity, tuple(timelines), components), chunk)
+        shape = Shape(self.description.entity, tuple(timelines), components)
+        return EventBatch(shape, chunk, shape.names & self.description.lists)
 
     def _numbers(self, name: str, rows: Integers | range) -> Integers:
         found: Integers = self._column(name, rows).view(pa.int64()).to_numpy()

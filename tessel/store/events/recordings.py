@@ -2,10 +2,12 @@
 
 Each symbol has its events in the order of their ids, however many calls logged them, on the time
 index ``log_time``; then ``event_id``, ``ingestion_time``, a column a timeline, ``num_instances``
-and a column a component, null where an event has none. A component of single values is a plain
-column, others are lists. Where events differ in what they have, ``tessel.presence`` says what each
-has: a bit a timeline and a component. The metadata of the symbol say which column is what, so that
-a live store that is opened from it (:mod:`tessel.store.events.recording`) gives the same answers.
+and a column a component, null where an event has none. A component is a plain column until an event
+holds several values, then a column of lists for good: empty cells change nothing. Where events
+differ in what they have, ``tessel.presence`` says what each has: a bit a timeline and a component;
+``tessel.empty`` says of which plain columns an event has a cell without a value. The metadata of
+the symbol say which column is what, so that a live store that is opened from it
+(:mod:`tessel.store.events.recording`) gives the same answers.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from tessel.store.repository import Repository
 __all__ = [
     "ARRIVED",
     "ATTACHED",
+    "EMPTY",
     "EVENT_ID",
     "INSTANCES",
     "PRESENCE",
@@ -38,6 +41,7 @@ __all__ = [
 
 ATTACHED = "tessel.events"
 EVENT_ID, INSTANCES, PRESENCE = "event_id", "num_instances", "tessel.presence"
+EMPTY = "tessel.empty"
 ARRIVED = "ingestion_time"
 _LOG_TIME = "log_time"
 _OWN = frozenset((_LOG_TIME, EVENT_ID, ARRIVED, INSTANCES))
@@ -94,12 +98,20 @@ class _Saved:
         self._lists = {
             name
             for batch in batches
-            for (name, _), cells in zip(batch.shape.components, batch.chunk.cells, strict=True)
-            if pa.types.is_large_list(cells.type)
+            for at, (name, _) in enumerate(batch.shape.components)
+            if name in batch.lists or batch.chunk.has_several(at)
         }
+        blanks = [
+            (name, *batch.chunk.blanks(at))
+            for batch in batches
+            for at, (name, _) in enumerate(batch.shape.components)
+            if name not in self._lists
+        ]
+        self._empty = {name for name, is_empty, _ in blanks if is_empty}
+        self._missing = {name for name, _, is_missing in blanks if is_missing}
         self._names = [*self._timelines, *self._kinds]
         shapes = {_names(batch) for batch in batches}
-        self._presence = len(shapes) > 1
+        self._presence = len(shapes) > 1 or bool(self._empty | self._missing)
 
     def description(self) -> dict[str, Any]:
         """Return what the metadata of the symbol say."""
@@ -111,6 +123,7 @@ class _Saved:
             "components": list(self._kinds),
             "lists": sorted(self._lists),
             "ingestion_time": True,
+            **({"missing": sorted(self._missing)} if self._missing else {}),
             **({"types": types} if changed else {}),
         }
 
@@ -174,13 +187,31 @@ class _Saved:
             columns[PRESENCE] = pa.array([bits], pa.binary(len(bits))).take(
                 pa.array(np.zeros(count, np.int64))
             )
+        if self._empty:
+            columns[EMPTY] = self._empty_bits(batch)
         return pa.table(columns)
 
     def _cells(self, chunk: Chunk, at: int, name: str) -> pa.Array:
         cells = chunk.column(at)
-        if name not in self._lists or pa.types.is_large_list(cells.type):
+        is_list = pa.types.is_large_list(cells.type)
+        if name in self._lists:
+            return cells if is_list else as_lists(cells)
+        if not is_list:
             return cells
-        return as_lists(cells)
+        starts, lengths = cells.offsets.to_numpy()[:-1], np.diff(cells.offsets.to_numpy())
+        return cells.values.take(pa.array(starts, mask=lengths == 0))
+
+    def _empty_bits(self, batch: EventBatch) -> pa.Array:
+        """Return for each event a bit a component, set where a plain column has no value of it."""
+        has = np.zeros((len(batch), len(self._kinds)), np.bool_)
+        places = batch.shape.component_places
+        for number, name in enumerate(self._kinds):
+            if name in self._empty and name in places:
+                lists = batch.chunk.lists(places[name])
+                has[:, number] = np.diff(lists.offsets.to_numpy()) == 0
+        packed = np.packbits(has, axis=1, bitorder="little")
+        raw = pa.py_buffer(np.ascontiguousarray(packed))
+        return pa.Array.from_buffers(pa.binary(packed.shape[1]), len(batch), [None, raw])
 
 
 def _names(batch: EventBatch) -> frozenset[str]:
@@ -234,6 +265,10 @@ class Description:
         Whether a column says which event has what.
     has_arrivals
         Whether a column says when each event arrived.
+    has_empty
+        Whether a column says which cells of plain columns have no value.
+    missing
+        The plain columns in which a value may be missing, and not only a cell.
     """
 
     entity: str
@@ -242,6 +277,8 @@ class Description:
     lists: frozenset[str]
     has_presence: bool
     has_arrivals: bool
+    has_empty: bool
+    missing: frozenset[str]
 
     @classmethod
     def read(cls, symbol: str, attached: Mapping[str, Any], schema: TableSchema) -> Description:
@@ -255,12 +292,15 @@ class Description:
         entity, timelines = attached.get("entity"), attached.get("timelines")
         components, lists = attached.get("components"), attached.get("lists")
         has_arrivals = attached.get("ingestion_time") is True
+        missing = attached.get("missing", [])
         kinds = {kind.value: kind for kind in TimelineKind}
         if (
             not isinstance(entity, str)
             or not isinstance(timelines, Mapping)
             or not isinstance(components, list)
             or not isinstance(lists, list | None)
+            or not isinstance(missing, list)
+            or not set(missing) <= set(components)
             or not set(timelines.values()) <= kinds.keys()
             or not {EVENT_ID, INSTANCES, *timelines, *components} <= set(schema.names)
             or schema.type_of(EVENT_ID) != pa.binary(16)
@@ -280,7 +320,12 @@ class Description:
         values |= _types(symbol, attached.get("types"), values)
         width = (len(named) + len(values) + 7) // 8
         present = PRESENCE in schema and schema.type_of(PRESENCE) == pa.binary(width)
-        return cls(entity, named, values, frozenset(lists), present, has_arrivals)
+        width = (len(values) + 7) // 8
+        empty = EMPTY in schema and schema.type_of(EMPTY) == pa.binary(width)
+        return cls(
+            entity, named, values, frozenset(lists), present, has_arrivals, empty,
+            frozenset(missing),
+        )  # fmt: skip
 
 
 def _types(symbol: str, text: Any, known: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:

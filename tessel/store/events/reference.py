@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.errors import InvalidInputError
+from tessel.errors.arguments import checks_arguments
+from tessel.errors.uris import without_secrets
 from tessel.store.events.extension_types import ReferenceType
 
 __all__ = ["Reference", "check_references", "reference_array"]
@@ -24,6 +26,7 @@ _MOST_URI_BYTES = 2048
 _MOST_OFFSET = 2**63 - 1
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class Reference:
     """Bytes of an object that is held elsewhere.
@@ -55,10 +58,14 @@ class Reference:
     length: int | None = None
     checksum: int | None = None
 
+    def __repr__(self) -> str:
+        uri = without_secrets(self.uri)
+        return f"Reference({uri!r}, {self.offset}, {self.length}, {self.checksum})"
+
     def __post_init__(self) -> None:
         if not isinstance(self.uri, str) or not 0 < len(self.uri.encode()) <= _MOST_URI_BYTES:
             raise InvalidInputError(
-                f"a reference to {str(self.uri)[:80]!r}",
+                f"a reference to {without_secrets(str(self.uri))[:80]!r}",
                 hint=f"give a path or URI of at most {_MOST_URI_BYTES} bytes",
             )
         numbers = {"offset": self.offset, "length": self.length, "checksum": self.checksum}
@@ -98,7 +105,8 @@ def reference_array(references: Iterable[Reference | None]) -> pa.Array:
     for each in given:
         if each is not None and not isinstance(each, Reference):
             raise InvalidInputError(
-                f"{each!r:.80} is no reference", hint="make references of Reference(uri, offset)"
+                f"{without_secrets(repr(each)):.80} is no reference",
+                hint="make references of Reference(uri, offset)",
             )
     values = [None if each is None else asdict(each) for each in given]
     return pa.ExtensionArray.from_storage(ReferenceType(), pa.array(values, ReferenceType.storage))

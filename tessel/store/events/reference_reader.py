@@ -23,6 +23,7 @@ from tessel.errors import (
     ReferenceChangedError,
     StoreAccessError,
 )
+from tessel.errors.arguments import checks_arguments
 from tessel.store.events.cell import Cell
 from tessel.store.events.extension_types import ReferenceType
 from tessel.store.events.queries import Found
@@ -35,6 +36,7 @@ References: TypeAlias = Found | Cell | pa.Array | pa.ChunkedArray | Iterable[Ref
 """What holds references: an answer, a cell, a column of a query's result, or a list."""
 
 
+@checks_arguments
 class ReferenceReader:
     """Fetches the bytes that references name.
 

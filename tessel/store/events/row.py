@@ -8,7 +8,8 @@ from typing import Any, Self
 import pyarrow as pa
 
 from tessel.errors import DuplicateColumnError, InvalidInputError
-from tessel.store.events.cell import Cell
+from tessel.errors.arguments import checks_arguments
+from tessel.store.events.cell import Cell, check_instances
 from tessel.store.events.event_ids import id_bytes, id_parts
 from tessel.store.events.timeline import Timeline, check_entity, time_point_of
 
@@ -23,6 +24,7 @@ INSTANCE_KEY = "tessel.instance_key"
 MARKS = (CLEAR, CLEAR_RECURSIVE)
 
 
+@checks_arguments
 class Row:
     """An event: an entity, when it was, and a cell a component.
 
@@ -59,10 +61,7 @@ class Row:
         *,
         instance_keys: pa.Array | None = None,
     ) -> None:
-        if isinstance(num_instances, bool) or not isinstance(num_instances, int):
-            raise InvalidInputError(f"num_instances is a whole number, not {num_instances!r}")
-        if not 0 <= num_instances < 2**32:
-            raise InvalidInputError(f"an event of {num_instances} instances")
+        check_instances(num_instances)
         self.event_id = id_bytes(*id_parts(event_id))
         self.entity = check_entity(entity)
         self.time_point: dict[Timeline, int] = time_point_of(times or {})

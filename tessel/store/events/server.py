@@ -16,12 +16,11 @@ from typing import Self
 from tessel.errors import InvalidInputError, StoreBusyError, StoreError, TesselError
 from tessel.store.events import wire
 from tessel.store.events.batch import EventBatch
+from tessel.store.events.reception import Reception, shut
 
 __all__ = ["EventServer", "check_address"]
 
-_LOOK_SECONDS = 0.1
 _WAITING_CONNECTIONS = 128
-_GREETING_SECONDS = 10.0
 _HEAR_OUT_SECONDS, _HEAR_OUT_BYTES = 1.0, 1 << 20
 
 
@@ -39,15 +38,18 @@ class EventServer:
         Of one request; a producer learns it when it connects, and sends more requests.
     max_producers
         How many may be connected.
+    request_seconds
+        How long the rest of a request may take after its first byte, and the producer to read the
+        reply. Between requests a producer may be silent for as long as it likes.
     on_error
         Called with what was refused, on the thread that serves its producer. The producer is told
         in any case.
 
     Notes
     -----
-    A thread a producer. The next request of a producer is read when the one before is in the store
-    and answered, so that a store that is slow slows its producers down, and no more than a request
-    of each waits in memory.
+    A thread a producer that has greeted; one hears all others. The next request of a producer is
+    read when the one before is in the store and answered, so that a store that is slow slows its
+    producers down, and no more than a request of each waits in memory.
     """
 
     def __init__(
@@ -57,8 +59,13 @@ class EventServer:
         *,
         max_request_bytes: int = 64 << 20,
         max_producers: int = 64,
+        request_seconds: float = 60.0,
         on_error: Callable[[TesselError], object] | None = None,
     ) -> None:
+        if not request_seconds > 0:
+            raise InvalidInputError(
+                f"request_seconds is {request_seconds!r}", hint="give a positive number"
+            )
         if not 1 << 10 <= max_request_bytes < 1 << 31 or max_producers < 1:
             raise InvalidInputError(
                 f"a server of requests of {max_request_bytes} bytes, for {max_producers} producers",
@@ -67,6 +74,7 @@ class EventServer:
         self._insert = insert
         self._max_request_bytes = max_request_bytes
         self._max_producers = max_producers
+        self._request_seconds = request_seconds
         self._on_error = on_error
         self._stopped = threading.Event()
         self._lock = threading.Lock()
@@ -74,8 +82,16 @@ class EventServer:
         self._listener = _listening(check_address(address))
         self._path = None if isinstance(address, tuple) else Path(address)
         self._process = os.getpid()
-        self._thread = threading.Thread(target=self._run, name="tessel-events", daemon=True)
-        self._thread.start()
+        self._reception = Reception(self._listener, self._admit, self._report)
+        self._thread = threading.Thread(
+            target=self._reception.run, args=(self._stopped,), name="tessel-events", daemon=True
+        )
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._reception.close()
+            self._stop_listening()
+            raise StoreError.for_no_thread("the server") from error
         _servers.add(self)
 
     @property
@@ -97,15 +113,18 @@ class EventServer:
             return
         self._stopped.set()
         self._thread.join()
-        self._listener.close()
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
+        self._stop_listening()
         with self._lock:
             producers = dict(self._producers)
         for connection, thread in producers.items():
-            _shut(connection, socket.SHUT_RD)
+            shut(connection, socket.SHUT_RD)
             if thread is not threading.current_thread():
                 thread.join()
+
+    def _stop_listening(self) -> None:
+        self._listener.close()
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self
@@ -124,25 +143,30 @@ class EventServer:
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        while not self._stopped.is_set():
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:  # nobody came, or somebody left before he was heard
-                continue
-            thread = threading.Thread(
-                target=self._serve, args=(connection,), name="tessel-producer", daemon=True
+    def _admit(self, connection: socket.socket) -> None:
+        """Serve a producer that has greeted on a thread of its own."""
+        if self.producers >= self._max_producers:
+            raise StoreBusyError(
+                f"{self._max_producers} producers are connected already",
+                hint="let a process have one sink, or serve with more max_producers",
             )
-            with self._lock:
-                self._producers[connection] = thread
+        thread = threading.Thread(
+            target=self._serve, args=(connection,), name="tessel-producer", daemon=True
+        )
+        with self._lock:
+            self._producers[connection] = thread
+        try:
             thread.start()
+        except RuntimeError as error:
+            with self._lock:
+                del self._producers[connection]
+            raise StoreBusyError.for_no_thread("another producer") from error
 
     def _serve(self, connection: socket.socket) -> None:
         try:
             with connection:
-                connection.settimeout(_GREETING_SECONDS)
-                self._greet(connection)
-                connection.settimeout(None)
+                connection.settimeout(self._request_seconds)
+                connection.sendall(wire.GREETING + wire.LIMIT.pack(self._max_request_bytes))
                 self._take_all(connection)
         except TesselError as error:
             self._report(error)
@@ -152,25 +176,12 @@ class EventServer:
             with self._lock:
                 self._producers.pop(connection, None)
 
-    def _greet(self, connection: socket.socket) -> None:
-        try:
-            wire.check_greeting(wire.receive(connection, len(wire.GREETING)))
-            if self.producers > self._max_producers:
-                raise StoreBusyError(
-                    f"{self._max_producers} producers are connected already",
-                    hint="let a process have one sink, or serve with more max_producers",
-                )
-        except TesselError as error:
-            _say_last(connection, wire.GREETING + wire.LIMIT.pack(0) + wire.error_reply(0, error))
-            raise
-        connection.sendall(wire.GREETING + wire.LIMIT.pack(self._max_request_bytes))
-
     def _take_all(self, connection: socket.socket) -> None:
         decoder = wire.Decoder(self._max_request_bytes)
         while True:
             sequence = 0
             try:
-                request = wire.receive_request(connection, decoder)
+                request = wire.receive_request(connection, decoder, self._request_seconds)
                 if request is None:
                     return
                 sequence, stored, plain, checksum = request
@@ -178,7 +189,9 @@ class EventServer:
             except TesselError as error:  # where the next request begins is not known
                 _say_last(connection, wire.error_reply(sequence, error))
                 raise
-            connection.sendall(self._taken(sequence, batches))
+            answer = self._taken(sequence, batches)
+            connection.settimeout(self._request_seconds)
+            connection.sendall(answer)
             if self._stopped.is_set():
                 return
 
@@ -243,7 +256,7 @@ def _listening(address: wire.Address) -> socket.socket:
         raise StoreError(
             f"cannot listen at {address!r}: {error}", hint="choose another address"
         ) from error
-    listener.settimeout(_LOOK_SECONDS)
+    listener.setblocking(False)
     return listener
 
 
@@ -281,7 +294,7 @@ def _remove_left(path: Path) -> None:
 def _say_last(connection: socket.socket, answer: bytes) -> None:
     """Send an answer and hear the other side out: unread bytes would make it lose the answer."""
     connection.sendall(answer)
-    _shut(connection, socket.SHUT_WR)
+    shut(connection, socket.SHUT_WR)
     deadline = time.monotonic() + _HEAR_OUT_SECONDS
     connection.settimeout(_HEAR_OUT_SECONDS)
     try:
@@ -291,19 +304,13 @@ def _say_last(connection: socket.socket, answer: bytes) -> None:
         return
 
 
-def _shut(connection: socket.socket, how: int) -> None:
-    try:
-        connection.shutdown(how)
-    except OSError:  # it is gone already
-        return
-
-
 _servers: weakref.WeakSet[EventServer] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
     for server in list(_servers):  # a child that held them open would keep producers waiting
         server._listener.close()
+        server._reception.close()
         for connection in list(server._producers):
             connection.close()
 

@@ -45,8 +45,12 @@ class StoredColumn:
         The component.
     kind
         The type of its values.
-    lists
+    is_list
         Whether cells are kept as lists, and not as the one value that each has.
+    empty
+        The rows, ascending, whose cell in a column of values has none.
+    is_missing
+        Whether a value may be missing in a column of values.
     cache
         What keeps pages.
     number
@@ -61,13 +65,19 @@ class StoredColumn:
         name: str,
         kind: pa.DataType,
         *,
-        lists: bool,
+        is_list: bool,
+        empty: Integers,
+        is_missing: bool,
         cache: CellCache,
         number: int,
         reading: Callable[[], AbstractContextManager[object]],
     ) -> None:
         self.name = name
-        self.type: pa.DataType = pa.large_list(kind) if lists else kind
+        self.is_list = is_list
+        self.blanks = bool(len(empty)), is_missing
+        self._empty = empty
+        self._stored: pa.DataType = pa.large_list(kind) if is_list else kind
+        self.type: pa.DataType = pa.large_list(kind) if is_list or any(self.blanks) else kind
         self._symbol = view.name
         self._id = view.column_ids[name]
         self._source = view.source()
@@ -120,9 +130,23 @@ class StoredColumn:
             parts.append(self._of_page(page, rows[at:end] - page.start, keep=keep))
             at = end
         if len(parts) != 1:
-            parts = [pa.concat_arrays(parts) if parts else pa.array([], self.type)]
-        found = parts[0]
-        if found.null_count:
+            parts = [pa.concat_arrays(parts) if parts else pa.array([], self._stored)]
+        found, absent = parts[0], np.isin(rows, self._empty)
+        if found.null_count and (self.is_list or not self.blanks[1]):
+            self._check_nulls(found, absent)
+        if self.type != self._stored:
+            offsets = np.cumsum(np.concatenate([[0], ~absent]))
+            values = found.filter(pa.array(~absent)) if absent.any() else found
+            found = pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values)
+        if order is not None:
+            back = np.empty(len(order), np.int64)
+            back[order] = np.arange(len(order))
+            found = found.take(pa.array(back))
+        return found
+
+    def _check_nulls(self, found: pa.Array, absent: np.ndarray) -> None:
+        """Refuse cells that are null though their events have a value."""
+        if found.null_count > np.count_nonzero(absent):
             raise InvalidInputError(
                 f"symbol {self._symbol!r} was changed after the recording was saved: an event "
                 f"lacks the {self.name!r} that its column 'tessel.presence' says it has",
@@ -130,11 +154,6 @@ class StoredColumn:
                 symbol=self._symbol,
                 column=self.name,
             )
-        if order is not None:
-            back = np.empty(len(order), np.int64)
-            back[order] = np.arange(len(order))
-            found = found.take(pa.array(back))
-        return found
 
     def present(self) -> np.ndarray:
         """Return which rows have a cell; pages are read where page tables do not say it."""
@@ -156,6 +175,7 @@ class StoredColumn:
                 elif missing < rows and start < stop:
                     cells = self._loaded(_Page(row_slice, start, stop), None)
                     found[start:stop] = cells.is_valid().to_numpy(zero_copy_only=False)
+        found[self._empty] = True
         return found
 
     # --- pages ------------------------------------------------------------------------------------
@@ -202,13 +222,13 @@ class StoredColumn:
         piece = self._piece(page.row_slice)
         if not piece.columns:
             count = page.stop - page.start if rows is None else len(rows)
-            return pa.nulls(count, self.type)
+            return pa.nulls(count, self._stored)
         low, high = page.start - piece.row_start, page.stop - piece.row_start
         with self._reading():
             column = self._source.late(piece).column(self._id, low, high)
             found = column.decode() if rows is None else column.take(rows)
             found = self._source.declared(found, self.name, piece)
-        return _as_cells(found, self.type)
+        return _as_cells(found, self._stored)
 
 
 class StoredCells:

@@ -8,6 +8,7 @@ from typing import Self
 import pyarrow as pa
 
 from tessel.errors import InvalidInputError
+from tessel.errors.arguments import checks_arguments
 from tessel.store.events.batch import EventBatch, batches_of_rows
 from tessel.store.events.row import Row
 from tessel.store.events.table_arrow import batch_of_rows, rows_of_batch
@@ -15,6 +16,7 @@ from tessel.store.events.table_arrow import batch_of_rows, rows_of_batch
 __all__ = ["Table"]
 
 
+@checks_arguments
 class Table:
     """A batch of events; made by :meth:`from_rows`, filled by :meth:`append_row`.
 

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.errors import InvalidInputError
+from tessel.errors import InvalidInputError, repeated
 from tessel.store.events.chunk import Chunk
-from tessel.store.events.index import EventIndex, ShapeLog, View
+from tessel.store.events.index import ShapeLog, View
 from tessel.store.events.queries import Found, kind_of, states_many
-from tessel.store.events.timeline import STAMP
+from tessel.store.events.timeline import STAMP, Timeline
 
 __all__ = ["range_of", "state_rows", "states_of", "view_of"]
 
@@ -22,8 +22,8 @@ EVENT_TIMES = ("log_time", "ingestion_time")
 
 
 def view_of(
-    index: EventIndex,
-    timeline: str,
+    view: View,
+    axis: Timeline,
     entity: str,
     components: Sequence[str],
     times: npt.NDArray[np.int64] | None,
@@ -34,17 +34,17 @@ def view_of(
 ) -> pa.Table:
     """Return a row a time: the cells logged at it, or with ``fill`` the state at it."""
     if times is None:
-        times = _distinct_times(index, timeline, entity, components)
-    view, axis = View(), index.timelines[timeline]
+        times = _distinct_times(view, axis.name, entity, components)
+    timeline = axis.name
     beside = [timeline] * origins + list(EVENT_TIMES) * event_times
     own = (timeline, *(f"{component}.{name}" for component in components for name in beside))
     _check_names(components, own)
     columns: dict[str, pa.Array] = {timeline: pa.array(times).view(axis.type)}
     for component in components:
-        states = states_many(index, view, timeline, times, entity, component, timeless=fill)
+        states = states_many(view, timeline, times, entity, component, timeless=fill)
         if not fill:
             states.there &= states.found.times == times
-        columns[component] = states.cells(component, kind_of(index, entity, component))
+        columns[component] = states.cells(component, kind_of(view, entity, component))
         if origins:
             columns[f"{component}.{timeline}"] = states.origins(axis)
         if event_times:
@@ -54,8 +54,8 @@ def view_of(
 
 
 def states_of(
-    index: EventIndex,
-    timeline: str,
+    view: View,
+    axis: Timeline,
     times: npt.NDArray[np.int64],
     entity: str,
     component: str,
@@ -63,13 +63,13 @@ def states_of(
     event_times: bool,
 ) -> pa.Table:
     """Return the state of a component at many times, a row each."""
+    timeline = axis.name
     _check_names([component], (timeline, EVENT_ID, INSTANCES, *EVENT_TIMES * event_times))
-    axis = index.timelines[timeline]
-    states = states_many(index, View(), timeline, times, entity, component)
+    states = states_many(view, timeline, times, entity, component)
     names = [timeline, component, f"{component}.{timeline}", EVENT_ID, INSTANCES]
     columns = [
         pa.array(times).view(axis.type),
-        states.cells(component, kind_of(index, entity, component)),
+        states.cells(component, kind_of(view, entity, component)),
         states.origins(axis),
         states.event_ids(),
         states.instances(),
@@ -82,13 +82,13 @@ def states_of(
 
 def _check_names(components: Sequence[str], columns: Sequence[str]) -> None:
     """Refuse components, or a timeline, that a table's own columns are named like."""
-    for name in columns:
-        if columns.count(name) > 1:
-            raise InvalidInputError(
-                f"timeline {name!r} is named like a column that this table has of its own",
-                hint="ask latest_at, or without event_times",
-                timeline=name,
-            )
+    twice = repeated(columns)
+    if twice is not None:
+        raise InvalidInputError(
+            f"timeline {twice!r} is named like a column that this table has of its own",
+            hint="ask latest_at, or without event_times",
+            timeline=twice,
+        )
     for name in components:
         if name in columns:
             raise InvalidInputError(
@@ -99,10 +99,10 @@ def _check_names(components: Sequence[str], columns: Sequence[str]) -> None:
 
 
 def _distinct_times(
-    index: EventIndex, timeline: str, entity: str, components: Sequence[str]
+    view: View, timeline: str, entity: str, components: Sequence[str]
 ) -> npt.NDArray[np.int64]:
     found = [np.zeros(0, np.int64)]
-    for log in index.by_entity.get(entity, ()):
+    for log in view.entity(entity).logs.values():
         at = log.timelines.get(timeline)
         if at is not None and not log.shape.names.isdisjoint(components):
             found += [chunk.times[at] for chunk in log.chunks]
@@ -110,8 +110,8 @@ def _distinct_times(
 
 
 def range_of(
-    index: EventIndex,
-    timeline: str,
+    view: View,
+    axis: Timeline,
     first: int,
     last: int,
     entity: str,
@@ -120,28 +120,28 @@ def range_of(
     event_times: bool,
 ) -> pa.Table:
     """Return every event with one of the components, and every clear, by (time, id)."""
-    schema = _range_schema(index, timeline, entity, components, event_times)
+    schema, timeline = _range_schema(view, axis, entity, components, event_times), axis.name
     nothing = [pa.nulls(0, field.type) for field in schema]  # empty_table cannot: lists of ours
     parts = [pa.Table.from_arrays(nothing, schema=schema)]
-    for log in index.by_entity.get(entity, ()):
+    for log in view.entity(entity).logs.values():
         if not log.shape.names.isdisjoint(components):
             parts += _in_range(log, timeline, first, last, schema)
-    for above, mark in index.marks(entity):
-        for log in index.by_component[above, mark]:
+    for above, mark in view.marks(entity):
+        for log in above.by_component[mark]:
             parts += _in_range(log, timeline, first, last, schema, clear=True)
     order = [(timeline, "ascending"), (EVENT_ID, "ascending")]
     return pa.concat_tables(parts).sort_by(order).combine_chunks()
 
 
 def _range_schema(
-    index: EventIndex, timeline: str, entity: str, components: Sequence[str], event_times: bool
+    view: View, axis: Timeline, entity: str, components: Sequence[str], event_times: bool
 ) -> pa.Schema:
     stamps = EVENT_TIMES * event_times
-    _check_names(components, (timeline, EVENT_ID, INSTANCES, CLEARED, *stamps))
-    kinds = [(name, pa.large_list(kind_of(index, entity, name))) for name in components]
+    _check_names(components, (axis.name, EVENT_ID, INSTANCES, CLEARED, *stamps))
+    kinds = [(name, pa.large_list(kind_of(view, entity, name))) for name in components]
     return pa.schema(
         [
-            (timeline, index.timelines[timeline].type),
+            (axis.name, axis.type),
             (EVENT_ID, pa.binary(16)),
             (INSTANCES, pa.uint32()),
             (CLEARED, pa.bool_()),
@@ -193,15 +193,21 @@ def _rows_table(
     return pa.Table.from_arrays(columns, schema=schema)
 
 
+_BEFORE_ALL = -(2**63) - 1
+
+
 def state_rows(state: Mapping[str, Found], schema: pa.Schema, timeline: str) -> pa.Table:
-    """Return the events of a state as rows of a range, those of one event together."""
+    """Return the events of a state as rows of a range, those of one event together.
+
+    They are by (time, id); timeless ones, which have no time, are before all others.
+    """
     events: dict[tuple[int, bytes], dict[str, Found]] = {}
     for component, found in state.items():
-        if found.time is not None:
-            events.setdefault((found.time, found.event_id), {})[component] = found
+        time = _BEFORE_ALL if found.time is None else found.time
+        events.setdefault((time, found.event_id), {})[component] = found
     columns: dict[str, list[Any]] = {name: [] for name in schema.names}
-    for (time, event_id), cells in sorted(events.items()):
-        columns[timeline].append(time)
+    for (_, event_id), cells in sorted(events.items()):
+        columns[timeline].append(next(iter(cells.values())).time)
         columns["event_id"].append(event_id)
         columns["num_instances"].append(next(iter(cells.values())).num_instances)
         columns["cleared"].append(False)

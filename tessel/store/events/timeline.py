@@ -13,6 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.errors import InvalidInputError
+from tessel.errors.arguments import checks_arguments
+from tessel.expression.scalars import scalar_of, whole_number
+from tessel.expression.types import UNIT_NANOSECONDS
 
 __all__ = [
     "STAMP",
@@ -20,10 +23,10 @@ __all__ = [
     "TimelineKind",
     "check_component",
     "check_entity",
+    "time_of",
     "time_point_of",
 ]
 
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _PART = re.compile(r"[^/\x00-\x1f]+")
 _MOST_NAME_BYTES = 512
 RESERVED = "tessel."
@@ -42,6 +45,7 @@ class TimelineKind(enum.Enum):
     DURATION = "duration"
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class Timeline:
     """A named axis of time. Its kind is fixed by its first use.
@@ -106,8 +110,8 @@ def check_component(name: str) -> str:
 def time_point_of(times: Mapping[str, Any]) -> dict[Timeline, int]:
     """Return the times that an event is logged at, each with the timeline that it means.
 
-    A whole number is of a sequence; a ``datetime`` with a zone or a ``numpy.datetime64`` is a
-    timestamp; a ``timedelta`` or ``numpy.timedelta64`` a duration.
+    A whole number is of a sequence; a ``datetime`` with a zone, one of pandas or Arrow among them,
+    or a ``numpy.datetime64`` is a timestamp; a ``timedelta`` or ``numpy.timedelta64`` a duration.
 
     Raises
     ------
@@ -121,30 +125,47 @@ def time_point_of(times: Mapping[str, Any]) -> dict[Timeline, int]:
     }
 
 
+def time_of(timeline: Timeline, value: Any) -> int:
+    """Return the number of a time of a timeline; whole numbers are taken of every kind.
+
+    Raises
+    ------
+    InvalidInputError
+        For what is no time, or one of another kind.
+    """
+    kind, number = _time(timeline.name, value)
+    if kind is not timeline.kind and kind is not TimelineKind.SEQUENCE:
+        raise InvalidInputError(
+            f"timeline {timeline.name!r} counts {timeline.kind.value}s, and {value!r} is a "
+            f"{kind.value}",
+            timeline=timeline.name,
+        )
+    return number
+
+
 def _time(name: str, value: Any) -> tuple[TimelineKind, int]:
-    if isinstance(value, bool):
-        raise _no_time(name, value)
-    if isinstance(value, np.datetime64 | np.timedelta64):
-        if np.isnat(value):
-            raise _no_time(name, value)
-        stamp = isinstance(value, np.datetime64)
-        kind = TimelineKind.TIMESTAMP if stamp else TimelineKind.DURATION
-        number = int(value.astype("M8[ns]" if stamp else "m8[ns]").astype(np.int64))
-    elif isinstance(value, int | np.integer):
-        kind, number = TimelineKind.SEQUENCE, int(value)
-    elif isinstance(value, dt.datetime) and value.tzinfo is not None:
-        kind, number = TimelineKind.TIMESTAMP, _nanoseconds(value - _EPOCH)
-    elif isinstance(value, dt.timedelta):
-        kind, number = TimelineKind.DURATION, _nanoseconds(value)
+    number = whole_number(value)
+    if number is not None:
+        kind = TimelineKind.SEQUENCE
     else:
-        raise _no_time(name, value)
+        kind, number = _counted(name, value)
     if not -(2**63) < number < 2**63:
         raise InvalidInputError(f"{name}={value!r} lies past what 64 bits can count")
     return kind, number
 
 
-def _nanoseconds(span: dt.timedelta) -> int:
-    return ((span.days * 86_400 + span.seconds) * 1_000_000 + span.microseconds) * 1_000
+def _counted(name: str, value: Any) -> tuple[TimelineKind, int]:
+    """Return an instant or a length of time in nanoseconds; a naive datetime is neither."""
+    try:
+        found = scalar_of(value)
+    except InvalidInputError:
+        raise _no_time(name, value) from None
+    if found.is_valid and pa.types.is_duration(found.type):
+        return TimelineKind.DURATION, found.value * UNIT_NANOSECONDS[found.type.unit]
+    zoned = not isinstance(value, dt.datetime) or value.tzinfo is not None
+    if found.is_valid and pa.types.is_timestamp(found.type) and zoned:
+        return TimelineKind.TIMESTAMP, found.value * UNIT_NANOSECONDS[found.type.unit]
+    raise _no_time(name, value)
 
 
 def _no_time(name: str, value: object) -> InvalidInputError:

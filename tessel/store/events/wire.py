@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import socket
 import struct
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -266,16 +267,30 @@ def _hostile(what: str) -> InvalidInputError:
 # --- sockets --------------------------------------------------------------------------------------
 
 
-def receive(connection: socket.socket, count: int) -> bytes:
+def receive(connection: socket.socket, count: int, until: float | None = None) -> bytes:
     """Return that many bytes of a connection; memory grows as they arrive.
+
+    Parameters
+    ----------
+    connection, count
+        Where from, and how many.
+    until
+        When they must be there, by the monotonic clock, however they trickle in; None for no end.
 
     Raises
     ------
     ConnectionError
         Where the other side has gone before.
+    TimeoutError
+        Where they are late.
     """
     data = bytearray()
     while len(data) < count:
+        if until is not None:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(f"{count - len(data)} bytes of a request did not come in time")
+            connection.settimeout(left)
         part = connection.recv(min(count - len(data), _READ_BYTES))
         if not part:
             raise ConnectionError(f"the other side went away {count - len(data)} bytes too early")
@@ -298,16 +313,21 @@ def check_greeting(greeting: bytes) -> None:
 
 
 def receive_request(
-    connection: socket.socket, decoder: Decoder
+    connection: socket.socket, decoder: Decoder, seconds: float
 ) -> tuple[int, bytes, int, int] | None:
-    """Return sequence, stored bytes, plain length and checksum; None where a producer left."""
+    """Return sequence, stored bytes, plain length and checksum; None where a producer left.
+
+    The first byte may take as long as it likes, all others ``seconds`` together.
+    """
+    connection.settimeout(None)
     first = connection.recv(1)
     if not first:
         return None
-    header = first + receive(connection, REQUEST.size - 1)
+    until = time.monotonic() + seconds
+    header = first + receive(connection, REQUEST.size - 1, until)
     stored, plain, checksum, sequence = REQUEST.unpack(header)
     decoder.check_lengths(stored, plain)
-    return sequence, receive(connection, stored), plain, checksum
+    return sequence, receive(connection, stored, until), plain, checksum
 
 
 def reply(sequence: int, new: int) -> bytes:

@@ -15,6 +15,7 @@ from tessel.store.history.changes import (
     Replacement,
     SchemaChange,
     Splice,
+    repacked,
     resolved,
     spliced,
 )
@@ -22,12 +23,19 @@ from tessel.store.history.diff import changed_symbols
 from tessel.store.history.history import History
 from tessel.store.history.identity import open_store, refuse_writes
 from tessel.store.history.landed import KINDS, LandedChange, LandedEdit, TimeBounds
+from tessel.store.history.leaves import Leaf, cut_leaf
 from tessel.store.history.log import ATTACHED, LogEntry
 from tessel.store.history.lookup import Lookup, Member
 from tessel.store.history.rebase import MATRIX, Objection, ReadRange
 from tessel.store.history.refs import MAIN, Refs
 from tessel.store.history.snapshot import Overlay, Snapshot
-from tessel.store.history.symbol import ManifestEntry, SymbolState, coalesced, rows_of
+from tessel.store.history.symbol import (
+    ManifestEntry,
+    SymbolPacking,
+    SymbolState,
+    coalesced,
+    rows_of,
+)
 from tessel.store.history.versions import Commit, timestamp_of
 
 __all__ = [
@@ -43,6 +51,7 @@ __all__ = [
     "History",
     "LandedChange",
     "LandedEdit",
+    "Leaf",
     "LogEntry",
     "Lookup",
     "ManifestEntry",
@@ -59,12 +68,15 @@ __all__ = [
     "SchemaChange",
     "Snapshot",
     "Splice",
+    "SymbolPacking",
     "SymbolState",
     "TimeBounds",
     "changed_symbols",
     "coalesced",
+    "cut_leaf",
     "open_store",
     "refuse_writes",
+    "repacked",
     "resolved",
     "rows_of",
     "spliced",

@@ -31,6 +31,7 @@ __all__ = [
     "SchemaChange",
     "Splice",
     "apply",
+    "repacked",
     "resolved",
     "spliced",
 ]
@@ -312,12 +313,22 @@ def _(change: Repacking, symbols: MutableMapping[str, SymbolState], number: int)
     state = symbols.get(change.name)
     if state is None or state.id != change.symbol:
         return
-    extents, width = state.manifests, len(change.before)
+    extents = repacked(state.manifests, change.before, change.after)
+    if extents is not None:
+        symbols[change.name] = dataclasses.replace(state, manifests=extents)
+
+
+def repacked(
+    extents: tuple[ManifestEntry, ...],
+    before: tuple[ManifestEntry, ...],
+    after: tuple[ManifestEntry, ...],
+) -> tuple[ManifestEntry, ...] | None:
+    """Return extents with some that lie side by side replaced; None where they do not."""
+    width = len(before)
     for at in range(len(extents) - width + 1):
-        if extents[at] == change.before[0] and extents[at : at + width] == change.before:
-            made = coalesced((*extents[:at], *change.after, *extents[at + width :]))
-            symbols[change.name] = dataclasses.replace(state, manifests=made)
-            return
+        if extents[at] == before[0] and extents[at : at + width] == before:
+            return coalesced((*extents[:at], *after, *extents[at + width :]))
+    return None
 
 
 def spliced(extents: Sequence[ManifestEntry], edits: Iterable[Edit]) -> tuple[ManifestEntry, ...]:

@@ -64,6 +64,8 @@ def seal(document: Mapping[str, Any]) -> bytes:
 
 def unseal(data: pa.Buffer, name: str) -> Fields:
     """Return the document in stored bytes; raises ``CorruptStoreError`` where there is none."""
+    if data.size > _LARGEST_DOCUMENT:  # nothing is copied of what cannot be one
+        damaged(name, f"it has {data.size} bytes, and no document has so many")
     raw = data.to_pybytes()
     line, separator, digits = raw.rpartition(b"\n")
     if not separator or digits != b"%08x" % checksum(line):

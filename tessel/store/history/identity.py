@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 
 from tessel.errors import (
+    ConditionalWriteError,
     CorruptStoreError,
     NotAStoreError,
     NotFoundError,
@@ -14,7 +15,7 @@ from tessel.errors import (
 )
 from tessel.store.history.documents import FORMAT, FORMAT_VERSION, check_format, seal, unseal
 from tessel.store.names import STORE, new_id
-from tessel.store.objects import ObjectStore
+from tessel.store.objects import ObjectStore, SupportsReserve, VerifiesPuts
 
 __all__ = ["StoreIdentity", "open_store"]
 
@@ -39,6 +40,8 @@ def open_store(objects: ObjectStore, *, create: bool, read_only: bool) -> StoreI
         When another version of the format wrote it.
     CorruptStoreError
         When ``store.json`` is damaged.
+    ConditionalWriteError
+        When a store was to be made on a server that overwrites what it must not; none is left.
     """
     try:
         return _read(objects)
@@ -56,15 +59,28 @@ def open_store(objects: ObjectStore, *, create: bool, read_only: bool) -> StoreI
                 uri=objects.uri,
             ) from None
     if read_only or not create:
-        raise StoreNotFoundError.at(objects.uri)
+        raise StoreNotFoundError.at(objects.uri, read_only=read_only)
     document = {
         "format": FORMAT,
         "version": list(FORMAT_VERSION),
         "id": new_id().hex(),
         "created_us": time.time_ns() // 1000,
     }
-    objects.put_if_absent(STORE, seal(document))
+    made = objects.put_if_absent(STORE, seal(document))
+    if isinstance(objects, SupportsReserve):
+        objects.keep_reserve()
+    if isinstance(objects, VerifiesPuts):
+        try:
+            objects.verify_put_if_absent(STORE)
+        except ConditionalWriteError:
+            if made:
+                objects.delete(STORE)
+            raise
     return _read(objects)
+
+
+_LOOKED_AT_BYTES = 4096
+"""Of a file that is no document: whether it says that it is of a store."""
 
 
 def _read(objects: ObjectStore) -> StoreIdentity:
@@ -72,7 +88,7 @@ def _read(objects: ObjectStore) -> StoreIdentity:
     try:
         fields = unseal(data, STORE)
     except CorruptStoreError:
-        if FORMAT.encode() in data.to_pybytes():
+        if FORMAT.encode() in bytes(memoryview(data)[:_LOOKED_AT_BYTES]):
             raise
         raise NotAStoreError(
             f"{objects.uri!r} holds a {STORE} of something that is no store",

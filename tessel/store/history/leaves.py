@@ -21,15 +21,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from tessel.store.history.documents import Fields, Reference, damaged
-from tessel.store.history.symbol import SymbolState
+from tessel.store.history.symbol import SymbolPacking, SymbolState, packing_of
 
 __all__ = ["Child", "Document", "Inner", "Leaf", "Node", "cut_inner", "cut_leaf", "read_node"]
 
-LEAF_SYMBOLS = 128
-LEAF_BYTES = 32 * 1024
+LEAF_SYMBOLS = 64
+LEAF_BYTES = 16 * 1024
 """A leaf with more of either is split; one symbol alone may be larger."""
 
-INNER_CHILDREN = 64
+INNER_CHILDREN = 24
+"""A commit copies an inner node of each level. So many children each cost the fewest bytes between
+10,000 and 100,000 symbols that need no more levels than 64 children do (docs/history.md)."""
 
 Document = Mapping[str, Any]
 """One symbol as plain data, as ``SymbolState.to_json`` makes it; one that has no ``"schema"`` is an
@@ -136,6 +138,21 @@ class Leaf:
             found = SymbolState.read(Fields(self.documents[symbol], self.name))
             self._states[symbol] = found
         return found
+
+    def packings(self) -> Iterator[SymbolPacking]:
+        """Yield where the rows of each symbol are packed.
+
+        Every commit asks this of all symbols of its leaf, so nothing else of them is decoded.
+        """
+        for symbol, document in self.documents.items():
+            try:
+                extents = [packing_of(each) for each in document["manifests"]]
+                packing = SymbolPacking(
+                    symbol, document["id"], len(document["column_ids"]), extents
+                )
+            except (AttributeError, KeyError, TypeError, ValueError):
+                damaged(self.name, f"it does not say where the rows of {symbol!r:.80} are packed")
+            yield packing
 
     def changed(self, changes: Sequence[tuple[str, Document | None]]) -> list[Leaf]:
         """Return leaves with symbols replaced, added, or (None) removed; none if none are left."""

@@ -17,6 +17,7 @@ from tessel.errors import (
     CorruptStoreError,
     NotFoundError,
     StoreError,
+    StoreNotFoundError,
     TesselError,
 )
 from tessel.store.history.documents import (
@@ -32,8 +33,8 @@ from tessel.store.history.documents import (
 from tessel.store.history.landed import LandedChange
 from tessel.store.history.leaves import Leaf, Node, read_node
 from tessel.store.history.refs import read_numbers
-from tessel.store.names import LOG, log_name, log_number
-from tessel.store.objects import ObjectStore, SupportsDurableNames
+from tessel.store.names import LOG, STORE, log_name, log_number
+from tessel.store.objects import ObjectStore, SupportsDurableNames, SupportsReserve, VerifiesPuts
 
 __all__ = ["ACTS", "ATTACHED", "CommitLog", "LogEntry", "Outcome"]
 
@@ -190,14 +191,29 @@ class CommitLog:
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
+        # Asked once: whether an object satisfies a protocol takes 40 µs to say.
+        self._verifies = objects if isinstance(objects, VerifiesPuts) else None
+        self._reserves = objects if isinstance(objects, SupportsReserve) else None
 
     def newest_number(self) -> int:
-        """Return the number of the newest commit; 0 where there is none."""
+        """Return the number of the newest commit; 0 where there is none.
+
+        Raises
+        ------
+        StoreNotFoundError
+            When there is no store either: an unmounted disk looks like an empty log.
+        """
         for name in self._objects.list(LOG, limit=_LISTED):
             number = log_number(name)
             if number is not None:
                 return number
+        self.check_present()
         return 0
+
+    def check_present(self) -> None:
+        """Raise ``StoreNotFoundError`` where the store itself is not there any more."""
+        if not self._objects.exists(STORE):
+            raise StoreNotFoundError.gone(self._objects.uri)
 
     def follows(self, number: int) -> bool:
         """Whether there is an entry after ``number``; cheaper than finding the newest."""
@@ -232,8 +248,13 @@ class CommitLog:
         CommitUnknownError
             When it cannot be told whether the entry landed, or whether it will survive power loss.
         StoreError
-            When the entry could not be written and did not land.
+            When the entry could not be written and did not land; ``ConditionalWriteError`` for a
+            place where it could overwrite another one.
         """
+        if self._verifies is not None:
+            self._verifies.verify_put_if_absent(STORE)
+        if self._reserves is not None:
+            self._reserves.keep_reserve()
         name, data = log_name(entry.number), entry.to_bytes()
         self._settle(entry.number - 1)
         failure: StoreError | None = None
@@ -261,6 +282,7 @@ class CommitLog:
         # A request whose answer never came may still be on its way, and land after all.
         if uncertain or failure is None:
             raise _unknown(entry, uncertain or "the entry exists and does not") from failure
+        self.check_present()
         raise failure
 
     def _settle(self, number: int) -> None:

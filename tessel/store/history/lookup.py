@@ -1,8 +1,9 @@
 """The lookup from manifests to symbols: a second tree beside the symbol index.
 
-Symbols name their manifests themselves. This is the other way round, for the packed manifests,
-those of a set: which manifests a set has, and which symbols share one. Tails are left out: they
-belong to no set, and nobody asks who shares one, so an append does not touch the lookup.
+Symbols name their manifests themselves. This is the other way round, for the manifests that a
+closure is packed of: which manifests a set has, and which symbols share one. Left out are tails,
+which belong to no set, and manifests of one leaf, whose symbols lie side by side in the symbol
+index: nobody asks who shares one, so neither an append nor a write of a small symbol touches it.
 
 There is one small document for each symbol in each manifest, under a key that begins with the set,
 then the manifest. So what a commit writes of the lookup grows with what it changes and the
@@ -117,7 +118,7 @@ def _documents(states: Mapping[str, SymbolState | None]) -> dict[str, Document]:
     segments: dict[tuple[str, str, int, str], int] = {}
     for name, state in states.items():
         for extent in () if state is None else state.manifests:
-            if state is not None and extent.set is not None:
+            if state is not None and extent.set is not None and extent.held is None:
                 key = (extent.set, extent.reference.object, state.id, name)
                 segments[key] = segments.get(key, 0) + extent.segments
     return {

@@ -28,7 +28,7 @@ from tessel.store.history.documents import (
     damaged,
 )
 from tessel.store.manifest.packing import ManifestConfiguration
-from tessel.store.names import check_ref_name
+from tessel.store.names import check_new_ref_name, check_ref_name
 
 __all__ = ["MAIN", "Refs"]
 
@@ -145,7 +145,7 @@ class Refs:
         return dataclasses.replace(self, manifests=configuration)
 
     def _check_free(self, name: str) -> None:
-        check_ref_name(name)
+        check_new_ref_name(name)
         for what, names in (("branch", self.branches), ("tag", self.tags)):
             if name in names:
                 raise RefExistsError(

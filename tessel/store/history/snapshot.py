@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from tessel.store.history.leaves import Leaf, Node
 from tessel.store.history.lookup import Lookup, lookup_after
 from tessel.store.history.symbol import ManifestEntry, SymbolState
-from tessel.store.history.tree import Nodes, find, updated, walk
+from tessel.store.history.tree import Nodes, find, unwritten, updated, walk
 
 __all__ = ["ManifestEntry", "Overlay", "Snapshot", "SymbolState"]
 
@@ -36,7 +36,7 @@ class Snapshot(Mapping[str, SymbolState]):
         return self
 
     def __getitem__(self, symbol: str) -> SymbolState:
-        found = find(self.nodes, self.root, symbol).state(symbol)
+        found = self.leaf_of(symbol).state(symbol)
         if found is None:
             raise KeyError(symbol)
         return found
@@ -44,14 +44,22 @@ class Snapshot(Mapping[str, SymbolState]):
     def __contains__(self, symbol: object) -> bool:
         if not isinstance(symbol, str):
             return False
-        return symbol in find(self.nodes, self.root, symbol).documents
+        return symbol in self.leaf_of(symbol).documents
 
     def __iter__(self) -> Iterator[str]:
-        for leaf in walk(self.nodes, self.root):
+        for leaf in self.leaves():
             yield from leaf.documents
 
     def __len__(self) -> int:
         return self.root.symbols
+
+    def leaf_of(self, symbol: str) -> Leaf:
+        """Return the leaf that holds a name, or would."""
+        return find(self.nodes, self.root, symbol)
+
+    def leaves(self) -> Iterator[Leaf]:
+        """Yield all leaves in the order of names."""
+        return walk(self.nodes, self.root)
 
     def near(self, symbol: str) -> list[str]:
         """Return the names to propose in place of one that does not exist.
@@ -60,7 +68,7 @@ class Snapshot(Mapping[str, SymbolState]):
         """
         if len(self) <= _PROPOSED:
             return list(self)
-        return list(find(self.nodes, self.root, symbol).documents)
+        return list(self.leaf_of(symbol).documents)
 
     def overlay(self) -> Overlay:
         """Return a mapping that can be changed; the snapshot stays as it is."""
@@ -115,6 +123,14 @@ class Overlay(MutableMapping[str, SymbolState]):
             for symbol, state in self._changed.items()
         }
         return updated(self._base.nodes, self._base.root, changes) if changes else self._base.root
+
+    def changed_leaves(self) -> Iterator[Leaf]:
+        """Yield the leaves that writing the changed symbol index would write."""
+        return unwritten(self.root())
+
+    def leaves(self) -> Iterator[Leaf]:
+        """Yield all leaves of the changed symbol index in the order of names."""
+        return walk(self._base.nodes, self.root())
 
     def lookup(self) -> Node:
         """Return the root of the changed lookup; its new nodes are not written yet."""

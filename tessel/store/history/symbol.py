@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -16,7 +16,16 @@ from tessel.store.history.documents import Fields, damaged
 from tessel.store.manifest import ManifestReference
 from tessel.store.segment import is_index_type, normalise_schema
 
-__all__ = ["ManifestEntry", "SymbolState", "coalesced", "extents_between", "rows_of"]
+__all__ = [
+    "ManifestEntry",
+    "Packing",
+    "SymbolPacking",
+    "SymbolState",
+    "coalesced",
+    "extents_between",
+    "packing_of",
+    "rows_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,9 @@ class ManifestEntry:
         Whether rows were cut off at that end: then the bound there is not that of a row.
     set
         The set that the manifest was packed for; None for one that belongs to none: a tail.
+    held
+        How many segments the manifest was packed with, where it is one of the symbols of a single
+        leaf, which is not in the lookup; None for all others.
     """
 
     reference: ManifestReference
@@ -52,6 +64,7 @@ class ManifestEntry:
     cut_front: bool = False
     cut_back: bool = False
     set: str | None = None
+    held: int | None = None
 
     @property
     def cut(self) -> bool:
@@ -73,6 +86,7 @@ class ManifestEntry:
             self.cut_front or start > 0,
             self.cut_back or stop < self.rows,
             self.set,
+            self.held,
         )
 
     def joined(self, after: ManifestEntry) -> ManifestEntry | None:
@@ -94,11 +108,12 @@ class ManifestEntry:
             self.cut_front,
             after.cut_back,
             self.set,
+            self.held,
         )
 
     def to_json(self) -> dict[str, Any]:
         """Return the extent as plain data."""
-        return {
+        document = {
             "object": self.reference.object,
             "length": self.reference.length,
             "tail_length": self.reference.tail_length,
@@ -111,6 +126,10 @@ class ManifestEntry:
             "cut": [self.cut_front, self.cut_back],
             "set": self.set,
         }
+        if self.held is not None:
+            # A release that knows no leaves takes it for a tail, and may: nobody shares it there.
+            document |= {"set": None, "leaf": [self.set, self.held]}
+        return document
 
     @classmethod
     def read(cls, fields: Fields) -> ManifestEntry:
@@ -124,6 +143,13 @@ class ManifestEntry:
         cut = fields.sequence("cut")
         if len(cut) != 2 or not all(isinstance(end, bool) for end in cut):
             damaged(fields.name, "an extent does not say where it was cut")
+        set_name, held = fields.optional_text("set"), None
+        if fields.value("leaf") is not None:
+            packed = fields.sequence("leaf")
+            if len(packed) != 2:
+                damaged(fields.name, "an extent does not say what its manifest was packed with")
+            leaf = Fields(dict(zip(("set", "held"), packed, strict=True)), fields.name)
+            set_name, held = leaf.text("set"), leaf.integer("held")
         found = cls(
             reference,
             fields.integer("rows"),
@@ -133,11 +159,43 @@ class ManifestEntry:
             fields.integer("first_row"),
             cut[0],
             cut[1],
-            fields.optional_text("set"),
+            set_name,
+            held,
         )
         if not found.rows or not found.segments or found.first_row + found.rows >= 2**63:
             damaged(fields.name, "an extent has an impossible number of rows or segments")
         return found
+
+
+Packing = tuple[str, int, str | None, int | None]
+"""Of an extent: manifest, segments, set, and what the manifest was packed with for a leaf."""
+
+
+class SymbolPacking(NamedTuple):
+    """Of a symbol: its name and id, how many columns it has, and the packing of each extent."""
+
+    name: str
+    id: int
+    columns: int
+    extents: list[Packing]
+
+
+def packing_of(document: Mapping[str, Any]) -> Packing:
+    """Read the packing of an extent, and no more, from its document.
+
+    Raises ``KeyError``, ``TypeError`` or ``ValueError`` for what is none.
+    """
+    manifest, segments = document["object"], document["segments"]
+    set_name, held = document.get("leaf") or (document["set"], None)
+    if not (
+        isinstance(manifest, str)
+        and isinstance(segments, int)
+        and isinstance(set_name, str | None)
+        and isinstance(held, int | None)
+        and (set_name is not None or held is None)
+    ):
+        raise TypeError
+    return manifest, segments, set_name, held
 
 
 def rows_of(extents: Iterable[ManifestEntry]) -> int:

@@ -27,7 +27,7 @@ from tessel.store.kept import Kept
 from tessel.store.names import leaf_name, new_id
 from tessel.store.objects import ObjectStore, checksum
 
-__all__ = ["NodeWriter", "Nodes", "differences", "find", "updated", "walk"]
+__all__ = ["NodeWriter", "Nodes", "differences", "find", "unwritten", "updated", "walk"]
 
 ROOT_BYTES = 8 * 1024
 """A leaf up to this size rides in the log entry, which saves a durable put."""
@@ -35,7 +35,7 @@ ROOT_BYTES = 8 * 1024
 ROOT_CHILDREN = 32
 
 _OBJECT_BYTES = 1 << 20
-_KEPT_NODES = 128
+_KEPT_NODES = 256
 
 
 class Nodes:
@@ -121,13 +121,23 @@ def walk(nodes: Nodes, root: Node) -> Iterator[Leaf]:
         yield from walk(nodes, nodes.resolved(child, root.level - 1))
 
 
+def unwritten(root: Node) -> Iterator[Leaf]:
+    """Yield the leaves of a changed tree that are not written yet; a root that is a leaf, too."""
+    if isinstance(root, Leaf):
+        yield root
+        return
+    for child in root.children:
+        if not isinstance(child, Child):
+            yield from unwritten(child)
+
+
 def updated(nodes: Nodes, root: Node, changes: Mapping[str, Document | None]) -> Node:
     """Return the root of a tree with some symbols replaced, added, or (None) removed."""
     level = root.level
-    parts: Sequence[Node] = _update(nodes, root, sorted(changes.items()))
+    parts: Sequence[Node] = _update(nodes, root, sorted(changes.items()), ROOT_CHILDREN)
     while len(parts) > 1:
         level += 1
-        parts = cut_inner(level, parts, INNER_CHILDREN)
+        parts = _cut(level, parts, ROOT_CHILDREN)
     top: Node = parts[0] if parts else Leaf()
     while isinstance(top, Inner) and len(top.children) == 1:
         only = top.children[0]
@@ -148,10 +158,21 @@ def _rides(leaf: Leaf) -> bool:
     return len(leaf) == 0 or len(seal(leaf.to_json())) <= ROOT_BYTES
 
 
+def _cut(level: int, children: Sequence[Child | Node], most: int) -> Sequence[Inner]:
+    """Return one node where children are at most ``most``, else as many as they need."""
+    return cut_inner(level, children, most if len(children) <= most else INNER_CHILDREN)
+
+
 def _update(
-    nodes: Nodes, node: Node, changes: Sequence[tuple[str, Document | None]]
+    nodes: Nodes,
+    node: Node,
+    changes: Sequence[tuple[str, Document | None]],
+    most: int,
 ) -> Sequence[Node]:
-    """Return what a node becomes: several where it is split, none where it is empty."""
+    """Return what a node becomes: several where it is split, none where it is empty.
+
+    It may have ``most`` children: the root may have more than others.
+    """
     if isinstance(node, Leaf):
         return node.changed(changes)
     below = node.level - 1
@@ -165,9 +186,11 @@ def _update(
         if begin == end:
             parts.append(child)
         else:
-            parts += _update(nodes, nodes.resolved(child, below), changes[begin:end])
+            parts += _update(
+                nodes, nodes.resolved(child, below), changes[begin:end], INNER_CHILDREN
+            )
         begin = end
-    return cut_inner(node.level, _joined(nodes, parts, below), INNER_CHILDREN)
+    return _cut(node.level, _joined(nodes, parts, below), most)
 
 
 def _joined(nodes: Nodes, parts: Sequence[Child | Node], level: int) -> list[Child | Node]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from tessel.errors import InvalidInputError, VersionNotFoundError
+from tessel.expression.scalars import moment_of, time_span_of, whole_number
 from tessel.store.history import MAIN, History, LogEntry, Refs, timestamp_of
 from tessel.store.maintenance.reports import ExpiryReport
 
@@ -83,15 +84,11 @@ def _report(
 def _number(history: History, head: LogEntry | None, refs: Refs, older_than: OlderThan) -> int:
     """Return the oldest version to keep; 0 or one before the oldest kept where all stay."""
     newest = 0 if head is None else head.number
-    if isinstance(older_than, bool) or not isinstance(older_than, OlderThan):
-        raise InvalidInputError(
-            f"older_than={older_than!r} is no version, instant or age",
-            hint="give a version number, a datetime with a zone, or a timedelta",
-        )
-    if isinstance(older_than, int):
-        if not 0 <= older_than <= newest:
-            raise VersionNotFoundError.for_version(older_than, newest=newest)
-        return older_than
+    number = whole_number(older_than)
+    if number is not None:
+        if not 0 <= number <= newest:
+            raise VersionNotFoundError.for_version(number, newest=newest)
+        return number
     moment = _moment(older_than)
     low, high = max(0, refs.oldest - 1), newest
     while low < high:
@@ -103,17 +100,23 @@ def _number(history: History, head: LogEntry | None, refs: Refs, older_than: Old
     return low
 
 
-def _moment(older_than: datetime | timedelta) -> datetime:
-    if isinstance(older_than, timedelta):
-        if older_than < timedelta(0):
+def _moment(older_than: object) -> datetime:
+    moment, age = moment_of(older_than), time_span_of(older_than)
+    if age is not None:
+        if age < timedelta(0):
             raise InvalidInputError(f"older_than={older_than!r} is no age: it is negative")
         try:
-            return datetime.now(UTC) - older_than
+            return datetime.now(UTC) - age
         except OverflowError:
             return datetime.min.replace(tzinfo=UTC)
-    if older_than.tzinfo is None:
+    if moment is None:
         raise InvalidInputError(
-            f"older_than={older_than.isoformat()} has no time zone",
+            f"older_than={older_than!r} is no version, instant or age",
+            hint="give a version number, a datetime with a zone, or a timedelta",
+        )
+    if moment.tzinfo is None:
+        raise InvalidInputError(
+            f"older_than={moment.isoformat()} has no time zone",
             hint="commits have instants: write datetime(…, tzinfo=datetime.UTC)",
         )
-    return older_than
+    return moment

@@ -14,6 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from tessel.cancelling import thread_pool
 from tessel.ecs.components import SegmentKey
 from tessel.errors import NotFoundError, TesselError
 from tessel.options import current
@@ -85,7 +86,7 @@ def check_store(repository: Checked) -> CheckReport:
     ``fsck.version``, ``fsck.manifest`` and ``fsck.segment``.
     """
     check = _Check(repository)
-    with ThreadPoolExecutor(current().workers, thread_name_prefix="tessel-fsck") as pool:
+    with thread_pool(current().workers, "tessel-fsck") as pool:
         check.metadata()
         _all(pool, check.manifest_tasks())
         _all(pool, check.segment_tasks())

@@ -19,19 +19,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from tessel.cancelling import thread_pool
 from tessel.errors import FormatVersionError, InvalidInputError, TesselError
+from tessel.expression.scalars import time_span_of
 from tessel.store.history import History
 from tessel.store.history.landing import ENTRY_AGE
 from tessel.store.maintenance.leases import HeldLease, held_leases, inventory_of, put_lease
 from tessel.store.maintenance.marking import Marker
 from tessel.store.maintenance.reports import CollectionReport, Tally
 from tessel.store.names import object_kind
-from tessel.store.objects import ObjectFacts, ObjectStore, ParallelPuts, SupportsLeftovers
+from tessel.store.objects import (
+    ObjectFacts,
+    ObjectStore,
+    ParallelPuts,
+    SupportsLeftovers,
+    freeing,
+)
 from tessel.telemetry import emit
 
 __all__ = ["MINIMUM_AGE", "collect"]
@@ -69,12 +77,19 @@ def collect(
         In one of its kinds, naming the object, when something cannot be read or is not known.
         Nothing was deleted.
     """
-    if not isinstance(minimum_age, timedelta) or minimum_age < timedelta(0):
+    age = time_span_of(minimum_age)
+    if age is None or age < timedelta(0):
         raise InvalidInputError(
             f"minimum_age={minimum_age!r} is no age",
             hint="give a timedelta: gc(minimum_age=timedelta(hours=24))",
         )
-    collection = _Collection(objects, history, minimum_age // _MICROSECOND, dry_run=dry_run)
+    collection = _Collection(objects, history, age // _MICROSECOND, dry_run=dry_run)
+    with nullcontext() if dry_run else freeing(objects):
+        _run(collection, dry_run=dry_run)
+    return collection.report
+
+
+def _run(collection: _Collection, *, dry_run: bool) -> None:
     try:
         collection.look()
         if not dry_run and (collection.dead or collection.leftovers):
@@ -84,7 +99,6 @@ def collect(
         raise
     if not dry_run:
         collection.delete()
-    return collection.report
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +147,7 @@ class _Collection:
     def look(self) -> None:
         """Mark, and tell the live from the dead."""
         place = inventory_of(self._objects)
+        self._history.head()  # raises for a store that is gone, where a lease must not be put
         now_us = time.time_ns() // 1000 if self._dry_run else self._now_us()
         leases = list(held_leases(self._objects))
         self._ages = _Ages.of(now_us, self._minimum_us, leases)
@@ -219,12 +234,9 @@ class _Collection:
     def _delete_all(self, dead: Sequence[ObjectFacts]) -> None:
         objects = self._objects
         most = objects.puts_in_flight if isinstance(objects, ParallelPuts) else _DELETES_IN_FLIGHT
-        with ThreadPoolExecutor(most, thread_name_prefix="tessel-gc") as pool:
-            try:
-                for facts in pool.map(self._deleted, dead):
-                    self.report.deleted.add(facts.size)
-            finally:
-                pool.shutdown(cancel_futures=True)
+        with thread_pool(most, "tessel-gc") as pool:
+            for facts in pool.map(self._deleted, dead):
+                self.report.deleted.add(facts.size)
 
     def _deleted(self, facts: ObjectFacts) -> ObjectFacts:
         self._objects.delete(facts.name)

@@ -7,16 +7,20 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from tessel.errors import CorruptStoreError, InvalidInputError, SnapshotExpiredError
+from tessel.errors.arguments import checks_arguments
+from tessel.expression.scalars import time_span_of
 from tessel.store.maintenance.expire import OlderThan, expire
 from tessel.store.maintenance.gc import MINIMUM_AGE, collect
 from tessel.store.maintenance.leases import LEASE_SECONDS, Lease, inventory_of
 from tessel.store.maintenance.long_reads import leased_if_long
 from tessel.store.maintenance.reports import CollectionReport, ExpiryReport
+from tessel.store.objects import freeing
 from tessel.store.timeline import AsOf, Timeline
 
 __all__ = ["Upkeep"]
 
 
+@checks_arguments
 class Upkeep(Timeline):
     """A store as something to look after."""
 
@@ -56,7 +60,8 @@ class Upkeep(Timeline):
         """
         if not dry_run:
             self.check_writable()
-        return expire(self.history, older_than, dry_run=dry_run)
+        with contextlib.nullcontext() if dry_run else freeing(self.objects):
+            return expire(self.history, older_than, dry_run=dry_run)
 
     def lease(
         self, as_of: AsOf = None, *, lasting: timedelta = timedelta(seconds=LEASE_SECONDS)
@@ -77,13 +82,14 @@ class Upkeep(Timeline):
         """
         self.check_writable()
         inventory_of(self.objects)
-        if not isinstance(lasting, timedelta) or lasting < timedelta(seconds=1):
+        span = time_span_of(lasting)
+        if span is None or span < timedelta(seconds=1):
             raise InvalidInputError(
                 f"lasting={lasting!r} is no time that a lease can last",
                 hint="give a timedelta of a second or more: lease(lasting=timedelta(hours=1))",
             )
         number = self.at(as_of).number
-        return Lease(self.objects, self.history, number, int(lasting.total_seconds()))
+        return Lease(self.objects, self.history, number, int(span.total_seconds()))
 
     @contextlib.contextmanager
     def reading(self, *numbers: int, at_once: bool = False) -> Iterator[set[int]]:

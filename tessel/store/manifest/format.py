@@ -21,6 +21,7 @@ manifest is read whole, in one request.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -92,6 +93,7 @@ Blocks = Mapping[tuple[int, int], pa.Table]
 """Statistics tables by symbol and column id."""
 
 
+@functools.lru_cache(maxsize=256)
 def statistics_schema(bounds: pa.DataType | None) -> pa.Schema:
     """Return the columns of a statistics block for a column with bounds of this type."""
     kind = pa.null() if bounds is None else bounds
@@ -108,6 +110,7 @@ def statistics_schema(bounds: pa.DataType | None) -> pa.Schema:
     )
 
 
+@functools.lru_cache(maxsize=256)
 def shared_schema(bounds: pa.DataType | None) -> pa.Schema:
     """Return the columns of a shared block: symbol and column, then those of the statistics."""
     named = [pa.field("symbol", pa.uint64()), pa.field("column", pa.int64())]

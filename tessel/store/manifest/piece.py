@@ -9,7 +9,12 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from tessel.ecs.components import ColRange, RowRange, SegmentKey, TimeRange
-from tessel.errors import CorruptSegmentError, PlanFormatError
+from tessel.errors import (
+    CorruptSegmentError,
+    NotFoundError,
+    PlanFormatError,
+    StoreError,
+)
 from tessel.expression.schema import TableSchema
 from tessel.store.encodings.base import Integers
 from tessel.store.names import segment_id
@@ -187,6 +192,32 @@ class SegmentSource:
             piece.row_stop - piece.row_start,
             lambda: self._reader.read(piece.key, piece.column_ids, start, stop),
         )
+
+    def load_joined(self, pieces: Sequence[PieceSource]) -> pa.Table | None:
+        """Read pieces of small segments that follow one another, in one pass.
+
+        Returns
+        -------
+        pa.Table or None
+            As of :meth:`load`, one after the other. None where they have not the same columns, are
+            not stored alike, or one is damaged: then they are loaded one by one.
+        """
+        first = pieces[0]
+        shape = first.columns, first.column_ids, first.absent
+        if any((each.columns, each.column_ids, each.absent) != shape for each in pieces):
+            return None
+        keys = [piece.key for piece in pieces]
+        lengths = [piece.row_stop - piece.row_start for piece in pieces]
+        starts = [piece.segment_row_start for piece in pieces]
+        spans = [(at, at + rows) for at, rows in zip(starts, lengths, strict=True)]
+        try:
+            return self.table_of(
+                first,
+                sum(lengths),
+                lambda: self._reader.read_joined(keys, first.column_ids, spans),
+            )
+        except (StoreError, NotFoundError, ValueError):
+            return None
 
     def take(self, piece: PieceSource, rows: Integers) -> pa.Table:
         """Return single rows of a piece, counted in the symbol: any order, repeats allowed.

@@ -7,16 +7,19 @@ A new kind of place is one file with a class that satisfies :class:`ObjectStore`
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Iterable, Iterator, Sized
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import google_crc32c
 import pyarrow as pa
 
-from tessel.errors import CorruptStoreError, InvalidInputError, NotFoundError
+from tessel.cancelling import thread_pool
+from tessel.errors import CorruptStoreError, InvalidInputError, NotAStoreError, NotFoundError
 
 __all__ = [
     "ObjectFacts",
@@ -25,8 +28,11 @@ __all__ = [
     "SupportsDurableNames",
     "SupportsInventory",
     "SupportsLeftovers",
+    "SupportsReserve",
+    "VerifiesPuts",
     "check_name",
     "checksum",
+    "freeing",
     "object_absent",
     "put_all",
     "short_object",
@@ -116,6 +122,20 @@ class ParallelPuts(Protocol):
 
 
 @runtime_checkable
+class VerifiesPuts(Protocol):
+    """Writes through a server of others; without it, put-if-absent is known to hold."""
+
+    def verify_put_if_absent(self, name: str) -> None:
+        """Put the bytes of an object again, once a process, and expect that to be refused.
+
+        Raises
+        ------
+        ConditionalWriteError
+            When it was not.
+        """
+
+
+@runtime_checkable
 class SupportsDurableNames(Protocol):
     """Shows names before they would survive power loss; without it, what is seen stays."""
 
@@ -147,6 +167,22 @@ class ObjectFacts:
     name: str
     size: int
     modified_us: int
+
+
+@runtime_checkable
+class SupportsReserve(Protocol):
+    """Can run out of room, and keeps some back; without it, there is always room."""
+
+    def keep_reserve(self) -> None:
+        """Make the reserve where there is none, if there is room; costs nothing where there is."""
+
+    def freeing(self) -> AbstractContextManager[None]:
+        """Return a block that frees room: its puts may use the reserve, made anew at its end."""
+
+
+def freeing(objects: ObjectStore) -> AbstractContextManager[None]:
+    """Return a block of acts that free room, which a full disk must let through."""
+    return objects.freeing() if isinstance(objects, SupportsReserve) else nullcontext()
 
 
 @runtime_checkable
@@ -200,6 +236,15 @@ def object_absent(name: str, uri: str) -> NotFoundError:
     return NotFoundError(f"no object {name!r} in {uri!r}", object=name, uri=uri)
 
 
+def irregular_object(name: str, error: NotAStoreError) -> CorruptStoreError:
+    """Make the error for a pipe or a device where an object should be."""
+    return CorruptStoreError(
+        f"object {name!r} is damaged: {error.message}",
+        hint="restore the object from a copy of the store",
+        object=name,
+    )
+
+
 def short_object(name: str, offset: int, length: int, size: int) -> CorruptStoreError:
     """Make the error for a range that lies outside its object."""
     return CorruptStoreError(
@@ -235,21 +280,27 @@ def put_all(
         written alone.
     """
     iterator = iter(items)
-    head = [item for _, item in zip(range(2), iterator, strict=False)]
+    head = list(itertools.islice(iterator, 2))
     if len(head) < 2:
         for name, data in head:
             _put_new(objects, name, data)
         return
     most = objects.puts_in_flight if isinstance(objects, ParallelPuts) else _PUTS_IN_FLIGHT
-    with ThreadPoolExecutor(most, thread_name_prefix="tessel-put") as pool:
+    with thread_pool(most, "tessel-put") as pool:
         running: dict[Future[None], int] = {}
-        for name, data in _chain(head, iterator):
+        for number, (name, data) in enumerate(itertools.chain(head, iterator), 1):
             size = len(memoryview(data))
+            # The caller, who would wait, puts the last one: a commit of two needs one thread.
+            last = isinstance(items, Sized) and number == len(items)
             while running and (
-                len(running) >= 2 * most or sum(running.values()) + size > bytes_in_flight
+                len(running) >= (most if last else 2 * most)
+                or sum(running.values()) + size > bytes_in_flight
             ):
                 _take_ended(running)
-            running[pool.submit(_put_new, objects, name, data)] = size
+            if last:
+                _put_new(objects, name, data)
+            else:
+                running[pool.submit(_put_new, objects, name, data)] = size
         while running:
             _take_ended(running)
 
@@ -259,13 +310,6 @@ def _take_ended(running: dict[Future[None], int]) -> None:
     for future in wait(running, return_when=FIRST_COMPLETED).done:
         del running[future]
         future.result()
-
-
-def _chain(
-    head: list[tuple[str, bytes | pa.Buffer]], rest: Iterator[tuple[str, bytes | pa.Buffer]]
-) -> Iterator[tuple[str, bytes | pa.Buffer]]:
-    yield from head
-    yield from rest
 
 
 def _put_new(objects: ObjectStore, name: str, data: bytes | pa.Buffer) -> None:

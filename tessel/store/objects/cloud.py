@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 
 from tessel.errors import (
+    ConditionalWriteError,
     ForkUnsafeError,
     InvalidInputError,
     MissingDependencyError,
@@ -44,6 +45,8 @@ Answer = TypeVar("Answer")
 
 _used = False
 _forked = False
+_verified: set[tuple[str, str | None, str | None]] = set()
+"""Places where put-if-absent was seen to hold."""
 
 
 def _after_fork() -> None:
@@ -229,6 +232,39 @@ class CloudObjects:
             why=f"{failure.told}, and it could not be read back: {problem.message}",
             landed="unknown" if uncertain else "no",
         )
+
+    def verify_put_if_absent(self, name: str) -> None:
+        """Put the bytes of an object again, once a process, and expect that to be refused.
+
+        Nothing changes by it, whatever the server does.
+
+        Raises
+        ------
+        ConditionalWriteError
+            When it was not refused.
+        StoreError
+            When the server did not say.
+        """
+        place = (self.uri, self._options.endpoint, self._options.account)
+        if place in _verified:
+            return
+        view = memoryview(self.get(name)).cast("B")
+        failure = CloudFailure(Failure.UNKNOWN, None, None)
+        for attempt in range(self._options.attempts):
+            if attempt:
+                self._pause(attempt, name, failure)
+            found = self._request(
+                lambda: self._writer.put(name, view, mode="create", use_multipart=False)
+            )
+            if not isinstance(found, CloudFailure):
+                raise ConditionalWriteError.ignored(self.uri, name)
+            failure = found
+            if failure.kind is Failure.REFUSED or (
+                failure.kind is Failure.EXISTS and failure.definite
+            ):
+                _verified.add(place)
+                return
+        raise self._failed("write", name, failure, landed="no")
 
     def _pause(self, attempt: int, name: str, failure: CloudFailure) -> None:
         emit("objects.retry", object=name, attempt=attempt, status=failure.status)

@@ -13,6 +13,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from tessel.errors import InvalidInputError, NameNotFoundError, OptionError
+from tessel.errors.arguments import checks_arguments
 
 __all__ = ["CLOUDS", "CloudOptions", "CloudPlace"]
 
@@ -25,6 +26,7 @@ _PREFIX_CHARACTERS: Final = 600
 _DIRECTORY_BUCKET: Final = "--x-s3"
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class CloudOptions:
     """How a cloud store is reached; everything here may be shown.

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, Self, SupportsIndex, TypeAlias
 
-from tessel.errors import InvalidInputError
+from tessel.errors import InvalidInputError, StoreAccessError
 
 __all__ = [
     "AzureCredentials",
@@ -24,8 +24,28 @@ __all__ = [
 ]
 
 
+class _NeverPickled:
+    """A secret that stays in its process: what is pickled is sent, kept and logged by others."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        name = type(self).__name__
+        raise StoreAccessError(
+            f"{name} is not pickled: it holds a secret",
+            hint="hand over a function that returns the credentials where it is called: functions "
+            "are pickled by their name",
+        )
+
+    def __copy__(self) -> Self:
+        return self  # frozen
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
 @dataclass(frozen=True, slots=True)
-class S3Credentials:
+class S3Credentials(_NeverPickled):
     """A key for Amazon S3, and for what speaks its protocol.
 
     Attributes
@@ -66,7 +86,7 @@ class S3Credentials:
 
 
 @dataclass(frozen=True, slots=True)
-class GoogleCredentials:
+class GoogleCredentials(_NeverPickled):
     """An OAuth 2 access token for Google Cloud Storage.
 
     Attributes
@@ -95,7 +115,7 @@ class GoogleCredentials:
 
 
 @dataclass(frozen=True, slots=True)
-class AzureCredentials:
+class AzureCredentials(_NeverPickled):
     """One of the three ways into Azure Blob Storage.
 
     Attributes

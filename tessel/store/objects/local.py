@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
-import mmap
 import os
 import re
 import threading
@@ -19,9 +18,17 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from tessel.errors import StoreError
+from tessel.errors import DiskFullError, NotAStoreError, StoreError
 from tessel.options import current
-from tessel.store.objects.base import ObjectFacts, check_name, object_absent, short_object
+from tessel.store.objects.base import (
+    ObjectFacts,
+    check_name,
+    irregular_object,
+    object_absent,
+    short_object,
+)
+from tessel.store.objects.mapped import file_bytes
+from tessel.store.objects.regular import open_regular
 
 __all__ = ["TEMPORARY", "LocalObjects"]
 
@@ -30,9 +37,13 @@ TEMPORARY = ".tessel-tmp"
 
 _LEFTOVER = re.compile(r"[0-9]+-[0-9a-f]{32}")
 
-_MAP_BYTES = 64 * 1024
-"""From this size on a range is mapped: below, one ``pread`` costs less than the map."""
+_RESERVE = "reserve"
+"""Among the temporary files, so that releases that do not know it leave it alone."""
 
+_RESERVE_BYTES = 1 << 20
+"""Some hundred log entries: what it takes to delete, to expire and to collect."""
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
@@ -52,6 +63,9 @@ class LocalObjects:
         self._root = os.path.abspath(os.fspath(root))
         self._mapped = mapped
         self._durable: set[str] = set()
+        self._reserve = os.path.join(self._root, TEMPORARY, _RESERVE)
+        self._freeing: set[object] = set()
+        self._reserved = self._given_back = False
 
     def __repr__(self) -> str:
         return f"<LocalObjects {self._root!r}>"
@@ -79,14 +93,18 @@ class LocalObjects:
         """
         target = self._path(name)
         durable = current().fsync
-        temporary = os.path.join(self._root, TEMPORARY, f"{os.getpid()}-{uuid.uuid4().hex}")
+        temporary = self._temporary()
         try:
-            self._make_directory(os.path.dirname(temporary), durable)
-            self._make_directory(os.path.dirname(target), durable)
-            _write_file(temporary, data, durable)
+            self._write(temporary, target, data, durable)
         except OSError as error:
-            _remove(temporary)
-            raise _failed("write", name, error) from error
+            if not self._freeing or error.errno not in _NO_ROOM:
+                raise self._not_written(name, error) from error
+            _remove(self._reserve)
+            self._given_back = True
+            try:
+                self._write(temporary, target, data, durable)
+            except OSError as again:
+                raise self._not_written(name, again) from again
         try:
             os.link(temporary, target)
         except FileExistsError:
@@ -107,6 +125,50 @@ class LocalObjects:
                 failure.attributes["landed"] = "unknown"
                 raise failure from error
         return True
+
+    def _write(self, temporary: str, target: str, data: bytes | pa.Buffer, durable: bool) -> None:
+        """Write a temporary file and make the directory of its target; on an error, no file."""
+        try:
+            self._make_directory(os.path.dirname(temporary), durable)
+            self._make_directory(os.path.dirname(target), durable)
+            _write_file(temporary, data, durable)
+        except OSError:
+            _remove(temporary)
+            raise
+
+    @contextlib.contextmanager
+    def freeing(self) -> Iterator[None]:
+        """Let the puts of a block, which frees room, use the reserve; it is made anew after it."""
+        block = object()
+        self._freeing.add(block)
+        try:
+            yield
+        finally:
+            self._freeing.discard(block)
+            if self._given_back and not self._freeing:
+                self._given_back = self._reserved = False
+                self.keep_reserve()
+
+    def keep_reserve(self) -> None:
+        """Make the reserve, or what there is room for; looked at once, and after it was used."""
+        if self._reserved or self._freeing:
+            return
+        self._reserved = True
+        with contextlib.suppress(OSError):
+            missing = _RESERVE_BYTES
+            with contextlib.suppress(FileNotFoundError):
+                missing -= os.stat(self._reserve).st_size
+            if missing > 0:
+                _extend(self._reserve, missing)
+
+    def _not_written(self, name: str, error: OSError) -> StoreError:
+        if error.errno not in _NO_ROOM:
+            return _failed("write", name, error)
+        reserve = os.path.exists(self._reserve)
+        return DiskFullError.at(self._root, name, error.errno, reserve=reserve)
+
+    def _temporary(self) -> str:
+        return os.path.join(self._root, TEMPORARY, f"{os.getpid()}-{uuid.uuid4().hex}")
 
     def make_durable(self, name: str) -> None:
         """Sync the directory of an object, which its writer may not have done yet."""
@@ -151,9 +213,11 @@ class LocalObjects:
 
     def _read(self, name: str, offset: int, length: int | None) -> pa.Buffer:
         try:
-            descriptor = os.open(self._path(name), os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = open_regular(self._path(name))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             raise object_absent(name, self._root) from None
+        except NotAStoreError as error:
+            raise irregular_object(name, error) from error
         except OSError as error:
             raise _failed("open", name, error) from error
         try:
@@ -161,19 +225,16 @@ class LocalObjects:
             length = size - offset if length is None else length
             if offset < 0 or length < 0 or offset + length > size:
                 raise short_object(name, offset, length, size)
-            if self._mapped and length >= _MAP_BYTES:
-                whole = mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
-                return pa.py_buffer(whole).slice(offset, length)
-            data = _read_exactly(descriptor, offset, length)
+            data = file_bytes(descriptor, offset, length, mapped=self._mapped)
         except OSError as error:
             if isinstance(error, StoreError):
                 raise
             raise _failed("read", name, error) from error
         finally:
             os.close(descriptor)
-        if len(data) != length:
-            raise short_object(name, offset, length, offset + len(data))
-        return pa.py_buffer(data)
+        if data.size != length:
+            raise short_object(name, offset, length, offset + data.size)
+        return data
 
     def list(
         self, prefix: str = "", *, after: str | None = None, limit: int | None = None
@@ -270,6 +331,15 @@ def _listed(entry: os.DirEntry[str]) -> str:
     return entry.name + "/" if entry.is_dir(follow_symlinks=False) else entry.name
 
 
+def _extend(path: str, missing: int) -> None:
+    """Make a file longer, as far as there is room."""
+    with open(path, "ab", buffering=0) as file:
+        # Random: file systems that compress would keep nothing back for zeros.
+        rest = memoryview(os.urandom(missing))
+        while len(rest):
+            rest = rest[file.write(rest) :]
+
+
 def _write_file(path: str, data: bytes | pa.Buffer, durable: bool) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o644)
@@ -281,19 +351,6 @@ def _write_file(path: str, data: bytes | pa.Buffer, durable: bool) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _read_exactly(descriptor: int, offset: int, length: int) -> bytes:
-    """Read a range with as many calls as it takes; shorter only at the end of the file."""
-    parts: list[bytes] = []
-    missing = length
-    while missing:
-        part = os.pread(descriptor, missing, offset + length - missing)
-        if not part:
-            break
-        parts.append(part)
-        missing -= len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _sync_directory(path: str) -> None:

@@ -6,7 +6,7 @@ import os
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from tessel.errors import InvalidInputError, NotAStoreError
+from tessel.errors import InvalidInputError, NotAStoreError, UnicodeTextError
 from tessel.store.objects.base import ObjectStore
 from tessel.store.objects.cloud import CloudObjects
 from tessel.store.objects.cloud_place import CLOUDS, CloudOptions, CloudPlace
@@ -56,7 +56,13 @@ def open_objects(
     if isinstance(uri, os.PathLike):
         uri = os.fspath(uri)
     if not isinstance(uri, str) or not uri or "\0" in uri:
-        raise InvalidInputError(f"{uri!r} names no store", hint=_KINDS)
+        # Of what is no text only the type is shown: it may hold a password.
+        shown = repr(uri) if isinstance(uri, str) else f"a {type(uri).__name__}"
+        raise InvalidInputError(f"{shown} names no store", hint=_KINDS)
+    try:
+        os.fsencode(uri)  # names of files hold bytes that are no text as halves of surrogate pairs
+    except UnicodeEncodeError:
+        UnicodeTextError.require(uri, "the URI of a store")
     scheme, separator, rest = uri.partition("://")
     if separator and scheme in CLOUDS:
         place = CloudPlace.parse(uri)
@@ -84,6 +90,7 @@ _MEANT = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "az", "abfss": "az", "a
 
 
 def _local(path: str) -> LocalObjects:
+    path = _expanded(path)
     if os.path.exists(path) and not os.path.isdir(path):
         raise NotAStoreError(
             f"{path!r} is a file, and a store is a directory",
@@ -93,10 +100,22 @@ def _local(path: str) -> LocalObjects:
     return LocalObjects(path)
 
 
+def _expanded(path: str) -> str:
+    """Return a path with the home directory in place of a leading ``~`` or ``~user``."""
+    expanded = os.path.expanduser(path)
+    if expanded.startswith("~"):
+        raise InvalidInputError(
+            f"{path!r} is in a home directory that is not known",
+            hint=f"write ./{path} for a directory of that name, or the path in full",
+            uri=path,
+        )
+    return expanded
+
+
 def _file_path(uri: str) -> str:
     parts = urlsplit(uri)
     if parts.netloc not in ("", "localhost") or not parts.path:
         raise InvalidInputError(
-            f"{uri!r} names a file on another host", hint="write file:///absolute/path", uri=uri
+            "a file:// URI with a host names no file here", hint="write file:///absolute/path"
         )
     return unquote(parts.path)

@@ -29,6 +29,7 @@ from tessel.errors import (
     CommitUnknownError,
     InvalidInputError,
 )
+from tessel.errors.arguments import checks_arguments
 from tessel.store.history import SymbolState
 from tessel.store.index_column import checked_order, index_integers
 from tessel.store.operations.gathering import aligned, rows_as_table
@@ -43,6 +44,7 @@ _HINT = "rows of an appender come in the order of time: sort them, or use update
 Evolve = str | Iterable[str] | None
 
 
+@checks_arguments
 class Appender:
     """Gathers rows for one symbol; made by ``Repository.appender``, safe to use from threads.
 

@@ -16,8 +16,12 @@ from tessel.errors import (
     IndexColumnError,
     InvalidInputError,
     SchemaMismatchError,
+    TesselError,
     UnsupportedTypeError,
 )
+from tessel.errors.arguments import check_nesting
+from tessel.expression import Expression
+from tessel.expression.scalars import array_of, scalar_of
 from tessel.expression.schema import TableSchema
 from tessel.options import current, options
 from tessel.store.frames import check_column_names
@@ -129,7 +133,7 @@ def widen(stage: Stage, symbol: str, types: Mapping[str, Any]) -> None:
                 index=name,
                 type=str(new),
             )
-        arrow = arrow.set(arrow.names.index(name), pa.field(name, new))
+        arrow = arrow.set(arrow.get_field_index(name), pa.field(name, new))
     if arrow != state.schema.arrow:
         schema = TableSchema(arrow, state.schema.index)
         working.change_schema(schema, dict(state.column_ids), state.next_column_id, "widen")
@@ -145,9 +149,9 @@ def _type(given: Any) -> pa.DataType:
         return given
     try:
         return pa.type_for_alias(given)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise UnsupportedTypeError(
-            f"{given!r} is no type",
+            f"{given!r:.80} is no type",
             hint='give a pyarrow type, or its name such as "int64"',
         ) from error
 
@@ -156,19 +160,27 @@ def _column(values: Any, type_: Any, name: str, rows: int) -> pa.ChunkedArray | 
     """Return the values of a new column, or None where all are missing."""
     if values is None:
         return None
+    if isinstance(values, Expression):
+        raise InvalidInputError(
+            f"{values} is an expression, and the values of column {name!r} are to be given",
+            hint=f"compute them with a query, .apply({name!r}, expression), and give that column "
+            "of its result",
+            column=name,
+        )
     wanted = None if type_ is None else _type(type_)
+    check_nesting(values)
     try:
         if isinstance(values, pa.Scalar) or not _has_values(values):
-            scalar = values if isinstance(values, pa.Scalar) else pa.scalar(values, wanted)
+            scalar = scalar_of(values, wanted)
             if not scalar.is_valid:
                 return None
-            if wanted is not None:
-                scalar = scalar.cast(wanted)
             return pa.chunked_array([pa.repeat(scalar, rows)])
         if isinstance(values, pa.Array | pa.ChunkedArray):
             found = values if wanted is None else values.cast(wanted)
         else:
-            found = pa.array(values, type=wanted)
+            found = array_of(values, wanted)
+    except TesselError as error:
+        raise error.with_context(column=name) from None
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(
             f"the values of column {name!r} could not be taken: {error}",

@@ -13,12 +13,12 @@ import dataclasses
 import itertools
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Literal
 
 import pyarrow as pa
 
+from tessel.cancelling import thread_pool
 from tessel.errors import (
     CorruptStoreError,
     InvalidInputError,
@@ -311,7 +311,7 @@ def _tables_of(
         return table
 
     held = [each for each in staged if each.rows]
-    with ThreadPoolExecutor(_CHECKS_IN_FLIGHT, thread_name_prefix="tessel-finalize") as pool:
+    with thread_pool(_CHECKS_IN_FLIGHT, "tessel-finalize") as pool:
         tables = dict(zip((each.attempt for each in held), pool.map(read, held), strict=True))
     names = {name for table in tables.values() for name in table.object.to_pylist()}
     stage.session.adopt(sorted(map(segment_name, names)))

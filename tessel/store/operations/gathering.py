@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tessel.errors import ColumnNotFoundError, InvalidInputError
+from tessel.errors import ColumnNotFoundError, InvalidInputError, TesselError
+from tessel.expression.scalars import array_of
 from tessel.expression.schema import TableSchema
 
 __all__ = ["aligned", "rows_as_table"]
@@ -17,9 +18,10 @@ def aligned(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return a table with the columns of a schema: added as missing, left out, or cast."""
     if table.schema.equals(schema):
         return table
+    names = set(table.column_names)
     columns = [
         table.column(field.name).cast(field.type)
-        if field.name in table.column_names
+        if field.name in names
         else pa.chunked_array([pa.nulls(table.num_rows, field.type)])
         for field in schema
     ]
@@ -65,7 +67,9 @@ def rows_as_table(
     for name in names:
         kind = schema.type_of(name) if name in schema else None
         try:
-            columns.append(pa.array([row.get(name) for row in listed], kind))
+            columns.append(array_of([row.get(name) for row in listed], kind))
+        except TesselError as error:
+            raise error.with_context(column=name) from None
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise InvalidInputError(
                 f"the values of column {name!r} could not be taken: {error}",

@@ -84,12 +84,29 @@ def take(working: Working, data: Any, evolve: str | Iterable[str] | None = None)
         raise SchemaMismatchError(
             f"the table has not the columns of symbol {working.name!r}",
             detail="\n".join(differences),
-            hint="cast or rename the columns, let them grow with evolve='add' or 'widen', or "
-            "write the symbol anew",
+            hint=_way_out(working.state, frame.schema, allowed, differences),
             symbol=working.name,
             differences=differences,
         )
     return Incoming(state, kinds, _tables(frame, declared))
+
+
+def _way_out(
+    state: SymbolState, given: pa.Schema, allowed: frozenset[str], differences: list[str]
+) -> str:
+    """Say what would help: of the ways for columns to grow those that do, and were not given."""
+
+    def left(ways: frozenset[str]) -> int:
+        declared = _evolved(state, given, ways)[0].schema.arrow
+        return len(describe_differences(declared, _as_given(given, declared, ways)))
+
+    helpful = [way for way in EVOLUTIONS if left(allowed | {way}) < len(differences)]
+    ways = [*sorted(allowed), *helpful]
+    shown = repr(ways[0]) if len(ways) == 1 else repr(ways)
+    grow = f", let them grow with evolve={shown}" if helpful else ""
+    lacking = any(name not in given.names for name in state.schema.names)
+    add = ", add those that are missing, of nulls" if lacking else ""
+    return f"cast or rename the columns{grow}{add}, or write the symbol anew"
 
 
 def _tables(frame: Frame, declared: pa.Schema) -> Iterable[pa.Table]:
@@ -97,9 +114,9 @@ def _tables(frame: Frame, declared: pa.Schema) -> Iterable[pa.Table]:
 
 
 def _evolutions(evolve: str | Iterable[str] | None) -> frozenset[str]:
-    listed = (evolve,) if isinstance(evolve, str) else tuple(evolve or ())
+    listed = (evolve,) if isinstance(evolve, str) else tuple(() if evolve is None else evolve)
     for each in listed:
-        if each not in EVOLUTIONS:
+        if not isinstance(each, str) or each not in EVOLUTIONS:
             raise InvalidInputError(
                 f"evolve={each!r} is no way for columns to grow",
                 hint=f"ways: {', '.join(EVOLUTIONS)}; several as a list",

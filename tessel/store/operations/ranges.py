@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from tessel.errors import IndexColumnError, InvalidInputError
-from tessel.expression.periods import instant_text, parse_period, units_from_ns, zone_of
+from tessel.expression.periods import instant_text, period_bounds, units_from_ns, zone_of
+from tessel.expression.scalars import whole_number
 from tessel.expression.schema import TableSchema
 from tessel.store.history import Claim
 
@@ -22,13 +23,15 @@ def row_range(rows: Any, count: int) -> tuple[int, int]:
     InvalidInputError
         For anything but two positions of the symbol, the second not before the first.
     """
-    pair = tuple(rows) if isinstance(rows, tuple | list | range) and len(rows) == 2 else None
-    if pair is None or not all(isinstance(n, int) and not isinstance(n, bool) for n in pair):
+    given = rows if isinstance(rows, tuple | list | range) and len(rows) == 2 else (None, None)
+    start, stop = (whole_number(end) for end in given)
+    if start is None or stop is None:
         raise InvalidInputError(
             f"rows={rows!r} is no range of rows",
             hint="give rows=(start, stop): positions from 0, the second is not included",
         )
-    start, stop = pair
+    if start > stop:
+        raise InvalidInputError.exchanged("rows", start, stop)
     if not 0 <= start <= stop <= count:
         raise InvalidInputError(
             f"rows={rows!r} do not lie in a symbol of {count} rows",
@@ -66,27 +69,24 @@ def time_range(bounds: Any, schema: TableSchema, what: str) -> Claim:
             hint='write date_range=("2013-01-01", "2013-03-31"); None is no bound',
         )
     kind = schema.type_of(schema.index)
-    read = _integer if pa.types.is_integer(kind) else _instant
-    low = None if bounds[0] is None else read(bounds[0], kind)[0]
-    high = None if bounds[1] is None else read(bounds[1], kind)[1]
-    if low is not None and high is not None and high < low:
-        raise InvalidInputError(
-            f"date_range={tuple(bounds)!r} ends before it begins", hint="swap the two"
-        )
-    return low, high
+    if pa.types.is_integer(kind):
+        low, high = (None if bound is None else _integer(bound, kind) for bound in bounds)
+        if low is not None and high is not None and high < low:
+            raise InvalidInputError.exchanged("date_range", low, high)
+        return low, high
+    start, end = (instant_text(bound) for bound in bounds)
+    first, last = period_bounds(start, end, zone_of(kind))
+    return (
+        None if first is None else units_from_ns(first.start_ns, kind),
+        None if last is None else units_from_ns(last.end_ns, kind) - 1,
+    )
 
 
-def _integer(bound: Any, kind: pa.DataType) -> tuple[int, int]:
-    if not isinstance(bound, int) or isinstance(bound, bool):
+def _integer(bound: Any, kind: pa.DataType) -> int:
+    found = whole_number(bound)
+    if found is None:
         raise InvalidInputError(
             f"{bound!r} is no bound for an index of type {kind}",
             hint="give whole numbers",
         )
-    return bound, bound
-
-
-def _instant(bound: Any, kind: pa.DataType) -> tuple[int, int]:
-    text = instant_text(bound)
-    assert text is not None
-    period = parse_period(text, zone_of(kind))
-    return units_from_ns(period.start_ns, kind), units_from_ns(period.end_ns, kind) - 1
+    return found

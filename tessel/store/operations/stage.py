@@ -252,8 +252,9 @@ class Stage:
         The manifests are encoded and wait to be written with the commit.
         """
         replaced = [w for w in self._symbols.values() if w is not None and w.base is None]
-        altered = list(_in_order(self._altered()))
-        made = [change for change in (each.change() for each in altered) if change is not None]
+        listed = [(each, each.change()) for each in _in_order(self._altered())]
+        altered = [each for each, change in listed if change is not None]
+        made = [change for _, change in listed if change is not None]
         made += [Replacement(working.name, working.state) for working in replaced]
         new_names = {working.name for working in replaced}
         gone = [name for name in dict.fromkeys(self._removed) if name not in new_names]
@@ -292,8 +293,12 @@ class Stage:
         )
         alive = {working.state.id for working in (*altered, *replaced)}
         for working in altered:
-            if working.rows_changed and working.base is not None:
+            if working.base is None:
+                continue
+            if working.rows_changed:
                 flush.edit(working.base_name or working.name, working.base, working.state)
+            else:
+                flush.move(working.base_name or working.name, working.base)
         for working in replaced:
             base = symbols.get(working.name)
             same = base is not None and base.id == working.state.id
@@ -302,7 +307,14 @@ class Stage:
             base = symbols.get(name)
             if base is not None and base.id not in alive:
                 flush.delete(name, base)
-        return flush.finish()
+        after: dict[str, SymbolState | None] = dict.fromkeys(self._removed)
+        after |= {str(working.base_name): None for working in altered}
+        number = self.base.number + 1
+        after |= {
+            working.name: dataclasses.replace(working.state, changed=number)
+            for working in (*altered, *replaced)
+        }
+        return flush.finish(after)
 
     def _altered(self) -> list[Working]:
         return [w for w in self._symbols.values() if w is not None and w.base is not None]

@@ -17,6 +17,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from tessel.errors import CorruptStoreError, InvalidInputError
+from tessel.errors.arguments import checks_arguments
 from tessel.expression.schema import TableSchema
 from tessel.store.frames import Frame, read_frame
 from tessel.store.history import Commit, ManifestEntry, SymbolState, rows_of
@@ -36,6 +37,7 @@ _TASK_CHARACTERS = 200
 _ATTEMPT_BYTES = 8
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class StagedRows:
     """What one attempt of one task wrote: plain data, to be handed to ``finalize``.

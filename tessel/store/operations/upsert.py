@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tessel.errors import DuplicateColumnError, InvalidInputError
+from tessel.errors import DuplicateColumnError, InvalidInputError, repeated
 from tessel.expression.schema import TableSchema
 from tessel.store.encodings.base import Integers
 from tessel.store.history import Claim, ReadRange, TimeBounds
@@ -73,13 +73,14 @@ def _checked_keys(keys: Any, schema: TableSchema) -> list[str]:
             hint='for instance keys=["time", "ticker"]',
         )
     schema.require(listed, where="the symbol (as a key)")
+    twice = repeated(listed)
+    if twice is not None:
+        raise DuplicateColumnError(
+            f"column {twice!r} is named twice among the keys",
+            hint="name it once",
+            column=twice,
+        )
     for name in listed:
-        if listed.count(name) > 1:
-            raise DuplicateColumnError(
-                f"column {name!r} is named twice among the keys",
-                hint="name it once",
-                column=name,
-            )
         if pa.types.is_nested(schema.type_of(name)):
             raise InvalidInputError(
                 f"column {name!r} of type {schema.type_of(name)} cannot be a key",

@@ -30,6 +30,10 @@ class EncodedManifest:
     data: bytes
     entries: Mapping[tuple[int, int], ManifestEntry]
 
+    def entry_of(self, symbol: int) -> ManifestEntry:
+        """Return the extent of the part that begins with the first segment of a symbol."""
+        return self.entries[symbol, 0]
+
 
 def encode(
     planned: PlannedManifest,
@@ -50,7 +54,7 @@ def encode(
     manifest
         Opens a manifest.
     """
-    making = _Making(planned.set, staged)
+    making = _Making(planned.set, staged, of_leaf=planned.of_leaf)
     for part in planned.parts:
         making.add(part, sources[part.symbol], manifest)
     return making.finish(manifest)
@@ -59,8 +63,9 @@ def encode(
 class _Making:
     """One manifest on its way."""
 
-    def __init__(self, set_name: str | None, staged: Staged) -> None:
+    def __init__(self, set_name: str | None, staged: Staged, *, of_leaf: bool) -> None:
         self._set = set_name
+        self._of_leaf = of_leaf
         self._staged = staged
         self._builder = ManifestBuilder()
         self._moves: dict[ManifestReference, dict[int, Move]] = {}
@@ -100,8 +105,9 @@ class _Making:
         for reference in sorted(self._moves, key=lambda each: each.object):
             self._builder.add_whole(manifest(reference), self._moves[reference])
         data, reference = self._builder.finish()
+        held = sum(entry.segments for entry in self._entries.values()) if self._of_leaf else None
         entries = {
-            key: dataclasses.replace(entry, reference=reference)
+            key: dataclasses.replace(entry, reference=reference, held=held)
             for key, entry in self._entries.items()
         }
         return EncodedManifest(reference.object, data, entries)

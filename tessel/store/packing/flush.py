@@ -1,8 +1,10 @@
 """The manifests of one commit: which are written, and where the rows of each symbol go.
 
 Appends and small edits write one tail for all symbols of the commit, and fold older tails where
-they have become many. Whole writes, and symbols that edits have cut into many extents, are packed
-with all that share a manifest with them. Symbols that nobody changed get other extents of the same
+they have become many. In the usual configuration, small symbols that are written whole are in that
+tail, too, and the leaves of the symbol index fold what lies in theirs. Other whole writes, and
+symbols that edits have cut into many extents, are packed with all that share a manifest with them.
+Symbols that nobody changed get other extents of the same
 rows (:class:`Repacking`), which take effect where nobody else has moved them meanwhile.
 """
 
@@ -11,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -22,7 +24,6 @@ from tessel.store.manifest.packing import (
     Changes,
     FoldPlan,
     ManifestConfiguration,
-    PackingPlan,
     Part,
     PlannedManifest,
     Run,
@@ -33,12 +34,13 @@ from tessel.store.manifest.packing import (
     plan_folds,
     plan_tails,
 )
+from tessel.store.packing.carrying_out import CarriedOut, objects_of, repackings_of
 from tessel.store.packing.encoding import EncodedManifest, encode
+from tessel.store.packing.leaf_folds import LeafFolds
 from tessel.store.packing.membership import SnapshotMembership, bytes_per_segment
 from tessel.store.packing.rows import PackedRows, Staged
-from tessel.telemetry import emit
 
-__all__ = ["Flush", "Flushed", "emit_metrics", "repackings_of", "usual_configuration"]
+__all__ = ["Flush", "Flushed", "usual_configuration"]
 
 _LONGEST = 64
 _LONGEST_PER_ROOT = 4
@@ -109,6 +111,7 @@ class Flush:
     _renewed: set[int] = field(default_factory=set)
     _edited: dict[int, tuple[str, SymbolState]] = field(default_factory=dict)
     _deleted: set[int] = field(default_factory=set)
+    _moved: dict[int, tuple[str, SymbolState]] = field(default_factory=dict)
 
     def write(self, name: str, state: SymbolState, base: SymbolState | None = None) -> None:
         """Take a symbol that was made, or got a new state whatever it was before: ``base``."""
@@ -133,31 +136,90 @@ class Flush:
         else:
             self._edited[state.id] = name, base
 
+    def move(self, name: str, base: SymbolState) -> None:
+        """Take a symbol that keeps its rows, before the commit: it may get another name."""
+        self._moved[base.id] = name, base
+
     def delete(self, name: str, base: SymbolState) -> None:
         """Take a symbol that ceases to exist."""
         self.membership.know(name, base)
         self._deleted.add(base.id)
 
-    def finish(self) -> Flushed:
-        """Plan and encode."""
+    def finish(self, after: Mapping[str, SymbolState | None]) -> Flushed:
+        """Plan and encode.
+
+        Parameters
+        ----------
+        after
+            All symbols that the commit changes, as it leaves them; None for those that are gone.
+        """
         staged = Staged(self.builder)
         long = {symbol for symbol, (_, base) in self._edited.items() if _is_long(base)}
-        folds = plan_folds(self.configuration, self._edited.keys() - long, self.membership)
-        objects, pieces = self._tails(staged)
+        leaving = self._leaving()
+        objects, pieces = self._tails(leaving, staged)
+        folded: list[Repacking] = []
+        if self.configuration.usual:
+            before = {symbol: at for symbol, at in self._edited.items() if symbol not in long}
+            leaves = LeafFolds(
+                self.configuration,
+                self.membership.snapshot,
+                staged,
+                self.manifest,
+                {**self._moved, **before},
+                self._written.keys() | long,
+            )
+            made, folded = leaves.fold(self._tried(after, pieces))
+            objects += made
+        rest = self._edited.keys() - long - {each.symbol for each in folded}
+        folds = plan_folds(self.configuration, rest, self.membership)
         joined, repackings = self._joined(folds, staged)
-        packed, moved, entries = self._packed([*sorted(long), *folds.packed], staged)
+        packed, moved, entries = self._packed([*sorted(long), *folds.packed], leaving, staged)
+        entries = {**entries, **{symbol: pieces.get(symbol, ()) for symbol in leaving}}
         states = {
             symbol: entries.get(symbol, ())
             for symbol in self._written
             if symbol not in self._renewed
         }
         pieces |= {symbol: entries[symbol] for symbol in self._renewed}
-        return Flushed([*objects, *joined, *packed], [*moved, *repackings], states, pieces)
+        return Flushed([*objects, *joined, *packed], [*moved, *repackings, *folded], states, pieces)
+
+    # --- leaves -----------------------------------------------------------------------------------
+
+    def _leaving(self) -> set[int]:
+        """Return the symbols written whole whose leaf packs them: they go to the tail for now."""
+        return {
+            symbol
+            for symbol, (name, state) in self._written.items()
+            if self.configuration.leaf_set(name, *_extent_of(state)) is not None
+        }
+
+    def _tried(
+        self,
+        after: Mapping[str, SymbolState | None],
+        pieces: Mapping[int, tuple[ManifestEntry, ...]],
+    ) -> dict[str, SymbolState | None]:
+        """Return the symbols that the commit changes with the extents that they have got so far."""
+        placed = Flushed([], [], {}, pieces)
+        tried: dict[str, SymbolState | None] = {}
+        for name, state in after.items():
+            if state is not None:
+                extents = [
+                    found
+                    for extent in state.manifests
+                    for found in (
+                        placed.placed(state.id, extent)
+                        if extent.reference.object == self.builder.name and state.id in pieces
+                        else (extent,)
+                    )
+                ]
+                state = dataclasses.replace(state, manifests=coalesced(extents))
+            tried[name] = state
+        return tried
 
     # --- tails ------------------------------------------------------------------------------------
 
     def _tails(
-        self, staged: Staged
+        self, leaving: Collection[int], staged: Staged
     ) -> tuple[list[tuple[str, bytes]], dict[int, tuple[ManifestEntry, ...]]]:
         """Put the rows that were added into tails."""
         contents: list[SymbolContent] = []
@@ -170,6 +232,7 @@ class Flush:
             whole = ManifestEntry(reference, rows, segments, None, None)
             sources[symbol] = PackedRows(base, [whole], staged, self.manifest)
             contents.append(SymbolContent(symbol, name, bytes_per_segment(base), (Run(segments),)))
+        contents += [self._content(symbol, sources, staged) for symbol in leaving]
         if not contents:
             return [], {}
 
@@ -185,7 +248,7 @@ class Flush:
             if not more:
                 break
             inflation = more
-        return _objects(encoded), _in_row_order(encoded)
+        return objects_of(encoded), _in_row_order(encoded)
 
     def _joined(
         self, folds: FoldPlan, staged: Staged
@@ -224,15 +287,15 @@ class Flush:
     # --- packing ----------------------------------------------------------------------------------
 
     def _packed(
-        self, old: Sequence[int], staged: Staged
+        self, old: Sequence[int], leaving: Collection[int], staged: Staged
     ) -> tuple[list[tuple[str, bytes]], list[Repacking], Mapping[int, tuple[ManifestEntry, ...]]]:
         """Pack what was written whole and ``old`` symbols of many extents, with their closure."""
         sources: dict[int, PackedRows] = {}
-        contents: list[SymbolContent] = []
-        for symbol, (name, state) in self._written.items():
-            sources[symbol] = PackedRows(state, state.manifests, staged, self.manifest)
-            runs = tuple(Run(count) for count in sources[symbol].counts)
-            contents.append(SymbolContent(symbol, name, bytes_per_segment(state), runs))
+        contents = [
+            self._content(symbol, sources, staged)
+            for symbol in self._written
+            if symbol not in leaving
+        ]
         for symbol in old:
             name, base = self._edited[symbol]
             keys = self.membership.manifests_of(symbol)
@@ -255,93 +318,14 @@ class Flush:
         kept = {s: after for s, after in entries.items() if s not in self._written}
         return packing.objects(), repackings_of(kept, self.membership), entries
 
-
-class CarriedOut:
-    """A packing plan as it is encoded, planned again until all bytes fit.
-
-    Parameters
-    ----------
-    configuration, membership, staged, manifest
-        As for :class:`Flush`.
-    sources
-        Rows of the symbols that are written; others are those of the snapshot.
-    afresh
-        Whether everything is packed anew, so that any symbol may be cut anywhere.
-    """
-
-    def __init__(
-        self,
-        configuration: ManifestConfiguration,
-        membership: SnapshotMembership,
-        sources: dict[int, PackedRows],
-        staged: Staged,
-        manifest: Callable[[ManifestReference], Manifest],
-        *,
-        afresh: bool = False,
-    ) -> None:
-        self._configuration = configuration
-        self._membership = membership
-        self._sources = sources
-        self._staged = staged
-        self._manifest = manifest
-        self._afresh = afresh
-        self.plan: PackingPlan | None = None
-        self._encoded: list[EncodedManifest] = []
-
-    def carry_out(self, make: Callable[[Mapping[int, Fraction]], PackingPlan]) -> PackingPlan:
-        """Make the plan and encode it, again with measured sizes where it does not fit."""
-        inflation: dict[int, Fraction] = {}
-        while True:
-            plan = make(inflation)
-            for symbol in plan.placements:
-                self._source(symbol)
-            self._encoded = [
-                encode(each, self._sources, self._staged, self._manifest) for each in plan.written
-            ]
-            lengths = [len(each.data) for each in self._encoded]
-            more = oversized(self._configuration, plan.written, lengths, inflation)
-            if not more:
-                break
-            inflation = more
-        self.plan = plan
-        emit_metrics(plan)
-        return plan
-
-    def objects(self) -> list[tuple[str, bytes]]:
-        """Return the manifests to write."""
-        return _objects(self._encoded)
-
-    def entries(self) -> dict[int, tuple[ManifestEntry, ...]]:
-        """Return the extents of each symbol of the closure afterwards."""
-        assert self.plan is not None
-        found: dict[int, tuple[ManifestEntry, ...]] = {}
-        for symbol, placements in self.plan.placements.items():
-            extents: list[ManifestEntry] = []
-            for each in placements:
-                if each.written is None:
-                    extents += self._sources[symbol].between(each.start, each.stop)
-                else:
-                    extents.append(self._encoded[each.written].entries[symbol, each.start])
-            found[symbol] = tuple(extents)
-        return found
-
-    def slice_ends(self, symbol: int) -> Sequence[int]:
-        """Say where a symbol that is too big for one manifest can be cut."""
-        return self._source(symbol).slice_ends(self._stays)
-
-    def _source(self, symbol: int) -> PackedRows:
-        if symbol not in self._sources:
-            state = self._membership.state_of(symbol)
-            self._sources[symbol] = PackedRows(state, state.manifests, self._staged, self._manifest)
-        return self._sources[symbol]
-
-    def _stays(self, extent: ManifestEntry, segments: int) -> bool:
-        """Whether an extent is a manifest's worth of a big symbol, which a flush leaves whole."""
-        if self._afresh or extent.set != DEFAULT_SET:
-            return False
-        members = self._membership.members_of(extent.reference.object)
-        limit = self._configuration.set_named(DEFAULT_SET).max_segments
-        return len(members) == 1 and (limit is None or segments <= limit)
+    def _content(
+        self, symbol: int, sources: dict[int, PackedRows], staged: Staged
+    ) -> SymbolContent:
+        """Return a symbol that was written whole, and put its rows among the sources."""
+        name, state = self._written[symbol]
+        rows = sources[symbol] = PackedRows(state, state.manifests, staged, self.manifest)
+        runs = tuple(Run(count) for count in rows.counts)
+        return SymbolContent(symbol, name, bytes_per_segment(state), runs)
 
 
 @functools.cache
@@ -350,42 +334,10 @@ def usual_configuration() -> ManifestConfiguration:
     return ManifestConfiguration()
 
 
-def repackings_of(
-    entries: Mapping[int, tuple[ManifestEntry, ...]], membership: SnapshotMembership
-) -> list[Repacking]:
-    """Return what makes other extents of those that symbols have, as small as it can be."""
-    found = []
-    for symbol in sorted(entries):
-        before, after = membership.state_of(symbol).manifests, coalesced(entries[symbol])
-        first = 0
-        while first < min(len(before), len(after)) and before[first] == after[first]:
-            first += 1
-        last = 0
-        while last < min(len(before), len(after)) - first and before[-1 - last] == after[-1 - last]:
-            last += 1
-        old, new = before[first : len(before) - last], after[first : len(after) - last]
-        if old:
-            found.append(Repacking(membership.name_of(symbol), symbol, old, new))
-    return found
-
-
-def emit_metrics(plan: PackingPlan) -> None:
-    """Tell those who listen what a packing took."""
-    metrics = plan.metrics
-    emit(
-        "manifests.pack",
-        closure_symbols=metrics.closure_symbols,
-        closure_manifests=metrics.closure_manifests,
-        closure_segments=metrics.closure_segments,
-        written=metrics.written,
-        written_segments=metrics.written_segments,
-        reused=metrics.reused,
-        released=len(plan.released),
-        flipped=len(metrics.flipped),
-        overflowed=metrics.overflowed,
-        split=metrics.split,
-        pulled=metrics.pulled,
-    )
+def _extent_of(state: SymbolState) -> tuple[int, int]:
+    """Return about how many segments a symbol has, and how many bytes of a manifest they take."""
+    segments = sum(extent.segments for extent in state.manifests)
+    return segments, segments * bytes_per_segment(state)
 
 
 def _is_long(base: SymbolState) -> bool:
@@ -402,10 +354,6 @@ def _join_plan(sources: Sources, membership: SnapshotMembership) -> PlannedManif
     parts = tuple(Part(symbol, 0, rows.segments) for symbol, rows in sources.items())
     size = sum(part.segments * membership.bytes_per_segment(part.symbol) for part in parts)
     return PlannedManifest(None, parts, sum(part.segments for part in parts), size)
-
-
-def _objects(encoded: Sequence[EncodedManifest]) -> list[tuple[str, bytes]]:
-    return [(each.name, each.data) for each in encoded]
 
 
 def _in_row_order(encoded: Sequence[EncodedManifest]) -> dict[int, tuple[ManifestEntry, ...]]:

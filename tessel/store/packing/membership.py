@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from tessel.errors import CorruptStoreError
 from tessel.options import current
-from tessel.store.history import ManifestEntry, Snapshot, SymbolState
+from tessel.store.history import Leaf, ManifestEntry, Snapshot, SymbolState, cut_leaf
 from tessel.store.manifest import Manifest, ManifestReference
 from tessel.store.manifest.packing import estimate_bytes_per_segment
 from tessel.store.packing.rows import counted_segments
@@ -35,12 +35,19 @@ class SnapshotMembership:
         The version.
     manifest
         Opens a manifest.
+
+    Attributes
+    ----------
+    snapshot
+        As given.
     """
 
     def __init__(
         self, snapshot: Snapshot, manifest: Callable[[ManifestReference], Manifest]
     ) -> None:
-        self._snapshot = snapshot
+        self.snapshot = snapshot
+        self._leaves: dict[int, str] = {}
+        self._held: dict[str, int | None] = {}
         self._manifest = manifest
         self._names: dict[int, str] = {}
         self._states: dict[int, SymbolState] = {}
@@ -61,7 +68,7 @@ class SnapshotMembership:
         found = self._states.get(symbol)
         if found is None:
             name = self._names[symbol]
-            known = self._snapshot.get(name)
+            known = self.snapshot.get(name)
             if known is None or known.id != symbol:
                 raise CorruptStoreError(
                     f"the lookup from manifests to symbols names a symbol {name!r} that is not "
@@ -76,9 +83,24 @@ class SnapshotMembership:
 
     def symbols(self) -> Iterable[int]:
         """Return the ids of all symbols."""
-        for name, state in self._snapshot.items():
-            self.know(name, state)
+        for leaf in self.snapshot.leaves():
+            # What is packed anew is cut as the leaf would be if it were written anew.
+            for part in cut_leaf(list(leaf.documents.items())):
+                for name in part.documents:
+                    state = leaf.state(name)
+                    assert state is not None
+                    self.know(name, state)
+                    self._leaves[state.id] = part.first
         return list(self._states)
+
+    def cut_as(self, leaves: Iterable[Leaf]) -> bool:
+        """Say in which leaves symbols will lie; return whether that is what was thought."""
+        told = {}
+        for leaf in leaves:
+            for packing in leaf.packings():
+                told[packing.id] = leaf.first
+        same, self._leaves = told == self._leaves, told
+        return same
 
     def name_of(self, symbol: int) -> str:
         """Return the name of a symbol."""
@@ -99,19 +121,20 @@ class SnapshotMembership:
     def members_of(self, manifest: str) -> Mapping[int, int]:
         """Return the symbols of a manifest, and how many segments of each by estimate.
 
-        Of a tail, which the lookup does not know, those of the symbols that were asked about.
+        Of tails and manifests of one leaf, which the lookup does not know, those of the symbols
+        that were asked about.
         """
         if manifest in self._parts:
             whole, symbol, segments = self._parts[manifest]
-            if self._sets[whole] is None:
+            if self._sets[whole] is None or self._held.get(whole) is not None:
                 return {symbol: segments}
             return {**self.members_of(whole), symbol: segments}
         set_name = self._sets[manifest]
-        if set_name is None:
+        if set_name is None or manifest in self._tails:
             return self._tails[manifest]
         if manifest not in self._members:
             found: dict[int, int] = {}
-            for member in self._snapshot.lookup.members(set_name, manifest):
+            for member in self.snapshot.lookup.members(set_name, manifest):
                 self._names.setdefault(member.symbol, member.name)
                 found[member.symbol] = member.segments
             self._members[manifest] = found
@@ -133,9 +156,28 @@ class SnapshotMembership:
 
     def manifests_in(self, name: str) -> Collection[str]:
         """Return the manifests of a set."""
-        found = list(self._snapshot.lookup.manifests(name))
+        found = list(self.snapshot.lookup.manifests(name))
         self._sets.update(dict.fromkeys(found, name))
         return found
+
+    def leaf_of(self, symbol: int) -> str:
+        """Return the first name of the leaf that a symbol lies in."""
+        if symbol not in self._leaves:
+            self._leaves[symbol] = self.snapshot.leaf_of(self._names[symbol]).first
+        return self._leaves[symbol]
+
+    def all_live(self, manifest: str) -> bool:
+        """Return whether a manifest holds nothing but what its members have there.
+
+        One that no leaf has packed is opened where symbols may have left it: it does not say.
+        """
+        members = self.members_of(manifest)
+        held = self._held.get(manifest)
+        if held is None:
+            state = self.state_of(next(iter(members)))
+            extent = next(e for e in state.manifests if e.reference.object == manifest)
+            held = self._manifest(extent.reference).segments.num_rows
+        return held == sum(members.values())
 
     def _keys_of(self, symbol: int, extents: Sequence[ManifestEntry]) -> tuple[str, ...]:
         times = Counter(extent.reference.object for extent in extents)
@@ -143,8 +185,9 @@ class SnapshotMembership:
         for place, extent in enumerate(extents):
             manifest = extent.reference.object
             self._sets[manifest] = extent.set
+            self._held[manifest] = extent.held
             if times[manifest] == 1:
-                if extent.set is None:
+                if extent.set is None or extent.held is not None:
                     self._tails.setdefault(manifest, {})[symbol] = extent.segments
                 keys.append(manifest)
                 continue

@@ -24,6 +24,9 @@ __all__ = ["Preloader", "chosen_manifests"]
 _MOST_CANDIDATES = 4_096
 """So many manifests are looked at: more than that would be a search, not a start."""
 
+_MOST_SYMBOLS = 1_024
+"""Manifests that are in no lookup are looked for in the leaves of so many symbols."""
+
 _MOST_SESSIONS = 64
 
 
@@ -102,7 +105,7 @@ def chosen_manifests(
     wanted = configuration.preload
     if wanted.max_manifests == 0:
         return []
-    references: dict[str, Member] = {}
+    references: dict[str, str] = {}
     candidates = []
     for first in _first_members(snapshot):
         segments, names = 0, []
@@ -112,11 +115,30 @@ def chosen_manifests(
             if wanted.max_segments is not None and segments > wanted.max_segments:
                 break
         candidates.append(PreloadCandidate(first.manifest, segments, names))
-        references[first.manifest] = first
+        references[first.manifest] = first.name
+    for manifest, members in _in_leaves(snapshot).items():
+        candidates.append(PreloadCandidate(manifest, sum(members.values()), members.keys()))
+        references[manifest] = next(iter(members))
     found = []
     for chosen in choose_preloads(wanted, candidates):
-        state = snapshot[references[chosen].name]
+        state = snapshot[references[chosen]]
         found.append(next(e.reference for e in state.manifests if e.reference.object == chosen))
+    return found
+
+
+def _in_leaves(snapshot: Snapshot) -> dict[str, dict[str, int]]:
+    """Return the manifests that are in no lookup: how many segments of which symbols."""
+    found: dict[str, dict[str, int]] = {}
+    symbols = 0
+    for leaf in snapshot.leaves():
+        for name, _, _, extents in leaf.packings():
+            for manifest, segments, set_name, held in extents:
+                if set_name is None or held is not None:
+                    members = found.setdefault(manifest, {})
+                    members[name] = members.get(name, 0) + segments
+        symbols += len(leaf)
+        if symbols >= _MOST_SYMBOLS:
+            break
     return found
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tessel.errors import InvalidInputError, RowSpaceError
+from tessel.expression.scalars import is_missing
 from tessel.store.rows.event_row import EventRow
 from tessel.store.rows.rows import Rows
 from tessel.store.rows.schema import FieldLayout, Layout, RowSchema
@@ -144,7 +145,7 @@ class MutableEventRow:
         self._tail_end = arena.schema.fixed_size
 
     def set(self, field: str | int, value: Any) -> None:
-        """Set a field to a Python value of its type; None sets null.
+        """Set a field to a Python value of its type; None and what else is missing set null.
 
         Raises
         ------
@@ -154,7 +155,7 @@ class MutableEventRow:
             Where no room is left for a text.
         """
         layout = self._arena.schema.field(field)
-        if value is None:
+        if is_missing(value):
             self.set_null(field)
         else:
             self._store(layout, layout.type.stored(value, layout.name))

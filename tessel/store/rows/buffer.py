@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.errors import InvalidInputError, RowFormatError, SchemaMismatchError
+from tessel.expression.scalars import is_missing
 from tessel.store.rows.rows import BytesLike, Rows
 from tessel.store.rows.schema import FieldLayout, Layout, RowSchema
 
@@ -167,7 +168,7 @@ class RowBuffer:
         bitmap = bytearray(self._bitmap)
         stored: list[Any] = []
         for field, value in zip(schema.fields, values, strict=True):
-            if value is None:
+            if is_missing(value):
                 self._mark_null(bitmap, field)
                 stored.append(b"" if field.is_variable else _zero(field))
             else:

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.errors import InvalidInputError, UnsupportedTypeError
+from tessel.expression.scalars import scalar_of
 
 __all__ = ["FieldType", "field_type"]
 
-_EPOCH = dt.datetime(1970, 1, 1)
-_MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_TEMPORAL = (dt.date, dt.time, dt.timedelta, np.datetime64, np.timedelta64)
 
 
 @dataclass(frozen=True)
@@ -156,12 +156,11 @@ def _to_stored(kind: FieldType, value: Any) -> Any:
         if kind.getter == "f32":
             struct.pack("<f", number)  # raises where 32 bits cannot hold it
         return number
-    if pa.types.is_timestamp(data_type) and isinstance(value, dt.datetime):
-        return _timestamp(value, data_type)
-    if pa.types.is_temporal(data_type) and isinstance(
-        value, dt.date | dt.time | dt.timedelta | np.datetime64 | np.timedelta64
-    ):
-        return _temporal(value, data_type)
+    if pa.types.is_temporal(data_type) and isinstance(value, _TEMPORAL):
+        found = scalar_of(value, data_type)
+        if not found.is_valid:
+            raise ValueError("it is missing")
+        return found.value
     if isinstance(value, bool | np.bool_):
         raise TypeError("a bool is no number")
     number = operator.index(value)
@@ -182,52 +181,6 @@ def _to_bytes(kind: FieldType, value: Any) -> bytes:
     if kind.code and len(data) != kind.size:
         raise ValueError(f"it has {len(data)} bytes, not {kind.size}")
     return data
-
-
-def _timestamp(value: dt.datetime, data_type: pa.DataType) -> int:
-    if (value.tzinfo is None) != (data_type.tz is None):
-        has, wants = ("no zone", "one") if value.tzinfo is None else ("a zone", "none")
-        raise ValueError(f"it has {has} and the type has {wants}")
-    if value.tzinfo is not None:
-        value = value.astimezone(dt.UTC).replace(tzinfo=None)
-    past = value - _EPOCH
-    microseconds = (past.days * 86_400 + past.seconds) * 1_000_000 + past.microseconds
-    if data_type.unit == "ns":
-        return _in_range(microseconds * 1_000)
-    whole, rest = divmod(microseconds, _MICROSECONDS[data_type.unit])
-    if rest:
-        raise ValueError(f"it is finer than {data_type.unit}")
-    return whole
-
-
-def _in_range(number: int) -> int:
-    if not -(2**63) <= number < 2**63:
-        raise OverflowError("it lies outside what the unit can count")
-    return number
-
-
-def _temporal(value: Any, data_type: pa.DataType) -> int:
-    if isinstance(value, np.datetime64 | np.timedelta64):
-        return _from_numpy(value, data_type)
-    # Rare enough for a way through Arrow, which refuses other types.
-    found = pa.scalar(value, data_type)
-    integer = pa.int32() if data_type.bit_width == 32 else pa.int64()
-    if found.as_py() != value:
-        raise ValueError(f"it is finer than {data_type}")
-    return int(found.cast(integer).as_py())
-
-
-def _from_numpy(value: np.datetime64 | np.timedelta64, data_type: pa.DataType) -> int:
-    is_date = pa.types.is_date(data_type)
-    letter = "m" if pa.types.is_duration(data_type) else "M"
-    if value.dtype.kind != letter or pa.types.is_time(data_type):
-        raise TypeError(f"a {value.dtype.name} is no {data_type}")
-    unit = "D" if is_date else data_type.unit
-    converted = value.astype(f"{letter}8[{unit}]")
-    if converted != value:  # also for NaT, which is no value
-        raise ValueError(f"it is no whole number of {unit}")
-    number = int(converted.astype(np.int64))
-    return number * 86_400_000 if pa.types.is_date64(data_type) else number
 
 
 def _as_is(kind: FieldType, stored: Any) -> Any:

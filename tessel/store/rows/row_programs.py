@@ -181,7 +181,7 @@ class RowCompiler(RowRegisters):
         return self._truth_of(ops[operand.kind], operand.register)
 
     def _member(self, node: IsIn, operand: Known) -> Value | None:
-        if not 0 < len(node.values.values) <= _MOST_MEMBERS:
+        if not 0 < len(node.values) <= _MOST_MEMBERS:
             return None
         if isinstance(operand, Text):
             found, unknown = members(node.values, operand.field.type.arrow)

@@ -30,6 +30,7 @@ from tessel.errors import (
     DuplicateColumnError,
     InvalidInputError,
     UnsupportedTypeError,
+    repeated,
 )
 from tessel.store.rows.field_types import FieldType, field_type
 
@@ -273,9 +274,10 @@ def _kinds(schema: pa.Schema) -> list[FieldType]:
         raise InvalidInputError("a row needs a field", hint="give a schema with columns")
     if len(schema) > _MOST_FIELDS:
         raise InvalidInputError(f"a row of {len(schema)} fields", hint=f"at most {_MOST_FIELDS}")
+    twice = repeated(schema.names)
+    if twice is not None:
+        raise DuplicateColumnError(f"two fields are named {twice!r}", column=twice)
     for name in schema.names:
-        if schema.names.count(name) > 1:
-            raise DuplicateColumnError(f"two fields are named {name!r}", column=name)
         if name.startswith("\0"):
             raise InvalidInputError(f"a field cannot be named {name!r}")
     return [field_type(field.name, field.type) for field in schema]

@@ -5,7 +5,13 @@ from __future__ import annotations
 from tessel.errors import InvalidInputError, RowFormatError
 from tessel.store.rows.rows import BytesLike, Rows
 from tessel.store.rows.schema import Layout, RowSchema
-from tessel.store.rows.wire import BATCH_HEADER, batch_length, next_row_length, whole_rows
+from tessel.store.rows.wire import (
+    BATCH_HEADER,
+    batch_length,
+    check_place,
+    next_row_length,
+    whole_rows,
+)
 
 __all__ = ["RowStream"]
 
@@ -53,16 +59,20 @@ class RowStream:
         ------
         RowFormatError
             For bytes that are not rows of the schema. Rows that stand before them in the same call
-            are returned, and the error is raised by the next call.
+            are returned, and the error is raised by the next call; but not the packed batch just
+            before them, which may be the damaged one.
         """
         if self._failed is not None:
             raise self._failed
         self._held += data
         if len(self._held) < self._needed:
             return []
-        held, found, at = memoryview(bytes(self._held)), list[Rows](), 0
+        content = bytes(self._held)
+        held, found, at = memoryview(content), list[Rows](), 0
         try:
             while length := self._next_length(held[at:]):
+                if self.schema.layout is Layout.PACKED:
+                    check_place(self.schema, content, at, at + length)
                 found.append(Rows.from_bytes(self.schema, held[at : at + length]))
                 at += length
         except RowFormatError as error:

@@ -17,6 +17,7 @@ __all__ = [
     "BATCH_HEADER",
     "batch_header",
     "batch_length",
+    "check_place",
     "next_row_length",
     "parse_batch",
     "parse_records",
@@ -25,6 +26,9 @@ __all__ = [
 
 BATCH_HEADER = struct.Struct("<4sHHIIQQ")
 """magic, version, reserved, schema id, row size, rows, bytes of the heap."""
+
+_BEGIN = struct.Struct("<4sHHII")
+"""What all batches of a schema begin with."""
 
 _MAGIC = b"TSLR"
 _VERSION = 1
@@ -46,6 +50,31 @@ def batch_header(schema: RowSchema, rows: int, heap_bytes: int) -> bytes:
     return BATCH_HEADER.pack(
         _MAGIC, _VERSION, 0, schema.schema_id, schema.fixed_size, rows, heap_bytes
     )
+
+
+def check_place(schema: RowSchema, data: bytes, start: int, stop: int) -> None:
+    """Refuse a packed batch behind which no other begins, or which holds whole ones to its end.
+
+    A header has no checksum. Its constant part tells where batches begin, and so whether a count
+    or a length in it reaches too far, or not far enough, before any of its rows is given.
+
+    Raises
+    ------
+    RowFormatError
+        For a batch that its header does not describe.
+    """
+    begin = _BEGIN.pack(_MAGIC, _VERSION, 0, schema.schema_id, schema.fixed_size)
+    behind = data[stop : stop + len(begin)]
+    at = data.find(begin, start + 1, stop)
+    while at >= 0 and begin.startswith(behind):
+        end = at
+        while end + BATCH_HEADER.size <= stop and data.startswith(begin, end):
+            end += batch_length(schema, data[end : end + BATCH_HEADER.size])
+        if end == stop:
+            break
+        at = data.find(begin, at + 1, stop)
+    if at >= 0 or not begin.startswith(behind):
+        raise RowFormatError.for_batch_of_wrong_length(stop - start)
 
 
 def batch_length(schema: RowSchema, header: BytesLike) -> int:

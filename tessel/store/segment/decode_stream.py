@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
+from tessel.cancelling import thread_pool
 from tessel.errors import InvalidInputError
 from tessel.options import current
 from tessel.store.encodings.codes import Role
@@ -211,7 +212,7 @@ class DecodeStream:
             if self._workers == 1:
                 yield from map(function, tasks)
                 return
-            with ThreadPoolExecutor(self._workers, thread_name_prefix="tessel-decode") as pool:
+            with thread_pool(self._workers, "tessel-decode") as pool:
                 yield from self._mapped(pool, tasks, function)
         finally:
             tasks.close()  # type: ignore[attr-defined]

@@ -7,6 +7,8 @@ is wrong with them.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -15,7 +17,7 @@ from tessel.store.segment.frame import Frame, FrameError, directory_words, frame
 from tessel.store.segment.records import COLUMN_RECORD, field_place
 from tessel.store.segment.validation import Check, damaged, first_failure, per_row
 
-__all__ = ["check_directory", "page_frame"]
+__all__ = ["check_directory", "directory_fits", "page_frame"]
 
 _MOST_VALUES = 1 << 48
 _LARGEST_DICTIONARY = (1 << 31) - 1
@@ -56,7 +58,7 @@ def check_directory(
     CorruptSegmentError
         Names the object and the column.
     """
-    if _directory_fits(directory, expected, frame_, metadata_start, prefixes_length):
+    if directory_fits(directory, expected, frame_, metadata_start, prefixes_length):
         return
     # Something is wrong, or unusual: these checks say what.
     shift, has = directory["page_shift"], directory["has_dictionary"]
@@ -87,19 +89,20 @@ def check_directory(
         raise damaged(name, found[1], column=int(expected.column_id[found[0]]))
 
 
-def _directory_fits(
+def directory_fits(
     directory: npt.NDArray[np.void],
     expected: Expectations,
     frame_: Frame,
-    metadata_start: int,
-    prefixes_length: int,
+    metadata_start: int | npt.NDArray[np.uint64],
+    prefixes_length: int | npt.NDArray[np.uint32],
 ) -> bool:
     """Return whether a directory holds what it must; it may be sound even if not.
 
-    Of all that follows from the schema, the rows and the cuts, whole words are compared.
+    Of all that follows from the schema, the rows and the cuts, whole words are compared. It may be
+    the directories of several files of one schema, one after the other, with numbers a line.
     """
     words = directory_words(directory).copy()
-    words[:, _PAGE_TABLE_WORD] -= np.uint64(metadata_start)
+    words[:, _PAGE_TABLE_WORD] -= np.asarray(metadata_start, np.uint64)
     words ^= frame_.words
     words &= frame_.words_mask
     has, counts = directory["has_dictionary"], directory["dictionary_count"]
@@ -109,9 +112,14 @@ def _directory_fits(
     if len(prefix) and (
         int(counts.max()) > _LARGEST_DICTIONARY
         or int(directory["value_count"].max()) > _MOST_VALUES
-        or int(directory["prefix_start"].max()) + int(prefix.max()) > prefixes_length
+        or (directory["prefix_start"].astype(np.int64) + prefix > prefixes_length).any()
     ):
         return False
-    if np.count_nonzero(has > expected.may_have_dictionary):
+    if np.count_nonzero(has) and not _within(has, expected.may_have_dictionary):
         return False
-    return not np.count_nonzero(prefix) or bool(((prefix == 0) | expected.is_bytes).all())
+    return not np.count_nonzero(prefix) or _within(prefix, expected.is_bytes)
+
+
+def _within(held: npt.NDArray[Any], may_be: npt.NDArray[np.bool_]) -> bool:
+    """Return whether only columns that may be so are other than 0, in one file after another."""
+    return not np.count_nonzero(held.reshape(-1, len(may_be)).astype(np.bool_) & ~may_be)

@@ -116,7 +116,8 @@ def expectations(message: bytes) -> Expectations:
         raise SchemaDamageError(f"its schema cannot be read: {error}") from error
     except UnsupportedTypeError as error:
         raise SchemaDamageError(error.message) from error
-    tops = {_column_id(schema.names[node.top]): node for node in nodes if node.parent < 0}
+    names = schema.names
+    tops = {_column_id(names[node.top]): node for node in nodes if node.parent < 0}
     if len(tops) != len(schema):
         raise SchemaDamageError("two columns have one id")
     ids = {node.top: column_id for column_id, node in tops.items()}
@@ -191,20 +192,28 @@ def _legal(node: FieldNode) -> list[bool]:
         return [code == EncodingCode.NOTHING for code in codes]
     if node.is_dictionary:
         return [code in (EncodingCode.DICTIONARY, EncodingCode.ALL_MISSING) for code in codes]
-    return [code == EncodingCode.ALL_MISSING or _accepts(code, node) for code in codes]
+    accepted = _accepted(node.kind, node.width)
+    return [code == EncodingCode.ALL_MISSING or accepted[code] for code in codes]
 
 
 def _legal_dictionary(node: FieldNode) -> list[bool]:
     codes = range(ENCODINGS_A_NODE)
     if node.role != Role.VALUES or node.kind == ValueKind.NONE:
         return [False for _ in codes]
-    return [code != EncodingCode.DICTIONARY and _accepts(code, node) for code in codes]
+    accepted = _accepted(node.kind, node.width)
+    return [code != EncodingCode.DICTIONARY and accepted[code] for code in codes]
 
 
-def _accepts(code: int, node: FieldNode) -> bool:
+@lru_cache(maxsize=64)
+def _accepted(kind: ValueKind, width: int) -> tuple[bool, ...]:
+    """Return which encodings take values; the same for most columns of a wide table."""
+    return tuple(_accepts(code, kind, width) for code in range(ENCODINGS_A_NODE))
+
+
+def _accepts(code: int, kind: ValueKind, width: int) -> bool:
     encoding = ENCODINGS.get(code)
     if encoding is None or code in (EncodingCode.NOTHING, EncodingCode.ALL_MISSING):
         return False
-    if node.kind == ValueKind.OFFSETS and code == EncodingCode.DICTIONARY:
+    if kind == ValueKind.OFFSETS and code == EncodingCode.DICTIONARY:
         return False
-    return encoding.accepts(*stored_kind(node.kind, node.width, code))
+    return encoding.accepts(*stored_kind(kind, width, code))

@@ -102,7 +102,7 @@ class SegmentFile:
         prefixes: bytes,
     ) -> None:
         self.object, self.offset, self.length = place
-        self.number = next(_numbers)
+        self.number = self.next_number()
         self.row_count = footer.rows
         self.metadata_start = footer.metadata_start
         self.checksum = footer.checksum
@@ -114,6 +114,11 @@ class SegmentFile:
         self._prefixes = prefixes
         self._frame = frame_
         self._tables: dict[int, npt.NDArray[np.void]] = {}
+
+    @staticmethod
+    def next_number() -> int:
+        """Return a number that no other file of this process has."""
+        return next(_numbers)
 
     @classmethod
     def open(

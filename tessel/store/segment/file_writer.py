@@ -157,8 +157,9 @@ def check_encodings(schema: pa.Schema, encodings: Mapping[str, str]) -> None:
     InvalidInputError
         For an encoding of other types; lists those that would do.
     """
+    names = schema.names
     for node in field_nodes(schema):
-        encoding = encodings.get(schema.names[node.top])
+        encoding = encodings.get(names[node.top])
         if encoding is not None and node.role == Role.VALUES:
             check_override(encoding, node)
 
@@ -298,10 +299,11 @@ def _metadata(columns: Sequence[EncodedColumn], schema: pa.Schema, rows: int, st
     tables = [column.records.tobytes() for column in columns]
     prefixes = b"".join(column.prefix for column in columns)
     directory = np.zeros(len(columns), COLUMN_RECORD)
+    names = schema.names
     place, prefix_place = start, 0
     for number, (column, table) in enumerate(zip(columns, tables, strict=True)):
         directory[number] = _column_record(
-            column, int(schema.names[column.node.top]), place, table, prefix_place
+            column, int(names[column.node.top]), place, table, prefix_place
         )
         place += len(table)
         prefix_place += len(column.prefix)

@@ -197,7 +197,7 @@ def _words(
     halves(wanted)[:, STATIC] = expected.static
     halves(mask)[:, STATIC] = 0xFFFF
     wanted["value_count"] = expected.multiplier * rows
-    mask["value_count"] = np.where(expected.multiplier > 0, (1 << 64) - 1, 0)
+    mask["value_count"][expected.multiplier > 0] = (1 << 64) - 1
     for name, values in [
         ("page_table", table_start),
         ("page_count", pages),

@@ -45,8 +45,10 @@ _FLAT: Final = frozenset({EncodingCode.FLAT})
 PLAIN: Final = frozenset({EncodingCode.CONSTANT, EncodingCode.FLAT, EncodingCode.LINEAR})
 """Encodings in which any value is found by arithmetic."""
 
-HAS_INNER: Final = (EncodingCode.SCALED, EncodingCode.DICTIONARY)
-"""Those whose integers are kept in another encoding."""
+_OF_NUMBERS: Final = PLAIN | {EncodingCode.SCALED}
+
+HAS_INNER: Final = np.isin(np.arange(256), (EncodingCode.SCALED, EncodingCode.DICTIONARY))
+"""By code, whether an encoding keeps its integers in another one."""
 
 _MASKS: Final = np.array([(1 << width) - 1 for width in range(65)], np.uint64).view(np.int64)
 
@@ -112,12 +114,12 @@ def gather_table(file: SegmentFile, node: FieldNode) -> GatherTable | None:
     records = file.pages(node.number)
     encodings = set(records["encoding"].tolist())
     coded = encodings == _CODES
-    if not coded and (node.kind not in NUMBERS or not encodings <= PLAIN | {EncodingCode.SCALED}):
+    if not coded and (node.kind not in NUMBERS or not encodings <= _OF_NUMBERS):
         return None
     compressed = records["codec"] != Codec.NONE
     if compressed.any() or records["null_count"].any() or records["exceptions"].any():
         return None
-    if not IS_ADDRESSABLE[records["inner"][np.isin(records["encoding"], HAS_INNER)]].all():
+    if not IS_ADDRESSABLE[records["inner"][HAS_INNER[records["encoding"]]]].all():
         return None
     facts = gather_facts(records, node)
     ends = facts[GatherFact.START] + (records["row_count"] * facts[GatherFact.WIDTH] >> 3)

@@ -17,6 +17,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,8 @@ from tessel.errors import CorruptSegmentError, CorruptStoreError, NotFoundError
 from tessel.store.encodings.base import Bytes, Integers
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.objects import ObjectStore
-from tessel.store.segment.file import SegmentFile
+from tessel.store.segment.file import ReadBytes, SegmentFile
+from tessel.store.segment.joined import JoinedPages, join_segments
 from tessel.store.segment.pages import SegmentPages
 from tessel.store.segment.plan_pages import ColumnPages, plan_read
 from tessel.store.segment.read_all import read_all
@@ -38,7 +40,7 @@ from tessel.store.segment.verified import sound_pages
 __all__ = ["SegmentOpener", "plan_columns", "put_bytes"]
 
 _MOST_OPEN = 256
-"""Each may hold a mapped file, and with it a descriptor, of which a process often has 1,024."""
+"""Of one store. Each holds page tables, and the bytes of a small file or the map of a large one."""
 
 
 class _Kept:
@@ -135,6 +137,23 @@ class SegmentOpener:
         # Bytes that were read are those of one use; what is kept of them are the metadata.
         return found if self.views else self._pages(key, found.file, None)
 
+    def join(self, keys: Sequence[SegmentKey]) -> JoinedPages:
+        """Return small segments of one schema, read whole and opened in one pass; none is kept.
+
+        Raises
+        ------
+        TesselError, ValueError
+            When they are not alike, or something is wrong with one: open them one by one.
+        """
+        numbers: dict[str, int] = {}
+        objects = [numbers.setdefault(key.object, len(numbers)) for key in keys]
+        starts = np.array([key.offset for key in keys], np.int64)
+        ends = starts + np.array([key.length for key in keys], np.int64)
+        ranges = ByteRanges(tuple(numbers), np.array(objects, np.int64), starts, ends)
+        answers = self.source.read(ranges, np.arange(len(keys)))
+        held = [each if isinstance(each, pa.Buffer) else each.result() for each in answers]
+        return join_segments(keys, held)
+
     def need(
         self,
         key: SegmentKey,
@@ -169,13 +188,8 @@ class SegmentOpener:
     def _file(
         self, key: SegmentKey, data: Bytes | None, columns: Sequence[int] | None
     ) -> SegmentFile:
-        def read(start: int, stop: int) -> pa.Buffer:
-            if data is not None:
-                return pa.py_buffer(data[start - key.offset : stop - key.offset])
-            return self._read(key.object, start, stop)
-
         file = SegmentFile.open(
-            read,
+            partial(self._read, key.object) if data is None else _slices(data, key.offset),
             object=key.object,
             offset=key.offset,
             length=key.length,
@@ -243,6 +257,17 @@ def put_bytes(
     """Put bytes that were read where they belong in a segment; ``starts`` count in the object."""
     for start, buffer in zip((starts - key.offset).tolist(), buffers, strict=True):
         segment.data[start : start + buffer.size] = np.frombuffer(buffer, np.uint8)
+
+
+def _slices(data: Bytes, offset: int) -> ReadBytes:
+    """Return what reads bytes of an object; it must not know the store, which keeps it by weak key.
+
+    Parameters
+    ----------
+    data
+        Bytes of the object from ``offset`` on.
+    """
+    return lambda start, stop: pa.py_buffer(data[start - offset : stop - offset])
 
 
 def _cut_short(key: SegmentKey, why: str) -> CorruptSegmentError:

@@ -40,6 +40,9 @@ _WORD_BYTES: Final = 8
 _KINDS: Final = NUMBERS | {ValueKind.BOOLEAN, ValueKind.DECIMAL}
 """Kinds of which an integer, or its bits, is a value; of decimals, where all are so narrow."""
 
+_PLAIN: Final = np.isin(np.arange(256), sorted({EncodingCode.ALL_MISSING, *PLAIN}))
+"""By code, whether a page has values only that arithmetic finds, or none."""
+
 _SINGLE_BYTES: Final = 4
 _PLACES_SLOT: Final = 2
 _VALUES_SLOT: Final = 3
@@ -156,9 +159,8 @@ def _forms(
     records: npt.NDArray[np.void], node: FieldNode, facts: Integers
 ) -> npt.NDArray[np.uint8]:
     encodings = records["encoding"]
-    within = np.isin(encodings, [int(code) for code in HAS_INNER])
-    plain = np.isin(encodings, [int(EncodingCode.ALL_MISSING), *(int(code) for code in PLAIN)])
-    addressable = plain | (within & IS_ADDRESSABLE[records["inner"]])
+    within = HAS_INNER[encodings]
+    addressable = _PLAIN[encodings] | (within & IS_ADDRESSABLE[records["inner"]])
     bits = node.width * 8
     if node.kind == ValueKind.SIGNED and bits < 64:
         # Negative integers that are kept as their bits are not what 64 bits make of them.
@@ -241,7 +243,7 @@ def placed_pages(
 
 def _decode(page: Page, out: npt.NDArray[np.int64]) -> None:
     """Write the integers of a page, or the bits of its floats."""
-    if page.encoding in HAS_INNER:
+    if HAS_INNER[page.encoding]:
         inner_of(page).integers_into(page, 0, page.length, out)
         return
     values: npt.NDArray[Any] = encoding_by_code(page.encoding).decode(page, 0, page.length).data

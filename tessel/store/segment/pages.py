@@ -43,7 +43,7 @@ from tessel.store.segment.zone_maps import ZoneMaps
 if TYPE_CHECKING:
     from tessel.store.segment.stored_columns import StoredColumn
 
-__all__ = ["SegmentPages"]
+__all__ = ["SegmentPages", "holds_narrow_values"]
 
 _Kept = TypeVar("_Kept")
 
@@ -169,7 +169,7 @@ class SegmentPages:
         if found is not None and not self._always:
             return found
         record = self.records(node)[number]
-        page = self._load(node, number, record, self.dictionary(node))
+        page = self._load(node, number, record, self._dictionary_of(node, number))
         if record["codec"] == Codec.NONE:
             known[number] = page  # a view; what was decompressed would hold memory
         return page
@@ -205,6 +205,10 @@ class SegmentPages:
                 found = self._all_values(node, page)
             self._dictionaries[node] = found
         return self._dictionaries[node]
+
+    def _dictionary_of(self, node: int, number: int) -> PhysicalValues | None:
+        """Return the dictionary that a page refers to."""
+        return self.dictionary(node)
 
     def dictionary_array(self, node: int) -> pa.Array:
         """Return a column's dictionary as an Arrow array of its values' type; maybe empty."""
@@ -397,15 +401,21 @@ class SegmentPages:
     def _check_values(self, node: int, page: Page) -> None:
         """Refuse what the bytes of a type can say and the type cannot: a time past midnight."""
         column = self.nodes[node]
-        kind = column.type.value_type if column.is_dictionary else column.type
-        if page.encoding in _WITHOUT_VALUES or not any(is_one(kind) for is_one in _NARROW_TYPES):
+        if page.encoding in _WITHOUT_VALUES or not holds_narrow_values(column):
             return
+        kind = column.type.value_type if column.is_dictionary else column.type
         values = self._all_values(node, page)
         part = NodeValues(page.rows, values, page.validity(), page.null_count)
         try:
             to_arrow(kind, part).validate(full=True)
         except pa.ArrowInvalid as error:
             raise page.damaged(f"it holds what is no {kind}: {error}") from error
+
+
+def holds_narrow_values(column: FieldNode) -> bool:
+    """Return whether not all bits of a column's type are values."""
+    kind = column.type.value_type if column.is_dictionary else column.type
+    return any(is_one(kind) for is_one in _NARROW_TYPES)
 
 
 def _keep(kept: dict[tuple[int, ...], _Kept], columns: tuple[int, ...], found: _Kept) -> None:

@@ -175,6 +175,40 @@ class SegmentReader:
                 check_rows(part.segment, own)
         return gather_columns(parts, rows, places)
 
+    def read_joined(
+        self,
+        keys: Sequence[SegmentKey],
+        column_ids: Sequence[int],
+        spans: Sequence[tuple[int, int]],
+    ) -> pa.Table:
+        """Return rows of some columns of many small segments, all of them read in one pass.
+
+        Parameters
+        ----------
+        keys
+            Segments of one schema.
+        column_ids
+            As for :meth:`read`; at least one.
+        spans
+            Rows ``[start, stop)`` of each segment.
+
+        Returns
+        -------
+        pa.Table
+            As of :meth:`read`, with the rows of one segment after those of another.
+
+        Raises
+        ------
+        TesselError, ValueError
+            When the segments are not alike, or something is wrong with one. They must be asked for
+            one by one, then, and the error is that of :meth:`read`.
+        """
+        joined = self._opener.join(keys)
+        nodes = [joined.file.top(column_id) for column_id in column_ids]
+        rows = joined.rows(np.array(spans, np.int64))
+        columns = [take_column(joined, node, rows) for node in nodes]
+        return _table(columns, column_ids, len(rows))
+
     def open(self, key: SegmentKey) -> SegmentPages:
         """Return the segment itself: its schema, page tables and pages."""
         return self._opener.open(key)

@@ -72,7 +72,7 @@ def _struct(type_: pa.DataType, column: str) -> pa.DataType:
 
 def _child(type_: pa.DataType, column: str) -> pa.DataType:
     # A dictionary inside a list or struct keeps its code type: kernels cannot change it there.
-    if pat.is_dictionary(type_):
+    if pat.is_dictionary(type_) and not pat.is_null(type_.value_type):
         return pa.dictionary(
             type_.index_type, _dictionary_values(type_, column), ordered=type_.ordered
         )
@@ -80,12 +80,14 @@ def _child(type_: pa.DataType, column: str) -> pa.DataType:
 
 
 def _dictionary(type_: pa.DataType, column: str) -> pa.DataType:
+    if pat.is_null(type_.value_type):
+        return pa.null()  # categories that nobody gave have no type yet
     return pa.dictionary(pa.int32(), _dictionary_values(type_, column), ordered=type_.ordered)
 
 
 def _dictionary_values(type_: pa.DataType, column: str) -> pa.DataType:
     values = stored_type(type_.value_type, column)
-    if pat.is_nested(values) or pat.is_dictionary(values) or pat.is_null(values):
+    if pat.is_nested(values) or pat.is_dictionary(values):
         raise _refused(type_, column, "dictionaries hold plain values")
     return values
 
@@ -187,7 +189,7 @@ def normalise(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """
     workers = min(current().workers, table.num_columns)
     columns = list(zip(table.column_names, table.columns, strict=True))
-    if workers > 1 and table.nbytes >= _SHARED_BYTES:
+    if workers > 1 and table.get_total_buffer_size() >= _SHARED_BYTES:
         with ThreadPoolExecutor(workers, thread_name_prefix="tessel-check") as pool:
             list(pool.map(_check_values, columns))
     else:
@@ -215,14 +217,19 @@ def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
 
 
 def _cast_array(array: pa.Array, field: pa.Field) -> list[pa.Array]:
-    if pat.is_null(array.type):
+    if pat.is_null(array.type) or pat.is_null(field.type):
         return [pa.nulls(len(array), field.type)]
     if pat.is_dictionary(field.type) and pat.is_dictionary(array.type):
         return [_cast_dictionary(array, field.type)]
     if array.type == field.type:
         # Equality ignores the names of list items: the table made of it has the declared ones.
         return [array]
-    if array.nbytes > _SPLIT_BYTES and len(array) > 1:
+    if pat.is_string_view(array.type) or pat.is_binary_view(array.type):
+        # Of views only newer versions of pyarrow tell the size.
+        large = pa.large_string() if pat.is_string_view(array.type) else pa.large_binary()
+        array = array.cast(large)
+    held = array.get_total_buffer_size()  # no less than `nbytes`, and told of nested views, too
+    if held > _SPLIT_BYTES and array.nbytes > _SPLIT_BYTES and len(array) > 1:
         half = len(array) // 2
         return _cast_array(array.slice(0, half), field) + _cast_array(array.slice(half), field)
     try:

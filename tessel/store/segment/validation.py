@@ -139,7 +139,7 @@ class _Checker:
         expected: Expectations,
         frame_: Frame,
         name: str,
-        metadata_start: int,
+        metadata_start: int | Integers,
     ) -> None:
         self.records = pages.records
         self.directory = directory
@@ -168,7 +168,7 @@ class _Checker:
 
     def fail(self, at: int, what: str) -> NoReturn:
         facts = self.facts
-        column = int(self.expected.column_id[facts.owner[at]])
+        column = int(self.expected.column_id[facts.owner[at] % len(self.expected.nodes)])
         page: Any = "dictionary" if facts.of_dictionary[at] else int(facts.number[at])
         raise damaged(self.name, what, column=column, page=page)
 
@@ -240,11 +240,12 @@ class _Checker:
     def items(self, node: int) -> None:
         """Check that pages below a list hold exactly the items of the lists above."""
         facts = self.facts
-        mine = np.flatnonzero((facts.owner == node) & ~facts.of_dictionary)
+        file, owner = np.divmod(facts.owner, len(self.expected.nodes))
+        mine = np.flatnonzero((owner == node) & ~facts.of_dictionary)
         if not len(mine):
             return
         above = self.expected.nodes[self.expected.nodes[node].parent]
-        theirs = np.flatnonzero((facts.owner == above.number) & ~facts.of_dictionary)
+        theirs = np.flatnonzero((owner == above.number) & ~facts.of_dictionary)
         if above.role == Role.LIST:
             holds = self.longs[mine, _LONG["first_row"]] == self.longs[theirs, _LONG["item_start"]]
         else:
@@ -252,7 +253,10 @@ class _Checker:
             holds = self.row_count[mine] == self.row_count[theirs] * times
         if not holds.all():
             self.fail(int(mine[np.argmin(holds)]), "it does not fit the page above it")
-        if int(self.row_count[mine].sum()) != int(self.directory["value_count"][node]):
+        stated = self.directory["value_count"][node :: len(self.expected.nodes)]
+        held = np.zeros(len(stated), np.int64)
+        np.add.at(held, file[mine], self.row_count[mine])
+        if (held != stated.astype(np.int64)).any():
             self.fail(int(mine[0]), "the pages do not hold all values")
 
     def encodings(self) -> None:
@@ -304,9 +308,12 @@ def check_pages(
     frame_: Frame,
     *,
     name: str,
-    metadata_start: int,
+    metadata_start: int | Integers,
 ) -> None:
     """Check all page records of some columns.
+
+    They may be those of several files of one schema, one after the other; then all columns are
+    there, the directory has the lines of all, and ``metadata_start`` is given for each record.
 
     Raises
     ------

@@ -484,4 +484,4 @@ def test_what_fails_before_a_join_says_nothing_of_it(live_bytes: int) -> None:
     wrong = SubQuery("x", None, Q.apply("y", "cast(s, 'int64')").clauses)
     with options(live_bytes=live_bytes), pytest.raises(ExpressionError, match="'x'") as caught:
         store.read("x", query=Q.join_asof(wrong))
-    assert set(caught.value.context) == {"clause", "symbol"}
+    assert set(caught.value.context) == {"clause", "symbol", "rows", "segment"}

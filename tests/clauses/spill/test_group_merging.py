@@ -6,11 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import tessel
 from tessel.clauses.aggregates import find_aggregate
 from tessel.clauses.grouped.group_merging import GroupMerge, GroupShape
 from tessel.clauses.grouped.group_tables import partial_schema, partial_table
 from tessel.clauses.grouped.grouping import group_codes
+from tessel.clauses.grouped.stored_groups import StoredGroups
 from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.clauses.running.packing import FEW_ROWS
 from tessel.clauses.spill import Workspace
 from tessel.expression.schema import TableSchema
 from tessel.options import Options
@@ -46,3 +49,53 @@ def test_groups_put_aside_come_back(budget: int, aside: bool, in_file: bool) -> 
     wanted = table.group_by("k").aggregate([("x", "sum")]).sort_by("k")
     assert sums.column("k").equals(wanted.column("k"))
     assert np.allclose(sums.column("s").to_numpy(), wanted.column("x_sum").to_numpy(), rtol=1e-12)
+
+
+class _Sized:
+    """Stands for a partial table, and counts how often it is asked for its bytes."""
+
+    asked = 0
+
+    @property
+    def nbytes(self) -> int:
+        _Sized.asked += 1
+        return 100
+
+
+def test_what_is_held_is_not_asked_for_its_bytes_again() -> None:
+    source = TableSchema(pa.schema({"k": pa.int64(), "x": pa.float64()}))
+    aggregates = (NamedAggregate("s", "x", find_aggregate("sum")),)
+    shape = GroupShape(("k",), aggregates, source)
+    with Workspace(Options()) as workspace:
+        merge = GroupMerge(shape, partial_schema(("k",), aggregates, source), workspace)
+        with merge as groups:
+            _Sized.asked = 0
+            for _ in range(1000):
+                groups.add(_Sized())  # type: ignore[arg-type]
+            assert _Sized.asked <= 2000
+            assert workspace.account.alive == 100_000
+        assert workspace.account.alive == 0
+
+
+def test_units_that_are_held_as_numbers_are_asked_once_or_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = 0
+    nbytes = vars(StoredGroups)["nbytes"]
+
+    def counted(groups: StoredGroups) -> int:
+        nonlocal asked
+        asked += 1
+        return int(nbytes.__get__(groups, StoredGroups))
+
+    monkeypatch.setattr(StoredGroups, "nbytes", property(counted))
+    units = 128
+    size = FEW_ROWS + 1  # units of no more rows are read together
+    table = pa.table({"k": [n % 5 for n in range(units * size)], "x": range(units * size)})
+    with tessel.options(segment_rows=size):
+        store = tessel.open("memory://")
+        store.write("a", table)
+    found = store.read("a", query=tessel.QueryBuilder().groupby("k").agg(s="sum(x)")).to_arrow()
+    wanted = table.group_by("k").aggregate([("x", "sum")]).sort_by("k")
+    assert found.sort_by("k").column("s").to_pylist() == wanted.column("x_sum").to_pylist()
+    assert 0 < asked <= 6 * units

@@ -8,6 +8,7 @@ from time import time_ns
 import numpy as np
 import pyarrow as pa
 
+from tessel.store import Repository
 from tessel.store.events import Cell, EventBatch, LiveStore, Row, Table, id_bytes, id_parts
 from tests.store.events.model import Event, Model
 
@@ -25,6 +26,7 @@ class History:
         self.store = LiveStore()
         self.model = Model()
         self.arrivals: dict[bytes, int] = {}
+        self.lists: set[tuple[str, str]] = set()
         self.counter = 0
         self.compared = 0
 
@@ -78,6 +80,7 @@ class History:
         assert self.store.insert(Table.from_rows(map(self.row, events))) == len(events)
         for event in events:
             self.model.add(event)
+        self.lists |= self.model.lists()
         self.note_arrivals(since)
 
     def clear(self) -> None:
@@ -111,6 +114,7 @@ class History:
             (again,) = pa.ipc.open_stream(sink.getvalue())
             other.insert(EventBatch.from_arrow(again))
         assert len(other) == len(self.store)
+        self.lists = self.model.lists()  # what was let go is not sent
         self.move_to(other, since)
 
     def drop(self) -> None:
@@ -146,7 +150,8 @@ class History:
             self.compare_states(timeline, [t for t in range(-1, MOST_TIME + 2) if t >= horizon])
         held = self.held_arrivals().keys()
         assert held <= set(self.model.events)
-        assert all(e in held for e, event in self.model.events.items() if not event.times)
+        timeless = {e for e, event in self.model.events.items() if not event.times}
+        assert held & timeless == self.model.timeless_states()
         self.model.events = {k: v for k, v in self.model.events.items() if k in held}
 
     # --- arrivals ---------------------------------------------------------------------------------
@@ -175,6 +180,16 @@ class History:
     def compare_arrivals(self) -> None:
         held = self.held_arrivals()
         assert held == {event_id: self.arrivals[event_id] for event_id in self.model.events}
+
+    def compare_columns(self, repository: Repository, name: str) -> None:
+        """A saved component is a column of values, unless an event ever had several of them."""
+        for entity in self.model.entities():
+            columns = repository.view(f"{name}/{entity}").schema
+            for component in self.model.components(entity):
+                kind = COMPONENTS[component]
+                is_list = (entity, component) in self.lists
+                held = columns.type_of(component)
+                assert held == (pa.list_(kind) if is_list else kind), (entity, component)
 
     # --- comparison -------------------------------------------------------------------------------
 
@@ -229,6 +244,7 @@ class History:
         self.store.check()
         self.compare_arrivals()
         assert len(self.store) == len(self.model.events)
+        self.compare_states("nobody", [0])  # timeless data hold there, too
         for timeline in self.store.timelines():
             self.compare_states(timeline, list(range(-1, MOST_TIME + 2)))
             self.compare_many(timeline)

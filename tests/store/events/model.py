@@ -109,6 +109,26 @@ class Model:
             rows.append((time, row))
         return rows
 
+    def lists(self) -> set[tuple[str, str]]:
+        """Return entity and name of the components of which an event has several values."""
+        events = self.events.values()
+        return {(e.entity, n) for e in events for n, values in e.cells.items() if len(values) > 1}
+
+    def timeless_states(self) -> set[bytes]:
+        """Return the timeless events that have a say in an answer, now or ever."""
+        timeless = [event for event in self.events.values() if not event.times]
+        found = set()
+        for event in timeless:
+            own = [e for e in timeless if e.entity == event.entity]
+            if event.mark is not None:
+                found |= {max(e.event_id for e in own if e.mark == event.mark)}
+                continue
+            cleared = max((e.event_id for e in timeless if e.clears(event.entity)), default=b"")
+            for name in event.cells:
+                last = max(e.event_id for e in own if name in e.cells)
+                found |= {last} if last > cleared else set()
+        return found
+
     def temporal(self) -> Model:
         """Return the model without timeless events."""
         other = Model()

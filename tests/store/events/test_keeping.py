@@ -37,8 +37,13 @@ def test_a_dump_and_a_saved_recording_answer_as_before(seed, tmp_path):
     dumped.load(tmp_path / "events")
     repository = tessel.open(str(tmp_path / "store"))
     history.store.save(repository, "run")
+    history.compare_columns(repository, "run")
     for store in (dumped, LiveStore.open(repository, "run")):
         history.store = store
+        history.compare()
+        store.save(repository, "again")
+        history.compare_columns(repository, "again")
+    with LiveStore.open(repository, "again") as history.store:
         history.compare()
 
 
@@ -52,6 +57,9 @@ def test_a_journal_is_taken_up_again_after_every_step(tmp_path):
         history.store.close()
         history.store = LiveStore(journal=path, durable="power")
         history.compare()
+    repository = tessel.open("memory://")
+    history.store.save(repository, "run")
+    history.compare_columns(repository, "run")
     history.store.close()
 
 

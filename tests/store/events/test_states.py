@@ -59,11 +59,11 @@ def test_times_are_of_the_kind_of_the_timeline(live):
 
 def test_what_is_not_there_is_refused_by_name(live):
     with pytest.raises(NameNotFoundError, match="frames"):
-        live.latest_at_many("frames", [1], "a/b", "x")
+        live.latest_at_many("frames", [1], "a/b", "x", strict=True)
     with pytest.raises(NameNotFoundError, match="a/c"):
-        live.latest_at_many("frame", [1], "a/c", "x")
+        live.latest_at_many("frame", [1], "a/c", "x", strict=True)
     with pytest.raises(ColumnNotFoundError, match="'z'"):
-        live.latest_at_many("frame", [1], "a/b", "z")
+        live.latest_at_many("frame", [1], "a/b", "z", strict=True)
     with pytest.raises(InvalidInputError, match="counts sequence"):
         live.latest_at_many("frame", [dt.timedelta(1)], "a/b", "x")
     with pytest.raises(InvalidInputError, match="past what 64 bits"):

@@ -67,7 +67,8 @@ def write_store(path: Path) -> None:
 def archive(path: Path, target: Path) -> None:
     """Put the files of a store into an archive, sorted, without owners or times."""
     with tarfile.open(target, "w:xz", format=tarfile.USTAR_FORMAT) as into:
-        for file in sorted(p for p in path.rglob("*") if p.is_file()):
+        files = (p for p in path.rglob("*") if p.is_file() and ".tessel-tmp" not in p.parts)
+        for file in sorted(files):
             facts = tarfile.TarInfo(file.relative_to(path).as_posix())
             facts.size = os.path.getsize(file)
             with file.open("rb") as data:

@@ -12,8 +12,17 @@ import pytest
 
 from tessel.errors import CorruptStoreError
 from tessel.expression.schema import TableSchema
-from tessel.store.history import Change, Commit, History, Removal, Replacement, SymbolState
+from tessel.store.history import (
+    Change,
+    Commit,
+    History,
+    Removal,
+    Replacement,
+    SymbolState,
+)
+from tessel.store.names import STORE
 from tessel.store.objects import MemoryObjects
+from tests.store.helpers import new_place
 
 _ids = itertools.count(1)
 
@@ -53,6 +62,7 @@ class CountingObjects(MemoryObjects):
         self.reads: list[str] = []
         self.puts: list[tuple[str, int]] = []
         self.before_put: Callable[[str], None] = lambda name: None
+        MemoryObjects.put_if_absent(self, STORE, new_place("memory://made").get(STORE))
 
     def forget(self) -> None:
         """Begin to count anew."""

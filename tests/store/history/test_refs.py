@@ -30,7 +30,7 @@ from tessel.errors import (
 from tessel.store.history.documents import Fields
 from tessel.store.history.log import LogEntry
 from tessel.store.history.refs import Refs
-from tessel.store.names import check_ref_name, log_name
+from tessel.store.names import STORE, check_ref_name, log_name
 from tessel.store.repository import Repository
 from tests.store.history.helpers import CountingObjects, changes_of, put, small_nodes, values
 
@@ -383,4 +383,4 @@ def test_what_is_not_damaged_is_read() -> None:
         sound.put_if_absent(name, whole)
     told = _everything(sound)
     assert [one[0] for one in told[::2]] == [7, 6, 5, 4, 3, 2, 1]
-    assert {name.split("/")[0] for name in _contents()} == {"log", "leaf", "refs"}
+    assert {name.split("/")[0] for name in _contents()} == {"log", "leaf", "refs", STORE}

@@ -26,9 +26,9 @@ from tessel.errors import (
     StoreError,
 )
 from tessel.options import options
-from tessel.store.history import History, LogEntry, timestamp_of
+from tessel.store.history import History, LogEntry, open_store, timestamp_of
 from tessel.store.history.turns import turn
-from tessel.store.objects import LocalObjects
+from tessel.store.objects import LocalObjects, ObjectStore
 from tessel.store.objects.local import TEMPORARY
 from tests.store.history.helpers import CountingObjects, changes_of, put, values
 
@@ -50,15 +50,21 @@ def _check(history: History, writers: int, commits: int) -> None:
     assert values(history.newest()) == {f"s{writer}": commits - 1 for writer in range(writers)}
 
 
+def opened(objects: ObjectStore) -> History:
+    """Return the history of a store, made where there is none."""
+    open_store(objects, create=True, read_only=False)
+    return History(objects)
+
+
 def test_threads_lose_nothing() -> None:
     objects = CountingObjects()
-    shared = History(objects)
+    shared = opened(objects)
     failures: list[BaseException] = []
 
     def work(writer: int) -> None:
         try:
             # Half of the threads share a history, as those of one open store do.
-            history = shared if writer % 2 else History(objects)
+            history = shared if writer % 2 else opened(objects)
             for number in range(COMMITS):
                 put(history, "main", {f"s{writer}": number})
         except BaseException as error:
@@ -70,14 +76,14 @@ def test_threads_lose_nothing() -> None:
     for thread in threads:
         thread.join()
     assert failures == []
-    _check(History(objects), 4, COMMITS)
+    _check(opened(objects), 4, COMMITS)
 
 
 def _write_many(path: str, writer: int, commits: int, clock_off_seconds: int) -> None:
     real = time.time_ns
     time.time_ns = lambda: real() + clock_off_seconds * 10**9
     with options(fsync=False):
-        history = History(LocalObjects(path))
+        history = opened(LocalObjects(path))
         for number in range(commits):
             put(history, "main", {f"s{writer}": number})
 
@@ -93,7 +99,7 @@ def _processes(path: Path, writers: int, commits: int) -> None:
     for process in running:
         process.join()
     assert [process.exitcode for process in running] == [0] * writers
-    _check(History(LocalObjects(path)), writers, commits)
+    _check(opened(LocalObjects(path)), writers, commits)
 
 
 def test_processes_with_clocks_an_hour_off_lose_nothing(tmp_path: Path) -> None:
@@ -107,7 +113,7 @@ def test_sixteen_processes_and_two_hundred_commits_each(tmp_path: Path) -> None:
 
 def test_branches_do_not_wait_for_each_other() -> None:
     objects = CountingObjects()
-    history = History(objects)
+    history = opened(objects)
     put(history, "main", {"a": 0})
     history.create_branch("dev", 1)
     on_main, on_dev = history.newest("main"), history.newest("dev")
@@ -126,7 +132,7 @@ def test_branches_do_not_wait_for_each_other() -> None:
 def _racing() -> tuple[History, CountingObjects, Callable[[Callable[[History], object]], None]]:
     """Return a history, and how to let another writer act just before its next log entry."""
     objects = CountingObjects()
-    history = History(objects)
+    history = opened(objects)
     put(history, "main", {"a": 1})
     history.create_branch("dev", 1)
     put(history, "dev", {"a": 2})
@@ -135,7 +141,7 @@ def _racing() -> tuple[History, CountingObjects, Callable[[Callable[[History], o
         def once(name: str) -> None:
             if name.startswith("log/"):
                 objects.before_put = lambda name: None
-                act(History(objects))
+                act(opened(objects))
 
         objects.before_put = once
 
@@ -257,7 +263,7 @@ class _LosesReplies(CountingObjects):
 def test_an_act_whose_reply_is_lost_happens_once(answer: str) -> None:
     objects = _LosesReplies()
     objects.answers = []
-    history = History(objects)
+    history = opened(objects)
     put(history, "main", {"a": 1})
     acts: list[Callable[[], LogEntry]] = [
         lambda: history.create_tag("v1", 1),
@@ -278,7 +284,7 @@ def test_an_act_whose_reply_is_lost_happens_once(answer: str) -> None:
 def test_an_act_that_nobody_knows_of_is_resolved_later(monkeypatch: pytest.MonkeyPatch) -> None:
     objects = _LosesReplies()
     objects.answers = []
-    history = History(objects)
+    history = opened(objects)
     put(history, "main", {"a": 1})
     objects.answers = ["error"]
     blind = pytest.MonkeyPatch()
@@ -296,8 +302,8 @@ def test_clocks_an_hour_off_leave_the_order_of_the_log(monkeypatch: pytest.Monke
     for number in range(12):
         off = (0, 3600, -3600)[number % 3] * 10**9
         monkeypatch.setattr(time, "time_ns", lambda off=off, number=number: now + off + number)
-        put(History(objects), "main", {"a": number})
-    history = History(objects)
+        put(opened(objects), "main", {"a": number})
+    history = opened(objects)
     entries = list(history.entries())
     assert all(a.timestamp_us > b.timestamp_us for a, b in itertools.pairwise(entries))
     for entry in entries:
@@ -329,7 +335,7 @@ class _Turns(CountingObjects):
 @pytest.mark.parametrize(("losses", "turns"), [(7, 0), (8, 1), (12, 1)])
 def test_a_writer_that_keeps_losing_asks_for_a_turn(losses: int, turns: int) -> None:
     objects = _Turns()
-    history, other = History(objects), History(objects)
+    history, other = opened(objects), opened(objects)
     put(history, "main", {"a": 0})
     left = list(range(losses))
 

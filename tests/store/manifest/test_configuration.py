@@ -22,13 +22,29 @@ from tessel.store.manifest.packing import (
 def test_the_usual_configuration() -> None:
     usual = ManifestConfiguration()
     small, default = usual.sets
-    assert (small.name, small.max_segments, small.cardinality) == ("small", 50_000, 1)
+    assert (small.name, small.max_segments, small.cardinality) == ("small", 256, None)
     assert small.overflow_to == "default"
     assert (default.name, default.max_segments, default.cardinality) == ("default", 1_000_000, None)
     assert default.overflow_to is None
     assert usual.rules == (ManifestRule("small", segments=(None, 5_000)),)
     assert usual.preload == Preload((".*",), 50_000, 1)
     assert usual == ManifestConfiguration.from_json({})
+    assert usual.usual
+    assert ManifestConfiguration(preload=Preload(("a",))).usual
+    assert ManifestConfiguration.from_json(usual.to_json()).usual
+    assert not ManifestConfiguration((ManifestSet("default"),)).usual
+
+
+def test_small_symbols_of_the_usual_configuration_are_packed_by_leaf() -> None:
+    usual = ManifestConfiguration()
+    small, default = usual.sets
+    assert usual.leaf_set("s", 256, 10_000) == small
+    assert usual.leaf_set("s", 257, 10_000) is None
+    assert usual.leaf_set("s", 1, small.byte_limit + 1) is None
+    assert (usual.by_leaf(small), usual.by_leaf(default)) == (True, False)
+    own = ManifestConfiguration((ManifestSet("small", 256, cardinality=None),))
+    assert own.leaf_set("s", 1, 1) is None
+    assert not own.by_leaf(own.sets[0])
 
 
 def test_sets_of_users_have_their_own_defaults_and_default_is_added() -> None:

@@ -49,9 +49,20 @@ def test_repack_twice_writes_nothing_the_second_time() -> None:
 
 def test_a_set_that_is_gone_from_the_configuration_limits_nothing_and_stays_until_touched() -> None:
     before = stored(("m1", "gone", {1: 10}), ("m2", "gone", {2: 10}))
-    plan = pack(ManifestConfiguration(), new((2, 5)), before)
-    assert layout(plan) == [("small", {2: (0, 5)})]
+    configuration = sets(ManifestSet("mine"), rules=(ManifestRule("mine"),))
+    plan = pack(configuration, new((2, 5)), before)
+    assert layout(plan) == [("mine", {2: (0, 5)})]
     assert plan.metrics.closure_manifests == 1
+
+
+def test_symbols_of_the_usual_sets_leave_their_manifests_by_themselves() -> None:
+    before = stored(("m1", "small", {1: 10, 2: 10}), ("m2", "default", {3: 300, 4: 300}))
+    plan = pack(ManifestConfiguration(), new((2, 257), (3, 400), (5, 500)), before)
+    assert layout(plan) == [
+        ("default", {each: (0, n)}) for each, n in ((2, 257), (3, 400), (5, 500))
+    ]
+    assert plan.placements.keys() == {2, 3, 5}
+    assert (plan.released, plan.metrics.closure_manifests) == ((), 0)
 
 
 # --- counting symbols -----------------------------------------------------------------------------

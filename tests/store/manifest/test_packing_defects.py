@@ -273,7 +273,8 @@ def test_defect_11_of_several_manifests_too_big_the_worst_counts() -> None:
 
 
 def test_defect_12_symbols_that_flip_between_sets_are_counted() -> None:
-    configuration = ManifestConfiguration()
+    small = ManifestSet("small", max_segments=50_000)
+    configuration = sets(small, rules=(ManifestRule("small", segments=(None, 5_000)),))
     before = stored(("m1", "small", {1: 4_999, 2: 10, 3: 20}))
     plan = pack(configuration, new((1, 5_000)), before)
     assert plan.metrics.flipped == ()

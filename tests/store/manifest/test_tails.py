@@ -127,7 +127,8 @@ def test_many_symbols_appended_together_fold_together_into_one_object() -> None:
 
 
 def test_tails_go_into_the_set_once_they_are_as_much_as_what_is_rewritten() -> None:
-    configuration = ManifestConfiguration()
+    small = ManifestSet("small", max_segments=50_000)
+    configuration = ManifestConfiguration((small,), (ManifestRule("small"),))
     segments = {"m": {1: 10, 2: 20}} | {f"t{i}": {1: 1, 2: 1} for i in range(16)}
     membership = MembershipTable(
         {k: SymbolMembership(f"s{k}", 24, tuple(segments)) for k in (1, 2)},
@@ -141,6 +142,10 @@ def test_tails_go_into_the_set_once_they_are_as_much_as_what_is_rewritten() -> N
     assert alone.packed == ()
     assert alone.joined == ((TailJoin(1, tuple(f"t{i}" for i in range(16)), 16),),)
     assert plan_folds(configuration, [], membership).joined == ()
+    # In the usual configuration their leaf folds them; until then their tails are joined.
+    usual = plan_folds(ManifestConfiguration(), [1, 2], membership)
+    assert usual.packed == ()
+    assert [[each.symbol for each in group] for group in usual.joined] == [[1, 2]]
 
 
 def test_a_full_last_manifest_of_a_big_symbol_is_not_rewritten() -> None:

@@ -89,6 +89,7 @@ class ScriptedServer:
     released: threading.Event = field(default_factory=threading.Event)
     url: str = ""
     ignores_start: bool = False
+    ignores_conditions: bool = False
 
     def fault(self, method: str, key: str) -> Fault | None:
         with self.lock:
@@ -100,7 +101,7 @@ class ScriptedServer:
 
     def put(self, key: str, data: bytes, *, conditional: bool) -> bool:
         with self.lock:
-            if conditional and key in self.objects:
+            if conditional and key in self.objects and not self.ignores_conditions:
                 return False
             self.objects[key] = data
             return True

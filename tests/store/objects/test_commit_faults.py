@@ -209,6 +209,7 @@ def test_the_answer_is_one_of_three_and_true(
     taken: bool,
 ) -> None:
     mine, theirs = entries
+    open_at(server)
     if taken:
         assert CommitLog(server.open()).put(theirs) is Outcome.WON
     server.rules.append(Rule("PUT", fault, times=times))

@@ -99,3 +99,19 @@ def test_a_cloud_says_how_many(moto: MotoServer) -> None:
     ):
         assert isinstance(objects, ParallelPuts)
         assert objects.puts_in_flight == expected
+
+
+def test_the_caller_puts_one_of_them() -> None:
+    # A commit has two objects to put beside each other: a thread for each is one too many.
+    threads: list[str] = []
+
+    class _Named(_Slow):
+        def put_if_absent(self, name: str, data: bytes | pa.Buffer) -> bool:
+            threads.append(threading.current_thread().name)
+            return super().put_if_absent(name, data)
+
+    objects = _Named(4)
+    put_all(objects, [("man/1", b"a"), ("leaf/1", b"b")])
+    assert sorted(objects.list()) == ["leaf/1", "man/1"]
+    assert objects.most == 2
+    assert threads.count(threading.current_thread().name) == 1

@@ -115,7 +115,11 @@ BAD_INPUT: dict[str, tuple[Callable[[Repository], Any], type[TesselError], str]]
         InvalidInputError,
         "5 rows",
     ),
-    "rows backwards": (lambda r: r.delete_rows("days", rows=(3, 2)), InvalidInputError, "5 rows"),
+    "rows backwards": (
+        lambda r: r.delete_rows("days", rows=(3, 2)),
+        InvalidInputError,
+        "ends before",
+    ),
     "rows that are none": (
         lambda r: r.delete_rows("days", rows=(0.0, 1)),  # type: ignore[arg-type]
         InvalidInputError,

@@ -23,7 +23,7 @@ def lookup_of_symbols(snapshot: Snapshot) -> Lookup:
     found: Lookup = {}
     for name, state in snapshot.items():
         for extent in state.manifests:
-            if extent.set is not None:
+            if extent.set is not None and extent.held is None:
                 members = found.setdefault(extent.set, {}).setdefault(extent.reference.object, {})
                 before = members.get(state.id, (name, 0))[1]
                 members[state.id] = name, before + extent.segments

@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 from tessel.errors import InvalidInputError
 from tessel.options import options
 from tessel.store.manifest.packing import ManifestConfiguration, ManifestSet
-from tessel.store.objects import MemoryObjects
 from tessel.store.repository import Repository
 from tessel.store.transaction import Transaction
-from tests.store.helpers import assert_same, read
+from tests.store.helpers import assert_same, new_place, read
 from tests.store.manifest.histories import configurations
 from tests.store.packing.laws import check_limits, lookup_of_symbols, small_folds
 
@@ -33,7 +32,7 @@ class History:
 
     def __init__(self, configuration: ManifestConfiguration, seed: int) -> None:
         self.random = random.Random(seed)
-        self.objects = MemoryObjects("memory://packing")
+        self.objects = new_place("memory://packing")
         self.configuration = configuration
         self.branch = "main"
         self.tables: dict[str, dict[str, pa.Table]] = {"main": {}}

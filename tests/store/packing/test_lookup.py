@@ -12,6 +12,10 @@ from tessel.store.history.tree import Nodes
 from tessel.store.objects import MemoryObjects
 from tessel.store.packing import SnapshotMembership
 from tessel.store.repository import Repository
+from tests.store.helpers import new_place
+
+SHARED = {"sets": [{"name": "small"}], "rules": [{"target": "small"}]}
+"""One manifest for all symbols, packed by closure, and so with a lookup."""
 
 ROWS = pa.table({"x": pa.array([1, 2, 3], pa.int64())})
 
@@ -35,7 +39,8 @@ def test_an_entry_that_cannot_be_is_refused(key: str, document: dict[str, object
 
 
 def test_a_member_that_is_no_symbol_is_noticed_before_anything_is_packed() -> None:
-    store = Repository(MemoryObjects("memory://contradiction"), "id", read_only=False)
+    store = Repository(new_place("memory://contradiction"), "id", read_only=False)
+    store.set_manifest_configuration(SHARED)
     with store.transaction() as changes:
         changes.write("a", ROWS)
         changes.write("b", ROWS)
@@ -52,11 +57,12 @@ def test_a_member_that_is_no_symbol_is_noticed_before_anything_is_packed() -> No
 
 
 def test_a_revert_brings_the_lookup_back_with_the_symbols() -> None:
-    store = Repository(MemoryObjects("memory://revert"), "id", read_only=False)
+    store = Repository(new_place("memory://revert"), "id", read_only=False)
+    store.set_manifest_configuration(SHARED)
     store.write("a", ROWS)
     before = list(store.at(None).snapshot.lookup)
     store.write("b", ROWS)
     store.delete("b")
     store.write("a", ROWS)
-    store.revert(1)
+    store.revert(2)
     assert list(store.at(None).snapshot.lookup) == before

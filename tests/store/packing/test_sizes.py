@@ -36,7 +36,7 @@ def test_small_symbols_of_one_commit_share_few_manifests(symbols: int) -> None:
             changes.write(f"s{number:05}", SMALL, index="t")
     snapshot = store.at(None).snapshot
     assert objects.put_kinds["man"] == 1
-    assert {e.set for state in snapshot.values() for e in state.manifests} == {"small"}
+    assert {e.set for state in snapshot.values() for e in state.manifests} == {None}
     check_limits(store, store.manifest_configuration)
     assert_same(read(store.view("s00471")), SMALL)
 

@@ -16,9 +16,8 @@ import pytest
 from tessel.options import options
 from tessel.store.history import History, Repacking
 from tessel.store.manifest.packing import ManifestConfiguration
-from tessel.store.objects import MemoryObjects
 from tessel.store.repository import Repository
-from tests.store.helpers import assert_same, read
+from tests.store.helpers import assert_same, new_place, read
 from tests.store.packing.laws import check_extents, check_limits, check_lookup
 
 COMMITS = 12
@@ -58,7 +57,7 @@ def _check(repository: Repository, writers: int) -> None:
 
 
 def test_threads_that_pack_one_closure_all_land() -> None:
-    objects = MemoryObjects("memory://writers")
+    objects = new_place("memory://writers")
     repository = Repository(objects, "id", read_only=False)
     repository.write("bystander", table(1, 2, 3))
     failures: list[BaseException] = []
@@ -103,7 +102,7 @@ def test_processes_that_pack_one_closure_all_land(tmp_path: Path) -> None:
 
 @pytest.fixture
 def store() -> Repository:
-    repository = Repository(MemoryObjects("memory://races"), "id", read_only=False)
+    repository = Repository(new_place("memory://races"), "id", read_only=False)
     with repository.transaction() as changes:
         for name in "abc":
             changes.write(name, table(1, 2, 3))

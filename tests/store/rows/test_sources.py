@@ -153,6 +153,29 @@ def test_a_growing_file_is_followed_and_taken_up_again(tmp_path):
     assert [row.get("number") for rows in again.read() for row in rows] == [100, 101, 102]
 
 
+@pytest.mark.parametrize("again", [True, False], ids=["the same", "another"])
+@pytest.mark.parametrize("layout", ["packed", "aligned"])
+def test_a_tail_that_is_left_goes_on_behind_the_rows_it_gave(layout, again, tmp_path):
+    """Of whole batches that are read in one go, the position is after those that were given."""
+    schema = RowSchema.from_arrow(SCHEMA.arrow, layout=layout)
+    path = tmp_path / "rows"
+    parts = [
+        pa.record_batch({"sender": pa.array([0] * 5, pa.int32()), "number": range(at, at + 5)})
+        for at in range(0, 50, 5)
+    ]
+    path.write_bytes(b"".join(Rows.from_batch(schema, part).to_bytes() for part in parts))
+    found: list[object] = []
+    tail = FileTail(path, schema)
+    for _ in range(11):
+        if not again:
+            tail = FileTail(path, schema, position=tail.position)
+        for rows in tail.read():
+            found += [row.get("number") for row in rows]
+            break
+    assert found == list(range(50))
+    assert tail.position == path.stat().st_size
+
+
 def test_half_a_row_at_the_end_is_reported_and_where_to_go_on(tmp_path):
     path = tmp_path / "rows"
     whole = message(1, range(5))

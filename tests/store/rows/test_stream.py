@@ -140,13 +140,19 @@ def test_text_that_is_not_utf8_is_refused():
 def test_the_rows_before_an_error_are_given_and_the_error_stays():
     schema, messages = wire(TABLE, "packed")
     stream = RowStream(schema)
-    found = stream.feed(messages[0] + b"rubbish, longer than a header is....")
-    assert [len(rows) for rows in found] == [2]
+    rubbish = b"rubbish, longer than a header is...."
+    found = stream.feed(messages[0] + messages[0] + rubbish)
+    assert [len(rows) for rows in found] == [2]  # the second may end too early, for all we know
+    assert stream.position == len(messages[0])
     for _ in range(2):
-        with pytest.raises(RowFormatError, match="begins with"):
+        with pytest.raises(RowFormatError, match="what follows is none"):
             stream.feed(messages[1])
-    with pytest.raises(RowFormatError, match="begins with"):
+    with pytest.raises(RowFormatError, match="what follows is none"):
         stream.close()
+    stream = RowStream(schema)
+    assert [len(rows) for rows in stream.feed(messages[0])] == [2]
+    with pytest.raises(RowFormatError, match="begins with"):
+        stream.feed(rubbish)
 
 
 def test_batches_longer_than_wanted_are_not_waited_for():

@@ -290,7 +290,7 @@ def test_maps_are_let_go_but_never_under_a_reader(tmp_path: Path):
         before = len(os.listdir("/proc/self/fd"))
         for number in range(300):
             assert source.view(f"o{number}").to_pybytes() == bytes([number % 256]) * 10
-        assert len(os.listdir("/proc/self/fd")) - before <= 260
+        assert len(os.listdir("/proc/self/fd")) <= before
         assert first.to_pybytes() == bytes(10)
 
 

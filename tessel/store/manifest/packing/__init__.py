@@ -13,6 +13,14 @@ from tessel.store.manifest.packing.configuration import (
     Preload,
 )
 from tessel.store.manifest.packing.items import Placement
+from tessel.store.manifest.packing.leaf_folds import (
+    LEAF_TAILS,
+    LeafExtent,
+    LeafFold,
+    LeafSymbol,
+    fold_start,
+    plan_leaf_fold,
+)
 from tessel.store.manifest.packing.membership import (
     Changes,
     ManifestMembers,
@@ -51,10 +59,14 @@ __all__ = [
     "DEFAULT_SET",
     "FAN_IN",
     "LARGEST_MANIFEST_BYTES",
+    "LEAF_TAILS",
     "LEAST_MANIFEST_BYTES",
     "Changes",
     "Closure",
     "FoldPlan",
+    "LeafExtent",
+    "LeafFold",
+    "LeafSymbol",
     "ManifestConfiguration",
     "ManifestMembers",
     "ManifestRule",
@@ -75,10 +87,12 @@ __all__ = [
     "TailJoin",
     "choose_preloads",
     "estimate_bytes_per_segment",
+    "fold_start",
     "only_adds_rows",
     "oversized",
     "pack",
     "plan_folds",
+    "plan_leaf_fold",
     "plan_tails",
     "repack",
     "should_fold",

@@ -16,6 +16,16 @@ class Closure:
     they are unless their own symbol changes. A symbol that the snapshot does not know is its own
     closure.
 
+    Parameters
+    ----------
+    membership
+        The snapshot before.
+    symbols
+        Ids of those that start it.
+    alone
+        Whether symbols leave their manifests by themselves: then nobody is drawn in, and the
+        manifests stay with those who share them.
+
     Attributes
     ----------
     symbols
@@ -24,8 +34,11 @@ class Closure:
         The packed manifests among them.
     """
 
-    def __init__(self, membership: Membership, symbols: Iterable[int]) -> None:
+    def __init__(
+        self, membership: Membership, symbols: Iterable[int], *, alone: bool = False
+    ) -> None:
         self._membership = membership
+        self._alone = alone
         self.symbols: set[int] = set()
         self.manifests: set[str] = set()
         self._follow(list(symbols))
@@ -43,6 +56,8 @@ class Closure:
             if symbol in self.symbols:
                 continue
             self.symbols.add(symbol)
+            if self._alone:
+                continue
             for manifest in membership.manifests_of(symbol):
                 if manifest in self.manifests or membership.set_of(manifest) is None:
                     continue

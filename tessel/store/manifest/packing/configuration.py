@@ -28,7 +28,9 @@ from tessel.store.manifest.packing.validation import (
 __all__ = ["ManifestConfiguration", "ManifestRule", "ManifestSet", "Preload"]
 
 _DEFAULT_SEGMENTS = 1_000_000
-_SMALL_SET_SEGMENTS = 50_000
+_SMALL_SET = "small"
+_SMALL_SET_SEGMENTS = 256
+_PRELOADED_SEGMENTS = 50_000
 _SMALL_SYMBOL_SEGMENTS = 5_000
 _MANIFEST_BYTES = 64 * 1024 * 1024
 
@@ -139,7 +141,7 @@ class Preload:
     """
 
     symbols: tuple[str, ...] = (EVERYTHING,)
-    max_segments: int | None = _SMALL_SET_SEGMENTS
+    max_segments: int | None = _PRELOADED_SEGMENTS
     max_manifests: int | None = 1
 
     def __post_init__(self) -> None:
@@ -147,19 +149,19 @@ class Preload:
 
 
 _SETS = (
-    ManifestSet("small", max_segments=_SMALL_SET_SEGMENTS),
+    ManifestSet(_SMALL_SET, max_segments=_SMALL_SET_SEGMENTS, cardinality=None),
     ManifestSet(DEFAULT_SET),
 )
-_RULES = (ManifestRule("small", segments=(None, _SMALL_SYMBOL_SEGMENTS)),)
+_RULES = (ManifestRule(_SMALL_SET, segments=(None, _SMALL_SYMBOL_SEGMENTS)),)
 
 
 @dataclass(frozen=True)
 class ManifestConfiguration:
     """How the symbols of a store are packed into manifests.
 
-    Made without sets, it has the usual two: symbols of at most 5,000 segments share the one
-    manifest of set ``small`` (50,000 segments), everything else goes to ``default`` (1,000,000
-    segments a manifest).
+    Made without sets, it has the usual two: symbols of one leaf of the symbol index share manifests
+    of set ``small`` (256 segments), and what is larger has manifests of its own in ``default``
+    (1,000,000 segments). Sets of your own are packed by closure.
 
     Attributes
     ----------
@@ -218,6 +220,34 @@ class ManifestConfiguration:
             if each.name == name:
                 return each
         raise NameNotFoundError.for_name("manifest set", name, [each.name for each in self.sets])
+
+    @cached
+    def usual(self) -> bool:
+        """Whether sets and rules are the usual ones: then no symbol moves because another does.
+
+        The symbols of a leaf share manifests of ``small``, those of ``default`` share none, and a
+        symbol leaves its manifest when it is written. All other sets are packed by closure.
+        """
+        return self.sets == _SETS and self.rules == _RULES
+
+    def by_leaf(self, target: ManifestSet) -> bool:
+        """Return whether the manifests of a set are those of one leaf of the symbol index each."""
+        return self.usual and target.name == _SMALL_SET
+
+    def leaf_set(self, name: str, segments: int, size: int) -> ManifestSet | None:
+        """Return the set in which a symbol is packed with others of its leaf, if it is.
+
+        Parameters
+        ----------
+        name
+            Of the symbol.
+        segments, size
+            How many it has, and about how many bytes of a manifest they take.
+        """
+        if not self.usual or self.targets([name], [segments]) != [_SMALL_SET]:
+            return None
+        found = self.set_named(_SMALL_SET)
+        return found if found.fits(segments, size) else None
 
     def targets(self, names: Sequence[str], segments: Sequence[int]) -> list[str]:
         """Return the set that the rules choose for each symbol, by its name and its segments."""

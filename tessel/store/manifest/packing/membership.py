@@ -143,6 +143,12 @@ class Membership(Protocol):
         Asked only for sets that are written to and have a cardinality or count their symbols.
         """
 
+    def leaf_of(self, symbol: int) -> str:
+        """Return what tells the leaf of the symbol index that a symbol lies in from others."""
+
+    def all_live(self, manifest: str) -> bool:
+        """Return whether a manifest holds nothing but what its members have there."""
+
 
 @dataclass(frozen=True, slots=True)
 class SymbolMembership:
@@ -208,6 +214,14 @@ class MembershipTable:
     def manifests_in(self, name: str) -> Collection[str]:
         """Return the manifests of a set."""
         return self._by_set.get(name, ())
+
+    def leaf_of(self, symbol: int) -> str:
+        """Return the one leaf that there is."""
+        return ""
+
+    def all_live(self, manifest: str) -> bool:
+        """Return True: the table says what manifests hold."""
+        return True
 
 
 def only_adds_rows(content: SymbolContent, membership: Membership) -> bool:

@@ -118,7 +118,11 @@ class _Packing:
         self._inflation = {} if inflation is None else inflation
         self._afresh = afresh
         changed = [content.id for content in changes.contents]
-        self._closure = Closure(membership, [*changed, *changes.deleted])
+        self._closure = Closure(
+            membership,
+            [*changed, *changes.deleted],
+            alone=configuration.usual and not afresh,
+        )
         self._pulled: list[str] = []
 
     def plan(self) -> PackingPlan:
@@ -129,9 +133,9 @@ class _Packing:
             )
             outcome = self._over_sets(items)
             if outcome is not None:
-                return _Writing(self._membership, self._changes, self._closure).plan(
-                    items, outcome, self._pulled
-                )
+                return _Writing(
+                    self._configuration, self._membership, self._changes, self._closure
+                ).plan(items, outcome, self._pulled)
 
     def _over_sets(self, items: list[Item]) -> _Outcome | None:
         """Pack set by set; None where manifests were pulled into the closure on the way."""
@@ -146,7 +150,7 @@ class _Packing:
             for item in waiting.get(target.name, ()):
                 fits = target.fits(item.segments, item.size)
                 (fitting if fits else overflow).append(item)
-            bins = fill(target, fitting)
+            bins = self._bins(target, fitting)
             if bins and self._pull(target, bins):
                 return None
             if target.cardinality is not None:
@@ -159,6 +163,17 @@ class _Packing:
                 waiting.setdefault(target.overflow_to, []).extend(overflow)
                 outcome.overflowed += len(overflow)
         return outcome
+
+    def _bins(self, target: ManifestSet, items: Sequence[Item]) -> list[Bin]:
+        """Put items into bins: where no set is shared, those of one leaf, or each by itself."""
+        if not self._configuration.usual:
+            return fill(target, items)
+        if not self._configuration.by_leaf(target):
+            return [[item] for item in items]
+        leaves: dict[str, list[Item]] = {}
+        for item in items:
+            leaves.setdefault(self._membership.leaf_of(item.id), []).append(item)
+        return [each for _, held in sorted(leaves.items()) for each in fill(target, held)]
 
     def _outside(self, target: ManifestSet) -> list[str]:
         inside = self._closure.manifests
@@ -196,7 +211,14 @@ class _Packing:
 class _Writing:
     """Tells what is written from what came out as it was."""
 
-    def __init__(self, membership: Membership, changes: Changes, closure: Closure) -> None:
+    def __init__(
+        self,
+        configuration: ManifestConfiguration,
+        membership: Membership,
+        changes: Changes,
+        closure: Closure,
+    ) -> None:
+        self._configuration = configuration
         self._membership = membership
         self._closure = closure
         self._written: list[PlannedManifest] = []
@@ -248,6 +270,7 @@ class _Writing:
                     tuple(sorted(parts, key=lambda part: part.symbol)),
                     sum(item.segments for item in each),
                     sum(item.size for item in each),
+                    self._configuration.by_leaf(target),
                 )
             )
         else:
@@ -262,7 +285,10 @@ class _Writing:
         if home is None or self._membership.set_of(home) != target.name:
             return None
         whole = len(self._membership.members_of(home)) == len(each)
-        return home if whole and all(item.home == home for item in each) else None
+        same = whole and all(item.home == home for item in each)
+        if not same or (self._configuration.usual and not self._membership.all_live(home)):
+            return None
+        return home
 
     def _place_pieces(self, target: ManifestSet, item: Item, pieces: Sequence[Piece]) -> None:
         placements: list[Placement] = []

@@ -23,8 +23,10 @@ PATTERN_LENGTH = 1_000
 """Characters of the longest pattern."""
 
 
-def fault_of(pattern: str) -> str | None:
+def fault_of(pattern: object) -> str | None:
     """Return why ``pattern`` is no regular expression, or None where it is one."""
+    if not isinstance(pattern, str):
+        return f"it is a {type(pattern).__name__}, not text"
     if len(pattern) > PATTERN_LENGTH:
         return f"it has {len(pattern)} characters; {PATTERN_LENGTH} are the most"
     # Alone as well as anchored: "a)|(b" is sound only between the anchors, where it would no

@@ -41,12 +41,15 @@ class PlannedManifest:
         What it holds, by symbol id.
     segments, bytes
         How many segments, and their estimated bytes.
+    of_leaf
+        Whether its symbols are those of one leaf of the symbol index, and in no lookup.
     """
 
     set: str | None
     parts: tuple[Part, ...]
     segments: int
     bytes: int
+    of_leaf: bool = False
 
 
 @dataclass(frozen=True, slots=True)

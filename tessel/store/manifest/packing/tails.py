@@ -111,7 +111,9 @@ def plan_folds(
         segments = sum(membership.members_of(each)[symbol] for each in run)
         cost = _rewritten(limits, symbol, base, tails, membership)
         rate = membership.bytes_per_segment(symbol)
-        if together[base] >= cost or not limits.fits(segments, segments * rate):
+        if _of_leaf(configuration, symbol, membership):
+            joins.append(TailJoin(symbol, run, segments))
+        elif together[base] >= cost or not limits.fits(segments, segments * rate):
             packed.append(symbol)
         else:
             joins.append(TailJoin(symbol, run, segments))
@@ -203,6 +205,13 @@ def _base_of(symbol: int, membership: Membership) -> str | None:
     manifests = membership.manifests_of(symbol)
     tails = len(_tails_of(symbol, membership))
     return manifests[-tails - 1] if len(manifests) > tails else None
+
+
+def _of_leaf(configuration: ManifestConfiguration, symbol: int, membership: Membership) -> bool:
+    """Return whether the leaf of a symbol folds its tails into the set (``plan_leaf_folds``)."""
+    segments = sum(membership.members_of(m)[symbol] for m in membership.manifests_of(symbol))
+    size = segments * membership.bytes_per_segment(symbol)
+    return configuration.leaf_set(membership.name_of(symbol), segments, size) is not None
 
 
 def _rewritten(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tessel.errors import InvalidInputError, RowFormatError
+from tessel.store.objects.regular import open_regular
 from tessel.store.rows.rows import Rows
 from tessel.store.rows.schema import RowSchema
 from tessel.store.rows.stream import RowStream
@@ -52,14 +53,13 @@ class FileTail:
             )
         self._path = Path(path)
         self._schema = schema
-        self._start = position
+        self._position = position
         self._poll_seconds = poll_seconds
-        self._stream = RowStream(schema)
 
     @property
     def position(self) -> int:
-        """The byte after the last whole row: where another tail can go on."""
-        return self._start + self._stream.position
+        """The byte after the rows that were given last: where another tail can go on."""
+        return self._position
 
     def read(self) -> Iterator[Rows]:
         """Give what is there now, to the end of the file.
@@ -79,16 +79,22 @@ class FileTail:
         RowFormatError
             For bytes that are not rows of the schema; for half a row at the end when it stops; for
             a file that became shorter than what was read of it.
+        NotAStoreError
+            For a pipe or a device.
         """
-        with self._path.open("rb", buffering=0) as file:
-            file.seek(self.position)
+        stream = RowStream(self._schema)
+        with open(open_regular(self._path), "rb", buffering=0) as file:
+            file.seek(self._position)
             while True:
                 stopped = stop.is_set()  # asked first: what was written before is read after
                 while data := file.read(_READ_BYTES):
-                    yield from self._stream.feed(data)
+                    for rows in stream.feed(data):
+                        # Not the position of the stream, which is past rows not given yet.
+                        self._position += rows.nbytes
+                        yield rows
                 self._check_length(os.fstat(file.fileno()).st_size, file.tell())
                 if stopped:
-                    self._stream.close()
+                    stream.close()
                     return
                 stop.wait(self._poll_seconds)
 

@@ -5,6 +5,7 @@ The sources that read files themselves enter here.
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import weakref
@@ -12,15 +13,22 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from tessel.errors import StoreError
+from tessel.errors import NotAStoreError, StoreError
 from tessel.store.objects import check_name
-from tessel.store.objects.base import object_absent
+from tessel.store.objects.base import irregular_object, object_absent
+from tessel.store.objects.regular import open_regular
 
-__all__ = ["OpenFiles", "open_object"]
+__all__ = ["KeptFiles", "OpenFiles", "object_path", "open_object"]
 
 Opened = TypeVar("Opened")
 
-_all: weakref.WeakSet[OpenFiles[Any]] = weakref.WeakSet()
+_all: weakref.WeakSet[KeptFiles[Any]] = weakref.WeakSet()
+_numbers = itertools.count()
+
+
+def object_path(root: str, name: str) -> str:
+    """Return the path of an object's file."""
+    return os.path.join(root, *check_name(name).split("/"))
 
 
 def open_object(root: str, name: str) -> int:
@@ -34,9 +42,11 @@ def open_object(root: str, name: str) -> int:
         Where the disk refuses.
     """
     try:
-        return os.open(os.path.join(root, *check_name(name).split("/")), os.O_RDONLY | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
+        return open_regular(object_path(root, name))
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         raise object_absent(name, root) from None
+    except NotAStoreError as error:
+        raise irregular_object(name, error) from error
     except OSError as error:
         raise StoreError(
             f"could not open object {name!r}: {error.strerror or error}",
@@ -54,39 +64,69 @@ class OpenFiles(Generic[Opened]):
     ----------
     make
         Opens an object by name.
+    kept
+        What is kept, under one bound for all that share it.
+    """
+
+    def __init__(self, make: Callable[[str], Opened], kept: KeptFiles[Opened]) -> None:
+        self._make = make
+        self._kept = kept
+        self._number = next(_numbers)
+
+    def get(self, name: str) -> Opened:
+        """Return the opened object; raises what ``make`` raises."""
+        found = self._kept.get((self._number, name))
+        # Another thread may be faster; either will do.
+        return self._kept.put((self._number, name), self._make(name)) if found is None else found
+
+    def clear(self) -> None:
+        """Let go of all."""
+        self._kept.clear(self._number)
+
+    def __del__(self) -> None:
+        self._kept.clear(self._number)
+
+
+class KeptFiles(Generic[Opened]):
+    """The opened files of a process that were used last, whichever source opened them.
+
+    Parameters
+    ----------
     most
         How many are kept.
     """
 
-    def __init__(self, make: Callable[[str], Opened], most: int) -> None:
-        self._make = make
+    def __init__(self, most: int) -> None:
         self._most = most
-        self._found: OrderedDict[str, Opened] = OrderedDict()
-        self._lock = threading.Lock()
+        self._found: OrderedDict[tuple[int, str], Opened] = OrderedDict()
+        self._renew_lock()
         _all.add(self)
 
-    def get(self, name: str) -> Opened:
-        """Return the opened object; raises what ``make`` raises."""
+    def get(self, key: tuple[int, str]) -> Opened | None:
+        """Return what is kept under a number and a name."""
         with self._lock:
-            found = self._found.get(name)
+            found = self._found.get(key)
             if found is not None:
-                self._found.move_to_end(name)
-                return found
-        made = self._make(name)
+                self._found.move_to_end(key)
+            return found
+
+    def put(self, key: tuple[int, str], opened: Opened) -> Opened:
+        """Keep an opened file, and return the one that is kept."""
         with self._lock:
-            # Another thread may have been faster; either will do.
-            found = self._found.setdefault(name, made)
+            found = self._found.setdefault(key, opened)
             while len(self._found) > self._most:
                 self._found.popitem(last=False)
         return found
 
-    def clear(self) -> None:
-        """Let go of all."""
+    def clear(self, number: int) -> None:
+        """Let go of all files of one number."""
         with self._lock:
-            self._found.clear()
+            for key in [key for key in self._found if key[0] == number]:
+                del self._found[key]
 
     def _renew_lock(self) -> None:
-        self._lock = threading.Lock()
+        # Reentrant: the garbage collector may end an owner inside a block.
+        self._lock = threading.RLock()
 
 
 def _after_fork() -> None:

@@ -9,7 +9,6 @@ the choice.
 
 from __future__ import annotations
 
-import mmap
 import os
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -19,6 +18,7 @@ import pyarrow as pa
 from tessel.errors import StoreError
 from tessel.store.objects import LocalObjects
 from tessel.store.objects.base import short_object
+from tessel.store.objects.mapped import file_bytes
 from tessel.store.segment.sources.base import (
     KEPT_WHOLE,
     ByteRanges,
@@ -26,21 +26,30 @@ from tessel.store.segment.sources.base import (
     Integers,
     ReadAnswer,
 )
-from tessel.store.segment.sources.files import OpenFiles, open_object
+from tessel.store.segment.sources.files import KeptFiles, OpenFiles, object_path, open_object
 from tessel.store.segment.sources.viewed import answers_from_views
 
 __all__ = ["MmapSource"]
 
-_MOST_MAPS: Final = 256
-"""Each holds a file descriptor, of which a process often has 1,024."""
+_kept: Final[KeptFiles[_File]] = KeptFiles(256)
+"""No descriptors, so the bound is for the memory of small files, and the maps of large ones."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Map:
-    """A mapped file; ``pages`` is None for an empty one, which cannot be mapped."""
+class _File:
+    """The bytes of a file, and what tells whether it was cut since."""
 
-    pages: mmap.mmap | None
+    path: str
+    inode: int
     whole: pa.Buffer
+
+    def size(self) -> int:
+        """Return how many bytes may be touched: all where the file has another one's name now."""
+        try:
+            now = os.stat(self.path)
+        except OSError:
+            return int(self.whole.size)
+        return now.st_size if now.st_ino == self.inode else int(self.whole.size)
 
 
 class MmapSource:
@@ -59,7 +68,7 @@ class MmapSource:
 
     def __init__(self, objects: LocalObjects, *, limits: CoalesceLimits = KEPT_WHOLE) -> None:
         self._root = objects.uri
-        self._maps: OpenFiles[_Map] = OpenFiles(self._map, _MOST_MAPS)
+        self._files: OpenFiles[_File] = OpenFiles(self._open, _kept)
         self.limits = limits
 
     def read(self, ranges: ByteRanges, priorities: Integers) -> list[ReadAnswer]:
@@ -68,11 +77,10 @@ class MmapSource:
 
     def view(self, name: str) -> pa.Buffer:
         """Return all bytes of an object."""
-        found = self._maps.get(name)
-        if found.pages is not None:
-            size = found.pages.size()
-            if size < found.whole.size:
-                raise short_object(name, 0, found.whole.size, size)
+        found = self._files.get(name)
+        size = found.size()
+        if size < found.whole.size:
+            raise short_object(name, 0, found.whole.size, size)
         return found.whole
 
     def size(self, name: str) -> int:
@@ -81,18 +89,17 @@ class MmapSource:
 
     def close(self) -> None:
         """Let go of the maps; what was handed out keeps its own alive."""
-        self._maps.clear()
+        self._files.clear()
 
-    def _map(self, name: str) -> _Map:
+    def _open(self, name: str) -> _File:
         descriptor = open_object(self._root, name)
         try:
-            size = os.fstat(descriptor).st_size
-            if size == 0:
-                return _Map(None, pa.py_buffer(b""))
-            pages = mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
-        except (OSError, ValueError) as error:
-            # ValueError: the file became shorter after its size was asked for.
+            facts = os.fstat(descriptor)
+            whole = file_bytes(descriptor, 0, facts.st_size)
+        except OSError as error:
             raise StoreError(f"could not map object {name!r}: {error}", object=name) from error
         finally:
             os.close(descriptor)
-        return _Map(pages, pa.py_buffer(pages))
+        if whole.size != facts.st_size:
+            raise short_object(name, 0, facts.st_size, whole.size)
+        return _File(object_path(self._root, name), facts.st_ino, whole)

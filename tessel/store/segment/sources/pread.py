@@ -26,12 +26,11 @@ from tessel.store.segment.sources.base import (
     Integers,
     ReadAnswer,
 )
-from tessel.store.segment.sources.files import OpenFiles, open_object
+from tessel.store.segment.sources.files import KeptFiles, OpenFiles, open_object
 from tessel.store.segment.sources.workers import ReadTask, ReadWorkers
 
 __all__ = ["PreadSource"]
 
-_MOST_FILES: Final = 128
 _TASK_BYTES: Final = 4 * 1024 * 1024
 
 
@@ -46,6 +45,10 @@ class _File:
 
     def __del__(self) -> None:
         os.close(self.descriptor)
+
+
+_kept: Final[KeptFiles[_File]] = KeptFiles(32)
+"""Of all sources together: a process may have as few as 256 descriptors (macOS)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +88,7 @@ class PreadSource:
         if threads < 1:
             raise OptionError(f"files are read by 1 thread or more, not by {threads}")
         self._root = objects.uri
-        self._files: OpenFiles[_File] = OpenFiles(self._open, _MOST_FILES)
+        self._files: OpenFiles[_File] = OpenFiles(self._open, _kept)
         self._workers = ReadWorkers(threads, "tessel-pread")
         self.limits = limits
 

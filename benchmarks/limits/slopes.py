@@ -1,0 +1,146 @@
+"""How the cost of something grows with its size: two ways to count it, and the slope.
+
+Processor time is what people pay; it is noisy, and small at small sizes. Calls of functions are
+counted exactly, on sizes that take milliseconds: what is quadratic in calls is seen there first.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Case", "Measured", "calls", "calls_slope", "measured", "slope"]
+
+Work = Callable[[], object]
+
+_ENOUGH_SECONDS = 0.25
+_AGAIN = 3
+_DOUBLINGS = 2
+"""The slope is taken over so many last doublings: constants hide it at smaller sizes."""
+_LEAST_SECONDS = 2e-3
+"""Below this a doubling says nothing."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Something whose cost may grow with a size, and no faster than it.
+
+    Attributes
+    ----------
+    name
+        What is done, and what is counted.
+    make
+        Prepares the work for a size; neither is used twice, since much is kept.
+    start, most
+        The smallest size and the largest.
+    few
+        The size that is doubled four times where calls are counted.
+    """
+
+    name: str
+    make: Callable[[int], Work]
+    start: int = 64
+    most: int = 1 << 17
+    few: int = 16
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Sizes, the seconds of processor time that each took, and the slope of the last ones."""
+
+    sizes: list[int]
+    seconds: list[float]
+
+    @property
+    def slope(self) -> float:
+        """The exponent with which the time grows over the last doublings; 1 is linear."""
+        return slope(self.sizes, self.seconds)
+
+
+def slope(sizes: list[int], costs: list[float]) -> float:
+    """Return the exponent between the last size and the one some doublings before it."""
+    first = max(0, len(sizes) - 1 - _DOUBLINGS)
+    if first == len(sizes) - 1 or costs[-1] < _LEAST_SECONDS:
+        return 0.0
+    grown = math.log(costs[-1] / max(costs[first], 1e-9))
+    return grown / math.log(sizes[-1] / sizes[first])
+
+
+def measured(case: Case, allowed: float) -> Measured:
+    """Double the size until it takes long enough, and measure the last sizes until it is sure.
+
+    Noise only adds time: of several runs the least counts, and where the slope is above what is
+    allowed all sizes that decide it are run again, up to so many times.
+    """
+    sizes: list[int] = []
+    seconds: list[float] = []
+    for size in _doubled(case):
+        sizes.append(size)
+        seconds.append(_seconds(case, size))
+        if seconds[-1] > _ENOUGH_SECONDS and len(sizes) > _DOUBLINGS:
+            break
+    found = Measured(sizes, seconds)
+    for _ in range(_AGAIN):
+        if found.slope <= allowed:
+            break
+        for at in range(max(0, len(sizes) - 1 - _DOUBLINGS), len(sizes)):
+            seconds[at] = min(seconds[at], _seconds(case, sizes[at]))
+    return found
+
+
+def _doubled(case: Case) -> Iterator[int]:
+    size = case.start
+    while size <= case.most:
+        yield size
+        size *= 2
+
+
+def _seconds(case: Case, size: int) -> float:
+    best = math.inf
+    for _ in range(2):
+        work = case.make(size)
+        gc.collect()
+        start = time.process_time()
+        work()
+        best = min(best, time.process_time() - start)
+        if best > _ENOUGH_SECONDS:
+            break
+    return best
+
+
+def calls_slope(case: Case) -> float:
+    """Return the exponent with which the number of calls grows, without clocks.
+
+    What does not grow at all is taken out: the exponent is that of what each of two doublings adds
+    to the one before. A step that is there from some size on is in one of them; the lesser counts.
+    """
+    case.make(case.few)()  # imports, and what is made once a process
+    counts = [calls(case.make(case.few * times)) for times in (2, 4, 8, 16)]
+    added = [max(1, after - before) for before, after in itertools.pairwise(counts)]
+    grown = [math.log2(after / before) for before, after in itertools.pairwise(added)]
+    return min(grown)
+
+
+def calls(work: Work) -> int:
+    """Return how many functions are called, of Python and of C, in this thread."""
+    count = 0
+
+    def seen(_frame: Any, event: str, _argument: Any) -> None:
+        nonlocal count
+        if event in ("call", "c_call"):
+            count += 1
+
+    gc.disable()  # what a collection calls depends on what ran before
+    sys.setprofile(seen)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+    return count

