@@ -457,6 +457,7 @@ WRONG: dict[str, Callable[[World], Any]] = {
             pd.Timestamp("2024-01-01"),
             pd.Timedelta("5min"),
             pd.NA,
+            pd.NaT,
             int,
             Odd,
             ts.Store,

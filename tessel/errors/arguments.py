@@ -204,7 +204,9 @@ def _misfit_of_items(
     if getattr(value, "ndim", 1) == 0:
         return place, _told(wanted), value
     if isinstance(value, collections.abc.Iterator):
-        return None  # looked at, it would be used up
+        # What it gave is used up. Where a list is wanted, it is the first suspect.
+        fits = issubclass(collections.abc.Iterator, origin)
+        return None if fits else (place, _told(wanted), value)
     value = list(itertools.islice(value, _MOST_LOOKED_AT))
     kinds = inner or (Any,)
     if origin is tuple and inner and inner[-1] is not Ellipsis:
