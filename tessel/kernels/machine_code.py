@@ -84,6 +84,7 @@ class MachineCode:
         """Return the module of the compiled kernels; they import numba where it is installed."""
         if self._module is None:
             with self._loading:
+                has_numba()
                 found = importlib.import_module("tessel.kernels.compiled")
                 self._module = found
         return self._module
@@ -270,12 +271,21 @@ def _interpreter() -> str:
 
 @functools.cache
 def has_numba() -> bool:
-    """Whether it can be imported, by doing so."""
-    try:
-        importlib.import_module("numba")
-    except ImportError:
-        return False
-    return True
+    """Whether it can be imported, by doing so.
+
+    That is done on a thread, since Python interrupts the main thread only: numpy's C interface,
+    which numba uses, makes an ImportError of a Ctrl-C, and numba would be taken for absent.
+    """
+    imported: list[str] = []
+
+    def run() -> None:
+        with contextlib.suppress(ImportError):
+            imported.append(importlib.import_module("numba").__name__)
+
+    thread = threading.Thread(target=run, name="tessel-import-numba")
+    thread.start()
+    thread.join()
+    return bool(imported)
 
 
 # --- the directory --------------------------------------------------------------------------------
