@@ -462,7 +462,8 @@ def test_a_key_of_many_rows_stays_in_the_budget_and_stops_early(
         some = [next(batches) for _ in range(30)]
         batches.close()
     made = [e for e in processed if e.attributes["clause"] == "expand_joined"]
-    assert 10 <= sum(event.attributes["rows_out"] for event in made) < 1_000_000
+    # One that was cancelled when no more was wanted made no rows.
+    assert 10 <= sum(event.attributes.get("rows_out", 0) for event in made) < 1_000_000
     assert max(event.attributes["bytes"] for event in alive) <= budget
     assert max(part.nbytes for part in some) <= budget // 4
     found = pa.Table.from_batches(some)
