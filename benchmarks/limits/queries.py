@@ -18,7 +18,6 @@ from tessel.expression import (
     Expression,
     all_of,
     any_of,
-    checking,
     coalesce,
     col,
     lit,
@@ -35,7 +34,6 @@ _NAMES = ("a", "b", "c", "d")
 
 def _store() -> ts.Store:
     """Return a store of which no plan is kept, and forget what is kept of expressions."""
-    checking._kept.clear()
     text_form._read.cache_clear()
     store = ts.open("memory://")
     numbers = np.arange(_ROWS, dtype=np.int64)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tessel.cached import cached
 from tessel.errors import LimitError, PlanFormatError, TesselError, UnicodeTextError
@@ -19,6 +19,9 @@ from tessel.expression.node import Expression, layout, post_order
 from tessel.expression.printing import limited_label
 from tessel.expression.registry import OPERATORS
 from tessel.options import LEAST_LIMIT, current
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["ContextNode", "ExpressionContext"]
 
@@ -132,6 +135,11 @@ class ExpressionContext:
     def children(self, name: str) -> tuple[str, ...]:
         """Return the names of a node's operands, in order."""
         return self._children[name]
+
+    @cached
+    def kept_types(self) -> dict[tuple[pa.DataType, ...], Any]:
+        """What `node_types` found for columns of these types."""
+        return {}
 
     @cached
     def _children(self) -> dict[str, tuple[str, ...]]:
