@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -208,6 +209,17 @@ def test_many_terms_and_values_give_the_answer(store: ts.Store) -> None:
     for number in range(200):
         query = query.filter(col("a") != number + 3).apply(f"c{number % 3}", col("b") + number)
     assert store.read("x", query=query).to_arrow()["a"].to_pylist() == [1, 2]
+
+
+def test_a_builder_holds_only_what_it_added() -> None:
+    query = Q.head(3)
+    tracemalloc.start()
+    for _ in range(2_000):
+        query = query.head(3)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 2_000 * 2_000  # a list of all clauses in each took four times as much
+    assert len(query.clauses) == 2_001
 
 
 def test_chains_share_what_was_built(store: ts.Store) -> None:
