@@ -86,6 +86,14 @@ def test_calls_that_grow_with_the_square_fail(name: str) -> None:
     assert calls_slope(_called(_QUADRATIC[name])) > ALLOWED
 
 
+def test_time_that_grows_with_the_square_is_told_from_a_step() -> None:
+    def case(cost: Callable[[int], int]) -> Case:
+        return Case("sum", lambda n: lambda: sum(range(cost(n))), 64, 2048)
+
+    assert measured(case(lambda n: n * n), ALLOWED).slope > 1.5
+    assert measured(case(lambda n: 500 * n + 200_000 * (n >= 512)), ALLOWED).slope <= ALLOWED
+
+
 # --- limits ---------------------------------------------------------------------------------------
 
 

@@ -24,8 +24,8 @@ _ENOUGH_SECONDS = 0.15
 _AGAIN = 3
 _DOUBLINGS = 2
 """The slope is taken over so many last doublings: constants hide it at smaller sizes."""
-_LEAST_SECONDS = 2e-3
-"""Below this a doubling says nothing."""
+_LEAST_SECONDS = 20e-3
+"""Where the largest size takes less nobody waits, and page faults decide what a doubling adds."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,11 @@ class Measured:
         """The exponent with which the time grows over the last doublings; 1 is linear."""
         return slope(self.sizes, self.seconds)
 
+    def add(self, size: int, seconds: float) -> None:
+        """Add a size and what it took."""
+        self.sizes.append(size)
+        self.seconds.append(seconds)
+
 
 def slope(sizes: list[int], costs: list[float]) -> float:
     """Return the exponent between the last size and the one some doublings before it."""
@@ -77,25 +82,27 @@ def measured(case: Case, allowed: float) -> Measured:
     """Double the size until it takes long enough, and measure the last sizes until it is sure.
 
     What the process holds already is frozen, so that collections before each run do not walk it.
-    Noise only adds time: of several runs the least counts, and where the slope is above what is
-    allowed all sizes that decide it are run again, up to so many times.
+    Noise only adds time: of several runs the least counts. Where the slope is above what is
+    allowed, all sizes that decide it are run again and the next one is added, up to so many times:
+    a step is left behind so, a steep slope stays.
     """
     gc.unfreeze()
     gc.collect()
     gc.freeze()
-    sizes: list[int] = []
-    seconds: list[float] = []
-    for size in _doubled(case):
-        sizes.append(size)
-        seconds.append(_seconds(case, size))
-        if seconds[-1] > _ENOUGH_SECONDS and len(sizes) > _DOUBLINGS:
+    doubled = _doubled(case)
+    found = Measured([], [])
+    for size in doubled:
+        found.add(size, _seconds(case, size))
+        if found.seconds[-1] > _ENOUGH_SECONDS and len(found.sizes) > _DOUBLINGS:
             break
-    found = Measured(sizes, seconds)
     for _ in range(_AGAIN):
         if found.slope <= allowed:
             break
-        for at in range(max(0, len(sizes) - 1 - _DOUBLINGS), len(sizes)):
-            seconds[at] = min(seconds[at], _seconds(case, sizes[at]))
+        for at in range(max(0, len(found.sizes) - 1 - _DOUBLINGS), len(found.sizes)):
+            found.seconds[at] = min(found.seconds[at], _seconds(case, found.sizes[at]))
+        if found.slope > allowed:
+            for size in itertools.islice(doubled, 1):
+                found.add(size, _seconds(case, size))
     gc.unfreeze()
     return found
 
