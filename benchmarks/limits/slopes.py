@@ -21,6 +21,8 @@ __all__ = ["Case", "Measured", "calls", "calls_slope", "measured", "slope"]
 Work = Callable[[], object]
 
 _ENOUGH_SECONDS = 0.15
+_TOO_LONG_SECONDS = 1.0
+"""No size is doubled past this."""
 _AGAIN = 3
 _DOUBLINGS = 2
 """The slope is taken over so many last doublings: constants hide it at smaller sizes."""
@@ -100,7 +102,7 @@ def measured(case: Case, allowed: float) -> Measured:
             break
         for at in range(max(0, len(found.sizes) - 1 - _DOUBLINGS), len(found.sizes)):
             found.seconds[at] = min(found.seconds[at], _seconds(case, found.sizes[at]))
-        if found.slope > allowed:
+        if found.slope > allowed and found.seconds[-1] < _TOO_LONG_SECONDS:
             for size in itertools.islice(doubled, 1):
                 found.add(size, _seconds(case, size))
     gc.unfreeze()
