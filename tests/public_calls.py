@@ -83,6 +83,7 @@ class World:
         """Make the store what it was."""
         self.objects._data = dict(self._objects._data)
         self.objects._modified_us = dict(self._objects._modified_us)
+        self.objects._names = list(self._objects._names)
         self.store = ts.Store(self.objects, _IDENTITY[0], read_only=False)
 
     def digest(self) -> tuple[int, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -36,17 +37,12 @@ HUGE = 10**5_000
 _COUNTED = ("plan: ", "build: ", "parse: nested", "refuse: ", "to JSON", "write: ", "explain: ")
 """What calls of functions tell of; what Arrow and numpy do in one call is timed."""
 
-_STEPS = (
-    "shared",  # a text as long as it is allowed to be
-    "nested",  # of which there are at most a thousand
-    "concats",  # nested as well: each is planned with all before it
-)
-
 
 def _counted() -> list[Case]:
     chosen = [case for case in CASES if case.name.startswith(_COUNTED)]
     chosen = [case for case in chosen if case.most >= 16 * case.few]
-    return [case for case in chosen if not any(step in case.name for step in _STEPS)]
+    # The text of these is as long as it is allowed to be, from some size on.
+    return [case for case in chosen if "shared" not in case.name]
 
 
 @pytest.mark.parametrize("case", _counted()[::3], ids=lambda case: case.name)
@@ -63,12 +59,39 @@ def test_processor_time_grows_with_the_size(case: Case) -> None:
     assert found.slope <= ALLOWED, (found.sizes, found.seconds)
 
 
-def test_a_quadratic_case_is_seen() -> None:
-    def make(size: int) -> Callable[[], object]:
-        return lambda: [len(str(at)) for at in range(size) for _ in range(size)]
+def _called(times: Callable[[int], int]) -> Case:
+    return Case("calls", lambda size: lambda: [len(str(at)) for at in range(times(size))])
 
-    assert calls_slope(Case("quadratic", make)) > 1.9
-    assert calls_slope(Case("linear", lambda n: lambda: [len(str(at)) for at in range(n)])) < 1.1
+
+_LINEAR: dict[str, Callable[[int], int]] = {
+    "linear": lambda n: n,
+    "with a constant": lambda n: 10_000 + n,
+    "with a step": lambda n: n + 100 * (n >= 64),
+}
+_QUADRATIC: dict[str, Callable[[int], int]] = {
+    "quadratic": lambda n: n * n,
+    "with a constant": lambda n: 100_000 + n * n,
+    "with a linear part": lambda n: 100 * n + n * n,
+    "but for one doubling": lambda n: n * n if n < 256 else 128 * n,
+}
+
+
+@pytest.mark.parametrize("name", _LINEAR)
+def test_calls_that_grow_linearly_pass(name: str) -> None:
+    assert calls_slope(_called(_LINEAR[name])) <= ALLOWED
+
+
+@pytest.mark.parametrize("name", _QUADRATIC)
+def test_calls_that_grow_with_the_square_fail(name: str) -> None:
+    assert calls_slope(_called(_QUADRATIC[name])) > ALLOWED
+
+
+def test_time_that_grows_with_the_square_is_told_from_a_step() -> None:
+    def case(cost: Callable[[int], int]) -> Case:
+        return Case("sum", lambda n: lambda: sum(range(cost(n))), 64, 2048)
+
+    assert measured(case(lambda n: n * n), ALLOWED).slope > 1.5
+    assert measured(case(lambda n: 500 * n + 200_000 * (n >= 512)), ALLOWED).slope <= ALLOWED
 
 
 # --- limits ---------------------------------------------------------------------------------------
@@ -208,6 +231,17 @@ def test_many_terms_and_values_give_the_answer(store: ts.Store) -> None:
     for number in range(200):
         query = query.filter(col("a") != number + 3).apply(f"c{number % 3}", col("b") + number)
     assert store.read("x", query=query).to_arrow()["a"].to_pylist() == [1, 2]
+
+
+def test_a_builder_holds_only_what_it_added() -> None:
+    query = Q.head(3)
+    tracemalloc.start()
+    for _ in range(2_000):
+        query = query.head(3)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 2_000 * 2_000  # a list of all clauses in each took four times as much
+    assert len(query.clauses) == 2_001
 
 
 def test_chains_share_what_was_built(store: ts.Store) -> None:

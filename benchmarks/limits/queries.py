@@ -18,7 +18,6 @@ from tessel.expression import (
     Expression,
     all_of,
     any_of,
-    checking,
     coalesce,
     col,
     lit,
@@ -35,7 +34,6 @@ _NAMES = ("a", "b", "c", "d")
 
 def _store() -> ts.Store:
     """Return a store of which no plan is kept, and forget what is kept of expressions."""
-    checking._kept.clear()
     text_form._read.cache_clear()
     store = ts.open("memory://")
     numbers = np.arange(_ROWS, dtype=np.int64)
@@ -162,6 +160,7 @@ def _expressions() -> Iterator[Case]:
             return lambda: (repr(query), hash(query), query == query)
 
         def carried(n: int, make: Callable[[int], Expression] = make) -> Work:
+            text_form._read.cache_clear()
             made = make(n)
             return lambda: Expression.from_json(json.loads(json.dumps(made.to_json())))
 
@@ -242,6 +241,7 @@ def _clauses() -> Iterator[Case]:
             return lambda: str(store.explain("s", query))
 
         def carried(n: int, verb: _Verb = verb) -> Work:
+            text_form._read.cache_clear()
             query = _query(verb, n)
             return lambda: ts.QueryBuilder.from_json(json.loads(json.dumps(query.to_json())))
 

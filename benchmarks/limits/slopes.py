@@ -9,9 +9,10 @@ from __future__ import annotations
 import gc
 import itertools
 import math
+import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +20,14 @@ __all__ = ["Case", "Measured", "calls", "calls_slope", "measured", "slope"]
 
 Work = Callable[[], object]
 
-_ENOUGH_SECONDS = 0.25
+_ENOUGH_SECONDS = 0.15
+_TOO_LONG_SECONDS = 1.0
+"""No size is doubled past this."""
 _AGAIN = 3
 _DOUBLINGS = 2
 """The slope is taken over so many last doublings: constants hide it at smaller sizes."""
-_LEAST_SECONDS = 2e-3
-"""Below this a doubling says nothing."""
+_LEAST_SECONDS = 20e-3
+"""Where the largest size takes less nobody waits, and page faults decide what a doubling adds."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,11 @@ class Measured:
         """The exponent with which the time grows over the last doublings; 1 is linear."""
         return slope(self.sizes, self.seconds)
 
+    def add(self, size: int, seconds: float) -> None:
+        """Add a size and what it took."""
+        self.sizes.append(size)
+        self.seconds.append(seconds)
+
 
 def slope(sizes: list[int], costs: list[float]) -> float:
     """Return the exponent between the last size and the one some doublings before it."""
@@ -75,22 +83,29 @@ def slope(sizes: list[int], costs: list[float]) -> float:
 def measured(case: Case, allowed: float) -> Measured:
     """Double the size until it takes long enough, and measure the last sizes until it is sure.
 
-    Noise only adds time: of several runs the least counts, and where the slope is above what is
-    allowed all sizes that decide it are run again, up to so many times.
+    What the process holds already is frozen, so that collections before each run do not walk it.
+    Noise only adds time: of several runs the least counts. Where the slope is above what is
+    allowed, all sizes that decide it are run again and the next one is added, up to so many times:
+    a step is left behind so, a steep slope stays.
     """
-    sizes: list[int] = []
-    seconds: list[float] = []
-    for size in _doubled(case):
-        sizes.append(size)
-        seconds.append(_seconds(case, size))
-        if seconds[-1] > _ENOUGH_SECONDS and len(sizes) > _DOUBLINGS:
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+    doubled = _doubled(case)
+    found = Measured([], [])
+    for size in doubled:
+        found.add(size, _seconds(case, size))
+        if found.seconds[-1] > _ENOUGH_SECONDS and len(found.sizes) > _DOUBLINGS:
             break
-    found = Measured(sizes, seconds)
     for _ in range(_AGAIN):
         if found.slope <= allowed:
             break
-        for at in range(max(0, len(sizes) - 1 - _DOUBLINGS), len(sizes)):
-            seconds[at] = min(seconds[at], _seconds(case, sizes[at]))
+        for at in range(max(0, len(found.sizes) - 1 - _DOUBLINGS), len(found.sizes)):
+            found.seconds[at] = min(found.seconds[at], _seconds(case, found.sizes[at]))
+        if found.slope > allowed and found.seconds[-1] < _TOO_LONG_SECONDS:
+            for size in itertools.islice(doubled, 1):
+                found.add(size, _seconds(case, size))
+    gc.unfreeze()
     return found
 
 
@@ -104,27 +119,50 @@ def _doubled(case: Case) -> Iterator[int]:
 def _seconds(case: Case, size: int) -> float:
     best = math.inf
     for _ in range(2):
-        work = case.make(size)
-        gc.collect()
-        start = time.process_time()
-        work()
-        best = min(best, time.process_time() - start)
+        best = min(best, _run(case.make(size)))
         if best > _ENOUGH_SECONDS:
             break
     return best
 
 
+def _run(work: Work) -> float:
+    """Return the seconds of processor time of one run, as ``timeit`` does without collections.
+
+    A full collection walks all that the process holds, whatever the size: from some size on it is
+    added as a step.
+    """
+    gc.collect()
+    gc.disable()
+    start = time.process_time()
+    try:
+        work()
+        return time.process_time() - start
+    finally:
+        gc.enable()
+
+
 def calls_slope(case: Case) -> float:
     """Return the exponent with which the number of calls grows, without clocks.
 
-    What does not grow at all is taken out: the exponent is that of what each of two doublings adds
-    to the one before. A step that is there from some size on is in one of them; the lesser counts.
+    Least squares fit a line to the logarithms of what each of four doublings adds. The difference
+    of two sizes holds no constant cost, so a constant neither hides growth nor looks like it.
     """
     case.make(case.few)()  # imports, and what is made once a process
-    counts = [calls(case.make(case.few * times)) for times in (2, 4, 8, 16)]
-    added = [max(1, after - before) for before, after in itertools.pairwise(counts)]
-    grown = [math.log2(after / before) for before, after in itertools.pairwise(added)]
-    return min(grown)
+    counts = [calls(case.make(case.few * times)) for times in (1, 2, 4, 8, 16)]
+    return fitted_slope([max(1, after - before) for before, after in itertools.pairwise(counts)])
+
+
+def fitted_slope(costs: Sequence[float]) -> float:
+    """Return the exponent that fits best the costs of sizes each of which is twice the one before.
+
+    Raises
+    ------
+    ValueError
+        For fewer than three costs: of two, one that is off decides.
+    """
+    if len(costs) < 3:
+        raise ValueError(f"a slope is fitted to three costs or more, not to {len(costs)}")
+    return statistics.linear_regression(range(len(costs)), list(map(math.log2, costs))).slope
 
 
 def calls(work: Work) -> int:

@@ -51,9 +51,9 @@ class QueryBuilder(Verbs):
         return tuple(itertools.chain(first, *reversed(added)))
 
     def __post_init__(self) -> None:
-        if not isinstance(self.clauses, tuple):  # what is in it, ``then`` and the planner check
+        if not isinstance(self._added, tuple):  # what is in it, ``then`` and the planner check
             raise PlanError(
-                f"the clauses of a query are a tuple, not {self.clauses!r:.80}",
+                f"the clauses of a query are a tuple, not {self._added!r:.80}",
                 hint="QueryBuilder().filter(...).head(10)",
             )
 

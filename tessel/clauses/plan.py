@@ -10,6 +10,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from tessel.cached import cached
 from tessel.clauses.base import BUCKETED, Carry, Clause, Structure
 from tessel.clauses.powers import Consumes
 from tessel.expression.schema import TableSchema
@@ -61,6 +62,11 @@ class SourcePlan:
     def schema(self) -> TableSchema:
         """The columns that are read."""
         return self.index.schema
+
+    @property
+    def bytes(self) -> int:
+        """Estimated bytes to read."""
+        return int(self.index.bytes.sum())
 
 
 class Intake(enum.Enum):
@@ -172,6 +178,11 @@ class Plan:
     schema: TableSchema
     changes: tuple[Change, ...] = ()
     question: Question | None = None
+
+    @cached
+    def bytes(self) -> int:
+        """Estimated bytes to read for all inputs; asked for at each level of a nested plan."""
+        return sum(each.bytes for each in self.inputs)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -45,13 +45,15 @@ def check_types(expression: Expression, schema: TableSchema) -> pa.DataType:
     return node_types(context, schema)[context.root].result
 
 
-_MOST_KEPT = 256
-_kept: dict[tuple[Any, ...], Mapping[str, NodeType]] = {}
-"""Types of the nodes of expressions asked last: a query asks again for every unit."""
+_MOST_KEPT = 8
+"""Types of columns for which a context keeps those of its nodes: inputs of a query may differ."""
 
 
 def node_types(context: ExpressionContext, schema: TableSchema) -> Mapping[str, NodeType]:
     """Return the type of every node of a context by its name.
+
+    They are kept beside the context: a query asks again in each pass of the planner and for every
+    unit.
 
     Raises
     ------
@@ -60,16 +62,15 @@ def node_types(context: ExpressionContext, schema: TableSchema) -> Mapping[str, 
     ExpressionTypeError
         For the first operator whose operands do not go together.
     """
-    names = list(context.columns.values())
-    places = [schema.arrow.get_field_index(name) for name in names]
-    key = context.root, *names, *(schema.arrow.field(place).type for place in places if place >= 0)
-    known = _kept.get(key) if min(places, default=0) >= 0 else None
-    if known is not None:
-        return known
-    found = _node_types(context, schema)
-    if len(_kept) >= _MOST_KEPT:
-        _kept.clear()
-    _kept[key] = found
+    places = [schema.arrow.get_field_index(name) for name in context.columns.values()]
+    if min(places, default=0) < 0:
+        return _node_types(context, schema)
+    key = tuple(schema.arrow.field(place).type for place in places)
+    found: Mapping[str, NodeType] | None = context.kept_types.get(key)
+    if found is None:
+        if len(context.kept_types) >= _MOST_KEPT:
+            context.kept_types.clear()
+        found = context.kept_types[key] = _node_types(context, schema)
     return found
 
 

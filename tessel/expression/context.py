@@ -6,10 +6,10 @@ sub-expressions therefore have one name and are computed once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tessel.cached import cached
 from tessel.errors import LimitError, PlanFormatError, TesselError, UnicodeTextError
@@ -19,6 +19,9 @@ from tessel.expression.node import Expression, layout, post_order
 from tessel.expression.printing import limited_label
 from tessel.expression.registry import OPERATORS
 from tessel.options import LEAST_LIMIT, current
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["ContextNode", "ExpressionContext"]
 
@@ -134,6 +137,11 @@ class ExpressionContext:
         return self._children[name]
 
     @cached
+    def kept_types(self) -> dict[tuple[pa.DataType, ...], Any]:
+        """What `node_types` found for columns of these types."""
+        return {}
+
+    @cached
     def _children(self) -> dict[str, tuple[str, ...]]:
         return {
             name: tuple(child.digest.hex() for child in node.children)
@@ -162,15 +170,13 @@ class ExpressionContext:
     # --- JSON -------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """Return the context as plain data for ``json.dumps``."""
+        """Return the context as plain data for ``json.dumps``; value sets are not copied."""
         return {
             "format": FORMAT,
             "root": self.root,
             "columns": dict(self.columns),
             "values": {name: _pair(value) for name, value in self.values.items()},
-            "value_sets": {
-                name: list(map(list, values.pairs)) for name, values in self.value_sets.items()
-            },
+            "value_sets": {name: values.pairs for name, values in self.value_sets.items()},
             "regexes": {name: regex.pattern for name, regex in self.regexes.items()},
             "nodes": {
                 name: {"operator": node.operator, **node.fields}
@@ -219,7 +225,7 @@ class _Reader:
         self._nodes = self._section(data, "nodes", dict)
         self._sets = {
             name: ValueSet(tuple(self._pair(pair) for pair in pairs))
-            for name, pairs in self._section(data, "value_sets", list).items()
+            for name, pairs in self._section(data, "value_sets", Sequence).items()
         }
         self._regexes = {n: Regex(p) for n, p in self._section(data, "regexes", str).items()}
         self._made: dict[str, Expression] = {}
@@ -309,7 +315,7 @@ class _Reader:
         return Literal(*self._pair(pair))
 
     def _pair(self, pair: object) -> tuple[str, str]:
-        if not isinstance(pair, list) or len(pair) != 2:
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
             raise _refuse("a value is not a pair of type and text")
         kind, content = self._text(pair[0], "a type"), self._text(pair[1], "a value")
         UnicodeTextError.require(content, "a value")

@@ -31,6 +31,12 @@ class Input:
     query: SubQuery
     schema: TableSchema
 
+    @cached
+    def line(self) -> str:
+        """The query as text; most passes leave an input as it is."""
+        steps = "".join(f" → {clause.describe()}" for clause in self.query.clauses)
+        return f"{self.query.symbol!r}{steps}"
+
     def then(self, *clauses: Clause) -> Input:
         """Return the input with clauses added at the end."""
         schema = self.schema
@@ -127,10 +133,7 @@ class Draft:
 
     def lines(self) -> tuple[str, ...]:
         """Return the draft as text, one line a step: what explain compares from pass to pass."""
-        lines: list[str] = []
-        for number, each in enumerate(self.inputs, start=1):
-            steps = "".join(f" → {clause.describe()}" for clause in each.query.clauses)
-            lines.append(f"input {number}: {each.query.symbol!r}{steps}")
+        lines = [f"input {at}: {each.line}" for at, each in enumerate(self.inputs, start=1)]
         lines += [f"index: {clause.describe()}" for clause in self.pruning]
         lines += [] if self.columns is None else [f"read: {', '.join(self.columns)}"]
         return (*lines, *(clause.describe() for clause in self.clauses))

@@ -7,6 +7,7 @@ symbols, and those that must find something out first, are planned anew each tim
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -90,7 +91,9 @@ def kept_plan(
     except (TesselError, TypeError, ValueError):
         return make()  # it has no plain form
     plans: Kept[Hashable, _Kept] = index.notes.setdefault(_NOTE, Kept(_MOST_PLANS))
-    key = plain, tuple(map(type, clauses)), options
+    # The plain form of a million values has tens of megabytes.
+    digest = hashlib.blake2b(plain.encode(), digest_size=16).digest()
+    key = digest, tuple(map(type, clauses)), options
     found = plans.get(key)
     if found is not None:
         return found.plan(view)

@@ -80,7 +80,9 @@ def _in_written_order(
             ordered.pop()  # of two projections in a row the second says it all
         ordered.append(clause)
         read = clause.output_schema(read)
-        names = [name for name in written.names if name in read]
+        names = read.names
+        if names != written.names:
+            names = [name for name in written.names if name in read]
         if names != read.names:
             ordered.append(Select(tuple(names)))
             read = read.select(names)

@@ -6,6 +6,7 @@ a new one, which lives as long as something refers to it and can be opened again
 
 from __future__ import annotations
 
+import bisect
 import os
 import threading
 import time
@@ -29,6 +30,8 @@ class MemoryObjects:
         self._uri = uri
         self._data: dict[str, pa.Buffer] = {}
         self._modified_us: dict[str, int] = {}
+        self._names: list[str] = []
+        """Sorted: each commit lists the log, of which it wants a few of many names."""
 
     def __repr__(self) -> str:
         return f"<MemoryObjects {self._uri!r}: {len(self._data)} objects>"
@@ -56,6 +59,7 @@ class MemoryObjects:
             if self._data.setdefault(check_name(name), kept) is not kept:
                 return False
             self._modified_us[name] = time.time_ns() // 1000
+            bisect.insort(self._names, name)
             return True
 
     def get(self, name: str) -> pa.Buffer:
@@ -78,14 +82,19 @@ class MemoryObjects:
     ) -> Iterator[str]:
         """Yield the names that start with ``prefix``, sorted."""
         with _lock:
-            names = list(self._data)
-        found = sorted(n for n in names if n.startswith(prefix) and (after is None or n > after))
-        yield from found[:limit]
+            names = self._names
+            start = bisect.bisect_left(names, prefix)
+            stop = bisect.bisect_right(names, prefix, key=lambda name: name[: len(prefix)])
+            if after is not None:
+                start = max(start, bisect.bisect_right(names, after))
+            found = names[start : stop if limit is None else min(stop, start + limit)]
+        yield from found
 
     def delete(self, name: str) -> None:
         """Remove an object."""
         with _lock:
-            self._data.pop(name, None)
+            if self._data.pop(name, None) is not None:
+                del self._names[bisect.bisect_left(self._names, name)]
             self._modified_us.pop(name, None)
 
     def size(self, name: str) -> int:

@@ -48,15 +48,17 @@ class AgingObjects(MemoryObjects):
         """Return the same objects, of the same age, somewhere else."""
         other = AgingObjects()
         other._data, other._modified_us = dict(self._data), dict(self._modified_us)
+        other._names = sorted(other._data)
         return other
 
     def replaced(self, name: str, data: bytes | None) -> AgingObjects:
         """Return the same objects with one of them other than it was, or missing."""
         other = self.copy()
         if data is None:
-            del other._data[name], other._modified_us[name]
+            MemoryObjects.delete(other, name)
         else:
             other._data[name] = pa.py_buffer(data)
+            other._names = sorted(other._data)
         return other
 
 

@@ -74,6 +74,7 @@ class SteppedObjects(MemoryObjects):
     ) -> None:
         super().__init__(place.uri)
         self._data, self._modified_us = place._data, place._modified_us
+        self._names = place._names
         self._turns, self._writer, self._every_call = turns, writer, every_call
 
     def _turn(self, name: str) -> None:
@@ -107,6 +108,7 @@ def copied(place: MemoryObjects) -> MemoryObjects:
     """Return a place of its own with the same objects."""
     other = MemoryObjects(place.uri)
     other._data, other._modified_us = dict(place._data), dict(place._modified_us)
+    other._names = list(place._names)
     return other
 
 

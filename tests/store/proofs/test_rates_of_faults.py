@@ -32,6 +32,7 @@ class FailingObjects(MemoryObjects):
     def __init__(self, place: MemoryObjects, rate: float, chance: random.Random) -> None:
         super().__init__(place.uri)
         self._data, self._modified_us = place._data, place._modified_us
+        self._names = place._names
         self.rate, self._chance, self.failed = rate, chance, 0
 
     def _fails(self) -> bool:
