@@ -120,7 +120,7 @@ class Repacking:
     Attributes
     ----------
     name, symbol
-        Name of the symbol before the commit, and its id.
+        Name of the symbol where this takes place, and its id.
     before, after
         The extents.
     """

@@ -85,6 +85,12 @@ class Overlay(MutableMapping[str, SymbolState]):
         self._base = base
         self._changed: dict[str, SymbolState | None] = {}
 
+    def copy(self) -> Overlay:
+        """Return the same changes, to which others can be added."""
+        found = Overlay(self._base)
+        found._changed = dict(self._changed)
+        return found
+
     def __getitem__(self, symbol: str) -> SymbolState:
         if symbol not in self._changed:
             return self._base[symbol]

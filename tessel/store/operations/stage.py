@@ -23,6 +23,7 @@ from tessel.store.history import (
     Removal,
     Replacement,
     SymbolState,
+    apply,
     resolved,
 )
 from tessel.store.maintenance.leases import WriteSession
@@ -40,7 +41,7 @@ from tessel.store.names import check_symbol_name
 from tessel.store.objects import ObjectStore, put_all
 from tessel.store.operations.reading import Reader
 from tessel.store.operations.working import Working
-from tessel.store.packing import Flush, Flushed, SnapshotMembership, usual_configuration
+from tessel.store.packing import Flush, SnapshotMembership, usual_configuration
 from tessel.store.segment import PackWriter, SegmentWriter, WrittenSlice
 
 __all__ = ["Stage"]
@@ -260,25 +261,26 @@ class Stage:
         gone = [name for name in dict.fromkeys(self._removed) if name not in new_names]
         if not made and not gone:
             return []
-        flushed = self._packed(altered, replaced)
+        flush = self._gathered(altered, replaced)
+        flushed = flush.finish()
         self._pack.flush()
-        self.waiting = flushed.objects
-        repackings: list[Change] = list(flushed.repackings)
-        removals: list[Change] = [Removal(name) for name in gone]
 
         def placed(symbol: int, extent: ManifestEntry) -> tuple[ManifestEntry, ...]:
             if extent.reference.object == self.builder.name:
                 return flushed.placed(symbol, extent)
             return (dataclasses.replace(extent, reference=self._known(extent.reference)),)
 
-        return [
-            *repackings,
-            *removals,
-            *(resolved(_with_extents(change, flushed.states), placed) for change in made),
-        ]
+        changes: list[Change] = [*flushed.repackings, *map(Removal, gone)]
+        changes += (resolved(_with_extents(change, flushed.states), placed) for change in made)
+        after = self.base.snapshot.overlay()
+        for change in changes:
+            apply(change, after, self.base.number + 1)
+        objects, folded = flush.fold(after, flushed.objects)
+        self.waiting = [*flushed.objects, *objects]
+        return [*changes, *folded]
 
-    def _packed(self, altered: list[Working], replaced: list[Working]) -> Flushed:
-        """Plan and encode the manifests of the transaction."""
+    def _gathered(self, altered: list[Working], replaced: list[Working]) -> Flush:
+        """Return what packs the transaction, which knows all that it does."""
         symbols = self.base.snapshot.symbols
         configuration = self._configuration
 
@@ -293,12 +295,8 @@ class Stage:
         )
         alive = {working.state.id for working in (*altered, *replaced)}
         for working in altered:
-            if working.base is None:
-                continue
-            if working.rows_changed:
+            if working.base is not None and working.rows_changed:
                 flush.edit(working.base_name or working.name, working.base, working.state)
-            else:
-                flush.move(working.base_name or working.name, working.base)
         for working in replaced:
             base = symbols.get(working.name)
             same = base is not None and base.id == working.state.id
@@ -307,14 +305,7 @@ class Stage:
             base = symbols.get(name)
             if base is not None and base.id not in alive:
                 flush.delete(name, base)
-        after: dict[str, SymbolState | None] = dict.fromkeys(self._removed)
-        after |= {str(working.base_name): None for working in altered}
-        number = self.base.number + 1
-        after |= {
-            working.name: dataclasses.replace(working.state, changed=number)
-            for working in (*altered, *replaced)
-        }
-        return flush.finish(after)
+        return flush
 
     def _altered(self) -> list[Working]:
         return [w for w in self._symbols.values() if w is not None and w.base is not None]

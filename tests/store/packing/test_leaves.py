@@ -229,6 +229,17 @@ def test_small_symbols_keep_the_laws(seed: int, before: int) -> None:
     run(seed, before=before, steps=20)
 
 
+@pytest.mark.parametrize(
+    ("seed", "before"),
+    [
+        pytest.param(46, 0, id="rows that the commit deletes are not folded"),
+        pytest.param(29, 20, id="a fold takes no more than half of what stays"),
+    ],
+)
+def test_laws_that_were_broken(seed: int, before: int) -> None:
+    run(seed, before=before, steps=15)
+
+
 # --- what a commit writes -------------------------------------------------------------------------
 
 
@@ -300,6 +311,12 @@ def test_a_leaf_is_folded_for_its_tails_and_for_half_dead_manifests() -> None:
     assert plan_leaf_fold(usual, [*half, symbol(20, LeafExtent("m", 1, "small", 40))]) is None
     large = [symbol(n, LeafExtent(f"t{n}", 300, None, None)) for n in range(LEAF_TAILS)]
     assert plan_leaf_fold(usual, large) is None
+    pulled = [LeafExtent("m", 1, "small", 40), LeafExtent("t0", 1, None, None)]
+    taken = [symbol(100 + n, *pulled) for n in range(2)]
+    rest = [symbol(200 + n, LeafExtent("m", 1, "small", 40)) for n in range(20)]
+    plan = plan_leaf_fold(usual, [*taken, *tails, *rest])
+    assert plan is not None
+    assert not plan.stays, "twenty of forty would be left"
 
 
 def test_what_is_folded_of_a_symbol_grows_while_what_is_before_is_no_larger() -> None:
