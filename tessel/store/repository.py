@@ -469,7 +469,7 @@ class Repository(ManifestSets, Bulk):
         return Transaction(
             self.objects,
             self.history,
-            self.history.newest(self.branch),
+            self.history.base(self.branch),
             message,
             self.manifest,
             isolation=isolation,

@@ -6,8 +6,10 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from tessel.errors import SnapshotExpiredError, VersionNotFoundError
-from tessel.store.history.changes import Change, Removal, Replacement
+from tessel.store.history.changes import Change, Removal, Replacement, Tried
 from tessel.store.history.diff import changed_symbols
 from tessel.store.history.landing import Draft, Landing, Saying
 from tessel.store.history.leaves import Node
@@ -42,9 +44,10 @@ class History(Landing):
         metadata: Mapping[str, Any] | None = None,
         survived: Callable[[Refs], None] | None = None,
         act: str = "commit",
-        objects: Sequence[tuple[str, bytes]] = (),
+        objects: Sequence[tuple[str, bytes | pa.Buffer]] = (),
         through: ObjectStore | None = None,
         objections: Sequence[Objection] = (),
+        tried: Tried | None = None,
     ) -> LogEntry:
         """Land changes that were made on ``base``, after whatever landed on its branch since.
 
@@ -69,11 +72,14 @@ class History(Landing):
         act
             What the log shall call it.
         objects
-            Names and bytes of manifests that are still to be written.
+            Names and bytes of what is still to be written.
         through
             Where objects are put, as ``Draft`` has it.
         objections
             Asked about every entry that landed on the branch since ``base``, whatever its changes.
+
+        tried
+            The changes as they were applied to ``base``, which is not done again then.
 
         Raises
         ------
@@ -83,7 +89,7 @@ class History(Landing):
         CommitUnknownError
             When it cannot be told whether the commit landed.
         """
-        standing = Standing(self, base, changes, reads, objects, through, objections)
+        standing = Standing(self, base, changes, reads, objects, through, objections, tried)
 
         def draft(head: LogEntry | None) -> Draft:
             if survived is not None and head is not None and self._collected_since(base, head):

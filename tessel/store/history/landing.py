@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+import pyarrow as pa
+
 from tessel.errors import CommitUnknownError, CorruptStoreError
 from tessel.store.history.ancestry import jump_from
 from tessel.store.history.changes import LandedChange
@@ -27,7 +29,7 @@ from tessel.store.history.log import LogEntry, Outcome
 from tessel.store.history.refs import Refs
 from tessel.store.history.tree import NodeWriter
 from tessel.store.history.turns import turn
-from tessel.store.history.versions import Versions, seconds
+from tessel.store.history.versions import Commit, Versions, seconds
 from tessel.store.names import new_id, refs_name
 from tessel.store.objects import ObjectStore, checksum, put_all
 
@@ -78,7 +80,7 @@ class Draft:
     changes: tuple[LandedChange, ...] = ()
     refs: Refs | None = None
     lookup: Node | None = None
-    objects: Sequence[tuple[str, bytes]] = ()
+    objects: Sequence[tuple[str, bytes | pa.Buffer]] = ()
     through: ObjectStore | None = None
 
 
@@ -121,6 +123,10 @@ class Landing(Versions):
                     time.sleep(random.uniform(0, pause))
                 looked = seconds()
                 head = self.head()
+
+    def base(self, branch: str) -> Commit:
+        """Return the newest version of a branch, to be changed; see :meth:`newest`."""
+        return self.on_branch(self.tip(self._probed_head(), branch), branch)
 
     def _probed_head(self) -> LogEntry | None:
         """Return the newest entry; a lookup where nothing landed since the last one known."""

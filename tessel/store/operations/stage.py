@@ -23,7 +23,7 @@ from tessel.store.history import (
     Removal,
     Replacement,
     SymbolState,
-    apply,
+    Tried,
     resolved,
 )
 from tessel.store.maintenance.leases import WriteSession
@@ -72,7 +72,9 @@ class Stage:
     builder
         The rows that were written and are in no manifest yet.
     waiting
-        Names and bytes of the manifests that the commit writes.
+        Names and bytes of the objects that the commit writes.
+    tried
+        The changes as they were applied to the base; None before they were told.
     """
 
     def __init__(
@@ -89,7 +91,8 @@ class Stage:
         self.objections: list[Objection] = []
         self._manifest = manifest
         self._configuration = configuration
-        self.waiting: list[tuple[str, bytes]] = []
+        self.tried: Tried | None = None
+        self.waiting: list[tuple[str, bytes | pa.Buffer]] = []
         self._symbols: dict[str, Working | None] = {}
         self._removed: list[str] = []
         self._pack = PackWriter(self.session)
@@ -248,9 +251,9 @@ class Stage:
             self.builder = ManifestBuilder()
 
     def changes(self) -> list[Change]:
-        """Write the segments, and return what the transaction changes, in order.
+        """Return what the transaction changes, in order.
 
-        The manifests are encoded and wait to be written with the commit.
+        Segments and manifests are encoded and wait to be written with the commit.
         """
         replaced = [w for w in self._symbols.values() if w is not None and w.base is None]
         listed = [(each, each.change()) for each in _in_order(self._altered())]
@@ -263,7 +266,6 @@ class Stage:
             return []
         flush = self._gathered(altered, replaced)
         flushed = flush.finish()
-        self._pack.flush()
 
         def placed(symbol: int, extent: ManifestEntry) -> tuple[ManifestEntry, ...]:
             if extent.reference.object == self.builder.name:
@@ -272,11 +274,11 @@ class Stage:
 
         changes: list[Change] = [*flushed.repackings, *map(Removal, gone)]
         changes += (resolved(_with_extents(change, flushed.states), placed) for change in made)
-        after = self.base.snapshot.overlay()
-        for change in changes:
-            apply(change, after, self.base.number + 1)
-        objects, folded = flush.fold(after, flushed.objects)
-        self.waiting = [*flushed.objects, *objects]
+        self.tried = Tried(self.base.snapshot.overlay(), self.base.number + 1)
+        self.tried.apply(changes)
+        objects, folded = flush.fold(self.tried.symbols, flushed.objects)
+        self.tried.apply(folded)
+        self.waiting = [*self._pack.take(), *flushed.objects, *objects]
         return [*changes, *folded]
 
     def _gathered(self, altered: list[Working], replaced: list[Working]) -> Flush:
