@@ -469,7 +469,7 @@ class Repository(ManifestSets, Bulk):
         return Transaction(
             self.objects,
             self.history,
-            self.history.base(self.branch),
+            self.history.newest(self.branch),
             message,
             self.manifest,
             isolation=isolation,

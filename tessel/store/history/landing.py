@@ -29,7 +29,7 @@ from tessel.store.history.log import LogEntry, Outcome
 from tessel.store.history.refs import Refs
 from tessel.store.history.tree import NodeWriter
 from tessel.store.history.turns import turn
-from tessel.store.history.versions import Commit, Versions, seconds
+from tessel.store.history.versions import Versions, seconds
 from tessel.store.names import new_id, refs_name
 from tessel.store.objects import ObjectStore, checksum, put_all
 
@@ -123,10 +123,6 @@ class Landing(Versions):
                     time.sleep(random.uniform(0, pause))
                 looked = seconds()
                 head = self.head()
-
-    def base(self, branch: str) -> Commit:
-        """Return the newest version of a branch, to be changed; see :meth:`newest`."""
-        return self.on_branch(self.tip(self._probed_head(), branch), branch)
 
     def _probed_head(self) -> LogEntry | None:
         """Return the newest entry; a lookup where nothing landed since the last one known."""
