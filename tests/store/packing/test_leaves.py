@@ -295,6 +295,24 @@ def test_repacking_brings_a_store_made_before_there_at_once() -> None:
     assert_same(read(store.view(names[7])), rows(0))
 
 
+def test_leaves_that_repacking_cuts_are_packed_as_they_come_out() -> None:
+    drawn = random.Random(0)  # the digits of checksums decide where a leaf is cut
+    with (
+        mock.patch("secrets.randbits", drawn.getrandbits),
+        mock.patch("secrets.token_bytes", drawn.randbytes),
+    ):
+        with mock.patch.multiple(leaves, LEAF_SYMBOLS=256, LEAF_BYTES=64 * 1024):
+            objects, names = filled(120, before=True)
+            for first in range(1, 4):
+                with opened(objects, before=True).transaction() as changes:
+                    for name in names[::3]:
+                        changes.append(name, rows(first))
+        store = opened(objects)
+        assert store.repack().symbols == 120
+        check_leaves(store)
+        assert not store.repack().symbols
+
+
 def test_a_leaf_is_folded_for_its_tails_and_for_half_dead_manifests() -> None:
     usual = ManifestConfiguration()
 
