@@ -6,8 +6,6 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from tessel.errors import SnapshotExpiredError, VersionNotFoundError
 from tessel.store.history.changes import Change, Removal, Replacement, Tried
 from tessel.store.history.diff import changed_symbols
@@ -44,7 +42,7 @@ class History(Landing):
         metadata: Mapping[str, Any] | None = None,
         survived: Callable[[Refs], None] | None = None,
         act: str = "commit",
-        objects: Sequence[tuple[str, bytes | pa.Buffer]] = (),
+        objects: Sequence[tuple[str, bytes]] = (),
         through: ObjectStore | None = None,
         objections: Sequence[Objection] = (),
         tried: Tried | None = None,
@@ -72,7 +70,7 @@ class History(Landing):
         act
             What the log shall call it.
         objects
-            Names and bytes of what is still to be written.
+            Names and bytes of manifests that are still to be written.
         through
             Where objects are put, as ``Draft`` has it.
         objections

@@ -18,8 +18,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-import pyarrow as pa
-
 from tessel.errors import CommitUnknownError, CorruptStoreError
 from tessel.store.history.ancestry import jump_from
 from tessel.store.history.changes import LandedChange
@@ -80,7 +78,7 @@ class Draft:
     changes: tuple[LandedChange, ...] = ()
     refs: Refs | None = None
     lookup: Node | None = None
-    objects: Sequence[tuple[str, bytes | pa.Buffer]] = ()
+    objects: Sequence[tuple[str, bytes]] = ()
     through: ObjectStore | None = None
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-import pyarrow as pa
-
 from tessel.errors import CommitConflictError, RefNotFoundError
 from tessel.store.history.changes import Alteration, Change, LandedChange, Rename, Tried
 from tessel.store.history.landing import Draft
@@ -27,7 +25,7 @@ class Standing:
         base: Commit,
         changes: Sequence[Change],
         reads: Sequence[ReadRange] = (),
-        objects: Sequence[tuple[str, bytes | pa.Buffer]] = (),
+        objects: Sequence[tuple[str, bytes]] = (),
         through: ObjectStore | None = None,
         objections: Sequence[Objection] = (),
         tried: Tried | None = None,

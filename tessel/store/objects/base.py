@@ -311,7 +311,7 @@ def put_all(
 
 @functools.lru_cache(maxsize=1)
 def _threads(_process: int) -> ThreadPoolExecutor:
-    """Return the threads that put; kept, as a small commit starts two, and not across a fork."""
+    """Return the threads that put; kept, as each small commit needs one, and not across a fork."""
     return ThreadPoolExecutor(_MOST_THREADS, "tessel-put")
 
 

@@ -72,7 +72,7 @@ class Stage:
     builder
         The rows that were written and are in no manifest yet.
     waiting
-        Names and bytes of the objects that the commit writes.
+        Names and bytes of the manifests that the commit writes.
     tried
         The changes as they were applied to the base; None before they were told.
     """
@@ -92,7 +92,7 @@ class Stage:
         self._manifest = manifest
         self._configuration = configuration
         self.tried: Tried | None = None
-        self.waiting: list[tuple[str, bytes | pa.Buffer]] = []
+        self.waiting: list[tuple[str, bytes]] = []
         self._symbols: dict[str, Working | None] = {}
         self._removed: list[str] = []
         self._pack = PackWriter(self.session)
@@ -251,9 +251,9 @@ class Stage:
             self.builder = ManifestBuilder()
 
     def changes(self) -> list[Change]:
-        """Return what the transaction changes, in order.
+        """Write the segments, and return what the transaction changes, in order.
 
-        Segments and manifests are encoded and wait to be written with the commit.
+        The manifests are encoded and wait to be written with the commit.
         """
         replaced = [w for w in self._symbols.values() if w is not None and w.base is None]
         listed = [(each, each.change()) for each in _in_order(self._altered())]
@@ -278,7 +278,9 @@ class Stage:
         self.tried.apply(changes)
         objects, folded = flush.fold(self.tried.symbols, flushed.objects)
         self.tried.apply(folded)
-        self.waiting = [*self._pack.take(), *flushed.objects, *objects]
+        # Before the commit, which may conflict: a repeated finalize takes what was merged.
+        self._pack.flush()
+        self.waiting = [*flushed.objects, *objects]
         return [*changes, *folded]
 
     def _gathered(self, altered: list[Working], replaced: list[Working]) -> Flush:

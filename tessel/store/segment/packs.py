@@ -77,12 +77,8 @@ class PackWriter:
 
     def flush(self) -> None:
         """Write what was gathered, if anything was."""
-        put_all(self._objects, self.take())
-
-    def take(self) -> list[tuple[str, pa.Buffer]]:
-        """Return what was gathered as an object to write; nothing where nothing was."""
         if not self._keys:
-            return []
+            return
         directory = np.zeros(len(self._keys), _ENTRY)
         for at, key in enumerate(self._keys):
             directory[at] = (key.offset, key.length, key.checksum, 0)
@@ -92,10 +88,9 @@ class PackWriter:
         data = np.concatenate(
             [*self._parts, padding, directory.view(np.uint8), tail.view(np.uint8)]
         )
-        taken = [(self._name, pa.py_buffer(data))]
+        put_all(self._objects, [(self._name, pa.py_buffer(data))])
         self._name = segment_name(new_id())
         self._parts, self._keys, self._size = [], [], 0
-        return taken
 
 
 def pack_directory(name: str, data: pa.Buffer) -> list[SegmentKey] | None:
