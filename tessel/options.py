@@ -204,7 +204,7 @@ class _Scoped:
         OptionError
             For a value of the wrong type or outside its range.
         """
-        return _changed(current().replace(**changes))
+        return _changed(current().replace(**changes) if changes else current())
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise OptionError.not_set(current().known(name), value)

@@ -73,16 +73,37 @@ def _kind(name: str) -> str:
     return name.split("/")[0]
 
 
+class Synced:
+    """When fsyncs ran, and the processor time in them; several threads may be in one at once."""
+
+    def __init__(self) -> None:
+        self._spans: list[tuple[float, float]] = []
+        self.processor = 0.0
+
+    def add(self, start: float, stop: float, processor: float) -> None:
+        self._spans.append((start, stop))
+        self.processor += processor
+
+    @property
+    def seconds(self) -> float:
+        """How long at least one fsync ran."""
+        total = until = 0.0
+        for start, stop in sorted(self._spans):
+            total += max(0.0, stop - max(start, until))
+            until = max(until, stop)
+        return total
+
+
 @contextmanager
-def fsync_time() -> Iterator[list[float]]:
-    """Gather how long each fsync takes."""
-    found: list[float] = []
+def fsync_time() -> Iterator[Synced]:
+    """Gather how long fsyncs take."""
+    found = Synced()
     real = os.fsync
 
     def watched(fd: Any) -> None:
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.thread_time()
         real(fd)
-        found.append(time.perf_counter() - start)
+        found.add(start, time.perf_counter(), time.thread_time() - used)
 
     os.fsync = watched
     try:

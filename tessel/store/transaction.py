@@ -14,6 +14,7 @@ import pyarrow as pa
 from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression import Expression
+from tessel.options import options
 from tessel.store.history import Commit, History
 from tessel.store.manifest import Manifest, ManifestReference
 from tessel.store.manifest.packing import ManifestConfiguration
@@ -270,7 +271,7 @@ class Transaction:
         # Whatever comes of it, these changes are not tried twice.
         self._abandoned = True
         landed = self._base.number
-        with stage.session.ending():
+        with options(), stage.session.ending():
             changes = stage.changes()
             if changes:
                 landed = self._history.commit(
@@ -283,6 +284,7 @@ class Transaction:
                     survived=stage.session.survived,
                     objects=stage.waiting,
                     through=stage.session,
+                    tried=stage.tried,
                 ).number
         self._landed = landed
         return landed

@@ -39,10 +39,11 @@ WORKERS = (1, 2, 8)
 
 
 def _our_threads() -> list[str]:
-    """Return the threads of queries; those that look after reads and Spark are of the process."""
+    """Return the threads of queries; those of puts, long reads and Spark are of the process."""
     names = [thread.name for thread in threading.enumerate()]
-    others = ("tessel-long-reads", "tessel-spark-log")
-    return [name for name in names if name.startswith("tessel-") and name not in others]
+    others = ("tessel-long-reads", "tessel-put", "tessel-spark-log")
+    ours = (name for name in names if name.startswith("tessel-"))
+    return [name for name in ours if not name.startswith(others)]
 
 
 # --- batches, limits, cancellation ----------------------------------------------------------------

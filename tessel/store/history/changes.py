@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
 
 from tessel.expression.schema import TableSchema
 from tessel.store.history.landed import KINDS, LandedChange, LandedEdit, TimeBounds
+from tessel.store.history.snapshot import Overlay
 from tessel.store.history.symbol import ManifestEntry, SymbolState, coalesced, rows_of
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Replacement",
     "SchemaChange",
     "Splice",
+    "Tried",
     "apply",
     "repacked",
     "resolved",
@@ -120,7 +122,7 @@ class Repacking:
     Attributes
     ----------
     name, symbol
-        Name of the symbol before the commit, and its id.
+        Name of the symbol where this takes place, and its id.
     before, after
         The extents.
     """
@@ -354,6 +356,30 @@ def spliced(extents: Sequence[ManifestEntry], edits: Iterable[Edit]) -> tuple[Ma
         made.extend(edit.extents)
     made.extend(reversed(rest))
     return coalesced(made)
+
+
+@dataclass(slots=True)
+class Tried:
+    """Changes as commit ``number`` applies them; nothing is written.
+
+    Attributes
+    ----------
+    symbols
+        The symbols, which are changed.
+    number
+        The commit.
+    landed
+        What the log shall record.
+    """
+
+    symbols: Overlay
+    number: int
+    landed: list[LandedChange] = field(default_factory=list)
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        """Apply further changes."""
+        applied = (apply(change, self.symbols, self.number) for change in changes)
+        self.landed += (change for change in applied if change is not None)
 
 
 # --- references that were not known when the change was staged ------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tessel.errors import SnapshotExpiredError, VersionNotFoundError
-from tessel.store.history.changes import Change, Removal, Replacement
+from tessel.store.history.changes import Change, Removal, Replacement, Tried
 from tessel.store.history.diff import changed_symbols
 from tessel.store.history.landing import Draft, Landing, Saying
 from tessel.store.history.leaves import Node
@@ -45,6 +45,7 @@ class History(Landing):
         objects: Sequence[tuple[str, bytes]] = (),
         through: ObjectStore | None = None,
         objections: Sequence[Objection] = (),
+        tried: Tried | None = None,
     ) -> LogEntry:
         """Land changes that were made on ``base``, after whatever landed on its branch since.
 
@@ -75,6 +76,9 @@ class History(Landing):
         objections
             Asked about every entry that landed on the branch since ``base``, whatever its changes.
 
+        tried
+            The changes as they were applied to ``base``, which is not done again then.
+
         Raises
         ------
         CommitConflictError
@@ -83,7 +87,7 @@ class History(Landing):
         CommitUnknownError
             When it cannot be told whether the commit landed.
         """
-        standing = Standing(self, base, changes, reads, objects, through, objections)
+        standing = Standing(self, base, changes, reads, objects, through, objections, tried)
 
         def draft(head: LogEntry | None) -> Draft:
             if survived is not None and head is not None and self._collected_since(base, head):

@@ -17,7 +17,7 @@ import json
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tessel.store.history.documents import Fields, Reference, damaged
@@ -213,15 +213,17 @@ class Inner:
         Leaves have level 0, their parents 1, and so on; all leaves are equally deep.
     children
         In the order of names: nodes as they were read, or made and not written yet.
+    symbols
+        How many symbols are below it.
     """
 
     level: int
     children: tuple[Child | Node, ...]
+    symbols: int = field(init=False)
 
-    @property
-    def symbols(self) -> int:
-        """How many symbols are below it."""
-        return sum(child.symbols for child in self.children)
+    def __post_init__(self) -> None:
+        # Once: every look at a node compares it with what its parent says.
+        object.__setattr__(self, "symbols", sum(child.symbols for child in self.children))
 
     @property
     def first(self) -> str:

@@ -84,6 +84,13 @@ class Overlay(MutableMapping[str, SymbolState]):
     def __init__(self, base: Snapshot) -> None:
         self._base = base
         self._changed: dict[str, SymbolState | None] = {}
+        self._root: Node | None = None
+
+    def copy(self) -> Overlay:
+        """Return the same changes, to which others can be added."""
+        found = Overlay(self._base)
+        found._changed = dict(self._changed)
+        return found
 
     def __getitem__(self, symbol: str) -> SymbolState:
         if symbol not in self._changed:
@@ -95,11 +102,13 @@ class Overlay(MutableMapping[str, SymbolState]):
 
     def __setitem__(self, symbol: str, state: SymbolState) -> None:
         self._changed[symbol] = state
+        self._root = None
 
     def __delitem__(self, symbol: str) -> None:
         if symbol not in self:
             raise KeyError(symbol)
         self._changed[symbol] = None
+        self._root = None
 
     def __contains__(self, symbol: object) -> bool:
         if isinstance(symbol, str) and symbol in self._changed:
@@ -118,11 +127,14 @@ class Overlay(MutableMapping[str, SymbolState]):
 
     def root(self) -> Node:
         """Return the root of the changed symbol index; its new nodes are not written yet."""
-        changes = {
-            symbol: None if state is None else state.to_json()
-            for symbol, state in self._changed.items()
-        }
-        return updated(self._base.nodes, self._base.root, changes) if changes else self._base.root
+        if self._root is None:
+            changes = {
+                symbol: None if state is None else state.to_json()
+                for symbol, state in self._changed.items()
+            }
+            root = self._base.root
+            self._root = updated(self._base.nodes, root, changes) if changes else root
+        return self._root
 
     def changed_leaves(self) -> Iterator[Leaf]:
         """Yield the leaves that writing the changed symbol index would write."""

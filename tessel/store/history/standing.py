@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from tessel.errors import CommitConflictError, RefNotFoundError
-from tessel.store.history.changes import Alteration, Change, LandedChange, Rename, apply
+from tessel.store.history.changes import Alteration, Change, LandedChange, Rename, Tried
 from tessel.store.history.landing import Draft
 from tessel.store.history.log import LogEntry
 from tessel.store.history.rebase import Conflicting, Objection, ReadRange, read_conflict, rebase
@@ -28,10 +28,12 @@ class Standing:
         objects: Sequence[tuple[str, bytes]] = (),
         through: ObjectStore | None = None,
         objections: Sequence[Objection] = (),
+        tried: Tried | None = None,
     ) -> None:
         self._versions = versions
         self._reads, self._objections = tuple(reads), tuple(objections)
         self._objects, self._through = objects, through
+        self._tried = tried
         self._made_on, self._made = base, list(changes)
         self._base, self._changes = self._made_on, self._made
 
@@ -39,17 +41,18 @@ class Standing:
         """Return the commit as it would be after ``head``; ``CommitConflictError`` if it cannot."""
         self._move_on(head)
         number = 1 if head is None else head.number + 1
-        overlay = self._base.snapshot.overlay()
-        applied = [apply(change, overlay, number) for change in self._changes]
-        landed = tuple(change for change in applied if change is not None)
+        tried, self._tried = self._tried, None
+        if tried is None or self._base is not self._made_on or tried.number != number:
+            tried = Tried(self._base.snapshot.overlay(), number)
+            tried.apply(self._changes)
         # What the first attempt writes is there for all others.
         objects, self._objects = self._objects, ()
         return Draft(
             self._base.branch,
             self._base.entry,
-            overlay.root(),
-            landed,
-            lookup=overlay.lookup(),
+            tried.symbols.root(),
+            tuple(tried.landed),
+            lookup=tried.symbols.lookup(),
             objects=objects,
             through=self._through,
         )

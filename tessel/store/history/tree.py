@@ -9,6 +9,7 @@ The tree is a B-tree (Bayer and McCreight 1972) that is never changed in place.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from tessel.store.history.documents import Reference, damaged, fetch, seal
@@ -177,24 +178,20 @@ def _update(
         return node.changed(changes)
     below = node.level - 1
     parts: list[Child | Node] = []
-    begin = 0
-    for at, child in enumerate(node.children):
-        end = begin
-        last = at + 1 == len(node.children)
-        while end < len(changes) and (last or changes[end][0] < node.children[at + 1].first):
-            end += 1
-        if begin == end:
-            parts.append(child)
-        else:
-            parts += _update(
-                nodes, nodes.resolved(child, below), changes[begin:end], INNER_CHILDREN
-            )
-        begin = end
+    after = 0
+    for at, inside in itertools.groupby(changes, lambda change: node.child_of(change[0])):
+        parts += node.children[after:at]
+        child = nodes.resolved(node.children[at], below)
+        parts += _update(nodes, child, list(inside), INNER_CHILDREN)
+        after = at + 1
+    parts += node.children[after:]
     return _cut(node.level, _joined(nodes, parts, below), most)
 
 
-def _joined(nodes: Nodes, parts: Sequence[Child | Node], level: int) -> list[Child | Node]:
+def _joined(nodes: Nodes, parts: list[Child | Node], level: int) -> list[Child | Node]:
     """Join new nodes that have become small with a neighbour."""
+    if not any(map(_small, parts)):
+        return parts
     result: list[Child | Node] = []
     for part in parts:
         if result and (_small(part) or _small(result[-1])):

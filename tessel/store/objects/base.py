@@ -7,10 +7,12 @@ A new kind of place is one file with a class that satisfies :class:`ObjectStore`
 
 from __future__ import annotations
 
+import functools
 import itertools
+import os
 import re
 from collections.abc import Iterable, Iterator, Sized
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -18,7 +20,6 @@ from typing import Protocol, runtime_checkable
 import google_crc32c
 import pyarrow as pa
 
-from tessel.cancelling import thread_pool
 from tessel.errors import CorruptStoreError, InvalidInputError, NotAStoreError, NotFoundError
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*")
 _NAME_CHARACTERS = 200
 _PUTS_IN_FLIGHT = 4
+_MOST_THREADS = 256
 _BYTES_IN_FLIGHT = 256 << 20
 
 
@@ -286,23 +288,31 @@ def put_all(
             _put_new(objects, name, data)
         return
     most = objects.puts_in_flight if isinstance(objects, ParallelPuts) else _PUTS_IN_FLIGHT
-    with thread_pool(most, "tessel-put") as pool:
-        running: dict[Future[None], int] = {}
+    running: dict[Future[None], int] = {}
+    try:
         for number, (name, data) in enumerate(itertools.chain(head, iterator), 1):
             size = len(memoryview(data))
-            # The caller, who would wait, puts the last one: a commit of two needs one thread.
-            last = isinstance(items, Sized) and number == len(items)
             while running and (
-                len(running) >= (most if last else 2 * most)
-                or sum(running.values()) + size > bytes_in_flight
+                len(running) >= most or sum(running.values()) + size > bytes_in_flight
             ):
                 _take_ended(running)
-            if last:
+            # The caller, who would wait, puts the last one: a commit of two needs one thread.
+            if isinstance(items, Sized) and number == len(items):
                 _put_new(objects, name, data)
             else:
-                running[pool.submit(_put_new, objects, name, data)] = size
+                running[_threads(os.getpid()).submit(_put_new, objects, name, data)] = size
         while running:
             _take_ended(running)
+    finally:
+        for future in running:
+            future.cancel()
+        wait(running)
+
+
+@functools.lru_cache(maxsize=1)
+def _threads(_process: int) -> ThreadPoolExecutor:
+    """Return the threads that put; kept, as each small commit needs one, and not across a fork."""
+    return ThreadPoolExecutor(_MOST_THREADS, "tessel-put")
 
 
 def _take_ended(running: dict[Future[None], int]) -> None:

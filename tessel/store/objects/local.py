@@ -247,12 +247,14 @@ class LocalObjects:
         try:
             with os.scandir(folder) as entries:
                 # Names are compared with their "/" so that the order is that of whole names.
-                found = sorted(_listed(entry) for entry in entries)
+                found = [
+                    f"{e.name}/" if e.is_dir(follow_symlinks=False) else e.name for e in entries
+                ]
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
             raise _failed("list", prefix, error) from error
-        for entry in found:
+        for entry in sorted(found):
             name = prefix + entry
             if not prefix and entry == TEMPORARY + "/":
                 continue
@@ -325,10 +327,6 @@ def _facts(path: str, name: str) -> ObjectFacts | None:
     except OSError as error:
         raise _failed("look at", name, error) from error
     return ObjectFacts(name, found.st_size, found.st_mtime_ns // 1000)
-
-
-def _listed(entry: os.DirEntry[str]) -> str:
-    return entry.name + "/" if entry.is_dir(follow_symlinks=False) else entry.name
 
 
 def _extend(path: str, missing: int) -> None:

@@ -23,6 +23,7 @@ from tessel.store.history import (
     Removal,
     Replacement,
     SymbolState,
+    Tried,
     resolved,
 )
 from tessel.store.maintenance.leases import WriteSession
@@ -40,7 +41,7 @@ from tessel.store.names import check_symbol_name
 from tessel.store.objects import ObjectStore, put_all
 from tessel.store.operations.reading import Reader
 from tessel.store.operations.working import Working
-from tessel.store.packing import Flush, Flushed, SnapshotMembership, usual_configuration
+from tessel.store.packing import Flush, SnapshotMembership, usual_configuration
 from tessel.store.segment import PackWriter, SegmentWriter, WrittenSlice
 
 __all__ = ["Stage"]
@@ -72,6 +73,8 @@ class Stage:
         The rows that were written and are in no manifest yet.
     waiting
         Names and bytes of the manifests that the commit writes.
+    tried
+        The changes as they were applied to the base; None before they were told.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class Stage:
         self.objections: list[Objection] = []
         self._manifest = manifest
         self._configuration = configuration
+        self.tried: Tried | None = None
         self.waiting: list[tuple[str, bytes]] = []
         self._symbols: dict[str, Working | None] = {}
         self._removed: list[str] = []
@@ -260,25 +264,27 @@ class Stage:
         gone = [name for name in dict.fromkeys(self._removed) if name not in new_names]
         if not made and not gone:
             return []
-        flushed = self._packed(altered, replaced)
-        self._pack.flush()
-        self.waiting = flushed.objects
-        repackings: list[Change] = list(flushed.repackings)
-        removals: list[Change] = [Removal(name) for name in gone]
+        flush = self._gathered(altered, replaced)
+        flushed = flush.finish()
 
         def placed(symbol: int, extent: ManifestEntry) -> tuple[ManifestEntry, ...]:
             if extent.reference.object == self.builder.name:
                 return flushed.placed(symbol, extent)
             return (dataclasses.replace(extent, reference=self._known(extent.reference)),)
 
-        return [
-            *repackings,
-            *removals,
-            *(resolved(_with_extents(change, flushed.states), placed) for change in made),
-        ]
+        changes: list[Change] = [*flushed.repackings, *map(Removal, gone)]
+        changes += (resolved(_with_extents(change, flushed.states), placed) for change in made)
+        self.tried = Tried(self.base.snapshot.overlay(), self.base.number + 1)
+        self.tried.apply(changes)
+        objects, folded = flush.fold(self.tried.symbols, flushed.objects)
+        self.tried.apply(folded)
+        # Before the commit, which may conflict: a repeated finalize takes what was merged.
+        self._pack.flush()
+        self.waiting = [*flushed.objects, *objects]
+        return [*changes, *folded]
 
-    def _packed(self, altered: list[Working], replaced: list[Working]) -> Flushed:
-        """Plan and encode the manifests of the transaction."""
+    def _gathered(self, altered: list[Working], replaced: list[Working]) -> Flush:
+        """Return what packs the transaction, which knows all that it does."""
         symbols = self.base.snapshot.symbols
         configuration = self._configuration
 
@@ -293,12 +299,8 @@ class Stage:
         )
         alive = {working.state.id for working in (*altered, *replaced)}
         for working in altered:
-            if working.base is None:
-                continue
-            if working.rows_changed:
+            if working.base is not None and working.rows_changed:
                 flush.edit(working.base_name or working.name, working.base, working.state)
-            else:
-                flush.move(working.base_name or working.name, working.base)
         for working in replaced:
             base = symbols.get(working.name)
             same = base is not None and base.id == working.state.id
@@ -307,14 +309,7 @@ class Stage:
             base = symbols.get(name)
             if base is not None and base.id not in alive:
                 flush.delete(name, base)
-        after: dict[str, SymbolState | None] = dict.fromkeys(self._removed)
-        after |= {str(working.base_name): None for working in altered}
-        number = self.base.number + 1
-        after |= {
-            working.name: dataclasses.replace(working.state, changed=number)
-            for working in (*altered, *replaced)
-        }
-        return flush.finish(after)
+        return flush
 
     def _altered(self) -> list[Working]:
         return [w for w in self._symbols.values() if w is not None and w.base is not None]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from tessel.store.history import ManifestEntry, Repacking, SymbolState, coalesced
+from tessel.store.history import ManifestEntry, Overlay, Repacking, SymbolState
 from tessel.store.manifest import Manifest, ManifestBuilder, ManifestReference
 from tessel.store.manifest.packing import (
     DEFAULT_SET,
@@ -38,7 +38,7 @@ from tessel.store.packing.carrying_out import CarriedOut, objects_of, repackings
 from tessel.store.packing.encoding import EncodedManifest, encode
 from tessel.store.packing.leaf_folds import LeafFolds
 from tessel.store.packing.membership import SnapshotMembership, bytes_per_segment
-from tessel.store.packing.rows import PackedRows, Staged
+from tessel.store.packing.rows import PackedRows, Staged, in_memory
 
 __all__ = ["Flush", "Flushed", "usual_configuration"]
 
@@ -111,7 +111,6 @@ class Flush:
     _renewed: set[int] = field(default_factory=set)
     _edited: dict[int, tuple[str, SymbolState]] = field(default_factory=dict)
     _deleted: set[int] = field(default_factory=set)
-    _moved: dict[int, tuple[str, SymbolState]] = field(default_factory=dict)
 
     def write(self, name: str, state: SymbolState, base: SymbolState | None = None) -> None:
         """Take a symbol that was made, or got a new state whatever it was before: ``base``."""
@@ -136,42 +135,18 @@ class Flush:
         else:
             self._edited[state.id] = name, base
 
-    def move(self, name: str, base: SymbolState) -> None:
-        """Take a symbol that keeps its rows, before the commit: it may get another name."""
-        self._moved[base.id] = name, base
-
     def delete(self, name: str, base: SymbolState) -> None:
         """Take a symbol that ceases to exist."""
         self.membership.know(name, base)
         self._deleted.add(base.id)
 
-    def finish(self, after: Mapping[str, SymbolState | None]) -> Flushed:
-        """Plan and encode.
-
-        Parameters
-        ----------
-        after
-            All symbols that the commit changes, as it leaves them; None for those that are gone.
-        """
+    def finish(self) -> Flushed:
+        """Plan and encode all but the folds of leaves."""
         staged = Staged(self.builder)
         long = {symbol for symbol, (_, base) in self._edited.items() if _is_long(base)}
         leaving = self._leaving()
         objects, pieces = self._tails(leaving, staged)
-        folded: list[Repacking] = []
-        if self.configuration.usual:
-            before = {symbol: at for symbol, at in self._edited.items() if symbol not in long}
-            leaves = LeafFolds(
-                self.configuration,
-                self.membership.snapshot,
-                staged,
-                self.manifest,
-                {**self._moved, **before},
-                self._written.keys() | long,
-            )
-            made, folded = leaves.fold(self._tried(after, pieces))
-            objects += made
-        rest = self._edited.keys() - long - {each.symbol for each in folded}
-        folds = plan_folds(self.configuration, rest, self.membership)
+        folds = plan_folds(self.configuration, self._edited.keys() - long, self.membership)
         joined, repackings = self._joined(folds, staged)
         packed, moved, entries = self._packed([*sorted(long), *folds.packed], leaving, staged)
         entries = {**entries, **{symbol: pieces.get(symbol, ()) for symbol in leaving}}
@@ -181,9 +156,31 @@ class Flush:
             if symbol not in self._renewed
         }
         pieces |= {symbol: entries[symbol] for symbol in self._renewed}
-        return Flushed([*objects, *joined, *packed], [*moved, *repackings, *folded], states, pieces)
+        return Flushed([*objects, *joined, *packed], [*moved, *repackings], states, pieces)
 
     # --- leaves -----------------------------------------------------------------------------------
+
+    def fold(
+        self, after: Overlay, objects: Sequence[tuple[str, bytes]]
+    ) -> tuple[list[tuple[str, bytes]], list[Repacking]]:
+        """Fold the leaves of the commit; return further manifests, and what moves into them.
+
+        Parameters
+        ----------
+        after
+            The symbols as the commit leaves them.
+        objects
+            The manifests that it writes.
+        """
+        if not self.configuration.usual:
+            return [], []
+        fresh = dict(objects)
+
+        def opened(reference: ManifestReference) -> Manifest:
+            data = fresh.get(reference.object)
+            return self.manifest(reference) if data is None else in_memory(data, reference)
+
+        return LeafFolds(self.configuration, after, fresh, Staged(self.builder), opened).fold()
 
     def _leaving(self) -> set[int]:
         """Return the symbols written whole whose leaf packs them: they go to the tail for now."""
@@ -192,29 +189,6 @@ class Flush:
             for symbol, (name, state) in self._written.items()
             if self.configuration.leaf_set(name, *_extent_of(state)) is not None
         }
-
-    def _tried(
-        self,
-        after: Mapping[str, SymbolState | None],
-        pieces: Mapping[int, tuple[ManifestEntry, ...]],
-    ) -> dict[str, SymbolState | None]:
-        """Return the symbols that the commit changes with the extents that they have got so far."""
-        placed = Flushed([], [], {}, pieces)
-        tried: dict[str, SymbolState | None] = {}
-        for name, state in after.items():
-            if state is not None:
-                extents = [
-                    found
-                    for extent in state.manifests
-                    for found in (
-                        placed.placed(state.id, extent)
-                        if extent.reference.object == self.builder.name and state.id in pieces
-                        else (extent,)
-                    )
-                ]
-                state = dataclasses.replace(state, manifests=coalesced(extents))
-            tried[name] = state
-        return tried
 
     # --- tails ------------------------------------------------------------------------------------
 

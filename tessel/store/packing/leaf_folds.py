@@ -1,14 +1,13 @@
 """Folding the leaves that a commit touches: their tails and dying manifests become new ones.
 
 The commit is tried on the symbol index first, so that leaves are folded as they will be written,
-split or joined with a neighbour. What is folded are rows of the version before, of symbols that
-the commit does not write whole; it takes effect as other repackings do.
+split or joined with a neighbour. What is folded are the rows that the commit leaves, up to those
+that it writes; it takes effect as other repackings do, after the changes of the commit.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tessel.options import current
@@ -16,10 +15,9 @@ from tessel.store.history import (
     ManifestEntry,
     Overlay,
     Repacking,
-    Snapshot,
     SymbolPacking,
     SymbolState,
-    repacked,
+    apply,
 )
 from tessel.store.manifest import Manifest, ManifestReference
 from tessel.store.manifest.packing import (
@@ -52,10 +50,9 @@ is folded when one of them is touched again."""
 
 @dataclass(frozen=True, slots=True)
 class _Join:
-    """The last extents of a symbol: its names after the commit and before, and its state before."""
+    """The extents of a symbol that are folded, and what the commit makes of it."""
 
     name: str
-    before: str
     state: SymbolState
     rows: PackedRows
 
@@ -68,69 +65,47 @@ class LeafFolds:
     ----------
     configuration
         Sets and rules.
-    snapshot
-        The version before the commit.
+    after
+        The symbols as the commit leaves them.
+    fresh
+        Names of the manifests that it writes.
     staged
         Rows that are in no manifest yet.
     manifest
-        Opens a manifest.
-    before
-        Name and state before the commit of the symbols that it alters, by id.
-    written
-        Ids of the symbols that it writes whole.
+        Opens a manifest, one that the commit writes too.
     """
 
     configuration: ManifestConfiguration
-    snapshot: Snapshot
+    after: Overlay
+    fresh: Container[str]
     staged: Staged
     manifest: Callable[[ManifestReference], Manifest]
-    before: Mapping[int, tuple[str, SymbolState]]
-    written: Collection[int]
     _made: dict[PlannedManifest, EncodedManifest] = field(default_factory=dict)
 
-    def fold(
-        self, after: Mapping[str, SymbolState | None]
-    ) -> tuple[list[tuple[str, bytes]], list[Repacking]]:
-        """Return the manifests to write, and what moves into them.
-
-        Parameters
-        ----------
-        after
-            The symbols that the commit changes, as it leaves them; None for those that are gone.
-        """
-        tried = self._tried(after)
-        leaves = [list(leaf.packings()) for leaf in tried.changed_leaves()]
+    def fold(self) -> tuple[list[tuple[str, bytes]], list[Repacking]]:
+        """Return the manifests to write, and what moves into them."""
+        leaves = [list(leaf.packings()) for leaf in self.after.changed_leaves()]
         known = {packing.name: packing for leaf in leaves for packing in leaf}
         for _ in range(_ROUNDS):
             encoded = self._folded(leaves)
             if not encoded:
-                break
+                return [], []
             # What was folded takes more or fewer bytes in its leaf, so that may be cut elsewhere.
-            folded = self._tried(after)
-            for group, made in encoded:
-                for join in group:
-                    _move(folded, join, made)
-            found = [list(leaf.packings()) for leaf in folded.changed_leaves()]
+            repackings = [
+                Repacking(
+                    join.name, join.state.id, join.rows.extents, (made.entry_of(join.state.id),)
+                )
+                for group, made in encoded
+                for join in group
+            ]
+            tried = self.after.copy()
+            for each in repackings:
+                apply(each, tried, 0)
+            found = [list(leaf.packings()) for leaf in tried.changed_leaves()]
             if [_names(leaf) for leaf in found] == [_names(leaf) for leaf in leaves]:
                 break
             leaves = [[known.get(each.name, each) for each in leaf] for leaf in found]
-        repackings = [
-            Repacking(
-                join.before, join.state.id, join.rows.extents, (made.entry_of(join.state.id),)
-            )
-            for group, made in encoded
-            for join in group
-        ]
         return [(made.name, made.data) for _, made in encoded], repackings
-
-    def _tried(self, after: Mapping[str, SymbolState | None]) -> Overlay:
-        tried = self.snapshot.overlay()
-        for name, state in after.items():
-            if state is not None:
-                tried[name] = state
-            elif name in tried:
-                del tried[name]
-        return tried
 
     def _folded(
         self, leaves: Iterable[Sequence[SymbolPacking]]
@@ -153,19 +128,18 @@ class LeafFolds:
         plan = plan_leaf_fold(self.configuration, symbols)
         if plan is None:
             return []
-        ids = {each.name: each.id for each in leaf}
-        return list(self._joins(ids, plan))
+        return list(self._joins(plan))
 
-    def _joins(self, ids: Mapping[str, int], plan: LeafFold) -> Iterator[_Join]:
+    def _joins(self, plan: LeafFold) -> Iterator[_Join]:
         for name in plan.symbols:
-            if ids[name] in self.written:
-                continue
-            known = self.before.get(ids[name])
-            before, state = (name, self.snapshot[name]) if known is None else known
-            start = fold_start([_leaf_extent(each) for each in state.manifests], plan.stays)
-            if start < len(state.manifests):
-                rows = PackedRows(state, state.manifests[start:], self.staged, self.manifest)
-                yield _Join(name, before, state, rows)
+            state = self.after[name]
+            extents = list(state.manifests)
+            while extents and extents[-1].reference.object in self.fresh:
+                extents.pop()
+            start = fold_start([_leaf_extent(each) for each in extents], plan.stays)
+            if start < len(extents):
+                rows = PackedRows(state, extents[start:], self.staged, self.manifest)
+                yield _Join(name, state, rows)
 
     def _encoded(self, group: Sequence[_Join], target: ManifestSet | None) -> EncodedManifest:
         parts = tuple(Part(join.state.id, 0, join.rows.segments) for join in group)
@@ -181,14 +155,6 @@ class LeafFolds:
             sources = {join.state.id: join.rows for join in group}
             self._made[planned] = encode(planned, sources, self.staged, self.manifest)
         return self._made[planned]
-
-
-def _move(symbols: Overlay, join: _Join, made: EncodedManifest) -> None:
-    """Put the extent of what was folded into a symbol, unless the commit cuts what it replaces."""
-    state = symbols[join.name]
-    extents = repacked(state.manifests, join.rows.extents, (made.entry_of(join.state.id),))
-    if extents is not None:
-        symbols[join.name] = dataclasses.replace(state, manifests=extents)
 
 
 def _names(leaf: Iterable[SymbolPacking]) -> list[str]:

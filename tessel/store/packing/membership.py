@@ -90,7 +90,7 @@ class SnapshotMembership:
                     state = leaf.state(name)
                     assert state is not None
                     self.know(name, state)
-                    self._leaves[state.id] = part.first
+                    self._leaves.setdefault(state.id, part.first)
         return list(self._states)
 
     def cut_as(self, leaves: Iterable[Leaf]) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 from tessel.display import Document, Table
-from tessel.store.history import Repacking, Snapshot, repacked
+from tessel.store.history import Repacking, Snapshot, apply
 from tessel.store.manifest import Manifest, ManifestBuilder, ManifestReference
 from tessel.store.manifest.packing import (
     ManifestConfiguration,
@@ -129,8 +128,5 @@ def _cut_as_thought(
     """Try a repacking on the symbol index; return whether its leaves are those packed for."""
     tried = snapshot.overlay()
     for each in repackings:
-        state = tried[each.name]
-        extents = repacked(state.manifests, each.before, each.after)
-        assert extents is not None
-        tried[each.name] = dataclasses.replace(state, manifests=extents)
+        apply(each, tried, 0)
     return membership.cut_as(tried.leaves())

@@ -25,7 +25,7 @@ from tessel.store.manifest import (
 )
 from tessel.store.objects import MemoryObjects
 
-__all__ = ["PackedRows", "Staged", "counted_segments"]
+__all__ = ["PackedRows", "Staged", "counted_segments", "in_memory"]
 
 
 def counted_segments(
@@ -46,6 +46,13 @@ def counted_segments(
         return extent.segments
     start = extent.first_row
     return manifest(extent.reference).count_between(symbol, start, start + extent.rows)
+
+
+def in_memory(data: bytes, reference: ManifestReference) -> Manifest:
+    """Return a manifest that is not written yet."""
+    objects = MemoryObjects("memory://staged")
+    objects.put_if_absent(reference.object, data)
+    return Manifest(objects, reference)
 
 
 class Staged:
@@ -77,10 +84,7 @@ class Staged:
         if symbol not in self._manifests:
             builder = ManifestBuilder()
             builder.adopt(symbol, self.builder)
-            data, reference = builder.finish()
-            objects = MemoryObjects("memory://staged")
-            objects.put_if_absent(reference.object, data)
-            self._manifests[symbol] = Manifest(objects, reference)
+            self._manifests[symbol] = in_memory(*builder.finish())
         return self._manifests[symbol]
 
 

@@ -229,6 +229,17 @@ def test_small_symbols_keep_the_laws(seed: int, before: int) -> None:
     run(seed, before=before, steps=20)
 
 
+@pytest.mark.parametrize(
+    ("seed", "before"),
+    [
+        pytest.param(46, 0, id="rows that the commit deletes are not folded"),
+        pytest.param(29, 20, id="a fold takes no more than half of what stays"),
+    ],
+)
+def test_laws_that_were_broken(seed: int, before: int) -> None:
+    run(seed, before=before, steps=15)
+
+
 # --- what a commit writes -------------------------------------------------------------------------
 
 
@@ -284,6 +295,24 @@ def test_repacking_brings_a_store_made_before_there_at_once() -> None:
     assert_same(read(store.view(names[7])), rows(0))
 
 
+def test_leaves_that_repacking_cuts_are_packed_as_they_come_out() -> None:
+    drawn = random.Random(0)  # the digits of checksums decide where a leaf is cut
+    with (
+        mock.patch("secrets.randbits", drawn.getrandbits),
+        mock.patch("secrets.token_bytes", drawn.randbytes),
+    ):
+        with mock.patch.multiple(leaves, LEAF_SYMBOLS=256, LEAF_BYTES=64 * 1024):
+            objects, names = filled(120, before=True)
+            for first in range(1, 4):
+                with opened(objects, before=True).transaction() as changes:
+                    for name in names[::3]:
+                        changes.append(name, rows(first))
+        store = opened(objects)
+        assert store.repack().symbols == 120
+        check_leaves(store)
+        assert not store.repack().symbols
+
+
 def test_a_leaf_is_folded_for_its_tails_and_for_half_dead_manifests() -> None:
     usual = ManifestConfiguration()
 
@@ -300,6 +329,12 @@ def test_a_leaf_is_folded_for_its_tails_and_for_half_dead_manifests() -> None:
     assert plan_leaf_fold(usual, [*half, symbol(20, LeafExtent("m", 1, "small", 40))]) is None
     large = [symbol(n, LeafExtent(f"t{n}", 300, None, None)) for n in range(LEAF_TAILS)]
     assert plan_leaf_fold(usual, large) is None
+    pulled = [LeafExtent("m", 1, "small", 40), LeafExtent("t0", 1, None, None)]
+    taken = [symbol(100 + n, *pulled) for n in range(2)]
+    rest = [symbol(200 + n, LeafExtent("m", 1, "small", 40)) for n in range(20)]
+    plan = plan_leaf_fold(usual, [*taken, *tails, *rest])
+    assert plan is not None
+    assert not plan.stays, "twenty of forty would be left"
 
 
 def test_what_is_folded_of_a_symbol_grows_while_what_is_before_is_no_larger() -> None:

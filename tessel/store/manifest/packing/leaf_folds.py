@@ -79,7 +79,9 @@ def plan_leaf_fold(
     ]
     # Tails of large symbols, which are not the leaf's to fold, do not make it due.
     found = _Manifests(packed)
-    return LeafFold(tuple(symbol.name for symbol in packed), found.stays) if found.due else None
+    if not found.due:
+        return None
+    return LeafFold(tuple(symbol.name for symbol in packed), found.staying(packed))
 
 
 class _Manifests:
@@ -89,6 +91,7 @@ class _Manifests:
         live: dict[str, int] = {}
         held: dict[str, int] = {}
         tails: set[str] = set()
+        self._held = held
         for symbol in symbols:
             for manifest, segments, set_name, packed in symbol.extents:
                 if packed is not None:
@@ -99,10 +102,23 @@ class _Manifests:
         fragments = {manifest for manifest in held if live[manifest] < _LEAST_LIVE}
         dying = {manifest for manifest, packed in held.items() if 2 * live[manifest] <= packed}
         self.due = bool(dying) or len(tails) + len(fragments) >= LEAF_TAILS
-        self.stays = frozenset(held.keys() - dying - fragments)
+        self._stays = frozenset(held.keys() - dying - fragments)
+
+    def staying(self, symbols: Sequence[LeafSymbol]) -> frozenset[str]:
+        """Return the manifests that stay: half of one must live on once all is folded."""
+        before, stays = frozenset[str](), self._stays
+        while stays != before:
+            live = dict.fromkeys(stays, 0)
+            for symbol in symbols:
+                for manifest, segments, *_ in symbol.extents[: fold_start(symbol.extents, stays)]:
+                    live[manifest] += segments
+            before, stays = stays, frozenset(m for m in stays if 2 * live[m] > self._held[m])
+        return stays
 
 
-def fold_start(extents: Sequence[LeafExtent], stays: Container[str]) -> int:
+def fold_start(
+    extents: Sequence[tuple[str, int, str | None, int | None]], stays: Container[str]
+) -> int:
     """Return from which extent of a symbol on all are folded; their number where none is.
 
     Parameters
@@ -112,11 +128,11 @@ def fold_start(extents: Sequence[LeafExtent], stays: Container[str]) -> int:
     stays
         The manifests whose extents may stay.
     """
-    start = next((at for at, each in enumerate(extents) if each.manifest not in stays), None)
+    start = next((at for at, each in enumerate(extents) if each[0] not in stays), None)
     if start is None:
         return len(extents)
-    folded = sum(each.segments for each in extents[start:])
-    while start and extents[start - 1].segments <= folded:
+    folded = sum(each[1] for each in extents[start:])
+    while start and extents[start - 1][1] <= folded:
         start -= 1
-        folded += extents[start].segments
+        folded += extents[start][1]
     return start
