@@ -73,7 +73,8 @@ def read_frame(data: Any) -> Frame:
     SchemaMismatchError
         While going through ``tables``, when the parts of an iterable differ.
     """
-    if not _is_table(data) and isinstance(data, Iterable) and not isinstance(data, _NO_TABLES):
+    is_one = _is_table(data) or _is_column(data) or isinstance(data, _NO_TABLES)
+    if not is_one and isinstance(data, Iterable):
         if getattr(data, "ndim", 1) == 0:  # numpy says that it can be iterated
             raise _no_table(data)
         return _from_parts(iter(data))

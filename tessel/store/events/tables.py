@@ -188,8 +188,10 @@ def _rows_table(
         columns += [pa.array(each).view(STAMP) for each in both]
     for field in list(schema)[len(columns) :]:
         at = None if clear else log.components.get(field.name)
-        lists = pa.nulls(len(rows)) if at is None else chunk.lists(at, rows)
-        columns.append(lists.cast(field.type))
+        if at is None:
+            columns.append(pa.nulls(len(rows), field.type))
+        else:
+            columns.append(chunk.lists(at, rows).cast(field.type))
     return pa.Table.from_arrays(columns, schema=schema)
 
 
