@@ -40,7 +40,7 @@ def test_the_oldest_versions_are_all_lower_bounds() -> None:
     asked = [*PROJECT["dependencies"], *(each for name in extras for each in extras[name])]
     named = {Requirement(each).name for each in asked} - {"tessel"}
     assert named - bounds == {"pandas-stubs"}  # its versions are those of pandas
-    assert "pyarrow==19" in lower_bounds(PROJECT)
+    assert "pyarrow==21" in lower_bounds(PROJECT)
     oldest = next(lane for lane in LANES if lane.versions is Versions.OLDEST)
     assert PROJECT["requires-python"] == f">={oldest.pythons[0]}"
 
