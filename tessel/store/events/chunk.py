@@ -23,7 +23,17 @@ from tessel.store.events.event_ids import Ids
 from tessel.store.events.stored_cells import StoredCells, StoredColumn
 from tessel.store.events.timeline import Timeline
 
-__all__ = ["Cells", "Chunk", "Counter", "Shape", "as_lists", "chunk_of", "compacted", "merged"]
+__all__ = [
+    "Cells",
+    "Chunk",
+    "Counter",
+    "Shape",
+    "as_lists",
+    "cast_lists",
+    "chunk_of",
+    "compacted",
+    "merged",
+]
 
 Cells: TypeAlias = pa.Array | StoredCells
 """The cells of a component: in memory, or of a saved recording."""
@@ -326,6 +336,14 @@ def as_lists(values: pa.Array) -> pa.Array:
     """Return single values as lists of one."""
     offsets = pa.array(np.arange(len(values) + 1, dtype=np.int64))
     return pa.LargeListArray.from_arrays(offsets, values)
+
+
+def cast_lists(lists: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return lists in a type of lists.
+
+    Arrow before 26 damages lists of an extension type that it casts to the type they have.
+    """
+    return lists if lists.type == kind else lists.cast(kind)
 
 
 def is_plain(cells: pa.Array) -> bool:

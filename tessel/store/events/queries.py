@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.store.events.cell import Cell
-from tessel.store.events.chunk import Chunk
+from tessel.store.events.chunk import Chunk, cast_lists
 from tessel.store.events.event_ids import Ids, id_bytes, log_time
 from tessel.store.events.index import EntityLogs, Key, Place, ShapeLog, View
 from tessel.store.events.row import INSTANCE_KEY
@@ -223,7 +223,7 @@ class States:
             wanted = np.flatnonzero((self.found.source == number) & self.there)
             if len(wanted):
                 lists = chunk.lists(log.components[component], self.found.row[wanted])
-                parts.append(lists.cast(pa.large_list(kind)))
+                parts.append(cast_lists(lists, pa.large_list(kind)))
                 place[wanted] = np.arange(end, end + len(wanted))
                 end += len(wanted)
         return pa.concat_arrays(parts).take(pa.array(place))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.errors import InvalidInputError, repeated
-from tessel.store.events.chunk import Chunk
+from tessel.store.events.chunk import Chunk, cast_lists
 from tessel.store.events.index import ShapeLog, View
 from tessel.store.events.queries import Found, kind_of, states_many
 from tessel.store.events.timeline import STAMP, Timeline
@@ -191,7 +191,7 @@ def _rows_table(
         if at is None:
             columns.append(pa.nulls(len(rows), field.type))
         else:
-            columns.append(chunk.lists(at, rows).cast(field.type))
+            columns.append(cast_lists(chunk.lists(at, rows), field.type))
     return pa.Table.from_arrays(columns, schema=schema)
 
 
