@@ -6,7 +6,7 @@ sub-expressions therefore have one name and are computed once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -170,13 +170,15 @@ class ExpressionContext:
     # --- JSON -------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """Return the context as plain data for ``json.dumps``; value sets are not copied."""
+        """Return the context as plain data for ``json.dumps``."""
         return {
             "format": FORMAT,
             "root": self.root,
             "columns": dict(self.columns),
             "values": {name: _pair(value) for name, value in self.values.items()},
-            "value_sets": {name: values.pairs for name, values in self.value_sets.items()},
+            "value_sets": {
+                name: list(map(list, values.pairs)) for name, values in self.value_sets.items()
+            },
             "regexes": {name: regex.pattern for name, regex in self.regexes.items()},
             "nodes": {
                 name: {"operator": node.operator, **node.fields}
@@ -225,7 +227,7 @@ class _Reader:
         self._nodes = self._section(data, "nodes", dict)
         self._sets = {
             name: ValueSet(tuple(self._pair(pair) for pair in pairs))
-            for name, pairs in self._section(data, "value_sets", Sequence).items()
+            for name, pairs in self._section(data, "value_sets", list).items()
         }
         self._regexes = {n: Regex(p) for n, p in self._section(data, "regexes", str).items()}
         self._made: dict[str, Expression] = {}
@@ -315,7 +317,7 @@ class _Reader:
         return Literal(*self._pair(pair))
 
     def _pair(self, pair: object) -> tuple[str, str]:
-        if not isinstance(pair, list | tuple) or len(pair) != 2:
+        if not isinstance(pair, list) or len(pair) != 2:
             raise _refuse("a value is not a pair of type and text")
         kind, content = self._text(pair[0], "a type"), self._text(pair[1], "a value")
         UnicodeTextError.require(content, "a value")
