@@ -10,12 +10,12 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python; d
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-SOURCES := tessel tests benchmarks examples
+SOURCES := tessel tests benchmarks examples build_backend setup.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test test-slow test-versions test-stress lint types imports format format-check check docs-test \
+.PHONY: help venv kernels demo test test-slow test-versions test-stress lint types imports format format-check check docs-test \
 	bench bench-smoke build clean
 
 help: ## show this list
@@ -30,19 +30,22 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PIP) install --quiet --progress-bar off -c constraints.txt -e ".[dev]"
 	@touch $@
 
-demo: $(STAMP) ## the main job: real flights in, one query on the local pool and on Spark
+kernels: $(STAMP) ## machine code of kernels whose sources have changed
+	@$(BIN)/python tessel/kernels/build.py
+
+demo: kernels ## the main job: real flights in, one query on the local pool and on Spark
 	@$(BIN)/tessel demo --store demo-store $(ARGS)
 
-test: $(STAMP) ## the tests (a few minutes)
+test: kernels ## the tests (a few minutes)
 	@$(BIN)/python -m pytest -m "not slow" --numprocesses=3 --dist=loadgroup $(ARGS)
 
-test-slow: $(STAMP) ## all tests, with the full number of random cases
+test-slow: kernels ## all tests, with the full number of random cases
 	@TESSEL_TEST_PROFILE=slow $(BIN)/python -m pytest $(ARGS)
 
 test-versions: $(STAMP) ## other Pythons, oldest and newest versions, the wheel; ARGS="oldest wheel"
 	@$(BIN)/python -m tests.versions $(ARGS)
 
-test-stress: $(STAMP) ## random chains under what shows races; ARGS="--chains 5000 --spark"
+test-stress: kernels ## random chains under what shows races; ARGS="--chains 5000 --spark"
 	@$(BIN)/python -m tests.stress $(ARGS)
 
 check: lint format-check types imports ## all checks that run nothing
@@ -63,14 +66,14 @@ types: $(STAMP) ## mypy, strict
 imports: $(STAMP) ## the direction of imports
 	@$(BIN)/lint-imports --no-logo
 
-docs-test: $(STAMP) ## run every code block of the README and docs, and every example
+docs-test: kernels ## run every code block of the README and docs, and every example
 	@$(BIN)/python -m pytest tests/test_docs.py $(ARGS)
 
-bench: $(STAMP) ## time the workloads against other engines; ARGS="--rows 1_000_000 trades"
+bench: kernels ## time the workloads against other engines; ARGS="--rows 1_000_000 trades"
 	@$(BIN)/python -m benchmarks.harness $(ARGS)
 	@$(BIN)/python -m benchmarks.import_time
 
-bench-smoke: $(STAMP) ## run the workloads once on few rows, for their answers only
+bench-smoke: kernels ## run the workloads once on few rows, for their answers only
 	@$(BIN)/python -m benchmarks.harness --smoke $(ARGS)
 	@$(BIN)/python -m benchmarks.harness --smoke --engines spark_sql tessel_spark -- spark
 
@@ -78,6 +81,6 @@ build: $(STAMP) ## sdist and wheel into dist/
 	@$(BIN)/python -m build
 
 clean: ## remove all that the other targets made
-	rm -rf $(VENV) build dist demo-store benchmarks/results ./*.egg-info \
+	rm -rf $(VENV) build dist tessel/kernels/kernels.* demo-store benchmarks/results ./*.egg-info \
 		.mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks
 	find tessel tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -9,8 +9,3 @@
 - ``events``: event rows and the live store, beside a peer in an environment of its own
 - ``import_time``: what ``import tessel`` costs, a program of its own
 """
-
-import os
-
-# What is timed warm is machine code: no query is to be answered by numpy until that is made.
-os.environ.setdefault("TESSEL_JIT_WAIT", "1")

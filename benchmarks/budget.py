@@ -185,9 +185,9 @@ def measure(folder: str, keys: str, name: str, budget: int) -> Measurement:
         return sum(batch.num_rows for batch in batches)
 
     for enough in (budget, SMALL_ROWS * 8):  # so that what is put aside has been met as well
-        with options(live_bytes=enough, jit_wait=True):
+        with options(live_bytes=enough):
             run("small")
-    with options(live_bytes=budget, jit_wait=True):
+    with options(live_bytes=budget):
         give_back()
         before = anonymous_bytes() or 0
         with telemetry.subscribe(seen), PeakMemory() as memory:

@@ -36,7 +36,6 @@ import tessel
 from benchmarks.encodings import Clock
 from benchmarks.measure import anonymous_bytes
 from tessel.expression import Expression, evaluate, parse
-from tessel.kernels.jit import LEAST_ROWS
 from tessel.store.events import EventBatch, EventIds, LiveStore, Recorder, id_bytes
 from tessel.store.rows import RowBuffer, RowPipeline, Rows, RowSchema
 
@@ -146,12 +145,9 @@ def filter_lines(count: int, clock: Clock) -> Iterator[Line]:
 
         expected = on_columns()
         assert 0 < len(expected) < count
-        for way in ("compiled", "without numba"):
-            with tessel.options(jit=way == "compiled"):
-                for _ in range(2 + LEAST_ROWS // count):  # until it is worth the compiler's start
-                    assert pa.table(pipeline.run(rows)).equals(expected)
-                seconds = clock.seconds(lambda: pipeline.run(rows))  # noqa: B023  (used at once)
-            yield Line(f"filter {name}, {way}", seconds / count * 1e9, "ns a row")
+        assert pa.table(pipeline.run(rows)).equals(expected)
+        seconds = clock.seconds(lambda: pipeline.run(rows))  # noqa: B023  (used at once)
+        yield Line(f"filter {name}", seconds / count * 1e9, "ns a row")
         seconds = clock.seconds(on_columns)
         yield Line(f"filter {name}, all made columns first", seconds / count * 1e9, "ns a row")
 

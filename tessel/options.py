@@ -74,11 +74,6 @@ class Options:
         Seconds in which a master other than a local one answers, or is taken as not there.
     progress
         Whether a progress bar may be shown on a terminal.
-    jit
-        Whether kernels compiled by numba are used where it is installed (extra ``jit``).
-    jit_wait
-        Whether a query waits for kernels whose machine code is not there yet. Otherwise numpy does
-        their work while another process makes it, once a machine.
     max_clauses, max_nodes, max_depth
         The most clauses of a query; columns, literals and operators of one expression; and
         operators from an expression to its columns (``and`` of many terms counts once).
@@ -99,8 +94,6 @@ class Options:
     spark_master: str = "local[2]"
     spark_start_timeout: int = 20
     progress: bool = True
-    jit: bool = True
-    jit_wait: bool = False
     max_clauses: int = 10_000
     max_nodes: int = 1_000_000
     max_depth: int = 1_000

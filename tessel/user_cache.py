@@ -1,8 +1,8 @@
 """The folders in which Tessel keeps what it loads or executes later, and whether they are private.
 
-Machine code of kernels, the start script of Java and the class cache of Spark's JVM lie here. Who
+The start script of Java and the class cache of Spark's JVM lie here. Who
 can write one of these files can have us run it: nothing is loaded from a folder that belongs to
-another user or that others can write. Called by ``kernels.machine_code`` and ``spark_exec``.
+another user or that others can write. Called by ``spark_exec``.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-__all__ = ["cache_folders", "holds_private", "is_private", "make_private"]
+__all__ = ["cache_folders", "is_private", "make_private"]
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-_OTHERS_ENTER = stat.S_IXGRP | stat.S_IXOTH
 
 
 def cache_folders(environment: Mapping[str, str]) -> Iterator[Path]:
@@ -55,14 +54,6 @@ def is_private(path: Path, *, mode_counts: bool = True) -> bool:
         return True
     is_ours = held.st_uid in (os.getuid(), 0)
     return is_ours and not (mode_counts and held.st_mode & _OTHERS_WRITE)
-
-
-def holds_private(folder: Path) -> bool:
-    """Say whether a folder is private and so is everything in it."""
-    if not is_private(folder):
-        return False
-    others_enter = bool(os.lstat(folder).st_mode & _OTHERS_ENTER)
-    return all(is_private(each, mode_counts=others_enter) for each in folder.rglob("*"))
 
 
 def make_private(folder: Path) -> None:

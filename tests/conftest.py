@@ -17,8 +17,6 @@ from tests.spark_fixtures import spark  # noqa: F401  (a fixture)
 _quiet = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
 settings.register_profile("normal", max_examples=40, deadline=None, suppress_health_check=_quiet)
 settings.register_profile("slow", settings.get_profile("normal"), max_examples=2_000)
-# What compares compiled kernels with their twins is to meet compiled ones, in each process.
-os.environ.setdefault("TESSEL_JIT_WAIT", "1")
 settings.load_profile(os.environ.get("TESSEL_TEST_PROFILE", "normal"))
 
 

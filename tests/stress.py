@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import importlib.util
 import os
 import subprocess
 import sys
@@ -122,8 +121,7 @@ def main() -> int:
     if asked.processes == 1:
         with busy_cores(asked.busy):
             return 1 if run_chains(asked.chains, asked.seed, spark=asked.spark) else 0
-    numba = "with" if importlib.util.find_spec("numba") else "without"
-    print(f"Python {sys.version.split()[0]}, numpy {np.__version__}, {numba} numba", flush=True)
+    print(f"Python {sys.version.split()[0]}, numpy {np.__version__}", flush=True)
     each = ["--processes", "1", "--busy", "0", "--chains", str(asked.chains // asked.processes)]
     each += ["--spark"] if asked.spark else []
     with busy_cores(asked.busy):

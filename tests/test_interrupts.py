@@ -5,11 +5,8 @@ How soon it does is measured by ``python -m benchmarks.interrupts``.
 
 from __future__ import annotations
 
-import os
 import random
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -52,23 +49,3 @@ def test_ctrl_c_ends_a_process(store: tuple[Path, Path], name: str) -> None:
 def test_ctrl_c_ends_a_process_with_spark(store: tuple[Path, Path]) -> None:
     for seed in range(2):
         check(interrupted(SCENARIOS["spark"], *store, random.Random(seed)), store[0])
-
-
-def test_ctrl_c_in_the_import_of_numba_is_no_missing_numba(tmp_path: Path) -> None:
-    """numpy's C interface makes an ImportError of it, as this module does."""
-    (tmp_path / "numba.py").write_text(
-        "import os, signal, time\n"
-        "try:\n"
-        "    os.kill(os.getpid(), signal.SIGINT)\n"
-        "    time.sleep(0.2)\n"
-        "except KeyboardInterrupt:\n"
-        "    raise ImportError('failed to import') from None\n"
-    )
-    code = "from tessel.kernels.machine_code import has_numba; print(has_numba())"
-    ended = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
-        capture_output=True,
-        text=True,
-    )
-    assert (ended.returncode, ended.stdout) == (-signal.SIGINT, ""), ended.stderr

@@ -20,6 +20,7 @@ HEAVY = (
     "pyspark",
     "py4j",
     "numba",
+    "llvmlite",
     "pandas",
     "polars",
     "duckdb",
@@ -122,9 +123,7 @@ def test_the_package_is_typed_and_licensed() -> None:
     assert "Apache License" in (ROOT / "LICENSE").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    "extra", ["spark", "cloud", "cli", "jit", "plot", "demo", "bench", "dev", "all"]
-)
+@pytest.mark.parametrize("extra", ["spark", "cloud", "cli", "plot", "demo", "bench", "dev", "all"])
 def test_extra_exists(extra: str) -> None:
     assert extra in metadata.metadata("tessel").get_all("Provides-Extra", [])
 

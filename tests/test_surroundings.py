@@ -1,7 +1,6 @@
 """Tessel where bytecode, the home or its own folder cannot be written, and without asserts.
 
-Each case is a process with warnings as errors that imports, asks a query and runs the demo, some of
-which compile a kernel.
+Each case is a process with warnings as errors that imports, asks a query and runs the demo.
 """
 
 from __future__ import annotations
@@ -24,27 +23,15 @@ import numpy as np
 import tessel as ts
 from tessel import *
 from tessel.cli import main
-from tessel.kernels.machine_code import cache_directory
 
 store = ts.open("a store")
 store.write("x", {"k": np.arange(300_000) % 77, "v": np.arange(300_000)})
 query = ts.QueryBuilder().filter("v >= 77").groupby("k").agg(n=("v", "count")).sort("k").head(2)
-with ts.options(jit=False):
-    found = store.read("x", query=query).to_arrow().to_pydict()
+found = store.read("x", query=query).to_arrow().to_pydict()
 if found != {"k": [0, 1], "n": [3896, 3896]}:
     raise SystemExit(f"another answer: {found}")
-print("cache:", cache_directory(), flush=True)
-{kernel}
 sys.argv = ["tessel", "demo", "--store", "flights", "--engine", "local"]
 main()
-"""
-KERNEL = """
-from tessel.kernels import count_repeats
-from tessel.kernels.jit import using_compiled
-with using_compiled(True):
-    numbers, times = count_repeats(np.sort(np.arange(10) % 3))
-if times.tolist() != [4, 3, 3]:
-    raise SystemExit(f"another count: {times}")
 """
 NOBODY = """
 import pwd
@@ -63,8 +50,6 @@ class Surroundings:
     variables: dict[str, str | None] = field(default_factory=dict)
     before: str = ""
     prepare: Callable[[Path], dict[str, str]] = lambda tmp_path: {}
-    cache: str = "home/.cache/tessel"
-    compiles: bool = False
 
 
 def _read_only_home(tmp_path: Path) -> dict[str, str]:
@@ -84,10 +69,10 @@ def _read_only_package(tmp_path: Path) -> dict[str, str]:
 CASES = [
     Surroundings("as usual"),
     Surroundings("no bytecode", variables={"PYTHONDONTWRITEBYTECODE": "1"}),
-    Surroundings("a read-only home", prepare=_read_only_home, cache="tessel-"),
-    Surroundings("no home", variables={"HOME": None}, before=NOBODY, cache="tessel-"),
-    Surroundings("a read-only package", prepare=_read_only_package, compiles=True),
-    Surroundings("no asserts and docstrings", flags=("-OO",), compiles=True),
+    Surroundings("a read-only home", prepare=_read_only_home),
+    Surroundings("no home", variables={"HOME": None}, before=NOBODY),
+    Surroundings("a read-only package", prepare=_read_only_package),
+    Surroundings("no asserts and docstrings", flags=("-OO",)),
 ]
 
 
@@ -114,8 +99,7 @@ def test_it_runs_in_any_surroundings(tmp_path: Path, case: Surroundings) -> None
         **case.prepare(tmp_path),
     }
     environment = {**os.environ, **variables}
-    program = PROGRAM.replace("{kernel}", KERNEL if case.compiles else "")
-    code = f"import sys\n{case.before}{program}"
+    code = f"import sys\n{case.before}{PROGRAM}"
     done = subprocess.run(
         [sys.executable, *case.flags, "-W", "error", "-c", code],
         env={name: value for name, value in environment.items() if value is not None},
@@ -129,8 +113,6 @@ def test_it_runs_in_any_surroundings(tmp_path: Path, case: Surroundings) -> None
             path.chmod(0o755)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    (cache,) = [line for line in done.stdout.splitlines() if line.startswith("cache: ")]
-    assert cache.removeprefix("cache: ").startswith(str(tmp_path / case.cache))
     assert {path.name for path in (tmp_path / "work").iterdir()} == {"a store", "flights"}
 
 

@@ -11,7 +11,6 @@ __all__ = ["DEFAULT_ENGINES", "ENGINE_NAMES", "Engine", "load_engine"]
 ENGINE_NAMES = (
     "tessel",
     "tessel_compact",
-    "tessel_numpy",
     "tessel_spark",
     "spark_sql",
     "duckdb",

@@ -21,7 +21,6 @@ def _answers(
 
     answers: dict[str, Callable[[Any], Any]] = {
         "tessel": read,
-        "tessel_numpy": read,
         "duckdb": lambda connection: connection.sql(sql.replace("FROM t", "FROM aggregates")),
     }
     if polars is not None:

@@ -67,7 +67,6 @@ def _by(*keys: str) -> Query:
         f"by {names}: mean price, sum volume",
         {
             "tessel": tessel,
-            "tessel_numpy": tessel,
             "duckdb": lambda connection: connection.sql(
                 f"SELECT {names}, avg(price) AS price, sum(volume) AS volume FROM groups "
                 f"GROUP BY {names}"

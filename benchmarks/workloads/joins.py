@@ -95,7 +95,7 @@ def _asof(
     shown = ", ".join(f"l.{column}" for column in columns)
     bid = f"CASE WHEN l.ts - r.ts <= INTERVAL {nanoseconds // 1_000} MICROSECONDS THEN bid END"
     compare = ">=" if direction == "backward" else "<="
-    answers = {"tessel": tessel, "tessel_numpy": tessel, "polars": polars}
+    answers = {"tessel": tessel, "polars": polars}
     if direction != "nearest":  # which DuckDB does not know
         answers["duckdb"] = lambda tables: tables["joins"].sql(
             f"SELECT {shown}, price, {bid if within else 'bid'} AS bid FROM joins l "
@@ -119,7 +119,6 @@ def _inner(name: str, question: str, other: str, on: str, column: str) -> Query:
         question,
         {
             "tessel": tessel,
-            "tessel_numpy": tessel,
             "polars": lambda tables: (
                 tables["joins"]
                 .select("ts", "price", on)

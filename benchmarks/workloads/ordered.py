@@ -46,7 +46,7 @@ def _query(
 
         return store.read("ordered", query=tessel(ts.QueryBuilder()))
 
-    answers: dict[str, Callable[[Any], Any]] = {"tessel": read, "tessel_numpy": read}
+    answers: dict[str, Callable[[Any], Any]] = {"tessel": read}
     if sql is not None:
         answers["duckdb"] = lambda connection: connection.sql(sql)
     if polars is not None:

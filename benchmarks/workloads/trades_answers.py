@@ -39,7 +39,7 @@ def _tessel(build: Callable[[], Any]) -> Answers:
     def answer(store: Any) -> Any:
         return store.read("trades", query=build())
 
-    return {"tessel": answer, "tessel_numpy": answer}
+    return {"tessel": answer}
 
 
 def _arctic(
@@ -277,7 +277,6 @@ def _take(store: Any) -> Any:
 
 RANDOM_ROWS: Answers = {
     "tessel": _take,
-    "tessel_numpy": _take,
     "pyarrow": lambda dataset: dataset.take(_positions(dataset.count_rows())),
     "lance": lambda data: data.take(_positions(data.count_rows())),
 }

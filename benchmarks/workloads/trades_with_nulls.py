@@ -44,7 +44,6 @@ def _answers(tessel: Callable[[Any], Any], sql: str, polars: Callable[[Any, Any]
 
     return {
         "tessel": read,
-        "tessel_numpy": read,
         "duckdb": lambda connection: connection.sql(sql.replace("FROM t", f"FROM {_NAME}")),
         "polars": frame,
     }

@@ -40,7 +40,7 @@ def _tessel(text: str | None) -> Any:
         query = query if text is None else query.filter(text)
         return store.read("wide", query=query.select(*_WANTED))
 
-    return {"tessel": answer, "tessel_numpy": answer}
+    return {"tessel": answer}
 
 
 def _sql(condition: str) -> Any:

@@ -55,7 +55,6 @@ def _query(
 
     answers: dict[str, Callable[[Any], Any]] = {
         "tessel": in_tessel,
-        "tessel_numpy": in_tessel,
         "polars": in_polars,
     }
     if sql is not None:

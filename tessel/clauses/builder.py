@@ -23,7 +23,7 @@ PLAN_FORMAT = 1
 
 
 @checks_arguments
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class QueryBuilder(Verbs):
     """A query: an immutable list of clauses, not bound to a symbol or store.
 
@@ -35,8 +35,17 @@ class QueryBuilder(Verbs):
     Two builders are equal when their plain forms are.
     """
 
-    _added: tuple[Clause, ...] = ()
-    _before: QueryBuilder | None = None
+    _added: tuple[Clause, ...]
+    _before: QueryBuilder | None
+
+    def __init__(self, clauses: tuple[Clause, ...] = ()) -> None:
+        if not isinstance(clauses, tuple):  # what is in it, ``then`` and the planner check
+            raise PlanError(
+                f"the clauses of a query are a tuple, not {clauses!r:.80}",
+                hint="QueryBuilder().filter(...).head(10)",
+            )
+        object.__setattr__(self, "_added", clauses)
+        object.__setattr__(self, "_before", None)
 
     @cached
     def clauses(self) -> tuple[Clause, ...]:
@@ -50,13 +59,6 @@ class QueryBuilder(Verbs):
         first = () if before is None else before.clauses
         return tuple(itertools.chain(first, *reversed(added)))
 
-    def __post_init__(self) -> None:
-        if not isinstance(self._added, tuple):  # what is in it, ``then`` and the planner check
-            raise PlanError(
-                f"the clauses of a query are a tuple, not {self._added!r:.80}",
-                hint="QueryBuilder().filter(...).head(10)",
-            )
-
     def then(self, *clauses: Clause) -> QueryBuilder:
         """Return the query with clauses added at the end: the way in for clauses of your own."""
         for clause in clauses:
@@ -65,7 +67,9 @@ class QueryBuilder(Verbs):
                     f"{clause!r} is not a clause", hint="pass an instance: q.then(MyClause(...))"
                 )
             check_texts(clause, f"a text of {clause.name}")
-        return QueryBuilder(clauses, self)
+        longer = QueryBuilder(clauses)
+        object.__setattr__(longer, "_before", self)
+        return longer
 
     def __getitem__(self, item: Any) -> Any:
         """``q["price"]`` is a column; ``q[predicate]`` filters; ``q[["a", "b"]]`` selects."""

@@ -31,9 +31,9 @@ def check_constant(clause: str, value: object) -> None:
 
 
 def constant_text(value: Any) -> Any:
-    """Return a constant as people give it in the form in which a plan holds it.
+    """Convert a constant that a user gave to the form that a plan holds.
 
-    What no plan holds comes back as it is, for `check_constant` to refuse.
+    A value that no plan can hold is returned unchanged; `check_constant` refuses it.
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value

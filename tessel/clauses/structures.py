@@ -64,7 +64,7 @@ class StructuredUnits:
 
 
 def facts_of_segments(index: SegmentIndex) -> list[UnitFacts]:
-    """Return what is known of each segment before it is read, as if row slices were units."""
+    """Return the facts of each segment that its index knows; its unit is its row slice."""
     slices = index.slice_number.tolist()
     return [
         UnitFacts(

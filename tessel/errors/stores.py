@@ -152,7 +152,7 @@ class ConditionalWriteError(StoreError):
 
 
 class DiskFullError(StoreError):
-    """A disk, or the quota of a user on it, that has no room for what was to be written."""
+    """The disk, or the quota of this user, has no room for an object; it was not written."""
 
     kind = "disk-full"
 

@@ -266,7 +266,7 @@ def whole_number(value: object) -> int | None:
 
 
 def elapsed_ns(value: object) -> int | None:
-    """Return a length of time in nanoseconds; None for what is none, text and NaT among them."""
+    """Return a duration in nanoseconds; None for text, NaT and any other type of value."""
     if isinstance(value, dt.timedelta | np.timedelta64 | pa.DurationScalar):
         found = scalar_of(value)
         if found.is_valid:
@@ -294,7 +294,7 @@ _LENGTHS = {"h": 3_600 * 10**9, "min": 60 * 10**9, **UNIT_NANOSECONDS}
 
 
 def moment_of(value: object) -> dt.datetime | None:
-    """Return an instant as the microsecond that it lies in, UTC; None for what is none.
+    """Return an instant, rounded down to a microsecond of UTC; None for any other type of value.
 
     Versions have microseconds, so that one is not after the instant exactly where it is not after
     this. An instant without a zone comes back without one.
@@ -313,6 +313,6 @@ def moment_of(value: object) -> dt.datetime | None:
 
 
 def time_span_of(value: object) -> dt.timedelta | None:
-    """Return a length of time in whole microseconds, rounded up; None for what is none."""
+    """Return a duration, rounded up to a microsecond; None for any other type of value."""
     length = elapsed_ns(value)
     return None if length is None else -(-length // 1_000) * _MICROSECOND

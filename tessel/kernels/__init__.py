@@ -1,13 +1,12 @@
-"""Kernels on columns as they are stored: in numpy, and compiled by numba where that is installed.
+"""Loops over arrays, each written once in Python and compiled by the build of the package.
 
 The clauses and the store enter here with the bytes of a segment and tables of plain integers that
 say where its values lie (:class:`StoredBlocks`), and with a :class:`Program`: what is computed of a
-block of rows while it is in the cache. Every kernel is one file here, in numpy, one of the same
-name in :mod:`tessel.kernels.compiled`, and a line in :mod:`tessel.kernels.samples`, by which its
-machine code is made and checked. The two give the same bytes: the numpy twin is the oracle of the
-compiled one, and what runs where numba is absent, switched off (option ``jit``), not worth its
-start, or not done compiling. This package knows numbers and nothing else: no types and no files.
-Rows that arrive as structs enter with a :class:`RowProgram`.
+block of rows while it is in the cache. Rows that arrive as structs enter with a
+:class:`RowProgram`. A family of kernels is one file here: functions that allocate answers and
+scratch memory, and below them the loops (:mod:`tessel.kernels.declare`). This package knows numbers
+and nothing else: no types and no files. What is compiled, and how, is in
+:mod:`tessel.kernels.build`; at run time its library is loaded by :mod:`tessel.kernels.library`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ from tessel.kernels.first_of_groups import first_of_groups
 from tessel.kernels.group_rows import group_range, group_words
 from tessel.kernels.group_sums import GroupSums, group_sums
 from tessel.kernels.group_texts import Texts, group_texts
-from tessel.kernels.jit import LEAST_ROWS, compiled_kernels
 from tessel.kernels.limb_lines import (
     add_by_group,
     round_sums,
@@ -71,7 +69,6 @@ __all__ = [
     "ALL_MISSING",
     "ALL_PRESENT",
     "EXTREMES",
-    "LEAST_ROWS",
     "NO_LIMIT",
     "RESIDUAL_SHIFT",
     "REST_BITS",
@@ -103,7 +100,6 @@ __all__ = [
     "add_by_group",
     "add_counts",
     "best_rows",
-    "compiled_kernels",
     "count_repeats",
     "count_values",
     "decode_numbers",

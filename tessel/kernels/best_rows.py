@@ -1,25 +1,28 @@
-"""The rows of the least keys, of rows as they are stored."""
+"""The rows of the least keys, of rows as they are stored: the best rows so far are a heap."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.blocks import Registers, StoredBlocks, run_blocks
-from tessel.kernels.jit import compiled_kernels, frozen
-from tessel.kernels.program import Program
+from tessel.kernels.block_loop import COLUMNS, PROGRAM, REGISTERS, place_of, run_steps
+from tessel.kernels.blocks import StoredBlocks
+from tessel.kernels.declare import inner, kernel
+from tessel.kernels.intrinsics import words_of
+from tessel.kernels.program import BLOCK_ROWS, Program
 
-__all__ = ["NO_LIMIT", "BestRows", "best_rows", "best_rows_numpy", "ordered_doubles"]
+__all__ = ["NO_LIMIT", "BestRows", "best_rows", "ordered_doubles"]
 
 Integers = NDArray[np.int64]
 RowKey = tuple[int, int]
 """A key and the row that has it: rows are ordered by both."""
 
 _GREATEST = (1 << 63) - 1
-_TRIMMED = 4
+_MAGNITUDE = np.int64(_GREATEST)
 
 NO_LIMIT: RowKey = (_GREATEST, _GREATEST)
 """What every row comes before."""
@@ -87,28 +90,16 @@ def best_rows(
         Whether of equal keys the later rows are taken. Rows of the limit and of what is found last
         are negative then: the less, the better.
     """
-    kernels = compiled_kernels(sum(stop - start for start, stop, _ in stretches), "best_rows")
-    if kernels is None:
-        return best_rows_numpy(
-            blocks,
-            program,
-            stretches,
-            select=select,
-            key=key,
-            downwards=downwards,
-            count=count,
-            limit=limit,
-            later=later,
-        )
     keys, rows = np.empty((2, count), np.int64)
-    found = kernels.best_rows(
-        *blocks.arguments[:5],
+    found = find_best(
+        *blocks.columns,
         *program.arguments,
+        *program.registers(spare=2),
         -1 if select is None else select,
         key,
         downwards,
         later,
-        frozen(np.array(stretches, np.int64).reshape(-1, 3)),
+        np.array(stretches, np.int64).reshape(-1, 3),
         *limit,
         keys,
         rows,
@@ -118,39 +109,6 @@ def best_rows(
     return _ascending(keys[:found], rows[:found], last)
 
 
-def best_rows_numpy(
-    blocks: StoredBlocks,
-    program: Program,
-    stretches: Sequence[tuple[int, int, int]],
-    *,
-    select: int | None,
-    key: int,
-    downwards: bool,
-    count: int,
-    limit: RowKey = NO_LIMIT,
-    later: bool = False,
-) -> BestRows:
-    """Return what :func:`best_rows` does; the numpy twin."""
-    kept_keys, kept_rows = np.zeros((2, 0), np.int64)
-    last = limit
-    for start, stop, least in stretches:
-        if (least, 1 - stop if later else start) >= last:
-            continue
-        for first, _, registers in run_blocks(blocks.cut(start, stop), program):
-            keys = _keys(registers, key, downwards)
-            rows = np.arange(first, first + len(keys)) * (-1 if later else 1)
-            wanted = (keys < last[0]) | ((keys == last[0]) & (rows < last[1]))
-            if select is not None:
-                wanted &= registers.truths[select]
-            kept_keys = np.concatenate([kept_keys, keys[wanted]])
-            kept_rows = np.concatenate([kept_rows, rows[wanted]])
-            if len(kept_rows) >= _TRIMMED * count:
-                kept_keys, kept_rows, last = _trimmed(kept_keys, kept_rows, count, last)
-    kept_keys, kept_rows, last = _trimmed(kept_keys, kept_rows, count, last)
-    full = len(kept_rows) == count
-    return _ascending(kept_keys, kept_rows, last if full else None)
-
-
 def _ascending(keys: Integers, rows: Integers, last: RowKey | None) -> BestRows:
     """Return rows, negative where later ones come first, in the order of the segment."""
     rows = np.abs(rows)
@@ -158,16 +116,109 @@ def _ascending(keys: Integers, rows: Integers, last: RowKey | None) -> BestRows:
     return BestRows(rows[order], keys[order], last)
 
 
-def _keys(registers: Registers, key: int, downwards: bool) -> Integers:
-    if key >= 0:
-        return registers.integers[key]
-    return ordered_doubles(registers.floats[~key], downwards=downwards)
+@inner
+def _comes_later(keys: Any, rows: Any, one: Any, other: int) -> Any:
+    if keys[one] != keys[other]:
+        return keys[one] > keys[other]
+    return rows[one] > rows[other]
 
 
-def _trimmed(
-    keys: Integers, rows: Integers, count: int, limit: RowKey
-) -> tuple[Integers, Integers, RowKey]:
-    """Return the best of some rows, which all come before a limit, and the limit from there on."""
-    order = np.lexsort((rows, keys))[:count]
-    keys, rows = keys[order], rows[order]
-    return keys, rows, (int(keys[-1]), int(rows[-1])) if len(rows) == count else limit
+@inner
+def _exchange(keys: Any, rows: Any, one: Any, other: int) -> None:
+    key, row = keys[one], rows[one]
+    keys[one], rows[one] = keys[other], rows[other]
+    keys[other], rows[other] = key, row
+
+
+@inner
+def _rise(keys: Any, rows: Any, place: int) -> None:
+    while place > 0:
+        above = (place - 1) >> 1
+        if not _comes_later(keys, rows, place, above):
+            return
+        _exchange(keys, rows, place, above)
+        place = above
+
+
+@inner
+def _sink(keys: Any, rows: Any, size: int) -> None:
+    place = 0
+    while True:
+        latest = place
+        for below in range(2 * place + 1, min(2 * place + 3, size)):
+            if _comes_later(keys, rows, below, latest):
+                latest = below
+        if latest == place:
+            return
+        _exchange(keys, rows, place, latest)
+        place = latest
+
+
+@inner
+def _order_floats(floats: Any, source: Any, flip: Any, integers: Any, out: Any, rows: Any) -> None:
+    for row in range(rows):
+        bits = np.float64(floats[source + row] + 0.0).view(np.int64)
+        integers[out + row] = (bits ^ ((bits >> 63) & _MAGNITUDE)) ^ flip
+
+
+@kernel(
+    f"{COLUMNS}, {PROGRAM}, {REGISTERS}, select: i64, key: i64, downwards: bool, later: bool, "
+    "stretches: i64[stretches, 3], limit_key: i64, limit_row: i64, keys: mut i64[count], "
+    "rows: mut i64[count] -> i64"
+)
+def find_best(
+    data: Any, facts: Any, gaps: Any, shift: Any,
+    steps: Any, ranges: Any, constants: Any, tables: Any, integers: Any, floats: Any, truths: Any,
+    select: Any,
+    key: Any,
+    downwards: Any,
+    later: Any,
+    stretches: Any,
+    limit_key: Any,
+    limit_row: Any,
+    keys: Any,
+    rows: Any,
+) -> int:  # fmt: skip
+    """Fill ``keys`` and ``rows`` with the best rows, the last of them first; return how many."""
+    words = words_of(data)
+    spare = len(integers) // BLOCK_ROWS - 2
+    page_rows = 1 << shift
+    flip = -1 if downwards else 0
+    line, selected = place_of(spare if key < 0 else key), place_of(max(select, 0))
+    most = len(keys)
+    size = 0
+    for stretch in range(len(stretches)):
+        row, stop, least = stretches[stretch, 0], stretches[stretch, 1], stretches[stretch, 2]
+        lead = 1 - stop if later else row
+        if least > limit_key or (least == limit_key and lead >= limit_row):
+            continue
+        while row < stop:
+            page, first = row >> shift, row & (page_rows - 1)
+            count = min(BLOCK_ROWS, page_rows - first, stop - row)
+            run_steps(
+                data, words, facts, gaps, shift, steps, ranges, constants, tables,
+                page, first, count, integers, floats, truths,
+            )  # fmt: skip
+            if key < 0:
+                _order_floats(floats, place_of(~key), flip, integers, line, np.uint64(count))
+            near = 0
+            for place in range(np.uint64(count)):
+                near += integers[line + place] <= limit_key
+            for place in range(count if near else 0):
+                found = integers[line + np.uint64(place)]
+                own = -(row + place) if later else row + place
+                if found > limit_key or (found == limit_key and own >= limit_row):
+                    continue
+                if select >= 0 and not truths[selected + np.uint64(place)]:
+                    continue
+                if size < most:
+                    keys[size], rows[size] = found, own
+                    size += 1
+                    _rise(keys, rows, size - 1)
+                else:
+                    keys[0], rows[0] = found, own
+                    _sink(keys, rows, size)
+                if size == most:
+                    limit_key, limit_row = keys[0], rows[0]
+            row += count
+    return size

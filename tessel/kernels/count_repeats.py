@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.jit import compiled_kernels, frozen
+from tessel.kernels.declare import kernel
 
-__all__ = ["count_repeats", "count_repeats_numpy"]
+__all__ = ["count_repeats"]
 
 Integers = NDArray[np.int64]
 
@@ -25,18 +27,21 @@ def count_repeats(ordered: Integers) -> tuple[Integers, Integers]:
     numbers, times : numpy.ndarray
         int64, as many as there are different numbers, in their order.
     """
-    kernels = compiled_kernels(len(ordered), "count_repeats")
-    if kernels is None:
-        return count_repeats_numpy(ordered)
     numbers, times = np.empty((2, len(ordered)), np.int64)
-    count = kernels.count_repeats(frozen(ordered), numbers, times)
+    count = write_repeats(np.ascontiguousarray(ordered), numbers, times)
     return numbers[:count], times[:count]
 
 
-def count_repeats_numpy(ordered: Integers) -> tuple[Integers, Integers]:
-    """Return what :func:`count_repeats` does; the numpy twin."""
-    if not len(ordered):
-        return ordered, ordered
-    firsts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
-    firsts = np.concatenate([[0], firsts])
-    return ordered[firsts], np.diff(firsts, append=len(ordered))
+@kernel("ordered: i64[rows], numbers: mut i64[rows], times: mut i64[rows] -> i64")
+def write_repeats(ordered: Any, numbers: Any, times: Any) -> int:
+    """Write different numbers and how often each occurs; return how many there are."""
+    rows = len(ordered)
+    count, since = 0, 0
+    for row in range(rows):
+        # Written in any case, without a branch: the last of equal numbers stays.
+        numbers[count] = ordered[row]
+        times[count] = row + 1 - since
+        ends = row + 1 == rows or ordered[row + 1] != ordered[row]
+        count += ends
+        since = row + 1 if ends else since
+    return count

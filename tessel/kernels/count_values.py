@@ -7,22 +7,18 @@ rows. It says what sorting all rows would, as long as it has not many more cells
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.blocks import StoredBlocks, are_places, outside_of_bounds, run_blocks
-from tessel.kernels.jit import compiled_kernels, frozen
-from tessel.kernels.program import Program
+from tessel.kernels.block_loop import BLOCKS, PROGRAM, REGISTERS, are_places, place_of, run_steps
+from tessel.kernels.blocks import StoredBlocks, outside_of_bounds
+from tessel.kernels.declare import kernel
+from tessel.kernels.intrinsics import words_of
+from tessel.kernels.program import BLOCK_ROWS, Program
 
-__all__ = [
-    "add_counts",
-    "add_counts_numpy",
-    "count_values",
-    "count_values_numpy",
-    "runs_of_counts",
-    "runs_of_counts_numpy",
-]
+__all__ = ["add_counts", "count_values", "runs_of_counts"]
 
 Integers = NDArray[np.int64]
 Counts = NDArray[np.uint32]
@@ -60,59 +56,23 @@ def count_values(
     numpy.ndarray
         uint32, shape ``(groups, span)``.
     """
-    kernels = compiled_kernels(sum(map(len, spans)), "count_values")
-    if kernels is None:
-        return count_values_numpy(
-            spans,
-            program,
-            select=select,
-            group=group,
-            groups=groups,
-            value=value,
-            low=low,
-            span=span,
-        )
-    counts = np.zeros(groups * span, np.uint32)
+    counts = np.zeros((groups, span), np.uint32)
+    registers = program.registers()
     for each in spans:
-        inside = kernels.count_values(
+        inside = count_cells(
             *each.arguments,
             *program.arguments,
+            *registers,
             -1 if select is None else select,
             -1 if group is None else group,
             value,
             low,
             span,
-            counts,
+            counts.reshape(-1),
         )
         if not inside:
             raise outside_of_bounds()
-    return counts.reshape(groups, span)
-
-
-def count_values_numpy(
-    spans: Sequence[StoredBlocks],
-    program: Program,
-    *,
-    select: int | None,
-    group: int | None,
-    groups: int,
-    value: int,
-    low: int,
-    span: int,
-) -> Counts:
-    """Return what :func:`count_values` does; the numpy twin."""
-    parts = [np.zeros(0, np.int64)]
-    for each in spans:
-        for _, _, registers in run_blocks(each, program):
-            cells = registers.integers[value] - low
-            if group is not None:
-                cells += registers.integers[group] * span
-            if not are_places(cells, groups * span):
-                raise outside_of_bounds()
-            parts.append(cells if select is None else cells[registers.truths[select]])
-    # All at once: the table has about as many cells as there are rows.
-    counts = np.bincount(np.concatenate(parts), minlength=groups * span)
-    return counts.astype(np.uint32).reshape(groups, span)
+    return counts
 
 
 def add_counts(
@@ -136,33 +96,16 @@ def add_counts(
     groups, low, span
         As of :func:`count_values`, which says what is returned.
     """
-    kernels = compiled_kernels(len(values), "count_values")
-    if kernels is None:
-        return add_counts_numpy(values, times, lengths, owners, groups=groups, low=low, span=span)
-    counts = np.zeros(groups * span, np.uint32)
-    own = np.zeros(0, np.int64) if times is None else times
-    kernels.add_counts(
-        frozen(values), frozen(own), frozen(lengths), frozen(owners), low, span, counts
+    counts = np.zeros((groups, span), np.uint32)
+    add_cells(
+        np.ascontiguousarray(values),
+        np.empty(0, np.int64) if times is None else np.ascontiguousarray(times),
+        np.ascontiguousarray(lengths),
+        np.ascontiguousarray(owners),
+        low,
+        counts,
     )
-    return counts.reshape(groups, span)
-
-
-def add_counts_numpy(
-    values: Integers,
-    times: Integers | None,
-    lengths: Integers,
-    owners: Integers,
-    *,
-    groups: int,
-    low: int,
-    span: int,
-) -> Counts:
-    """Return what :func:`add_counts` does; the numpy twin."""
-    cells = np.repeat(owners * span - low, lengths)
-    cells += values
-    # Sums of counts are sums of whole doubles far below 2**53.
-    counts = np.bincount(cells, times, groups * span)
-    return counts.astype(np.uint32).reshape(groups, span)
+    return counts
 
 
 def runs_of_counts(
@@ -184,22 +127,97 @@ def runs_of_counts(
     values, times, starts : numpy.ndarray
         int64: the values, how often each occurs, and where those of each group start, and the end.
     """
-    kernels = compiled_kernels(counts.size, "count_values")
-    if kernels is None:
-        return runs_of_counts_numpy(counts, groups, low)
     values, times = np.empty((2, int(np.count_nonzero(counts)) + 1), np.int64)
     starts = np.zeros(len(groups) + 1, np.int64)
-    found = kernels.runs_of_counts(
-        counts.reshape(-1), counts.shape[1], frozen(groups), low, values, times, starts
+    found = list_cells(
+        np.ascontiguousarray(counts), np.ascontiguousarray(groups), low, values, times, starts
     )
     return values[:found], times[:found], starts
 
 
-def runs_of_counts_numpy(
-    counts: Counts, groups: Integers, low: int
-) -> tuple[Integers, Integers, Integers]:
-    """Return what :func:`runs_of_counts` does; the numpy twin."""
-    own = counts[groups]
-    owners, places = np.nonzero(own)
-    starts = np.searchsorted(owners, np.arange(len(groups) + 1))
-    return places + low, own[owners, places].astype(np.int64), starts
+@kernel(
+    f"{BLOCKS}, {PROGRAM}, {REGISTERS}, select: i64, group: i64, value: i64, low: i64, span: i64, "
+    "counts: mut u32[cells] -> bool"
+)
+def count_cells(
+    data: Any, facts: Any, gaps: Any, shift: Any, start: Any, stop: Any,
+    steps: Any, ranges: Any, constants: Any, tables: Any, integers: Any, floats: Any, truths: Any,
+    select: Any,
+    group: Any,
+    value: Any,
+    low: Any,
+    span: Any,
+    counts: Any,
+) -> Any:  # fmt: skip
+    """Add one to the cell of each row: ``group * span + value - low``.
+
+    Returns whether all are in ``counts``; what comes after the first that is not is left out.
+    """
+    words = words_of(data)
+    values, owners, selected = place_of(value), place_of(max(group, 0)), place_of(max(select, 0))
+    # The last register is for what is between steps; behind them it is free.
+    cells = np.uint64(len(integers) - BLOCK_ROWS)
+    page_rows = 1 << shift
+    row = start
+    while row < stop:
+        page, first = row >> shift, row & (page_rows - 1)
+        rows = min(BLOCK_ROWS, page_rows - first, stop - row)
+        run_steps(
+            data, words, facts, gaps, shift, steps, ranges, constants, tables,
+            page, first, rows, integers, floats, truths,
+        )  # fmt: skip
+        count = np.uint64(rows)
+        if group < 0:
+            for place in range(count):
+                integers[cells + place] = integers[values + place] - low
+        else:
+            for place in range(count):
+                cell = integers[owners + place] * span + integers[values + place] - low
+                integers[cells + place] = cell
+        if not are_places(integers, cells, count, len(counts)):
+            return False
+        if select < 0:
+            for place in range(count):
+                counts[np.uint64(integers[cells + place])] += np.uint32(1)
+        else:
+            for place in range(count):
+                counts[np.uint64(integers[cells + place])] += np.uint32(truths[selected + place])
+        row += rows
+    return True
+
+
+@kernel(
+    "values: i64[values], times: i64[times], lengths: i64[runs], owners: i64[runs], low: i64, "
+    "counts: mut u32[groups, span]"
+)
+def add_cells(values: Any, times: Any, lengths: Any, owners: Any, low: Any, counts: Any) -> None:
+    """Add how often values occur to their cells; each once where ``times`` is empty."""
+    at = np.uint64(0)
+    for run in range(len(lengths)):
+        owner, end = np.uint64(owners[run]), at + np.uint64(lengths[run])
+        if len(times):
+            for place in range(at, end):
+                counts[owner, np.uint64(values[place] - low)] += np.uint32(times[place])
+        else:
+            for place in range(at, end):
+                counts[owner, np.uint64(values[place] - low)] += np.uint32(1)
+        at = end
+
+
+@kernel(
+    "counts: u32[groups, span], chosen: i64[chosen], low: i64, values: mut i64[cells], "
+    "times: mut i64[cells], starts: mut i64[starts] -> i64"
+)
+def list_cells(counts: Any, chosen: Any, low: Any, values: Any, times: Any, starts: Any) -> Any:
+    """Write the values that occur, how often, and where groups start; return how many."""
+    found = np.uint64(0)
+    for place in range(len(chosen)):
+        group = np.uint64(chosen[place])
+        for number in range(counts.shape[1]):
+            # Written in any case, without a branch: what does not occur is written over.
+            count = counts[group, number]
+            values[found] = number + low
+            times[found] = count
+            found += np.uint64(count > 0)
+        starts[place + 1] = found
+    return np.int64(found)

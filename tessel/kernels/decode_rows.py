@@ -9,17 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.blocks import StoredBlocks, run_blocks
-from tessel.kernels.jit import compiled_kernels
-from tessel.kernels.program import Op, Program
+from tessel.kernels.block_loop import BLOCKS, PROGRAM, REGISTERS, run_steps
+from tessel.kernels.blocks import StoredBlocks
+from tessel.kernels.declare import inner, kernel
+from tessel.kernels.intrinsics import reinterpret, words_of
+from tessel.kernels.program import BLOCK_ROWS, Op, Program
 
-__all__ = [
-    "TextTable",
-    "decode_numbers",
-    "decode_numbers_numpy",
-    "decode_texts",
-    "decode_texts_numpy",
-]
+__all__ = ["TextTable", "decode_numbers", "decode_texts"]
 
 _WORD = 8
 _LARGEST_OFFSET = (1 << 31) - 1
@@ -79,27 +75,19 @@ def decode_numbers(blocks: StoredBlocks, out: NDArray[Any]) -> None:
     blocks
         Rows of one column.
     out
-        As many numbers: float64, or integers of any width, of which the low bits are written.
+        As many numbers, one behind the other: float64, or integers of any width, of which the low
+        bits are written.
     """
-    kernels = compiled_kernels(len(blocks), "decode_rows")
-    if kernels is None:
-        decode_numbers_numpy(blocks, out)
-        return
-    program = _program(out)
-    kernels.decode_numbers(
-        *blocks.arguments, *program.arguments[:-1], out.dtype.kind == "f", out.itemsize,
+    is_float = out.dtype.kind == "f"
+    program = _FLOATS if is_float else _INTEGERS
+    write_numbers(
+        *blocks.arguments,
+        *program.arguments,
+        *program.registers(spare=0),
+        is_float,
+        out.itemsize,
         out.view(np.uint8),
-    )  # fmt: skip
-
-
-def decode_numbers_numpy(blocks: StoredBlocks, out: NDArray[Any]) -> None:
-    """Write what :func:`decode_numbers` does; the numpy twin."""
-    for first, last, registers in run_blocks(blocks, _program(out)):
-        here = slice(first - blocks.start, last - blocks.start)
-        if out.dtype.kind == "f":
-            out[here] = registers.floats[0]
-        else:
-            out.view(f"u{out.itemsize}")[here] = registers.integers[0].view(np.uint64)
+    )
 
 
 def decode_texts(
@@ -112,7 +100,7 @@ def decode_texts(
     Parameters
     ----------
     blocks
-        Rows of one column; all integers are places in the table.
+        Rows of one column; an integer that is no place in the table stands for its last text.
     allocate
         Returns an array of so many numbers of a dtype.
 
@@ -122,58 +110,139 @@ def decode_texts(
         Where each text begins and the last ends, and their bytes. None where they are more than
         31 bits count.
     """
-    kernels = compiled_kernels(len(blocks), "decode_rows")
-    if kernels is None:
-        return decode_texts_numpy(blocks, table, allocate)
     arguments = (
-        *blocks.arguments, *_INTEGERS.arguments[:-1],
+        *blocks.arguments, *_INTEGERS.arguments, *_INTEGERS.registers(spare=0),
         table.entries.reshape(-1), table.lengths, table.length,
     )  # fmt: skip
     size = table.length * len(blocks)
     if table.length < 0:
-        # Words that overlap, as those are that will be written: for other ones it would be
-        # compiled once more.
-        nothing = np.empty(0, np.int32), _words(np.empty(2 * _WORD, np.uint8))
-        size = kernels.decode_texts(*arguments, True, *nothing)
+        size = write_texts(*arguments, True, np.empty(0, np.int32), np.empty(0, np.uint8))
     if size > _LARGEST_OFFSET:
         return None
     offsets = allocate(len(blocks) + 1, np.int32)
     offsets[0] = 0
     data = allocate(size + _WORD, np.uint8)
-    kernels.decode_texts(*arguments, False, offsets, _words(data))
+    write_texts(*arguments, False, offsets, data)
     return offsets, data[:size]
 
 
-def decode_texts_numpy(
-    blocks: StoredBlocks,
-    table: TextTable,
-    allocate: Callable[[int, Any], NDArray[Any]],
-) -> tuple[NDArray[np.int32], NDArray[np.uint8]] | None:
-    """Return what :func:`decode_texts` does; the numpy twin."""
-    codes = np.empty(len(blocks), np.int64)
-    decode_numbers_numpy(blocks, codes)
-    lengths = table.lengths[codes]
-    size = int(lengths.sum())
-    if size > _LARGEST_OFFSET:
-        return None
-    offsets = allocate(len(blocks) + 1, np.int32)
-    offsets[0] = 0
-    np.cumsum(lengths, out=offsets[1:])
-    data = allocate(size, np.uint8)
-    texts = table.entries.view(np.uint8)
-    for first in range(0, len(codes), 1 << 16):
-        here = slice(first, first + (1 << 16))
-        wanted = np.arange(texts.shape[1]) < lengths[here, None]
-        begin, end = offsets[first], offsets[min(first + (1 << 16), len(codes))]
-        data[begin:end] = texts[codes[here]][wanted]
-    return offsets, data
+@kernel(f"{BLOCKS}, {PROGRAM}, {REGISTERS}, is_float: bool, width: i64, out: mut u8[octets]")
+def write_numbers(
+    data: Any, facts: Any, gaps: Any, shift: Any, start: Any, stop: Any,
+    steps: Any, ranges: Any, constants: Any, tables: Any, integers: Any, floats: Any, truths: Any,
+    is_float: Any,
+    width: Any,
+    out: Any,
+) -> None:  # fmt: skip
+    """Write what a program leaves in the first register of a kind to ``out``, by its bytes.
+
+    Registers are cut out of ``out`` itself where its numbers are as wide as they are.
+    """
+    words = words_of(data)
+    page_rows = 1 << shift
+    row = start
+    while row < stop:
+        page, first = row >> shift, row & (page_rows - 1)
+        rows = min(BLOCK_ROWS, page_rows - first, stop - row)
+        at = row - start
+        here = out[at * width : (at + rows) * width]
+        run_steps(
+            data, words, facts, gaps, shift, steps, ranges, constants, tables, page, first, rows,
+            reinterpret(here, np.int64) if width == _WORD and not is_float else integers,
+            reinterpret(here, np.float64) if is_float else floats,
+            truths,
+        )  # fmt: skip
+        if width < _WORD:
+            _narrow(integers, width, np.uint64(rows), here)
+        row += rows
 
 
-def _program(out: NDArray[Any]) -> Program:
-    return _FLOATS if out.dtype.kind == "f" else _INTEGERS
+@inner
+def _narrow(source: Any, width: int, rows: Any, out: Any) -> None:
+    """Write the low bits of integers."""
+    if width == 4:
+        wholes = reinterpret(out, np.uint32)
+        for row in range(rows):
+            wholes[row] = np.uint32(source[row])
+    elif width == 2:
+        halves = reinterpret(out, np.uint16)
+        for row in range(rows):
+            halves[row] = np.uint16(source[row])
+    else:
+        for row in range(rows):
+            out[row] = np.uint8(source[row])
 
 
-def _words(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Return the eight bytes from each place on; they overlap."""
-    words: NDArray[np.uint64] = np.ndarray((len(data) - _WORD + 1,), "<u8", data, 0, (1,))
-    return words
+@kernel(
+    f"{BLOCKS}, {PROGRAM}, {REGISTERS}, texts: u64[words], lengths: i64[lengths], length: i64, "
+    "measured: bool, offsets: mut i32[ends], out: mut u8[octets] -> i64"
+)
+def write_texts(
+    data: Any, facts: Any, gaps: Any, shift: Any, start: Any, stop: Any,
+    steps: Any, ranges: Any, constants: Any, tables: Any, integers: Any, floats: Any, truths: Any,
+    texts: Any,
+    lengths: Any,
+    length: Any,
+    measured: Any,
+    offsets: Any,
+    out: Any,
+) -> Any:  # fmt: skip
+    """Write offsets, and texts by words of eight bytes, of which the next overwrites what is over.
+
+    ``length`` is that of all texts, or no number above 0. Returns how many bytes the texts have;
+    where that is to be measured, nothing is written.
+    """
+    words, written = words_of(data), words_of(out)
+    # Whoever wrote the file wrote the numbers of texts, too: none may lie behind the table.
+    last = np.uint64(len(lengths) - 1)
+    page_rows = 1 << shift
+    total = np.int64(0)
+    row = start
+    while row < stop:
+        page, first = row >> shift, row & (page_rows - 1)
+        rows = min(BLOCK_ROWS, page_rows - first, stop - row)
+        run_steps(
+            data, words, facts, gaps, shift, steps, ranges, constants, tables,
+            page, first, rows, integers, floats, truths,
+        )  # fmt: skip
+        count, after = np.uint64(rows), np.uint64(row - start + 1)
+        if measured:
+            for place in range(count):
+                total += lengths[min(np.uint64(integers[place]), last)]
+        elif length > 0 and len(texts) == len(lengths):
+            for place in range(count):
+                written[np.uint64(total)] = texts[min(np.uint64(integers[place]), last)]
+                total += length
+            for place in range(count):  # by itself, many at a time
+                offsets[after + place] = np.int32(np.int64(after + place) * length)
+        else:
+            total = _copy_texts(
+                integers, count, texts, lengths, last, offsets, after, written, total
+            )
+        row += rows
+    return total
+
+
+@inner
+def _copy_texts(
+    codes: Any,
+    rows: Any,
+    texts: Any,
+    lengths: Any,
+    last: Any,
+    offsets: Any,
+    after: Any,
+    written: Any,
+    total: Any,
+) -> Any:
+    """Write texts of any length, and where they end; return how many bytes there are by then."""
+    words = np.uint64(len(texts) // len(lengths))
+    for place in range(rows):
+        code = min(np.uint64(codes[place]), last)
+        size = lengths[code]
+        written[np.uint64(total)] = texts[code * words]
+        for word in range(1, (size + 7) >> 3):
+            written[np.uint64(total + 8 * word)] = texts[code * words + np.uint64(word)]
+        total += size
+        offsets[after + place] = np.int32(total)
+    return total

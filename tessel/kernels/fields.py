@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.blocks import Registers
-
 __all__ = [
     "EXTREMES",
+    "FIELDS",
     "HALF_BITS",
     "HALF_MASK",
     "LARGEST_EXPONENT",
@@ -31,7 +30,6 @@ __all__ = [
     "SumField",
     "facts_of",
     "field_sums",
-    "field_weights",
     "put_halves",
     "put_sums",
     "started",
@@ -48,11 +46,11 @@ MOST_CHUNK_BITS = 20
 LARGEST_EXPONENT = 40
 """Floats of fields are below two to this; larger ones would be scaled down, and lose bits."""
 
-_ROUNDER = 1.5 * 2.0**52
+FIELDS = "kinds: i64[fields], sources: i64[fields], scales: f64[fields, 2], limbs: i64[fields, 2]"
+"""Declares what kernels take of fields: ``FieldRegisters.arguments``."""
+
 _LEAST_EXPONENT = -1074
 _INTEGER_BITS = 62 - MOST_CHUNK_BITS
-# numpy's bincount adds floats: sums of a block of 2**16 rows stay below 2**53.
-_BINCOUNT_BITS = 36
 
 
 class FieldKind(IntEnum):
@@ -156,7 +154,7 @@ def started(fields: Sequence[SumField], count: int) -> tuple[Integers, NDArray[n
 
 @dataclass(frozen=True, eq=False)
 class FieldRegisters:
-    """What compiled kernels know of fields.
+    """What kernels know of fields.
 
     Attributes
     ----------
@@ -211,7 +209,7 @@ class FieldRegisters:
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """What compiled kernels take."""
+        """What kernels take; see :data:`FIELDS`."""
         return self.kinds, self.sources, self.scales, self.limbs
 
 
@@ -248,36 +246,3 @@ def field_sums(
 def put_sums(sums: dict[int, Integers], place: int, more: Integers) -> None:
     """Add to the sums at a bit position."""
     sums[place] = sums[place] + more if place in sums else more
-
-
-def field_weights(
-    field: SumField, registers: Registers, rows: Integers | None
-) -> Iterator[tuple[int, NDArray[Any] | None]]:
-    """Give what is summed as numbers whose sums over a block floats hold, each with its place.
-
-    None where something is left over at the end.
-    """
-    if field.kind != FieldKind.FLOAT:
-        integers = registers.integers[field.register]
-        integers = integers if rows is None else integers[rows]
-        if field.kind == FieldKind.INTEGER and field.bits <= _BINCOUNT_BITS:
-            yield 0, integers
-            return
-        yield 0, integers & HALF_MASK
-        if len(integers) and (integers.min() < 0 or integers.max() > HALF_MASK):
-            yield HALF_BITS, integers >> HALF_BITS
-        return
-    floats = registers.floats[field.register]
-    rest = floats.copy() if rows is None else floats[rows]
-    place = field.exponent + 1 - _BINCOUNT_BITS
-    rest *= 2.0 ** (-place)
-    for _ in range(3):
-        whole = rest + _ROUNDER
-        whole -= _ROUNDER
-        yield place - _LEAST_EXPONENT, whole
-        rest -= whole
-        if not rest.any():
-            return
-        rest *= 2.0**_BINCOUNT_BITS
-        place -= _BINCOUNT_BITS
-    yield 0, None

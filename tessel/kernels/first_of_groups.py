@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.blocks import StoredBlocks, are_places, outside_of_bounds, run_blocks
-from tessel.kernels.jit import compiled_kernels
-from tessel.kernels.program import Program
+from tessel.kernels.block_loop import BLOCKS, PROGRAM, REGISTERS, are_places, place_of, run_steps
+from tessel.kernels.blocks import StoredBlocks, outside_of_bounds
+from tessel.kernels.declare import kernel
+from tessel.kernels.intrinsics import words_of
+from tessel.kernels.program import BLOCK_ROWS, Program
 
-__all__ = ["first_of_groups", "first_of_groups_numpy"]
+__all__ = ["first_of_groups"]
 
 Integers = NDArray[np.int64]
 
@@ -38,16 +41,14 @@ def first_of_groups(
         int64, shape ``(groups,)``: counted from the first row of the segment; -1 where a group has
         no rows.
     """
-    kernels = compiled_kernels(sum(map(len, spans)), "first_of_groups")
-    if kernels is None:
-        return first_of_groups_numpy(spans, program, select=select, group=group, groups=groups)
     first = np.full(groups, -1, np.int64)
-    left = groups
+    left, registers = groups, program.registers()
     for span in spans:
         if left:
-            left = kernels.first_of_groups(
+            left = find_first(
                 *span.arguments,
                 *program.arguments,
+                *registers,
                 -1 if select is None else select,
                 group,
                 left,
@@ -58,22 +59,39 @@ def first_of_groups(
     return first
 
 
-def first_of_groups_numpy(
-    spans: Sequence[StoredBlocks], program: Program, *, select: int | None, group: int, groups: int
-) -> Integers:
-    """Return what :func:`first_of_groups` does; the numpy twin."""
-    first = np.full(groups, -1, np.int64)
-    for span in spans:
-        for row, _, registers in run_blocks(span, program):
-            if (first >= 0).all():
-                return first
-            numbers = registers.integers[group]
-            if not are_places(numbers, groups):
-                raise outside_of_bounds()
-            rows = np.arange(len(numbers))
-            if select is not None:
-                rows = rows[registers.truths[select]]
-            found, at = np.unique(numbers[rows], return_index=True)
-            new = first[found] < 0
-            first[found[new]] = row + rows[at[new]]
-    return first
+@kernel(
+    f"{BLOCKS}, {PROGRAM}, {REGISTERS}, select: i64, group: i64, left: i64, first: mut i64[groups] "
+    "-> i64"
+)
+def find_first(
+    data: Any, facts: Any, gaps: Any, shift: Any, start: Any, stop: Any,
+    steps: Any, ranges: Any, constants: Any, tables: Any, integers: Any, floats: Any, truths: Any,
+    select: Any,
+    group: Any,
+    left: Any,
+    first: Any,
+) -> Any:  # fmt: skip
+    """Write the first rows of groups that have none; return how many still have none.
+
+    -1 where a number is no group.
+    """
+    words = words_of(data)
+    numbers, selected = place_of(group), place_of(max(select, 0))
+    page_rows = 1 << shift
+    row = start
+    while row < stop and left > 0:
+        page, inside = row >> shift, row & (page_rows - 1)
+        rows = min(BLOCK_ROWS, page_rows - inside, stop - row)
+        run_steps(
+            data, words, facts, gaps, shift, steps, ranges, constants, tables,
+            page, inside, rows, integers, floats, truths,
+        )  # fmt: skip
+        if not are_places(integers, numbers, np.uint64(rows), len(first)):
+            return -1
+        for place in range(np.uint64(rows)):
+            number = np.uint64(integers[numbers + place])
+            if first[number] < 0 and (select < 0 or truths[selected + place]):
+                first[number] = row + np.int64(place)
+                left -= 1
+        row += rows
+    return left

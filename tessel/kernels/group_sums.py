@@ -4,29 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.blocks import StoredBlocks, are_places, run_blocks
+from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.fields import (
-    EXTREMES,
     HALF_BITS,
-    HALF_MASK,
     MOST_CHUNK_BITS,
     Fact,
     FieldRegisters,
     SumField,
     facts_of,
     field_sums,
-    field_weights,
-    put_sums,
     started,
 )
-from tessel.kernels.jit import compiled_kernels
-from tessel.kernels.program import Program
+from tessel.kernels.group_loop import add_groups
+from tessel.kernels.program import BLOCK_ROWS, Program
 
 __all__ = ["GroupSums", "group_sums"]
 
@@ -35,6 +29,7 @@ Integers = NDArray[np.int64]
 _CHUNK_BITS = 17
 _WORD = 64
 _REGISTERS_A_SLOT = 2
+_WORDS_A_LINE = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,13 +91,52 @@ def group_sums(
     """
     if any(each.is_too_large for each in fields):
         return None
-    kernels = compiled_kernels(sum(map(len, spans)), "group_sums")
-    if kernels is None:
-        return _group_sums_numpy(spans, program, select, group, groups, fields, last)
-    return _group_sums_compiled(kernels, spans, program, select, group, groups, fields, last)
-
-
-# --- compiled -------------------------------------------------------------------------------------
+    # With many groups, bringing the sums of a chunk together costs more than a short chunk.
+    chunk_bits = min(max(_CHUNK_BITS, groups.bit_length() + 4), MOST_CHUNK_BITS)
+    limb_bits = 62 - chunk_bits
+    held = FieldRegisters.of(fields, program.integers, limb_bits)
+    slots = _Slots.of(held, chunk_bits)
+    first_row = np.full(groups, -1, np.int64)
+    last_row = np.full(groups + 1 if last else 0, -1, np.int64)
+    low, high = np.zeros((2, groups, len(slots.parts)), np.int64)
+    best, best_floats = started(fields, groups + 1)
+    integers, floats, truths = program.registers(2 * len(fields) + 3)
+    integers[:] = 0
+    chosen = np.empty(BLOCK_ROWS, np.int64)
+    count = len(slots.words)
+    # Lines of a cache hold whole groups, where these are not small.
+    sums = np.zeros((groups + 1, count if count < _WORDS_A_LINE else -(-count // 4) * 4), np.int64)
+    for span in spans:
+        lost = add_groups(
+            *span.arguments,
+            *program.arguments,
+            integers,
+            floats,
+            truths,
+            -1 if select is None else select,
+            -1 if group is None else group,
+            *held.arguments,
+            slots.parts,
+            slots.words,
+            int(slots.parts[slots.order[0], 0]),
+            1 << chunk_bits,
+            chosen,
+            sums,
+            np.flatnonzero(first_row < 0),
+            first_row,
+            last_row,
+            low,
+            high,
+            best,
+            best_floats,
+        )
+        if lost:
+            return None
+    lows, highs = low[:, slots.order], high[:, slots.order]
+    counts = (highs[:, 0] << HALF_BITS) + lows[:, 0]
+    summed = field_sums(fields, lows[:, 1:], highs[:, 1:], limb_bits)
+    facts = facts_of(fields, iter(summed), best[:, :groups], best_floats[:, :groups])
+    return GroupSums(counts, first_row, last_row[:groups] if last else None, facts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,103 +191,3 @@ class _Slots:
             words.append([registers_of[0][0], *second, constant])
         laid = [part for slot in slots for part in sorted(slot, key=lambda part: part == 0)]
         return cls(np.array(parts, np.int64), np.array(words, np.int64), np.argsort(np.array(laid)))
-
-
-def _group_sums_compiled(
-    kernels: Any,
-    spans: Sequence[StoredBlocks],
-    program: Program,
-    select: int | None,
-    group: int | None,
-    groups: int,
-    fields: Sequence[SumField],
-    last: bool,
-) -> GroupSums | None:
-    # With many groups, bringing the sums of a chunk together costs more than a short chunk.
-    chunk_bits = min(max(_CHUNK_BITS, groups.bit_length() + 4), MOST_CHUNK_BITS)
-    limb_bits = 62 - chunk_bits
-    held = FieldRegisters.of(fields, program.integers, limb_bits)
-    slots = _Slots.of(held, chunk_bits)
-    first_row = np.full(groups, -1, np.int64)
-    last_row = np.full(groups + 1 if last else 0, -1, np.int64)
-    low, high = np.zeros((2, groups, len(slots.parts)), np.int64)
-    best, best_floats = started(fields, groups + 1)
-    for span in spans:
-        lost = kernels.add_groups(
-            *span.arguments,
-            *program.arguments,
-            -1 if select is None else select,
-            -1 if group is None else group,
-            *held.arguments,
-            slots.parts,
-            slots.words,
-            int(slots.parts[slots.order[0], 0]),
-            1 << chunk_bits,
-            first_row,
-            last_row,
-            low,
-            high,
-            best,
-            best_floats,
-        )
-        if lost:
-            return None
-    lows, highs = low[:, slots.order], high[:, slots.order]
-    counts = (highs[:, 0] << HALF_BITS) + lows[:, 0]
-    sums = field_sums(fields, lows[:, 1:], highs[:, 1:], limb_bits)
-    facts = facts_of(fields, iter(sums), best[:, :groups], best_floats[:, :groups])
-    return GroupSums(counts, first_row, last_row[:groups] if last else None, facts)
-
-
-# --- numpy ----------------------------------------------------------------------------------------
-
-
-def _group_sums_numpy(
-    spans: Sequence[StoredBlocks],
-    program: Program,
-    select: int | None,
-    group: int | None,
-    groups: int,
-    fields: Sequence[SumField],
-    last: bool,
-) -> GroupSums | None:
-    counts = np.zeros(groups, np.int64)
-    first_row = np.full(groups, -1, np.int64)
-    last_row = np.full(groups, -1, np.int64) if last else None
-    sums: list[dict[int, Integers]] = [{} for _ in fields]
-    best, best_floats = started(fields, groups)
-    for first, last_place, registers in chain.from_iterable(run_blocks(s, program) for s in spans):
-        rows = None if select is None else np.flatnonzero(registers.truths[select])
-        numbers = (
-            np.zeros(last_place - first, np.int64) if group is None else registers.integers[group]
-        )
-        if not are_places(numbers, groups):
-            return None
-        numbers = numbers if rows is None else numbers[rows]
-        _note_first(first_row, numbers, rows, first)
-        if last_row is not None:
-            # Of an index that occurs twice numpy keeps the last value.
-            last_row[numbers] = first + (np.arange(last_place - first) if rows is None else rows)
-        counts += np.bincount(numbers, minlength=groups)
-        for number, (field, held) in enumerate(zip(fields, sums, strict=True)):
-            if field.kind in EXTREMES:
-                held_of: Any = registers.floats if field.is_float else registers.integers
-                values = held_of[field.register]
-                values = values if rows is None else values[rows]
-                line: Any = (best_floats if field.is_float else best)[number]
-                EXTREMES[field.kind].at(line, numbers, values)
-                continue
-            for place, weights in field_weights(field, registers, rows):
-                if weights is None:
-                    return None
-                added = np.bincount(numbers, weights, groups).astype(np.int64)
-                put_sums(held, place, added & HALF_MASK)
-                put_sums(held, place + HALF_BITS, added >> HALF_BITS)
-    held_sums = (sums[n] for n, field in enumerate(fields) if field.kind not in EXTREMES)
-    return GroupSums(counts, first_row, last_row, facts_of(fields, held_sums, best, best_floats))
-
-
-def _note_first(first_row: Integers, numbers: Integers, rows: Integers | None, start: int) -> None:
-    new = np.flatnonzero(first_row[numbers] < 0)[::-1]
-    # Of an index that occurs twice numpy keeps the last value: here the first row.
-    first_row[numbers[new]] = start + (new if rows is None else rows[new])

@@ -7,22 +7,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.jit import LEAST_ROWS, compiled_kernels
+from tessel.kernels.declare import kernel
+from tessel.kernels.intrinsics import words_of
 
-__all__ = ["load_rows", "load_rows_numpy"]
+__all__ = ["load_rows"]
 
 _START, _WIDTH, _MASK, _BASE, _STEP, _EXPONENT = range(6)
 
 
 def load_rows(
-    words: NDArray[np.uint64], facts: NDArray[np.int64], shift: int, rows: NDArray[np.int64]
+    data: NDArray[np.uint8], facts: NDArray[np.int64], shift: int, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """Return the integers of single rows of columns, and their decimal exponents.
 
     Parameters
     ----------
-    words
-        The eight bytes from each place of the segment on.
+    data
+        The bytes of the segment, at least eight.
     facts, shift
         As of :class:`~tessel.kernels.StoredBlocks`.
     rows
@@ -33,35 +34,42 @@ def load_rows(
     numpy.ndarray, numpy.ndarray
         Modulo 2**64, and int64; both of shape ``(columns, len(rows))``.
     """
-    # Values, not rows, are what there is to do; but numba is imported for rows alone.
-    values = len(rows) * facts.shape[1]
-    kernels = compiled_kernels(max(len(rows), min(values, LEAST_ROWS - 1)), "load_rows")
-    if kernels is None:
-        return load_rows_numpy(words, facts, shift, rows)
-    found: Any = np.empty((facts.shape[1], len(rows)), np.int64)
+    found = np.empty((facts.shape[1], len(rows)), np.int64)
     exponents = np.empty((facts.shape[1], len(rows)), np.int64)
-    kernels.load_rows(words, facts, shift, rows, found, exponents)
+    load_integers(
+        data, np.ascontiguousarray(facts), shift, np.ascontiguousarray(rows), found, exponents
+    )
     return found.view(np.uint64), exponents
 
 
-def load_rows_numpy(
-    words: NDArray[np.uint64], facts: NDArray[np.int64], shift: int, rows: NDArray[np.int64]
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return what :func:`load_rows` does; the numpy twin."""
-    numbers, inside = rows >> shift, rows & ((1 << shift) - 1)
-    own = facts.take(numbers, axis=2)
-    bits = own[_WIDTH]
-    bits *= inside
-    starts = own[_START]
-    starts += bits >> 3
-    found: NDArray[np.uint64] = words[starts]
-    bits &= 7
-    if np.count_nonzero(bits):
-        found >>= bits.view(np.uint64)
-    found &= own[_MASK].view(np.uint64)
-    found += own[_BASE].view(np.uint64)
-    steps = own[_STEP]
-    if np.count_nonzero(steps):
-        steps *= inside
-        found += steps.view(np.uint64)
-    return found, own[_EXPONENT]
+@kernel(
+    "data: u8[bytes], facts: i64[6, columns, pages], shift: i64, rows: i64[rows], "
+    "out: mut i64[columns, rows], exponents: mut i64[columns, rows]"
+)
+def load_integers(data: Any, facts: Any, shift: int, rows: Any, out: Any, exponents: Any) -> None:
+    """Write the integers of rows and their exponents: a line a column.
+
+    Rows next to each other mostly lie in one page, whose numbers are looked up once.
+    """
+    words = words_of(data)
+    end = np.uint64(len(words) - 1)
+    within = (1 << shift) - 1
+    for column in range(facts.shape[1]):
+        found, powers = out[column], exponents[column]
+        page = np.int64(-1)
+        start, width, mask, base, step, exponent = page, page, np.uint64(0), page, page, page
+        for at in range(len(rows)):
+            row = rows[at]
+            if row >> shift != page:
+                page = row >> shift
+                start, width = facts[_START, column, page], facts[_WIDTH, column, page]
+                mask = np.uint64(facts[_MASK, column, page])
+                base, step = facts[_BASE, column, page], facts[_STEP, column, page]
+                exponent = facts[_EXPONENT, column, page]
+            inside = row & within
+            bits = width * inside
+            # What a file says is never trusted as a place.
+            place = min(np.uint64(start + (bits >> 3)), end)
+            word = words[place] >> np.uint64(bits & 7)
+            found[at] = base + step * inside + np.int64(word & mask)
+            powers[at] = exponent

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.jit import compiled_kernels, frozen
+from tessel.kernels.declare import kernel
 
 __all__ = ["match_ends", "match_rows"]
 
@@ -30,13 +32,9 @@ def match_ends(codes: Integers, starts: Integers, *, keep_unmatched: bool) -> In
     numpy.ndarray
         int64, shape ``(rows,)``.
     """
-    kernels = compiled_kernels(len(codes), "match_rows")
-    if kernels is not None:
-        ends = np.empty(len(codes), np.int64)
-        kernels.match_ends(frozen(codes), frozen(starts), keep_unmatched, ends)
-        return ends
-    counts = _counts(codes, starts)
-    return np.cumsum(np.maximum(counts, 1) if keep_unmatched else counts)
+    ends = np.empty(len(codes), np.int64)
+    write_ends(np.ascontiguousarray(codes), np.ascontiguousarray(starts), keep_unmatched, ends)
+    return ends
 
 
 def match_rows(
@@ -58,31 +56,59 @@ def match_rows(
         order of ``rows``; a right row is −1 where there is none.
     """
     first = int(np.searchsorted(ends, start, side="right"))
-    kernels = compiled_kernels(stop - start, "match_rows")
-    if kernels is not None:
-        left, right = np.empty(stop - start, np.int64), np.empty(stop - start, np.int64)
-        kernels.match_rows(
-            frozen(codes), frozen(starts), frozen(rows), frozen(ends), first, start, left, right
-        )
-        return left, right
-    last = int(np.searchsorted(ends, stop - 1, side="right"))
-    some = np.arange(first, last + 1) if stop > start else np.zeros(0, np.int64)
-    begins = np.append(0, ends)[some]
-    sizes = np.minimum(ends[some], stop) - np.maximum(begins, start)
-    left = np.repeat(some, sizes)
-    if not len(starts):
-        return left, codes[left]
-    place = starts[codes[left]] + np.arange(start, stop) - np.repeat(begins, sizes)
-    unmatched = _counts(codes[left], starts) == 0
-    # A place that is none may be anywhere; without right rows it finds the one that is added.
-    place[unmatched] = 0
-    return left, np.where(unmatched, np.int64(-1), np.append(rows, -1)[place])
+    left, right = np.empty((2, stop - start), np.int64)
+    held = (np.ascontiguousarray(each) for each in (codes, starts, rows, ends))
+    write_matches(*held, first, start, left, right)
+    return left, right
 
 
-def _counts(codes: Integers, starts: Integers) -> Integers:
-    """Return how many right rows go with each left row."""
-    if not len(starts):
-        return (codes >= 0).astype(np.int64)
-    sizes = np.append(np.diff(starts), 0)  # code −1 finds the last: no right row
-    counts: Integers = sizes[codes]
-    return counts
+@kernel("codes: i64[rows], starts: i64[starts], keep_unmatched: bool, ends: mut i64[rows]")
+def write_ends(codes: Any, starts: Any, keep_unmatched: Any, ends: Any) -> None:
+    """Write where the rows of output of each left row end."""
+    end = 0
+    single = len(starts) == 0
+    for row in range(len(codes)):
+        code = codes[row]
+        if single:
+            end += 1 if code >= 0 or keep_unmatched else 0
+            ends[row] = end
+            continue
+        count = starts[code + 1] - starts[code] if code >= 0 else 0
+        end += 1 if count == 0 and keep_unmatched else count
+        ends[row] = end
+
+
+@kernel(
+    "codes: i64[codes], starts: i64[starts], rows: i64[rows], ends: i64[codes], row: i64, "
+    "start: i64, left: mut i64[found], right: mut i64[found]"
+)
+def write_matches(
+    codes: Any, starts: Any, rows: Any, ends: Any, row: Any, start: Any, left: Any, right: Any
+) -> None:
+    """Write the rows of output from ``start`` on, which is one of the left row ``row``."""
+    out = 0
+    single = len(starts) == 0
+    while out < len(left):
+        if single:
+            if ends[row] > start + out:
+                left[out] = row
+                right[out] = codes[row]
+                out += 1
+            row += 1
+            continue
+        begin = ends[row - 1] if row else 0
+        end = min(ends[row] - start, len(left))
+        code = codes[row]
+        if code < 0 or starts[code] == starts[code + 1]:
+            if out < end:
+                left[out] = row
+                right[out] = -1
+                out += 1
+        else:
+            place = starts[code] + start + out - begin
+            while out < end:
+                left[out] = row
+                right[out] = rows[place]
+                out += 1
+                place += 1
+        row += 1

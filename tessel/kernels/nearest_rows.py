@@ -7,12 +7,12 @@ as well, mostly: then each group has a place that moves on, and no search starts
 from __future__ import annotations
 
 import enum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.jit import compiled_kernels, frozen
-from tessel.kernels.rows_by_code import rows_by_code
+from tessel.kernels.declare import inner, kernel
 
 __all__ = ["Looks", "NearestRows"]
 
@@ -20,8 +20,6 @@ Integers = NDArray[np.int64]
 
 _MOST = 2**64 - 1
 _NO_CODES = np.zeros(0, np.int64)
-_FEW_GROUPS = 256
-"""The numpy twin searches so many groups one by one, and more of them step by step together."""
 
 
 class Looks(enum.IntEnum):
@@ -59,8 +57,8 @@ class NearestRows:
         exact: bool,
         most_apart: int | None = None,
     ) -> None:
-        self._held = frozen(held)
-        self._starts = frozen(starts)
+        self._held = np.ascontiguousarray(held)
+        self._starts = np.ascontiguousarray(starts)
         self._looks = looks
         self._exact = exact
         self._most_apart = np.uint64(_MOST if most_apart is None else min(most_apart, _MOST))
@@ -83,90 +81,146 @@ class NearestRows:
             int64, shape ``(rows,)``: a place in ``held``, of rows of one number the last; −1 for
             none.
         """
-        kernels = compiled_kernels(len(asked), "nearest_rows")
-        if kernels is None:
-            return self._find_numpy(asked, codes)
         found = np.empty(len(asked), np.int64)
-        asked, groups = frozen(asked), frozen(_NO_CODES if codes is None else codes)
-        kernels.rows_before(self._held, self._starts, asked, groups, self._exact, found)
+        asked = np.ascontiguousarray(asked)
+        groups = _NO_CODES if codes is None else np.ascontiguousarray(codes)
+        reached = self._starts.copy()
+        rows_before(self._held, self._starts, asked, groups, self._exact, reached, found)
         if codes is None and self._looks is Looks.BACKWARD and self._most_apart == _MOST:
             return found
-        kernels.choose_rows(
+        choose_rows(
             self._held, self._starts, self._last, asked, groups, int(self._looks), self._exact,
-            self._most_apart, found,
+            int(self._most_apart), found,
         )  # fmt: skip
-        return found
-
-    def _find_numpy(self, asked: Integers, codes: Integers | None) -> Integers:
-        held, last = self._held, self._last
-        known = np.arange(len(asked)) if codes is None else np.flatnonzero(codes >= 0)
-        found = np.full(len(asked), -1, np.int64)
-        if not len(held) or not len(known):
-            return found
-        groups = np.zeros(len(known), np.int64) if codes is None else codes[known]
-        asked = asked[known]
-        chosen = before = after = found[: len(known)]
-        if self._looks is not Looks.FORWARD:
-            place = _places(held, self._starts, asked, groups, after=self._exact)
-            chosen = before = np.where(place > self._starts[groups], place - 1, -1)
-        if self._looks is not Looks.BACKWARD:
-            place = _places(held, self._starts, asked, groups, after=not self._exact)
-            there = place < self._starts[groups + 1]
-            chosen = after = np.where(there, last[np.minimum(place, len(held) - 1)], -1)
-        if self._looks is Looks.NEAREST:
-            closer = _apart(held, asked, before) <= _apart(held, asked, after)
-            chosen = np.where((after < 0) | ((before >= 0) & closer), before, after)
-        near = _apart(held, asked, chosen) <= self._most_apart
-        found[known] = np.where(near, chosen, -1)
         return found
 
 
 def _last_of_runs(held: Integers, starts: Integers) -> Integers:
     """Return for each place the last one of its group that holds the same number."""
-    kernels = compiled_kernels(len(held), "nearest_rows")
-    if kernels is not None:
-        last = np.empty(len(held), np.int64)
-        kernels.last_of_runs(held, starts, last)
-        return last
-    differs = np.ones(len(held), np.bool_)
-    differs[:-1] = held[1:] != held[:-1]
-    differs[starts[1:][starts[1:] > 0] - 1] = True
-    ends = np.flatnonzero(differs)
-    found: Integers = ends[np.searchsorted(ends, np.arange(len(held)))]
-    return found
+    last = np.empty(len(held), np.int64)
+    last_of_runs(held, starts, last)
+    return last
 
 
-def _places(
-    held: Integers, starts: Integers, asked: Integers, groups: Integers, *, after: bool
-) -> Integers:
-    """Return in its group the first place whose number is not below each, or is above it."""
-    if len(starts) == 2:
-        return np.searchsorted(held, asked, "right" if after else "left")
-    if len(starts) <= _FEW_GROUPS:
-        rows, ends = rows_by_code(groups, len(starts) - 1)
-        places = np.empty(len(asked), np.int64)
-        for group in range(len(starts) - 1):
-            some = rows[ends[group] : ends[group + 1]]
-            inside = held[starts[group] : starts[group + 1]]
-            at = np.searchsorted(inside, asked[some], "right" if after else "left")
-            places[some] = at + starts[group]
-        return places
-    low, high = starts[groups], starts[groups + 1]
-    wanted = np.flatnonzero(low < high)
-    while len(wanted):
-        middle = (low[wanted] + high[wanted]) >> 1
-        number = held[middle]
-        passed = number <= asked[wanted] if after else number < asked[wanted]
-        low[wanted[passed]] = middle[passed] + 1
-        high[wanted[~passed]] = middle[~passed]
-        wanted = wanted[low[wanted] < high[wanted]]
-    return low
+_BACKWARD, _FORWARD = 0, 1
+_LEAST = np.int64(-(2**63))
 
 
-def _apart(held: Integers, asked: Integers, places: Integers) -> NDArray[np.uint64]:
-    """Return how far each number is from that of a place; anything where there is none."""
-    other = held[np.maximum(places, 0)]
-    # The difference of two int64, larger less smaller, is right as uint64 whatever it is.
-    low, high = np.minimum(asked, other), np.maximum(asked, other)
-    apart: NDArray[np.uint64] = high.view(np.uint64) - low.view(np.uint64)
-    return apart
+@kernel("held: i64[rows], starts: i64[ends], out: mut i64[rows]")
+def last_of_runs(held: Any, starts: Any, out: Any) -> None:
+    """Write for each place the last one of its group that holds the same number."""
+    for group in range(len(starts) - 1):
+        last = starts[group + 1] - 1
+        for place in range(last, starts[group] - 1, -1):
+            if held[place] != held[last]:
+                last = place
+            out[place] = last
+
+
+@kernel(
+    "held: i64[rows], starts: i64[ends], asked: i64[asked], codes: i64[codes], exact: bool, "
+    "reached: mut i64[ends], out: mut i64[asked]"
+)
+def rows_before(
+    held: Any, starts: Any, asked: Any, codes: Any, exact: Any, reached: Any, out: Any
+) -> None:
+    """Write the last row of its group before each number, or where exact not after it.
+
+    Without codes all are asked of the only group. Where there is no such row, the place before the
+    first one of the group; −1 where there is no group. ``reached``, the starts at first, is where
+    the search of each group stands: a larger number wants no row before it.
+    """
+    if not len(codes):
+        _rows_before_in_one(held, asked, exact, out)
+        return
+    for row in range(len(asked)):
+        group = codes[row]
+        if group < 0:
+            out[row] = -1
+            continue
+        first, stop, place = starts[group], starts[group + 1], reached[group]
+        if not exact and asked[row] == _LEAST:
+            out[row] = first - 1
+            continue
+        bound = asked[row] if exact else asked[row] - 1
+        if place > first and held[place - 1] > bound:
+            place = first  # what is asked went back
+        if place < stop and held[place] <= bound:
+            place += 1
+            step = 1
+            ahead = place
+            while ahead < stop and held[ahead] <= bound:
+                place = ahead + 1
+                ahead += step
+                step += step
+            high = min(ahead, stop)
+            while place < high:
+                middle = (place + high) >> 1
+                if held[middle] <= bound:
+                    place = middle + 1
+                else:
+                    high = middle
+        reached[group] = place
+        out[row] = place - 1
+
+
+@inner
+def _rows_before_in_one(held: Any, asked: Any, exact: bool, out: Any) -> None:
+    place = np.int64(0)
+    before = _LEAST
+    for row in range(len(asked)):
+        if not exact and asked[row] == _LEAST:
+            out[row] = -1
+            continue
+        bound = asked[row] if exact else asked[row] - 1
+        if row == 0 or bound < before:  # the first, or what is asked went back
+            place = np.searchsorted(held, bound, "right")
+        while place < len(held) and held[place] <= bound:
+            place += 1
+        before = bound
+        out[row] = place - 1
+
+
+@inner
+def _apart(one: int, other: int) -> Any:
+    if one < other:
+        return np.uint64(other) - np.uint64(one)
+    return np.uint64(one) - np.uint64(other)
+
+
+@kernel(
+    "held: i64[rows], starts: i64[ends], last: i64[lasts], asked: i64[asked], codes: i64[codes], "
+    "looks: i64, exact: bool, most_apart: u64, rows: mut i64[asked]"
+)
+def choose_rows(
+    held: Any, starts: Any, last: Any, asked: Any, codes: Any, looks: Any, exact: Any,
+    most_apart: Any,
+    rows: Any,
+) -> None:  # fmt: skip
+    """Turn the rows before each number into the nearest ones, or −1."""
+    group = np.int64(0)
+    for row in range(len(asked)):
+        if len(codes):
+            group = codes[row]
+            if group < 0:
+                continue
+        first, stop = starts[group], starts[group + 1]
+        number, found = asked[row], rows[row]
+        if found < first:
+            found = -1
+        if looks != _BACKWARD and not (exact and found >= 0 and held[found] == number):
+            behind = rows[row] + 1
+            if not exact and behind < stop and held[behind] == number:
+                behind = last[behind] + 1
+            if behind == stop:
+                if looks == _FORWARD:
+                    found = -1
+            elif (
+                looks == _FORWARD
+                or found < 0
+                or _apart(held[behind], number) < _apart(held[found], number)
+            ):
+                found = last[behind]
+        if found >= 0 and most_apart < _MOST and _apart(held[found], number) > most_apart:
+            found = -1
+        rows[row] = found

@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["RESIDUAL_SHIFT", "Op", "Program"]
+__all__ = ["BLOCK_ROWS", "RESIDUAL_SHIFT", "Op", "Program"]
+
+BLOCK_ROWS = 2048
+"""Rows whose registers stay in the caches of the core; a multiple of eight."""
 
 RESIDUAL_SHIFT = 8
 """Bits of the scale of a residual, below the decimal places."""
@@ -132,6 +135,17 @@ class Program:
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """What compiled kernels take."""
-        registers = np.array([self.integers, self.floats, self.truths], np.int64)
-        return self.steps, self.ranges, self.constants, self.tables, registers
+        """What kernels take; see :data:`~tessel.kernels.block_loop.PROGRAM`."""
+        return self.steps, np.ascontiguousarray(self.ranges), self.constants, self.tables
+
+    def registers(self, spare: int = 1) -> tuple[Any, ...]:
+        """Allocate the registers of one block, and so many ``spare`` ones of integers behind them.
+
+        See :data:`~tessel.kernels.block_loop.REGISTERS`. The last integer register is for what is
+        between steps.
+        """
+        return (
+            np.empty((self.integers + spare) * BLOCK_ROWS, np.int64),
+            np.empty(self.floats * BLOCK_ROWS, np.float64),
+            np.empty(self.truths * BLOCK_ROWS, np.uint8),
+        )

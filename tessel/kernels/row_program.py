@@ -125,7 +125,7 @@ class RowProgram:
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """What compiled kernels take."""
+        """What kernels take of it."""
         return (
             self.steps,
             self.conditions,
@@ -134,7 +134,6 @@ class RowProgram:
             self.texts,
             self.text_starts,
             self.outputs,
-            self.registers,
         )
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.jit import compiled_kernels, frozen
+from tessel.kernels.declare import kernel
 
 __all__ = ["order_of_codes", "rows_by_code"]
 
 Integers = NDArray[np.int64]
 
-_RADIX_LIMIT = 1 << 15
+_MOST_COUNTED = 1 << 15
 
 
 def rows_by_code(codes: Integers, count: int) -> tuple[Integers, Integers]:
@@ -33,34 +33,35 @@ def rows_by_code(codes: Integers, count: int) -> tuple[Integers, Integers]:
     starts : numpy.ndarray
         int64, shape ``(count + 1,)``: where in ``rows`` those of each number start, and the end.
     """
-    kernels = compiled_kernels(len(codes), "rows_by_code")
-    if kernels is None:
-        return _rows_by_code_numpy(codes, count)
-    starts, codes = np.zeros(count + 1, np.int64), frozen(codes)
-    kernels.count_codes(codes, starts)
+    starts, codes = np.zeros(count + 1, np.int64), np.ascontiguousarray(codes)
+    count_codes(codes, starts)
     rows = np.empty(starts[-1], np.int64)
-    kernels.place_rows(codes, starts[:-1].copy(), rows)
+    place_rows(codes, starts[:-1].copy(), rows)
     return rows, starts
 
 
 def order_of_codes(codes: NDArray[Any], count: int) -> Integers:
     """Return the stable order of numbers in ``[0, count)``."""
-    if compiled_kernels(len(codes), "rows_by_code") is not None and count <= max(
-        _RADIX_LIMIT, 2 * len(codes)
-    ):
+    if count <= max(_MOST_COUNTED, 2 * len(codes)):
         return rows_by_code(codes.astype(np.int64, copy=False), count)[0]
-    # numpy sorts numbers of 16 bits by radix.
-    narrow = codes.astype(np.int16) if count < _RADIX_LIMIT else codes
-    return np.argsort(narrow, kind="stable")
+    return np.argsort(codes, kind="stable")
 
 
-def _rows_by_code_numpy(codes: Integers, count: int) -> tuple[Integers, Integers]:
-    present = codes >= 0
-    starts = np.zeros(count + 1, np.int64)
-    if present.all():
-        np.cumsum(np.bincount(codes, minlength=count), out=starts[1:])
-        return order_of_codes(codes, count), starts
-    kept = np.flatnonzero(present)
-    codes = codes[kept]
-    np.cumsum(np.bincount(codes, minlength=count), out=starts[1:])
-    return kept[order_of_codes(codes, count)], starts
+@kernel("codes: i64[rows], starts: mut i64[ends]")
+def count_codes(codes: Any, starts: Any) -> None:
+    """Turn zeros, one more than there are numbers, into where the rows of each number start."""
+    for code in codes:
+        if code >= 0:
+            starts[code + 1] += 1
+    for number in range(1, len(starts)):
+        starts[number] += starts[number - 1]
+
+
+@kernel("codes: i64[rows], places: mut i64[numbers], found: mut i64[found]")
+def place_rows(codes: Any, places: Any, found: Any) -> None:
+    """Write each row to the place of its number, which moves on."""
+    for row in range(len(codes)):
+        code = codes[row]
+        if code >= 0:
+            found[places[code]] = row
+            places[code] += 1

@@ -8,20 +8,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.blocks import StoredBlocks, run_blocks
+from tessel.kernels.block_loop import BLOCKS, PROGRAM, REGISTERS, place_of, run_steps
+from tessel.kernels.blocks import StoredBlocks
+from tessel.kernels.declare import inner, kernel
 from tessel.kernels.fields import (
-    EXTREMES,
+    FIELDS,
     Fact,
     FieldRegisters,
     SumField,
     facts_of,
     field_sums,
-    field_weights,
     put_halves,
     started,
 )
-from tessel.kernels.jit import compiled_kernels
-from tessel.kernels.program import Program
+from tessel.kernels.intrinsics import words_of
+from tessel.kernels.limbs import fill_limbs
+from tessel.kernels.program import BLOCK_ROWS, Program
 
 __all__ = ["run_facts"]
 
@@ -53,32 +55,20 @@ def run_facts(
     """
     if any(each.is_too_large for each in fields):
         return None
-    kernels = compiled_kernels(len(blocks), "run_facts")
-    if kernels is None:
-        return _run_facts_numpy(blocks, program, starts, fields)
-    return _run_facts_compiled(kernels, blocks, program, starts, fields)
-
-
-def _run_facts_compiled(
-    kernels: Any,
-    blocks: StoredBlocks,
-    program: Program,
-    starts: Integers,
-    fields: Sequence[SumField],
-) -> list[Fact] | None:
     runs = len(starts)
     ends = np.append(starts[1:], blocks.stop)
     held = FieldRegisters.of(fields, program.integers, 62 - _CHUNK_BITS)
     slots = np.array(held.parts, np.int64)
     integers, floats = started(fields, runs)
     low, high = np.zeros((2, runs, len(slots)), np.int64)
+    registers = program.registers(2 * len(fields) + 1)
     for start in range(blocks.start, blocks.stop, 1 << _CHUNK_BITS):
         part = blocks.cut(start, min(start + (1 << _CHUNK_BITS), blocks.stop))
         sums = np.zeros((runs, len(slots)), np.int64)
         first = int(np.searchsorted(ends, start, side="right"))
-        lost = kernels.add_runs(
-            *part.arguments, *program.arguments, ends, first, *held.arguments, slots, sums,
-            integers, floats,
+        lost = add_runs(
+            *part.arguments, *program.arguments, *registers, ends, first, *held.arguments, slots,
+            sums, integers, floats,
         )  # fmt: skip
         if lost:
             return None
@@ -87,28 +77,91 @@ def _run_facts_compiled(
     return facts_of(fields, iter(summed), integers, floats)
 
 
-def _run_facts_numpy(
-    blocks: StoredBlocks, program: Program, starts: Integers, fields: Sequence[SumField]
-) -> list[Fact] | None:
-    runs = len(starts)
-    integers, floats = started(fields, runs)
-    sums: list[dict[int, Integers]] = [{} for _ in fields]
-    for first, last, registers in run_blocks(blocks, program):
-        low, high = np.searchsorted(starts, [first, last - 1], side="right").tolist()
-        own = slice(low - 1, high)
-        cuts = np.maximum(starts[own] - first, 0)
-        for place, field in enumerate(fields):
-            better = EXTREMES.get(field.kind)
-            if better is not None:
-                held: Any = registers.floats if field.is_float else registers.integers
-                line = (floats if field.is_float else integers)[place]
-                line[own] = better(line[own], better.reduceat(held[field.register], cuts))
-                continue
-            for position, weights in field_weights(field, registers, None):
-                if weights is None:
-                    return None
-                added = np.add.reduceat(weights, cuts).astype(np.int64)
-                for at, half in ((position, added & 0xFFFFFFFF), (position + 32, added >> 32)):
-                    sums[place].setdefault(at, np.zeros(runs, np.int64))[own] += half
-    summed = (sums[n] for n, field in enumerate(fields) if field.kind not in EXTREMES)
-    return facts_of(fields, summed, integers, floats)
+_INTEGER, _FLOAT = 0, 2
+_LEAST, _GREATEST, _LEAST_FLOAT = 3, 4, 5
+
+
+@inner
+def _sum(integers: Any, start: Any, stop: Any) -> Any:
+    total = np.int64(0)
+    for place in range(start, stop):
+        total += integers[place]
+    return total
+
+
+@inner
+def _extreme(integers: Any, start: Any, stop: Any, best: int, greatest: bool) -> Any:
+    if greatest:
+        for place in range(start, stop):
+            best = max(best, integers[place])
+    else:
+        for place in range(start, stop):
+            best = min(best, integers[place])
+    return best
+
+
+@inner
+def _extreme_float(floats: Any, start: Any, stop: Any, best: float, greatest: bool) -> Any:
+    for place in range(start, stop):
+        value = floats[place]
+        if (value > best) if greatest else (value < best):
+            best = value
+    return best
+
+
+@kernel(
+    f"{BLOCKS}, {PROGRAM}, {REGISTERS}, ends: i64[runs], run: i64, {FIELDS}, slots: i64[slots], "
+    "sums: mut i64[runs, slots], least: mut i64[fields, runs], least_floats: mut f64[fields, runs] "
+    "-> bool"
+)
+def add_runs(
+    data: Any, facts: Any, gaps: Any, shift: Any, start: Any, stop: Any,
+    steps: Any, ranges: Any, constants: Any, tables: Any, integers: Any, floats: Any, truths: Any,
+    ends: Any,
+    run: Any,
+    kinds: Any, sources: Any, scales: Any, limbs: Any,
+    slots: Any,
+    sums: Any,
+    least: Any,
+    least_floats: Any,
+) -> Any:  # fmt: skip
+    """Reduce rows ``[start, stop)``, the first one of ``run``; return whether bits are lost.
+
+    ``sums`` has a line a run, and in it a word for each of the registers ``slots``. The extremes
+    have a line a field.
+    """
+    words = words_of(data)
+    page_rows = 1 << shift
+    row = start
+    while row < stop:
+        page, first = row >> shift, row & (page_rows - 1)
+        rows = min(BLOCK_ROWS, page_rows - first, stop - row)
+        run_steps(
+            data, words, facts, gaps, shift, steps, ranges, constants, tables,
+            page, first, rows, integers, floats, truths,
+        )  # fmt: skip
+        if fill_limbs(kinds, sources, scales, limbs, integers, floats, rows):
+            return True
+        at = 0
+        while at < rows:
+            until = min(rows, ends[run] - row)
+            low, high = np.uint64(at), np.uint64(until)
+            for slot in range(len(slots)):
+                source = place_of(slots[slot])
+                sums[run, slot] += _sum(integers, source + low, source + high)
+            for field in range(len(kinds)):
+                kind, source = kinds[field], place_of(sources[field])
+                begin, end = source + low, source + high
+                if kind >= _LEAST_FLOAT:
+                    least_floats[field, run] = _extreme_float(
+                        floats, begin, end, least_floats[field, run], kind > _LEAST_FLOAT
+                    )
+                elif kind >= _LEAST:
+                    least[field, run] = _extreme(
+                        integers, begin, end, least[field, run], kind == _GREATEST
+                    )
+            if row + until == ends[run]:
+                run += 1
+            at = until
+        row += rows
+    return False

@@ -1,8 +1,8 @@
 """What there is as far as each row: sums, the best value, how many; each group by itself.
 
 Rows are taken in their own order, whatever their groups: a group is a state that is looked up, so
-that no row is moved. Without numba rows are brought together by group, and what lies before each is
-added in steps that double (Hillis and Steele, Data Parallel Algorithms, CACM 29(12), 1986).
+that no row is moved. What is known of the group of the row before stays in registers: without codes
+that is all there is.
 
 Sums of doubles are exact and rounded once a row. Where all values are multiples of ``2**low`` and
 no sum has more than 105 bits above that, a sum is two integers, ``high * 2**(low + 52) + rest *
@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.jit import compiled_kernels, frozen
-from tessel.kernels.rows_by_code import order_of_codes
+from tessel.kernels.declare import inner, kernel
+from tessel.kernels.intrinsics import reinterpret
 
 __all__ = ["exponent_range", "run_best", "run_counts", "run_doubles", "run_integers"]
 
@@ -28,9 +28,12 @@ Integers = NDArray[np.int64]
 REST_BITS = 52
 """Bits of the lower of the two integers that a sum of doubles is."""
 
-_HALF_BITS = 26
+_REST = (1 << REST_BITS) - 1
 _NONE = np.zeros(0, np.int64)
 _ALL = np.zeros(0, np.bool_)
+_SIGNLESS = (1 << 63) - 1
+_MANTISSA_BITS = 52
+_HIGHEST = 0x7FF
 _LEAST_NORMAL, _MOST_NORMAL = 1, 2046
 # What is stored for an exponent is more by this than what ``frexp`` says.
 _BIAS = 1022
@@ -51,19 +54,14 @@ def exponent_range(values: Doubles, present: Bools | None) -> tuple[int, int] | 
     tuple of int or None
         ``(0, 0)`` where there is none but zeros; None where a value is infinite, NaN or subnormal.
     """
-    kernels = compiled_kernels(len(values), "running_rows")
-    bits = values.view(np.int64)
-    if kernels is not None:
-        least, greatest = kernels.exponent_range(frozen(bits), _flags(present))
-    else:
-        held = (bits if present is None else bits[present]) & np.int64((1 << 63) - 1)
-        stored = held[held != 0] >> 52
-        least, greatest = int(stored.min(initial=2047)), int(stored.max(initial=-1))
+    ends = np.empty(2, np.int64)
+    find_exponents(np.ascontiguousarray(values).view(np.int64), _flags(present), ends)
+    least, greatest = ends.tolist()
     if greatest < 0:
         return 0, 0
     if least < _LEAST_NORMAL or greatest > _MOST_NORMAL:
         return None
-    return int(least) - _BIAS, int(greatest) - _BIAS
+    return least - _BIAS, greatest - _BIAS
 
 
 def run_integers(
@@ -87,17 +85,10 @@ def run_integers(
     numpy.ndarray or None
         int64, shape ``(rows,)``; None where a sum may leave 64 bits.
     """
-    kernels = compiled_kernels(len(values), "running_rows")
-    if kernels is not None:
-        found = np.empty(len(values), np.int64)
-        fits = kernels.run_integers(frozen(values), _flags(present), _codes(codes), totals, found)
-        return found if fits else None
-    values = values if present is None else np.where(present, values, 0)
-    largest = max(int(values.max(initial=0)), -int(values.min(initial=0)))
-    carried = max(int(totals.max()), -int(totals.min()))
-    if carried + largest * len(values) >= 1 << 63:
-        return None
-    return _scanned(values, codes, totals, np.add)
+    found = np.empty(len(values), np.int64)
+    values = np.ascontiguousarray(values)
+    fits = accumulate_integers(values, _flags(present), _codes(codes), totals, found)
+    return found if fits else None
 
 
 def run_doubles(
@@ -127,28 +118,12 @@ def run_doubles(
         float64, shape ``(rows,)``; zero is +0.0.
     """
     scale, above, below = 2.0 ** -(low + REST_BITS), 2.0 ** (low + REST_BITS), 2.0**low
-    kernels = compiled_kernels(len(values), "running_rows")
     found = np.empty(len(values), np.float64)
-    if kernels is not None:
-        kernels.run_doubles(
-            frozen(values), _flags(present), _codes(codes), scale, above, below, high, rest, found
-        )
-        return found
-    scaled = (values if present is None else np.where(present, values, 0.0)) * scale
-    whole = np.floor(scaled)
-    fraction = ((scaled - whole) * 2.0**REST_BITS).astype(np.int64)
-    # In halves the lower integers do not fill 64 bits, however many are added.
-    mask = np.int64((1 << _HALF_BITS) - 1)
-    parts = (fraction & mask, fraction >> _HALF_BITS, whole.astype(np.int64))
-    states = [rest & mask, rest >> _HALF_BITS, high.copy()]
-    lowest, lower, upper = (
-        _scanned(part, codes, state, np.add) for part, state in zip(parts, states, strict=True)
+    values = np.ascontiguousarray(values)
+    accumulate_doubles(
+        values, _flags(present), _codes(codes), scale, above, below, high, rest, found
     )
-    lowest, lower, upper = _carried(lowest, lower, upper, mask)
-    last = _carried(states[0], states[1], states[2], mask)
-    rest[:], high[:] = last[0] | (last[1] << _HALF_BITS), last[2]
-    total: Doubles = upper * above + (lowest | (lower << _HALF_BITS)) * below
-    return total
+    return found
 
 
 def run_best(
@@ -178,23 +153,16 @@ def run_best(
     numpy.ndarray
         Of the type of ``numbers``, shape ``(rows,)``; any number where there is none so far.
     """
-    kernels = compiled_kernels(len(numbers), "running_rows")
-    if kernels is not None:
-        found = np.empty(len(numbers), numbers.dtype)
-        kernels.run_best(
-            frozen(numbers), _flags(present), _codes(codes), greatest, best, known, found
-        )
-        return found
+    # What any number is better than, so that whether there is one need not be asked of each row.
     worst: Any = -np.inf if greatest else np.inf
     if numbers.dtype.kind != "f":
         limits = np.iinfo(numbers.dtype)
         worst = limits.min if greatest else limits.max
     best[~known] = worst
-    numbers = numbers if present is None else np.where(present, numbers, numbers.dtype.type(worst))
-    if present is None or present.any():
-        there = codes if present is None or codes is None else codes[present]
-        known[0 if there is None else there] = True
-    return _scanned(numbers, codes, best, np.maximum if greatest else np.minimum)
+    found = np.empty(len(numbers), numbers.dtype)
+    numbers = np.ascontiguousarray(numbers)
+    accumulate_best(numbers, _flags(present), _codes(codes), greatest, best, known, found)
+    return found
 
 
 def run_counts(
@@ -220,61 +188,148 @@ def run_counts(
         first = int(counts[0])
         counts[0] += rows
         return np.arange(first + 1, first + rows + 1)
-    kernels = compiled_kernels(rows, "running_rows")
-    if kernels is not None:
-        found = np.empty(rows, np.int64)
-        kernels.run_counts(_flags(present), _codes(codes), counts, found)
-        return found
-    ones = np.ones(rows, np.int64) if present is None else present.astype(np.int64)
-    return _scanned(ones, codes, counts, np.add)
-
-
-def _carried(
-    lowest: Integers, lower: Integers, upper: Integers, mask: np.int64
-) -> tuple[Integers, Integers, Integers]:
-    """Bring both halves of the lower integers to their size."""
-    lower = lower + (lowest >> _HALF_BITS)
-    return lowest & mask, lower & mask, upper + (lower >> _HALF_BITS)
-
-
-def _scanned(
-    numbers: NDArray[Any],
-    codes: Integers | None,
-    states: NDArray[Any],
-    merge: np.ufunc,
-) -> NDArray[Any]:
-    """Return what is merged of the rows of a group as far as each; ``states`` go before, and on."""
-    rows = len(numbers)
-    if not rows:
-        return numbers
-    if codes is None:
-        found = numbers.copy()
-        found[:1] = merge(states[:1], found[:1])
-        merged: NDArray[Any] = merge.accumulate(found)
-        states[0] = merged[-1]
-        return merged
-    order = order_of_codes(codes, len(states))
-    own = codes[order]
-    starts = np.flatnonzero(np.diff(own, prepend=-1))
-    place = np.arange(rows) - np.repeat(starts, np.diff(starts, append=rows))
-    found = numbers[order]
-    found[starts] = merge(states[own[starts]], found[starts])
-    step, longest = 1, int(place.max())
-    while step <= longest:
-        found[step:] = np.where(
-            place[step:] >= step, merge(found[:-step], found[step:]), found[step:]
-        )
-        step *= 2
-    ends = np.append(starts[1:], rows) - 1
-    states[own[ends]] = found[ends]
-    restored = np.empty_like(found)
-    restored[order] = found
-    return restored
+    found = np.empty(rows, np.int64)
+    accumulate_counts(_flags(present), _codes(codes), counts, found)
+    return found
 
 
 def _flags(present: Bools | None) -> Bools:
-    return frozen(_ALL if present is None else present)
+    return np.ascontiguousarray(_ALL if present is None else present)
 
 
 def _codes(codes: Integers | None) -> Integers:
-    return frozen(_NONE if codes is None else codes)
+    return np.ascontiguousarray(_NONE if codes is None else codes)
+
+
+@inner
+def _find_sizes(bits: Any, present: Any, some: bool) -> Any:
+    """Return the least of the sizes of doubles, less one, and the greatest; zeros are no least."""
+    least, greatest = np.int64(_SIGNLESS), np.int64(0)
+    for row in range(len(bits)):
+        held = bits[row] & _SIGNLESS
+        if some:
+            held &= -np.int64(present[row])  # what is absent becomes a zero
+        least = min(least, (held - 1) & _SIGNLESS)
+        greatest = max(greatest, held)
+    return least, greatest
+
+
+@kernel("bits: i64[rows], present: bool[flags], ends: mut i64[2]")
+def find_exponents(bits: Any, present: Any, ends: Any) -> None:
+    """Write the least and the greatest exponent, as stored, of doubles that are not zero.
+
+    ``(2047, -1)`` without any. ``bits`` are theirs as int64.
+    """
+    # Two loops, as neither has a branch: both become SIMD.
+    if len(present) > 0:
+        least, greatest = _find_sizes(bits, reinterpret(present, np.uint8), True)
+    else:
+        least, greatest = _find_sizes(bits, reinterpret(present, np.uint8), False)
+    ends[0], ends[1] = _HIGHEST, -1
+    if greatest > 0:
+        ends[0], ends[1] = (least + 1) >> _MANTISSA_BITS, greatest >> _MANTISSA_BITS
+
+
+@kernel(
+    "values: i64[rows], present: bool[flags], codes: i64[coded], totals: mut i64[groups], "
+    "found: mut i64[rows] -> bool"
+)
+def accumulate_integers(values: Any, present: Any, codes: Any, totals: Any, found: Any) -> bool:
+    """Write the sum as far as each row; False where one leaves 64 bits."""
+    keyed, some = len(codes) > 0, len(present) > 0
+    held, total, left = np.int64(0), totals[0], np.int64(0)
+    for row in range(len(values)):
+        if keyed and codes[row] != held:
+            totals[held] = total
+            held = codes[row]
+            total = totals[held]
+        if not some or present[row]:
+            after = total + values[row]
+            # The sign is wrong exactly where both have the other one.
+            left |= (after ^ total) & (after ^ values[row])
+            total = after
+        found[row] = total
+    totals[held] = total
+    return bool(left >= 0)
+
+
+@inner
+def _add_double(value: float, scale: float, width: float, high: Any, rest: Any) -> Any:
+    scaled = value * scale
+    whole = np.floor(scaled)
+    rest += np.int64((scaled - whole) * width)
+    return high + np.int64(whole) + (rest >> REST_BITS), rest & _REST
+
+
+@kernel(
+    "values: f64[rows], present: bool[flags], codes: i64[coded], scale: f64, above: f64, "
+    "below: f64, high: mut i64[groups], rest: mut i64[groups], found: mut f64[rows]"
+)
+def accumulate_doubles(
+    values: Any,
+    present: Any,
+    codes: Any,
+    scale: float,
+    above: float,
+    below: float,
+    high: Any,
+    rest: Any,
+    found: Any,
+) -> None:
+    """Write the sum as far as each row, rounded once."""
+    keyed, some = len(codes) > 0, len(present) > 0
+    width = np.float64(1 << REST_BITS)
+    held, upper, lower = np.int64(0), high[0], rest[0]
+    for row in range(len(values)):
+        if keyed and codes[row] != held:
+            high[held], rest[held] = upper, lower
+            held = codes[row]
+            upper, lower = high[held], rest[held]
+        if not some or present[row]:
+            upper, lower = _add_double(values[row], scale, width, upper, lower)
+        found[row] = np.float64(upper) * above + np.float64(lower) * below
+    high[held], rest[held] = upper, lower
+
+
+@kernel(
+    "numbers: V[rows], present: bool[flags], codes: i64[coded], greatest: bool, "
+    "best: mut V[groups], known: mut bool[groups], found: mut V[rows]",
+    V="i64 f64",
+)
+def accumulate_best(
+    numbers: Any, present: Any, codes: Any, greatest: bool, best: Any, known: Any, found: Any
+) -> None:
+    """Write the least or the greatest number as far as each row.
+
+    Where no number is known the best is one that none is worse than.
+    """
+    keyed, some = len(codes) > 0, len(present) > 0
+    held, so_far, seen = np.int64(0), best[0], known[0]
+    for row in range(len(numbers)):
+        if keyed and codes[row] != held:
+            best[held], known[held] = so_far, seen
+            held = codes[row]
+            so_far, seen = best[held], known[held]
+        if not some or present[row]:
+            number = numbers[row]
+            is_better = number > so_far if greatest else number < so_far
+            so_far = number if is_better else so_far
+            seen = True
+        found[row] = so_far
+    best[held], known[held] = so_far, seen
+
+
+@kernel("present: bool[flags], codes: i64[coded], counts: mut i64[groups], found: mut i64[rows]")
+def accumulate_counts(present: Any, codes: Any, counts: Any, found: Any) -> None:
+    """Write how many rows are present as far as each."""
+    keyed, some = len(codes) > 0, len(present) > 0
+    held, count = np.int64(0), counts[0]
+    for row in range(len(found)):
+        if keyed and codes[row] != held:
+            counts[held] = count
+            held = codes[row]
+            count = counts[held]
+        if not some or present[row]:
+            count += 1
+        found[row] = count
+    counts[held] = count

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from tessel.kernels.block_loop import BLOCKS
 from tessel.kernels.blocks import StoredBlocks
-from tessel.kernels.jit import compiled_kernels
-from tessel.kernels.load_rows import load_rows_numpy
+from tessel.kernels.declare import inner, kernel
+from tessel.kernels.intrinsics import words_of
 
 __all__ = ["search_rows"]
 
@@ -33,26 +36,40 @@ def search_rows(blocks: StoredBlocks, column: int, bounds: Integers, *, after: b
     numpy.ndarray
         int64, counted in the segment; ``blocks.stop`` where there is none.
     """
-    kernels = compiled_kernels(len(blocks), "search_rows")
-    if kernels is None:
-        return _search_rows_numpy(blocks, column, bounds, after)
     found = np.empty(len(bounds), np.int64)
-    kernels.search_rows(*blocks.arguments, column, bounds, after, found)
+    find_bounds(*blocks.arguments, column, np.ascontiguousarray(bounds), after, found)
     return found
 
 
-def _search_rows_numpy(
-    blocks: StoredBlocks, column: int, bounds: Integers, after: bool
-) -> Integers:
-    low = np.full(len(bounds), blocks.start, np.int64)
-    high = np.full(len(bounds), blocks.stop, np.int64)
-    facts, words = blocks.facts[:, column : column + 1], blocks.words
-    while True:
-        wanted = np.flatnonzero(low < high)
-        if not len(wanted):
-            return low
-        middle = (low[wanted] + high[wanted]) >> 1
-        held = load_rows_numpy(words, facts, blocks.shift, middle)[0][0].view(np.int64)
-        before = held <= bounds[wanted] if after else held < bounds[wanted]
-        low[wanted[before]] = middle[before] + 1
-        high[wanted[~before]] = middle[~before]
+_START, _WIDTH, _MASK, _BASE, _STEP = 0, 1, 2, 3, 4
+
+
+@inner
+def _at(words: Any, facts: Any, shift: int, column: int, row: int) -> Any:
+    page, inside = row >> shift, row & ((1 << shift) - 1)
+    bits = facts[_WIDTH, column, page] * inside
+    word = words[np.uint64(facts[_START, column, page] + (bits >> 3))] >> np.uint64(bits & 7)
+    held = np.int64(word & np.uint64(facts[_MASK, column, page]))
+    return facts[_BASE, column, page] + facts[_STEP, column, page] * inside + held
+
+
+@kernel(f"{BLOCKS}, column: i64, bounds: i64[bounds], after: bool, out: mut i64[bounds]")
+def find_bounds(
+    data: Any, facts: Any, gaps: Any, shift: Any, start: Any, stop: Any,
+    column: Any,
+    bounds: Any,
+    after: Any,
+    out: Any,
+) -> None:  # fmt: skip
+    """Write the place of each bound; the bounds ascend, so that none lies before the last."""
+    words, low = words_of(data), start
+    for place in range(len(bounds)):
+        high = stop
+        while low < high:
+            middle = (low + high) >> 1
+            held = _at(words, facts, shift, column, middle)
+            if held < bounds[place] or (after and held == bounds[place]):
+                low = middle + 1
+            else:
+                high = middle
+        out[place] = low

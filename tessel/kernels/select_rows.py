@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.blocks import StoredBlocks, run_blocks
-from tessel.kernels.jit import compiled_kernels
-from tessel.kernels.program import Op, Program
+from tessel.kernels.block_loop import BLOCKS, PROGRAM, REGISTERS, place_of, run_steps
+from tessel.kernels.blocks import StoredBlocks
+from tessel.kernels.declare import inner, kernel
+from tessel.kernels.intrinsics import reinterpret, words_of
+from tessel.kernels.program import BLOCK_ROWS, Op, Program
 
-__all__ = ["select_places", "select_rows", "select_rows_numpy"]
+__all__ = ["select_places", "select_rows"]
 
 _FEW = 4
 """Where more than one row in so many is left, a truth a row is less to write than places."""
-
-_BLOCK_ROWS = 1 << 11
 
 _TRUTHS = frozenset(
     {
@@ -40,20 +42,9 @@ def select_rows(blocks: StoredBlocks, program: Program, truth: int) -> NDArray[n
     numpy.ndarray
         Bool, shape ``(len(blocks),)``.
     """
-    kernels = compiled_kernels(len(blocks), "select_rows")
-    if kernels is None:
-        return select_rows_numpy(blocks, program, truth)
     found = np.empty(len(blocks), np.uint8)
-    kernels.select_rows(*blocks.arguments, *program.arguments, truth, found)
+    write_truths(*blocks.arguments, *program.arguments, *program.registers(), truth, found)
     return found.view(np.bool_)
-
-
-def select_rows_numpy(blocks: StoredBlocks, program: Program, truth: int) -> NDArray[np.bool_]:
-    """Return what :func:`select_rows` does; the numpy twin."""
-    found = np.empty(len(blocks), np.bool_)
-    for first, last, registers in run_blocks(blocks, program):
-        found[first - blocks.start : last - blocks.start] = registers.truths[truth]
-    return found
 
 
 def select_places(blocks: StoredBlocks, program: Program, truth: int) -> NDArray[np.int64] | None:
@@ -68,18 +59,21 @@ def select_places(blocks: StoredBlocks, program: Program, truth: int) -> NDArray
     -------
     numpy.ndarray
         int64, ascending, counted from the first of the rows. None where the register is other than
-        columns that lie in ranges, all of them; where many rows are left; and where there are no
-        compiled kernels: then it is :func:`select_rows` that is asked.
+        columns that lie in ranges, all of them, and where many rows are left: then it is
+        :func:`select_rows` that is asked.
     """
     steps = _ranges_of(program, truth)
     if steps is None:
         return None
-    kernels = compiled_kernels(len(blocks), "select_rows")
-    if kernels is None:
-        return None
-    found = np.empty(len(blocks) // _FEW + _BLOCK_ROWS, np.int64)
-    count = kernels.select_ranges(
-        *blocks.arguments, np.array(steps, np.int64), *program.arguments[1:-1], found
+    found = np.empty(len(blocks) // _FEW + BLOCK_ROWS, np.int64)
+    count = write_places(
+        *blocks.arguments,
+        np.array(steps, np.int64),
+        *program.arguments[1:],
+        np.empty(BLOCK_ROWS, np.int64),
+        np.empty(0, np.float64),
+        np.empty(BLOCK_ROWS, np.uint8),
+        found,
     )
     return None if count < 0 else found[:count].copy()
 
@@ -98,3 +92,131 @@ def _ranges_of(program: Program, truth: int) -> list[list[int]] | None:
         else:
             return None
     return found
+
+
+_START, _WIDTH, _MASK, _BASE, _STEP = 0, 1, 2, 3, 4
+_WORD_ROWS = 8
+_MOST_OF_BLOCK = BLOCK_ROWS // 4
+
+
+@kernel(f"{BLOCKS}, {PROGRAM}, {REGISTERS}, truth: i64, out: mut u8[rows]")
+def write_truths(
+    data: Any, facts: Any, gaps: Any, shift: Any, start: Any, stop: Any,
+    steps: Any, ranges: Any, constants: Any, tables: Any, integers: Any, floats: Any, truths: Any,
+    truth: Any,
+    out: Any,
+) -> None:  # fmt: skip
+    """Write a truth register of all rows to ``out``, uint8."""
+    words = words_of(data)
+    asked = place_of(truth)
+    page_rows = 1 << shift
+    row = start
+    while row < stop:
+        page, first = row >> shift, row & (page_rows - 1)
+        rows = min(BLOCK_ROWS, page_rows - first, stop - row)
+        run_steps(
+            data, words, facts, gaps, shift, steps, ranges, constants, tables,
+            page, first, rows, integers, floats, truths,
+        )  # fmt: skip
+        at = np.uint64(row - start)
+        for place in range(np.uint64(rows)):
+            out[at + place] = truths[asked + place]
+        row += rows
+
+
+@kernel(f"{BLOCKS}, {PROGRAM}, {REGISTERS}, out: mut i64[places] -> i64")
+def write_places(
+    data: Any, facts: Any, gaps: Any, shift: Any, start: Any, stop: Any,
+    steps: Any, ranges: Any, constants: Any, tables: Any, integers: Any, floats: Any, truths: Any,
+    out: Any,
+) -> int:  # fmt: skip
+    """Write the places of rows for which all steps, ranges of columns, are true; int64, ascending.
+
+    One range is asked of all rows, that which the fewest rows of the first block are in; the others
+    of the rows that it leaves. Returns how many there are; -1 where that is many of the first
+    block, or ``out`` is too short.
+    """
+    words = words_of(data)
+    page_rows = 1 << shift
+    lead, least = 0, np.int64(BLOCK_ROWS + 1)
+    for number in range(len(steps)):
+        page, first = start >> shift, start & (page_rows - 1)
+        rows = min(BLOCK_ROWS, page_rows - first, stop - start)
+        run_steps(
+            data, words, facts, gaps, shift, steps[number : number + 1], ranges, constants, tables,
+            page, first, rows, integers, floats, truths,
+        )  # fmt: skip
+        held: Any = np.int64(0)
+        for place in range(rows):
+            held += np.int64(truths[place])
+        if held < least:
+            lead, least = number, held
+    if least > _MOST_OF_BLOCK:
+        return -1
+    count = 0
+    row = start
+    while row < stop:
+        page, first = row >> shift, row & (page_rows - 1)
+        rows = min(BLOCK_ROWS, page_rows - first, stop - row)
+        if count + rows > len(out):
+            return -1
+        run_steps(
+            data, words, facts, gaps, shift, steps[lead : lead + 1], ranges, constants, tables,
+            page, first, rows, integers, floats, truths,
+        )  # fmt: skip
+        begin = count
+        count = _append_true(truths, rows, row - start, out, count)
+        for number in range(len(steps)):
+            if number != lead and count > begin:
+                column, pair = steps[number, 2], steps[number, 4]
+                low, high = ranges[pair, page, 0], ranges[pair, page, 1]
+                moved = start - (page << shift)
+                count = _keep_range(words, facts, column, page, low, high, moved, out, begin, count)
+        row += rows
+    return count
+
+
+@inner
+def _append_true(truths: Any, rows: Any, place: Any, out: Any, count: Any) -> Any:
+    """Write where truths are set, from a place on; eight at a time are mostly none."""
+    octets = reinterpret(truths, np.uint64)
+    whole = rows // _WORD_ROWS
+    for number in range(whole):
+        if octets[number] != 0:
+            for row in range(number * _WORD_ROWS, (number + 1) * _WORD_ROWS):
+                out[count] = place + row
+                count += np.int64(truths[row])
+    for row in range(whole * _WORD_ROWS, rows):
+        out[count] = place + row
+        count += np.int64(truths[row])
+    return count
+
+
+@inner
+def _keep_range(
+    words: Any,
+    facts: Any,
+    column: Any,
+    page: Any,
+    low: Any,
+    high: Any,
+    moved: Any,
+    out: Any,
+    begin: Any,
+    count: Any,
+) -> Any:
+    """Keep the places, from ``begin`` on, whose integers lie in a range; all are of one page."""
+    start, width = facts[_START, column, page], facts[_WIDTH, column, page]
+    mask = np.uint64(facts[_MASK, column, page])
+    base, step = facts[_BASE, column, page], facts[_STEP, column, page]
+    kept = begin
+    for number in range(begin, count):
+        place = out[number]
+        inside = place + moved
+        bits = width * inside
+        # Unsigned, because what may be negative is counted from the end as Python does it.
+        word = words[np.uint64(start + (bits >> 3))] >> np.uint64(bits & 7)
+        value = base + step * inside + np.int64(word & mask)
+        out[kept] = place
+        kept += (value >= low) & (value <= high)
+    return kept

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.jit import compiled_kernels, frozen
-from tessel.kernels.rows_by_code import rows_by_code
+from tessel.kernels.declare import kernel
 
 __all__ = ["edges_of_gaps", "nearest_present", "rows_away"]
 
@@ -31,17 +32,8 @@ def rows_away(order: Integers, bounds: Integers, distance: int, start: int, stop
     numpy.ndarray
         int64, shape ``(stop - start,)``; −1 where the group does not reach so far.
     """
-    kernels = compiled_kernels(len(order), "source_rows")
     found = np.empty(stop - start, np.int64)
-    if kernels is not None:
-        kernels.rows_away(frozen(order), frozen(bounds), distance, start, found)
-        return found
-    lengths = np.diff(bounds)
-    first, last = np.repeat(bounds[:-1], lengths), np.repeat(bounds[1:], lengths)
-    inside = (order >= start) & (order < stop)
-    away = np.arange(len(order))[inside] - distance
-    there = (away >= first[inside]) & (away < last[inside])
-    found[order[inside] - start] = np.where(there, order[np.where(there, away, 0)], -1)
+    write_away(np.ascontiguousarray(order), np.ascontiguousarray(bounds), distance, start, found)
     return found
 
 
@@ -82,18 +74,10 @@ def nearest_present(
     """
     if codes is None:
         return _ends_of_gaps(present, last, passed, offset, limit, backward)
-    kernels = compiled_kernels(len(present), "source_rows")
+    found = np.empty(len(present), np.int64)
+    present, codes = np.ascontiguousarray(present), np.ascontiguousarray(codes)
+    write_nearest(present, codes, offset, limit, backward, last, passed, found)
     sources = np.arange(offset, offset + len(present))
-    if kernels is not None:
-        found = np.empty(len(present), np.int64)
-        kernels.nearest_present(
-            frozen(present), frozen(codes), offset, limit, backward, last, passed, found
-        )
-    elif backward:
-        turned = present[::-1], codes[::-1], last, passed, sources[::-1]
-        found = _nearest_before(*turned, limit)[::-1]
-    else:
-        found = _nearest_before(present, codes, last, passed, sources, limit)
     rows = np.flatnonzero(found != sources)
     return rows, found[rows]
 
@@ -116,31 +100,6 @@ def _ends_of_gaps(
     distance += np.where(outside, passed[0], 0)
     filled = (sources >= 0) & (distance <= limit)
     return absent[filled], sources[filled]
-
-
-def _nearest_before(
-    present: Bools,
-    codes: Integers,
-    last: Integers,
-    passed: Integers,
-    sources: Integers,
-    limit: int,
-) -> Integers:
-    """Return the row that each gets its value from; those of ``sources`` are rows themselves."""
-    rows = len(present)
-    order, starts = rows_by_code(codes, len(last))
-    places, key = np.arange(rows), codes[order]
-    first = np.repeat(starts[:-1], np.diff(starts))
-    nearest = np.where(present[order], places, -1)
-    if rows:
-        nearest = np.maximum.accumulate(nearest)
-    inside = nearest >= first
-    distance = np.where(inside, places - nearest, places - first + 1 + passed[key])
-    source = np.where(inside, sources[order[np.maximum(nearest, 0)]], last[key])
-    use = (source >= 0) & (distance <= limit)
-    found = np.empty(rows, np.int64)
-    found[order] = np.where(use, source, sources[order])
-    return found
 
 
 def edges_of_gaps(present: Bools, codes: Integers, groups: int) -> Integers:
@@ -171,15 +130,60 @@ def edges_of_gaps(present: Bools, codes: Integers, groups: int) -> Integers:
             after = int(np.argmax(present[::-1]))
             edges[1:, 0] = first, first, len(present) - 1 - after, after
         return edges
-    kernels = compiled_kernels(len(codes), "source_rows")
-    if kernels is not None:
-        kernels.edges_of_gaps(frozen(present), frozen(codes), edges)
-        return edges
-    rows, there = np.arange(len(codes)), np.flatnonzero(present)
-    edges[0] = np.bincount(codes, minlength=groups)
-    edges[1, codes[there][::-1]] = there[::-1]
-    edges[3, codes[there]] = there
-    first, last = edges[1, codes], edges[3, codes]
-    edges[2] = np.bincount(codes[(rows < first) | (first < 0)], minlength=groups)
-    edges[4] = np.bincount(codes[rows > last], minlength=groups)
+    write_edges(np.ascontiguousarray(present), np.ascontiguousarray(codes), edges)
     return edges
+
+
+@kernel("order: i64[rows], bounds: i64[bounds], distance: i64, start: i64, found: mut i64[found]")
+def write_away(order: Any, bounds: Any, distance: Any, start: Any, found: Any) -> None:
+    """Write for each row from ``start`` on the one ``distance`` places before it; −1 for none."""
+    for group in range(len(bounds) - 1):
+        first, last = bounds[group], bounds[group + 1]
+        for place in range(first, last):
+            row = order[place] - start
+            if 0 <= row < len(found):
+                away = place - distance
+                found[row] = order[away] if first <= away < last else -1
+
+
+@kernel(
+    "present: bool[rows], codes: i64[rows], offset: i64, limit: i64, backward: bool, "
+    "last: mut i64[groups], passed: mut i64[groups], found: mut i64[rows]"
+)
+def write_nearest(
+    present: Any, codes: Any, offset: Any, limit: Any, backward: Any, last: Any, passed: Any,
+    found: Any,
+) -> None:  # fmt: skip
+    """Write the row that each is filled from: itself, or the last one that has a value."""
+    rows = len(present)
+    held, source, gone = np.int64(0), last[0], passed[0]
+    for number in range(rows):
+        row = rows - 1 - number if backward else number
+        if codes[row] != held:
+            last[held], passed[held] = source, gone
+            held = codes[row]
+            source, gone = last[held], passed[held]
+        if present[row]:
+            source, gone = row + offset, np.int64(0)
+            found[row] = source
+        else:
+            gone += 1
+            found[row] = source if source >= 0 and gone <= limit else row + offset
+    last[held], passed[held] = source, gone
+
+
+@kernel("present: bool[rows], codes: i64[rows], edges: mut i64[5, groups]")
+def write_edges(present: Any, codes: Any, edges: Any) -> None:
+    """Fill the lines of ``edges``: rows, the first with a value, those before, the last, after."""
+    for row in range(len(codes)):
+        group = codes[row]
+        if present[row]:
+            if edges[1, group] < 0:
+                edges[1, group], edges[2, group] = row, edges[0, group]
+            edges[3, group], edges[4, group] = row, 0
+        else:
+            edges[4, group] += 1
+        edges[0, group] += 1
+    for group in range(edges.shape[1]):
+        if edges[1, group] < 0:
+            edges[2, group] = edges[0, group]

@@ -1,7 +1,6 @@
 """Sums, means and extremes of windows of rows.
 
-Compiled, windows slide: rows enter and leave, and where a window goes back it begins anew. The
-numpy twins take differences of running sums, and the best of two runs of a sparse table.
+Windows slide: rows enter and leave, and where a window goes back it begins anew.
 """
 
 from __future__ import annotations
@@ -11,14 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.jit import compiled_kernels, frozen
+from tessel.kernels.declare import inner, kernel
+from tessel.kernels.error_free import two_product, two_sum
 
 __all__ = ["rows_until", "window_best", "window_sums"]
 
 Doubles = NDArray[np.float64]
 Places = NDArray[np.int64]
-
-_SPLITTER = 2.0**27 + 1
 
 
 def window_sums(
@@ -44,35 +42,10 @@ def window_sums(
     numpy.ndarray
         float64, shape ``(windows,)``, zero as +0.0.
     """
-    kernels = compiled_kernels(len(starts), "window_rows")
-    if kernels is not None:
-        found = np.empty(len(starts), np.float64)
-        kernels.window_sums(
-            frozen(values),
-            frozen(starts),
-            frozen(stops),
-            2.0 ** -(low + split),
-            2.0**split,
-            2.0**low,
-            mean,
-            found,
-        )
-        return found
-    # Scaling by powers of two, the floor, and what it leaves are all exact.
-    scaled = np.ldexp(values, -(low + split))
-    high = np.floor(scaled)
-    rest = np.ldexp(scaled - high, split)
-    # Running sums of both wrap around in 64 bits, which their differences undo.
-    high_sums, rest_sums = (
-        _differences(part.astype(np.int64), starts, stops) for part in (high, rest)
-    )
-    upper = np.ldexp(high_sums, split)
-    sums = upper + rest_sums
-    if mean:
-        counts = np.maximum(stops - starts, 1).astype(np.float64)
-        sums = _quotients(sums, upper, rest_sums, counts)
-    total: Doubles = np.ldexp(sums, low)
-    return total
+    found = np.empty(len(starts), np.float64)
+    scale = 2.0 ** -(low + split)
+    slide_sums(values, starts, stops, scale, 2.0**split, 2.0**low, mean, found)
+    return found
 
 
 def window_best(
@@ -95,13 +68,9 @@ def window_best(
     numpy.ndarray
         Shape ``(windows,)``, of the type of ``numbers``.
     """
-    kernels = compiled_kernels(len(starts), "window_rows")
-    if kernels is not None:
-        found = np.empty(len(starts), numbers.dtype)
-        line = np.empty(len(numbers), np.int64)
-        kernels.window_best(frozen(numbers), frozen(starts), frozen(stops), greatest, line, found)
-        return found
-    return _from_sparse_table(numbers, starts, stops, np.maximum if greatest else np.minimum)
+    found = np.empty(len(starts), numbers.dtype)
+    slide_best(numbers, starts, stops, greatest, np.empty(len(numbers), np.int64), found)
+    return found
 
 
 def rows_until(times: Places, bounds: Places, *, included: bool) -> Places:
@@ -119,61 +88,99 @@ def rows_until(times: Places, bounds: Places, *, included: bool) -> Places:
     numpy.ndarray
         int64, shape ``(bounds,)``.
     """
-    kernels = compiled_kernels(len(bounds), "window_rows")
-    if kernels is None:
-        return np.searchsorted(times, bounds, side="right" if included else "left")
     found = np.empty(len(bounds), np.int64)
-    kernels.rows_until(frozen(times), frozen(bounds), included, found)
+    count_until(times, bounds, included, found)
     return found
 
 
-def _from_sparse_table(
-    numbers: NDArray[Any], starts: Places, stops: Places, better: np.ufunc
-) -> NDArray[Any]:
-    """Return the best number of each window.
+@inner
+def _parts(value: float, scale: float, width: float) -> Any:
+    scaled = value * scale
+    whole = np.floor(scaled)
+    return np.int64(whole), np.int64((scaled - whole) * width)
 
-    A sparse table, one level at a time: level ``k`` holds the best of ``2**k`` rows from each row
-    on, and a window is covered by two of them (Bender and Farach-Colton, The LCA Problem Revisited,
-    LATIN 2000).
+
+@inner
+def _quotient(total: float, upper: float, lower: float, count: float) -> Any:
+    """Divide ``upper + lower``, of which ``total`` is the rounded sum, rounding once."""
+    _, lost = two_sum(upper, lower)
+    found = total / count
+    product, error = two_product(found, count)
+    return found + (((total - product) - error) + lost) / count
+
+
+@kernel(
+    "values: f64[rows], starts: i64[windows], stops: i64[windows], scale: f64, width: f64, "
+    "unit: f64, mean: bool, found: mut f64[windows]"
+)
+def slide_sums(
+    values: Any, starts: Any, stops: Any, scale: Any, width: Any, unit: Any, mean: Any, found: Any
+) -> None:
+    """Write the sum or the mean of each window: rows enter and leave it."""
+    first, last = np.int64(0), np.int64(0)
+    high, rest = np.int64(0), np.int64(0)
+    for window in range(len(starts)):
+        start, stop = starts[window], stops[window]
+        if start == stop:
+            found[window] = 0.0
+            continue
+        if start < first or stop < last or start >= last:
+            first, last, high, rest = start, start, np.int64(0), np.int64(0)
+        while last < stop:
+            more, below = _parts(values[last], scale, width)
+            high, rest, last = high + more, rest + below, last + 1
+        while first < start:
+            less, below = _parts(values[first], scale, width)
+            high, rest, first = high - less, rest - below, first + 1
+        upper, lower = np.float64(high) * width, np.float64(rest)
+        total = upper + lower
+        if mean:
+            total = _quotient(total, upper, lower, np.float64(stop - start))
+        found[window] = total * unit
+
+
+@kernel(
+    "numbers: V[rows], starts: i64[windows], stops: i64[windows], greatest: bool, "
+    "line: mut i64[rows], found: mut V[windows]",
+    V="i64 f64",
+)
+def slide_best(numbers: Any, starts: Any, stops: Any, greatest: Any, line: Any, found: Any) -> None:
+    """Write the least or the greatest number of each window.
+
+    ``line`` holds the rows that may become the best one, the best of them first; it has as many
+    places as there are numbers.
     """
-    found = np.zeros(len(starts), numbers.dtype)
-    lengths = stops - starts
-    wanted = np.where(lengths > 0, np.frexp(lengths.astype(np.float64))[1] - 1, -1)
-    level, best = 0, numbers
-    for size in np.unique(wanted[wanted >= 0]).tolist():
-        while level < size:
-            step = 1 << level
-            best = better(best[:-step], best[step:])
-            level += 1
-        here = np.flatnonzero(wanted == size)
-        found[here] = better(best[starts[here]], best[stops[here] - (1 << size)])
-    return found
+    first, last = np.int64(0), np.int64(0)
+    head, tail = np.int64(0), np.int64(0)
+    for window in range(len(starts)):
+        start, stop = starts[window], stops[window]
+        if start == stop:
+            found[window] = 0
+            continue
+        if start < first or stop < last or start >= last:
+            last, head, tail = start, np.int64(0), np.int64(0)
+        first = start
+        while last < stop:
+            number = numbers[last]
+            if greatest:
+                while tail > head and numbers[line[tail - 1]] <= number:
+                    tail -= 1
+            else:
+                while tail > head and numbers[line[tail - 1]] >= number:
+                    tail -= 1
+            line[tail] = last
+            tail, last = tail + 1, last + 1
+        while line[head] < start:
+            head += 1
+        found[window] = numbers[line[head]]
 
 
-def _differences(numbers: Places, starts: Places, stops: Places) -> Doubles:
-    running = np.zeros(len(numbers) + 1, np.int64)
-    np.cumsum(numbers, out=running[1:])
-    return (running[stops] - running[starts]).astype(np.float64)
-
-
-def _quotients(sums: Doubles, upper: Doubles, rest: Doubles, counts: Doubles) -> Doubles:
-    """Divide ``upper + rest``, of which ``sums`` is the rounded sum, rounding once."""
-    # What rounding took from the sum (Knuth's two-sum).
-    share = sums - upper
-    lost = (upper - (sums - share)) + (rest - share)
-    quotients = sums / counts
-    product = quotients * counts
-    quotient_high, quotient_low = _halves(quotients)
-    count_high, count_low = _halves(counts)
-    error = quotient_high * count_high - product
-    error += quotient_high * count_low
-    error += quotient_low * count_high
-    error += quotient_low * count_low
-    left = ((sums - product) - error) + lost
-    return quotients + left / counts
-
-
-def _halves(values: Doubles) -> tuple[Doubles, Doubles]:
-    scaled = values * _SPLITTER
-    high = scaled - (scaled - values)
-    return high, values - high
+@kernel("times: i64[rows], bounds: i64[bounds], included: bool, found: mut i64[bounds]")
+def count_until(times: Any, bounds: Any, included: Any, found: Any) -> None:
+    """Write for each bound how many times lie below it, or at it; both ascend."""
+    row = np.int64(0)
+    for number in range(len(bounds)):
+        bound = bounds[number]
+        while row < len(times) and (times[row] < bound or (included and times[row] == bound)):
+            row += 1
+        found[number] = row

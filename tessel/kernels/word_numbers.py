@@ -8,10 +8,12 @@ Programming, volume 3, section 6.4, algorithm L), at most half full.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.jit import compiled_kernels, frozen
+from tessel.kernels.declare import inner, kernel
 
 __all__ = ["WordNumbers"]
 
@@ -24,6 +26,8 @@ _LEAST_BITS = 12
 _MORE_BITS = 2
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
+_ONE = np.uint64(1)
+_WORD, _NUMBER = 0, 1
 _NONE_ABSENT = np.zeros(0, np.bool_)
 
 
@@ -47,40 +51,27 @@ class WordNumbers:
         present = words if absent is None else words[~absent]
         low, high = (int(present.min()), int(present.max())) if len(present) else (0, -1)
         self._low = low
-        self._count = 0
         self._in_range = high - low < max(_CELLS, _CELLS_A_WORD * len(present))
-        missing = _NONE_ABSENT if absent is None else absent
+        held, missing = _contiguous(words, absent)
+        self.codes = np.empty(len(words), np.int64)
         if self._in_range:
             # The number of each word of the range, −1 for those that do not occur.
             self._table = np.full(high - low + 1, -1, np.int64)
-        self.codes = np.empty(len(words), np.int64)
-        kernels = compiled_kernels(len(words), "word_numbers")
-        if self._in_range:
-            number = _number_in_range_numpy if kernels is None else kernels.number_in_range
-            held = frozen(words), frozen(missing)
-            self._count = int(number(*held, np.int64(low), self._table, self.codes))
-            return
-        if kernels is None:
-            self._use_slots(len(present).bit_length() + 1)
-            self._count = _number_in_slots_numpy(
-                words, missing, self._shift, self._table, self.codes
-            )
+            self._count = int(number_in_range(held, missing, low, self._table, self.codes))
             return
         self._use_slots(_LEAST_BITS)
-        row = 0
+        count, row = np.zeros(1, np.int64), 0
         while True:
-            row, self._count = kernels.number_in_slots(
-                frozen(words), frozen(missing), self._shift, self._table, self.codes,
-                row, self._count,
-            )  # fmt: skip
+            row = number_in_slots(held, missing, self._shift, self._table, self.codes, row, count)
             if row == len(words):
+                self._count = int(count[0])
                 return
             table = self._table
             self._use_slots(len(table).bit_length() - 1 + _MORE_BITS)
-            kernels.move_slots(table, self._shift, self._table)
+            move_slots(table, self._shift, self._table)
 
     def _use_slots(self, bits: int) -> None:
-        self._shift = np.uint64(64 - bits)
+        self._shift = 64 - bits
         # A word and its number in each slot; −1 in the place of a number says that it is free.
         self._table = np.full((1 << bits, 2), -1, np.int64)
 
@@ -90,86 +81,113 @@ class WordNumbers:
     def find(self, words: Integers, absent: Truths | None = None) -> Integers:
         """Return the number of each word, −1 where it is none of these, or absent."""
         codes = np.empty(len(words), np.int64)
-        kernels = compiled_kernels(len(words), "word_numbers")
-        missing = _NONE_ABSENT if absent is None else absent
-        held = frozen(words), frozen(missing)
+        held, missing = _contiguous(words, absent)
         if self._in_range:
-            find = _find_in_range_numpy if kernels is None else kernels.find_in_range
-            find(*held, np.int64(self._low), self._table, codes)
+            find_in_range(held, missing, self._low, self._table, codes)
         else:
-            search = _find_in_slots_numpy if kernels is None else kernels.find_in_slots
-            search(*held, self._shift, self._table, codes)
+            find_in_slots(held, missing, self._shift, self._table, codes)
         return codes
 
 
-def _number_in_range_numpy(
-    words: Integers, absent: Truths, low: np.int64, table: Integers, codes: Integers
-) -> int:
-    rows = np.flatnonzero(~absent) if len(absent) else np.arange(len(words))
-    places = words[rows] - low
-    # Of an index that occurs twice numpy keeps the last value: here the first row.
-    table[places[::-1]] = rows[::-1]
-    owners = np.full(len(words), -1, np.int64)
-    owners[rows] = table[places]
-    return _number_owners(owners, table, codes)
+def _contiguous(words: Integers, absent: Truths | None) -> tuple[Integers, Truths]:
+    missing = _NONE_ABSENT if absent is None else absent
+    return np.ascontiguousarray(words), np.ascontiguousarray(missing)
 
 
-def _number_owners(owners: Integers, table: Integers, codes: Integers) -> int:
-    """Turn the rows that own words, those where each appears first, into numbers of the words."""
-    first = owners == np.arange(len(owners))
-    numbers = np.append(np.cumsum(first) - 1, -1)  # row −1 finds the last: no number
-    codes[:] = numbers[owners]
-    table[:] = numbers[table]
-    return int(np.count_nonzero(first))
+@inner
+def _slot(word: int, shift: Any) -> Any:
+    bits = np.uint64(word)
+    return ((bits ^ (bits >> _HALF)) * _FACTOR) >> shift
 
 
-def _find_in_range_numpy(
-    words: Integers, absent: Truths, low: np.int64, table: Integers, codes: Integers
-) -> None:
-    # Differences wrap around; those of words below the range are large then.
-    places = words.view(np.uint64) - low.astype(np.uint64)
-    inside = places < np.uint64(len(table))
-    if len(absent):
-        inside &= ~absent
-    codes.fill(-1)
-    codes[inside] = table[places[inside].view(np.int64)]
+@kernel("words: i64[rows], absent: bool[absent], low: i64, table: i64[cells], codes: mut i64[rows]")
+def find_in_range(words: Any, absent: Any, low: int, table: Any, codes: Any) -> None:
+    """Write the number of each word that lies in the range of a table; −1 for others."""
+    size, least = np.uint64(len(table)), np.uint64(np.int64(low))
+    for row in range(len(words)):
+        place = np.uint64(words[row]) - least
+        inside = place < size and not (len(absent) and absent[row])
+        codes[row] = table[place] if inside else -1
 
 
-def _slots(words: Integers, shift: np.uint64) -> Integers:
-    bits = words.view(np.uint64)
-    slots: Integers = (((bits ^ (bits >> _HALF)) * _FACTOR) >> shift).view(np.int64)
-    return slots
+@kernel(
+    "words: i64[rows], absent: bool[absent], low: i64, table: mut i64[cells], "
+    "codes: mut i64[rows] -> i64"
+)
+def number_in_range(words: Any, absent: Any, low: int, table: Any, codes: Any) -> Any:
+    """Give each word of a range a number in its table of −1s; return how many there are.
+
+    The number of each row's word is written.
+    """
+    count = 0
+    for row in range(len(words)):
+        codes[row] = -1
+        if len(absent) and absent[row]:
+            continue
+        place = np.uint64(words[row] - low)
+        if table[place] < 0:
+            table[place] = count
+            count += 1
+        codes[row] = table[place]
+    return count
 
 
-def _number_in_slots_numpy(
-    words: Integers, absent: Truths, shift: np.uint64, table: Integers, codes: Integers
-) -> int:
-    """Put words into slots, all at once: of those that want a free one the first row gets it."""
-    rows = np.flatnonzero(~absent) if len(absent) else np.arange(len(words))
-    slots = _slots(words[rows], shift)
-    owners = np.full(len(words), -1, np.int64)
-    while len(rows):
-        free = table[slots, 1] < 0
-        # Of an index that occurs twice numpy keeps the last value: here the first row.
-        table[slots[free][::-1], 1] = rows[free][::-1]
-        table[slots, 0] = words[table[slots, 1]]
-        same = table[slots, 0] == words[rows]
-        owners[rows[same]] = table[slots[same], 1]
-        rows, slots = rows[~same], (slots[~same] + 1) & (len(table) - 1)
-    return _number_owners(owners, table[:, 1], codes)
+@kernel(
+    "words: i64[rows], absent: bool[absent], shift: u64, table: mut i64[slots, 2], "
+    "codes: mut i64[rows], start: i64, counts: mut i64[1] -> i64"
+)
+def number_in_slots(
+    words: Any, absent: Any, shift: Any, table: Any, codes: Any, start: int, counts: Any
+) -> Any:
+    """Put each word from a row on into the table with a number, of which ``counts`` is the next.
+
+    Return the row before which the table is half full.
+    """
+    mask = np.uint64(len(table) - 1)
+    most, count = len(table) // 2, counts[0]
+    for row in range(start, len(words)):
+        codes[row] = -1
+        if len(absent) and absent[row]:
+            continue
+        slot = _slot(words[row], shift)
+        while table[slot, _NUMBER] >= 0 and table[slot, _WORD] != words[row]:
+            slot = (slot + _ONE) & mask
+        if table[slot, _NUMBER] < 0:
+            if count >= most:
+                counts[0] = count
+                return row
+            table[slot, _WORD] = words[row]
+            table[slot, _NUMBER] = count
+            count += 1
+        codes[row] = table[slot, _NUMBER]
+    counts[0] = count
+    return len(words)
 
 
-def _find_in_slots_numpy(
-    words: Integers, absent: Truths, shift: np.uint64, table: Integers, codes: Integers
-) -> None:
-    codes.fill(-1)
-    rows = np.flatnonzero(~absent) if len(absent) else np.arange(len(words))
-    wanted = words[rows]
-    slots = _slots(wanted, shift)
-    while len(rows):
-        numbers = table[slots, 1]
-        same = (table[slots, 0] == wanted) & (numbers >= 0)
-        codes[rows[same]] = numbers[same]
-        further = (numbers >= 0) & ~same
-        rows, wanted = rows[further], wanted[further]
-        slots = (slots[further] + 1) & (len(table) - 1)
+@kernel("table: i64[slots, 2], shift: u64, larger: mut i64[more, 2]")
+def move_slots(table: Any, shift: Any, larger: Any) -> None:
+    """Put all that is in a table into a larger one."""
+    mask = np.uint64(len(larger) - 1)
+    for old in range(len(table)):
+        if table[old, _NUMBER] >= 0:
+            slot = _slot(table[old, _WORD], shift)
+            while larger[slot, _NUMBER] >= 0:
+                slot = (slot + _ONE) & mask
+            larger[slot, _WORD] = table[old, _WORD]
+            larger[slot, _NUMBER] = table[old, _NUMBER]
+
+
+@kernel(
+    "words: i64[rows], absent: bool[absent], shift: u64, table: i64[slots, 2], codes: mut i64[rows]"
+)
+def find_in_slots(words: Any, absent: Any, shift: Any, table: Any, codes: Any) -> None:
+    """Write the number of each word that is in the table; −1 for others."""
+    mask = np.uint64(len(table) - 1)
+    for row in range(len(words)):
+        codes[row] = -1
+        if len(absent) and absent[row]:
+            continue
+        slot = _slot(words[row], shift)
+        while table[slot, _NUMBER] >= 0 and table[slot, _WORD] != words[row]:
+            slot = (slot + _ONE) & mask
+        codes[row] = table[slot, _NUMBER]

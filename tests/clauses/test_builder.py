@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import multiprocessing
 import pickle
@@ -66,6 +67,12 @@ def test_equality_hash_and_copies(data: st.DataObject) -> None:
         assert [hash(c) for c in same.clauses] == [hash(c) for c in query.clauses]
         assert repr(same) == repr(query)
     assert (query == other) == (repr(query) == repr(other))
+
+
+def test_a_query_is_made_of_clauses_by_name_or_by_place() -> None:
+    clauses = QueryBuilder().head(3).tail(2).clauses
+    assert QueryBuilder(clauses=clauses) == QueryBuilder(clauses) == QueryBuilder().then(*clauses)
+    assert list(inspect.signature(QueryBuilder).parameters) == ["clauses"]
 
 
 def test_clauses_are_equal_by_what_they_say() -> None:

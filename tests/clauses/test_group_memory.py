@@ -40,7 +40,7 @@ store = open_store(folder)
 query = QueryBuilder().groupby(key=f"k % {keys}").agg(
     n="size", low="min(c0)", **{f"s{at}": (f"c{at}", "sum") for at in range(1, 7)}
 )
-with options(live_bytes=budget, workers=2, jit_wait=True):
+with options(live_bytes=budget, workers=2):
     for _ in store.scan("x").head(400_000).then(*query.clauses).iter_batches():
         pass
     gc.collect()

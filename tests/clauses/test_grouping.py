@@ -23,7 +23,7 @@ from tessel.clauses.grouped.grouping import (
 )
 from tessel.clauses.values import normalised, plain, plain_type
 from tessel.errors import InvalidInputError, UnsupportedTypeError
-from tests.kernels.forced import compiled_or_not
+from tests.kernels.forced import LEVELS, in_form
 
 KEYS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "bool": (pa.bool_(), st.booleans()),
@@ -89,9 +89,9 @@ def rows_of(columns: list[Any]) -> list[tuple[Any, ...]]:
 _COUNTED = {pa.timestamp("ns").id, pa.duration("ms").id}
 
 
-@given(key_columns(), st.booleans(), st.booleans(), st.sampled_from([0, 1 << 16]))
+@given(key_columns(), st.booleans(), st.sampled_from(LEVELS), st.sampled_from([0, 1 << 16]))
 def test_groups_are_numbered_by_first_appearance(
-    columns: list[Any], drop: bool, is_compiled: bool, cells: int
+    columns: list[Any], drop: bool, level: str, cells: int
 ) -> None:
     rows = rows_of(columns)
     kept = [row for row, key in enumerate(rows) if not (drop and None in key)]
@@ -101,9 +101,10 @@ def test_groups_are_numbered_by_first_appearance(
         if rows[row] not in order:
             order[rows[row]] = len(order)
             first.append(row)
-    with compiled_or_not(is_compiled), pytest.MonkeyPatch.context() as patch:
+    with in_form(level), pytest.MonkeyPatch.context() as patch:
         patch.setattr(grouping, "_CELLS", cells)
         patch.setattr(grouping, "_CELLS_A_ROW", cells)
+        patch.setattr(grouping, "_TABLE_CELLS_A_ROW", cells)
         found = group_codes(columns, drop_missing=drop)
     assert found.codes.dtype == np.int64
     assert found.codes.tolist() == [order[rows[row]] for row in kept]
@@ -152,14 +153,14 @@ def test_text_is_ordered_by_code_point() -> None:
     assert [texts[row] for row in order] == ["B", "a", "b", "é", "\uffff", "\U0001f600", None]
 
 
-@pytest.mark.parametrize("is_compiled", [True, False], ids=["compiled", "numpy"])
-def test_wide_key_combinations_do_not_overflow(is_compiled: bool) -> None:
+@pytest.mark.parametrize("level", LEVELS)
+def test_wide_key_combinations_do_not_overflow(level: str) -> None:
     generator = np.random.default_rng(3)
     columns = [
         pa.array(generator.integers(-(2**63), 2**63 - 1, 300).repeat(2)[generator.permutation(600)])
         for _ in range(9)
     ]
-    with compiled_or_not(is_compiled):
+    with in_form(level):
         found = group_codes(columns, drop_missing=True)
     rows = list(zip(*(column.to_pylist() for column in columns), strict=True))
     numbers: dict[tuple[int, ...], int] = {}
@@ -170,6 +171,7 @@ def test_wide_key_combinations_do_not_overflow(is_compiled: bool) -> None:
 def test_tables_and_hashing_agree(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grouping, "_CELLS", cells)
     monkeypatch.setattr(grouping, "_CELLS_A_ROW", 0 if cells == 0 else 2)
+    monkeypatch.setattr(grouping, "_TABLE_CELLS_A_ROW", 0 if cells == 0 else 16)
     generator = np.random.default_rng(5)
     first = generator.integers(-40, 40, 200_000)
     second = generator.integers(0, 30, 200_000)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import statistics
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,21 +24,19 @@ from tessel.clauses.aggregates.kernels.value_runs import (
     value_runs,
     values_of_integers,
 )
-from tessel.kernels import count_repeats
 from tessel.options import options
 from tests.clauses import test_hot_groups as hot_groups
 from tests.clauses.helpers import events, stored
-from tests.kernels.forced import compiled_or_not
+from tests.kernels.forced import LEVELS, in_form
 
 Q = QueryBuilder()
 LIMITS = np.iinfo(np.int64)
 
 
 @pytest.mark.parametrize("cells", [0, 1 << 20])
-@pytest.mark.parametrize("alone", [1, 1 << 20])
 @settings(max_examples=40)
 @given(data=st.data())
-def test_runs_are_those_of_sorted_lists(cells: int, alone: int, data: st.DataObject) -> None:
+def test_runs_are_those_of_sorted_lists(cells: int, data: st.DataObject) -> None:
     groups = data.draw(st.integers(1, 5))
     size = data.draw(st.sampled_from([3, 1 << 40, LIMITS.max]))
     number = st.integers(-size - (size == LIMITS.max), size)
@@ -52,7 +49,6 @@ def test_runs_are_those_of_sorted_lists(cells: int, alone: int, data: st.DataObj
         patch.setattr(module, "_CELLS", cells)
         patch.setattr(module, "_CELLS_A_ROW", 0)
         patch.setattr(module, "_SEEN", cells)
-        patch.setattr(module, "_LEAST_ROWS_A_GROUP", alone)
         own = times if counted else None
         if data.draw(st.booleans()):
             found = value_runs(numbers, codes, groups, own, once=once)
@@ -217,23 +213,13 @@ def test_units_with_decimals_and_without_join() -> None:
         assert row["n"] == len(set(own))
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_kernels_or_their_twins_give_the_same_bytes(trades: Any, compiled: bool) -> None:
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_level_gives_the_same_bytes(trades: Any, level: str) -> None:
     query = Q.filter("qty > 100").apply("wide", "raw + 1").groupby("venue")
     query = query.agg(**OUTPUTS, m_wide=("wide", "median"))
     wanted = trades.read("x", query=query).to_arrow()
-    with compiled_or_not(compiled):
+    with in_form(level):
         assert trades.read("x", query=query).to_arrow().equals(wanted)
-
-
-@pytest.mark.parametrize("compiled", [False, True])
-@settings(max_examples=30)
-@given(rows=st.lists(st.integers(-3, 3)))
-def test_repeats_are_counted(compiled: bool, rows: list[int]) -> None:
-    with compiled_or_not(compiled):
-        numbers, times = count_repeats(np.sort(np.array(rows, np.int64)))
-    assert dict(zip(numbers.tolist(), times.tolist(), strict=True)) == dict(Counter(rows))
-    assert numbers.tolist() == sorted(set(rows))
 
 
 @pytest.mark.parametrize("query", hot_groups.QUERIES, ids=str)

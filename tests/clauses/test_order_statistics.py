@@ -16,7 +16,7 @@ from tessel.clauses.aggregates import median as median_module
 from tessel.clauses.aggregates import quantile as quantile_module
 from tessel.clauses.aggregates.kernels import mixes as mixes_module
 from tessel.clauses.aggregates.kernels.order_statistics import ordered_values
-from tests.kernels.forced import compiled_or_not
+from tests.kernels.forced import LEVELS, in_form
 
 GROUPS = 3
 DOUBLES = st.one_of(
@@ -65,8 +65,8 @@ def test_values_of_groups_in_order(name: str, data: st.DataObject) -> None:
     rows = rows.view(pa.int64()) if array.type.id == pa.timestamp("ns").id else rows
     rows = rows.view(pa.int64()) if pa.types.is_duration(array.type) else rows
     wanted = [value for _, value in sorted(zip(codes.tolist(), rows.to_pylist(), strict=True))]
-    for is_compiled in (True, False):
-        with compiled_or_not(is_compiled):
+    for level in LEVELS:
+        with in_form(level):
             found = ordered_values(array, codes, GROUPS)
         found.validate(full=True)
         assert found.type == array.type
@@ -88,9 +88,9 @@ def test_arrays_give_the_bits_of_single_groups(
         find_aggregate("quantile", q=q, interpolation=interpolation),
     ):
         found = []
-        for is_compiled in (True, False):
-            with compiled_or_not(is_compiled), pytest.MonkeyPatch.context() as patch:
-                if not is_compiled:
+        for as_arrays in (True, False):
+            with pytest.MonkeyPatch.context() as patch:
+                if not as_arrays:
                     patch.setattr(median_module, "means_of_two", lambda low, high: None)
                     patch.setattr(quantile_module, "mixes", lambda *_: None)
                 found.append(aggregate.compute(array, codes, GROUPS))

@@ -14,7 +14,7 @@ from tessel.clauses.ordering import Ordering
 from tessel.clauses.values import is_hashable
 from tessel.testing.tables import tables
 from tests.clauses.orders import order_of_rows
-from tests.kernels.forced import compiled_or_not
+from tests.kernels.forced import LEVELS, in_form
 
 
 @st.composite
@@ -104,17 +104,15 @@ def test_numbers_at_the_edges_of_their_types(kind: Any) -> None:
     assert _rows(Ordering(("n",), (False,)).order(table), 6) == lexsorted
 
 
-@pytest.mark.parametrize("is_compiled", [True, False], ids=["compiled", "numpy"])
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("size", [2, 300, 70_000])
 @pytest.mark.parametrize("kind", [np.int64, np.uint64, np.int32, np.uint8])
-def test_numbers_of_a_small_range_are_ordered_by_counting(
-    is_compiled: bool, size: int, kind: Any
-) -> None:
+def test_numbers_of_a_small_range_are_ordered_by_counting(level: str, size: int, kind: Any) -> None:
     top = int(np.iinfo(kind).max)
     random = np.random.default_rng(size)
     # As far up as the type goes: distances from the least must not leave it.
     numbers = kind(top) - random.integers(0, min(size, top), 1000).astype(kind)
-    with compiled_or_not(is_compiled):
+    with in_form(level):
         order = Ordering(("n",), (False,)).order(pa.table({"n": numbers}))
     assert order is not None
     assert order.tolist() == np.argsort(numbers, kind="stable").tolist()

@@ -16,7 +16,7 @@ from tessel.clauses.aggregates import find_aggregate
 from tessel.clauses.aggregates import spread as spread_module
 from tessel.clauses.aggregates.kernels import spreads
 from tessel.clauses.aggregates.kernels.spreads import Spreads
-from tests.kernels.forced import compiled_or_not
+from tests.kernels.forced import FORMS, in_form
 
 GROUPS = 3
 NAMES = ("var", "std", "sem")
@@ -50,9 +50,9 @@ def never_certain(sums: Any, squares: Any, counts: Any, **_: Any) -> Spreads:
 
 
 @pytest.mark.parametrize("name", sorted(KINDS))
-@given(data=st.data(), ddof=st.sampled_from([0, 1, 1, 2]), is_compiled=st.booleans())
+@given(data=st.data(), ddof=st.sampled_from([0, 1, 1, 2]), form=st.sampled_from(FORMS))
 def test_arrays_give_the_bits_of_integers(
-    name: str, data: st.DataObject, ddof: int, is_compiled: bool
+    name: str, data: st.DataObject, ddof: int, form: str
 ) -> None:
     kind, values = KINDS[name]
     rows = data.draw(st.lists(st.tuples(values, st.integers(0, GROUPS - 1)), max_size=24))
@@ -62,7 +62,7 @@ def test_arrays_give_the_bits_of_integers(
         if spread == "var" and pa.types.is_temporal(kind):
             continue
         aggregate = find_aggregate(spread, ddof=ddof)
-        with compiled_or_not(is_compiled), pytest.MonkeyPatch.context() as patch:
+        with in_form(form), pytest.MonkeyPatch.context() as patch:
             states = aggregate.partial(array, codes, GROUPS)
             found = _answer(aggregate, states, kind)
             patch.setattr(spread_module, "rounded_spreads", never_certain)

@@ -23,11 +23,11 @@ from tessel.expression.operators.comparison import (
     LessEqual,
 )
 from tessel.expression.stored_ranges import scaled_range
-from tessel.kernels.jit import using_compiled
 from tessel.options import options
 from tessel.testing.tables import bits
 from tests.clauses.helpers import SETTINGS, answer, stored
 from tests.clauses.stored_ways import both_ways
+from tests.kernels.forced import LEVELS, in_form
 
 _ROWS = st.integers(20, 60)
 _DECIMALS = st.one_of(
@@ -147,16 +147,16 @@ def test_groups(table: pa.Table, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "compiled"),
+    ("keys", "level"),
     [
-        (("word", "code"), True),
-        (("word", "code"), False),
-        (("code", "word", "few"), True),
-        (("wide",), True),
-        (("gone",), False),
+        (("word", "code"), LEVELS[-1]),
+        (("word", "code"), LEVELS[0]),
+        (("code", "word", "few"), LEVELS[-1]),
+        (("wide",), LEVELS[-1]),
+        (("gone",), LEVELS[0]),
     ],
 )
-def test_groups_of_more_cells_than_rows(keys: tuple[str, ...], compiled: bool) -> None:
+def test_groups_of_more_cells_than_rows(keys: tuple[str, ...], level: str) -> None:
     rows, random = 120, np.random.default_rng(3)
     block = np.arange(rows) // 40
     # Each segment has words, and a range of codes, of its own.
@@ -183,7 +183,7 @@ def test_groups_of_more_cells_than_rows(keys: tuple[str, ...], compiled: bool) -
         "last": ("p", "last"),
         "size": "size",
     }
-    with using_compiled(compiled):
+    with in_form(level):
         for sort, drop_missing in ((True, False), (False, True)):
             query = QueryBuilder().groupby(*keys, sort=sort, drop_missing=drop_missing)
             assert both_ways(table, query.agg(**aggregates), 40)

@@ -18,7 +18,7 @@ from tessel.options import options
 from tessel.testing.tables import bits
 from tests.clauses.helpers import SETTINGS, answer, stored
 from tests.clauses.stored_ways import both_ways
-from tests.kernels.forced import compiled_or_not
+from tests.kernels.forced import LEVELS, in_form
 
 _PROFILES = st.sampled_from(["fast", "compact"])
 _DENSITIES = st.sampled_from([0.0, 0.0, 0.05, 0.5, 1.0])
@@ -161,7 +161,7 @@ def test_filters(
     table: pa.Table, predicate: Expression, rows: int, profile: str, data: st.DataObject
 ) -> None:
     note(str(predicate))
-    with options(profile=profile), compiled_or_not(data.draw(st.booleans())):
+    with options(profile=profile), in_form(data.draw(st.sampled_from(LEVELS))):
         store = stored(table, index="t", rows=rows, columns=20)
         found = answer(store, QueryBuilder().filter(predicate), [SETTINGS[0]])
     wanted = table.filter(evaluate(predicate, table))
@@ -211,7 +211,7 @@ def test_groups(table: pa.Table, data: st.DataObject, profile: str) -> None:
     grouped = query.groupby(*keys, sort=sort, drop_missing=drop) if keys else query
     later = data.draw(st.one_of(st.just([]), st.lists(_LATER, unique=True)))
     note(repr(grouped) + repr(aggregates) + repr(later))
-    with compiled_or_not(data.draw(st.booleans())):
+    with in_form(data.draw(st.sampled_from(LEVELS))):
         both_ways(table, grouped.agg(**aggregates), data.draw(_SEGMENT_ROWS), profile, later)
 
 
@@ -226,14 +226,14 @@ def test_time_buckets(table: pa.Table, data: st.DataObject, profile: str) -> Non
         drop_missing=data.draw(st.booleans()),
     ).agg(**aggregates)
     note(repr(query))
-    with compiled_or_not(data.draw(st.booleans())):
+    with in_form(data.draw(st.sampled_from(LEVELS))):
         both_ways(table, query, data.draw(_SEGMENT_ROWS), profile)
 
 
 @given(table=_tables(), data=st.data(), profile=_PROFILES)
 def test_first_rows(table: pa.Table, data: st.DataObject, profile: str) -> None:
     keys = data.draw(st.lists(st.sampled_from(["s", "k", "u"]), unique=True, min_size=1))
-    with compiled_or_not(data.draw(st.booleans())):
+    with in_form(data.draw(st.sampled_from(LEVELS))):
         both_ways(table, QueryBuilder().distinct(*keys), data.draw(_SEGMENT_ROWS), profile)
 
 
@@ -274,10 +274,10 @@ _DONE: dict[str, QueryBuilder] = {
 
 @pytest.mark.parametrize("profile", ["fast", "compact"])
 @pytest.mark.parametrize("name", sorted(_DONE))
-@pytest.mark.parametrize("compiled", [True, False])
-def test_what_can_be_is_done_on_what_is_stored(name: str, profile: str, compiled: bool) -> None:
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_can_be_is_done_on_what_is_stored(name: str, profile: str, level: str) -> None:
     """Otherwise the tests above would compare values with values; pages have several blocks."""
-    with compiled_or_not(compiled):
+    with in_form(level):
         assert both_ways(_large(9000), _DONE[name], 5000, profile)
 
 

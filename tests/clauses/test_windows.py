@@ -20,10 +20,11 @@ from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
 from tessel.clauses.aggregates.kernels.short_sums import short_window_sums
 from tessel.clauses.aggregates.kernels.windows import ExactRows
+from tessel.clauses.along_rows import window_aggregates
 from tessel.clauses.along_rows.window_aggregates import Windows, window_aggregate
 from tessel.kernels import rows_until, window_best, window_spreads
 from tessel.testing.tables import bits
-from tests.kernels.forced import compiled_or_not
+from tests.kernels.forced import FORMS, in_form
 
 wild = st.floats(allow_nan=False) | st.sampled_from(
     [5e-324, -5e-324, 1.7e308, 2.0**-1022, 0.1, -0.0]
@@ -90,18 +91,18 @@ def test_sums_of_windows(kind: pa.DataType, data: st.DataObject) -> None:
         assert found.equals(other)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("form", FORMS)
 @settings(max_examples=60)
 @given(data=st.data(), numbers=st.lists(st.integers(-9, 9), max_size=40), sliding=st.booleans())
 def test_extremes_of_windows(
-    compiled: bool, data: st.DataObject, numbers: list[int], sliding: bool
+    form: str, data: st.DataObject, numbers: list[int], sliding: bool
 ) -> None:
     starts, stops = data.draw(_windows(len(numbers)))
     if sliding:
         starts, stops = np.sort(starts), np.sort(stops)
     pairs: list[tuple[bool, Any]] = [(False, min), (True, max)]
     for greatest, best in pairs:
-        with compiled_or_not(compiled):
+        with in_form(form):
             found = window_best(np.array(numbers, np.int64), starts, stops, greatest=greatest)
         for a, b, value in zip(starts, stops, found, strict=True):
             assert a == b or value == best(numbers[a:b])
@@ -114,18 +115,18 @@ NEAR = (
 ).filter(lambda v: v == 0 or abs(v) > 1e-6)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("form", FORMS)
 @settings(max_examples=60)
 @given(data=st.data(), sliding=st.booleans())
 def test_short_sums_and_means_are_rounded_once(
-    compiled: bool, data: st.DataObject, sliding: bool
+    form: str, data: st.DataObject, sliding: bool
 ) -> None:
     values = data.draw(st.lists(NEAR, max_size=30))
     starts, stops = data.draw(_windows(len(values)))
     if sliding:
         starts, stops = np.sort(starts), np.sort(stops)
     doubles = np.array(values, np.float64)
-    with compiled_or_not(compiled):
+    with in_form(form):
         sums = short_window_sums(doubles, starts, stops)
         means = short_window_sums(doubles, starts, stops, mean=True)
     assert sums is not None
@@ -163,19 +164,20 @@ def test_short_means_agree_with_limbs_wherever_they_fit(
     assert spread > 20 or found is not None
 
 
-@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("form", FORMS)
 @given(
     times=st.lists(st.integers(-5, 5)).map(sorted),
     bounds=st.lists(st.integers(-6, 6)).map(sorted),
     included=st.booleans(),
 )
-def test_rows_until(compiled: bool, times: list[int], bounds: list[int], included: bool) -> None:
-    with compiled_or_not(compiled):
+def test_rows_until(form: str, times: list[int], bounds: list[int], included: bool) -> None:
+    with in_form(form):
         found = rows_until(np.array(times, int), np.array(bounds, int), included=included)
     wanted = [sum(t < b or (included and t == b) for t in times) for b in bounds]
     assert found.tolist() == wanted
 
 
+@pytest.mark.parametrize("form", FORMS)
 @settings(max_examples=40)
 @given(
     data=st.data(),
@@ -185,30 +187,30 @@ def test_rows_until(compiled: bool, times: list[int], bounds: list[int], include
     sliding=st.booleans(),
 )
 def test_spreads_of_windows_are_those_of_limbs(
-    data: st.DataObject, values: list[Any], sliding: bool
+    form: str, data: st.DataObject, values: list[Any], sliding: bool
 ) -> None:
     column = pa.array(values) if values else pa.array([], pa.float64())
     starts, stops = data.draw(_windows(len(values)))
     if sliding:
         starts, stops = np.sort(starts), np.sort(stops)
+    chunked, wanted = pa.chunked_array([column]), Windows(starts, stops)
     for aggregate in (Var(), Std(0), Sem(2)):
-        found = []
-        for compiled in (True, False):
-            with compiled_or_not(compiled):
-                made = window_aggregate(
-                    aggregate, pa.chunked_array([column]), Windows(starts, stops), None, "v"
-                )
-                found.append(made.cast(pa.float64()))
-        assert bits(found[0]) == bits(found[1])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(window_aggregates, "window_spreads", lambda *_, **__: None)
+            of_limbs = window_aggregate(aggregate, chunked, wanted, None, "v").cast(pa.float64())
+        with in_form(form):
+            found = window_aggregate(aggregate, chunked, wanted, None, "v").cast(pa.float64())
+        assert bits(found) == bits(of_limbs)
 
 
-def test_spreads_that_are_not_certain_are_said_to_be() -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_spreads_that_are_not_certain_are_said_to_be(form: str) -> None:
     # The middle between two doubles, and values cut to three digits that do not tell.
     halves = np.array([0.0, 2.0**27 + 1, 2.0**27 + 1, 0.0])
     far = np.array([1e-25, 3e-25, 1.0, -1.0])
     for values, sure in ((halves, None), (far, [False, True])):
         starts, stops = np.array([0, 2]), np.array([2, 4])
-        with compiled_or_not(True):
+        with in_form(form):
             found = window_spreads(values, starts, stops, ddof=1, root=False, of_mean=False)
         assert found is not None
         wanted = [statistics.variance(map(Fraction, values[a:b])) for a, b in ((0, 2), (2, 4))]

@@ -205,3 +205,12 @@ def test_a_value_set_is_told_by_the_digests_of_its_literals() -> None:
     assert [str(each) for each in found] == [str(each) for each in literals]
     joined = b"value set" + b"".join(each.digest for each in literals)
     assert found.digest == hashlib.blake2b(joined, digest_size=16).digest()
+
+
+@pytest.mark.parametrize("join", [operator.and_, operator.or_])
+def test_what_is_written_out_late_is_there_for_who_goes_through_the_fields(join: Any) -> None:
+    """As a debugger and hypothesis do: also before anybody asked for the operands of a chain."""
+    short = join(col("a") > 1, col("b") > 2)
+    for made in (short, join(short, col("c") > 3), join(join(short, col("c") > 3), col("d"))):
+        held = {name: getattr(made, name) for name in type(made).__dataclass_fields__}
+        assert held["operands"] == tuple(made.operands)

@@ -1,4 +1,4 @@
-"""Running kernels compiled or not, whatever the rows."""
+"""Running kernels in each form: machine code of every level, and the sources as Python."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tessel.kernels import jit
+from tessel.kernels import library
 
-__all__ = ["compiled_or_not"]
+__all__ = ["FORMS", "LEVELS", "in_form"]
+
+LEVELS = tuple(level for level in library.machine_levels() if level <= library.machine_level())
+"""The levels that this processor runs, the lowest first."""
+
+FORMS = ("python", *LEVELS)
+"""How a kernel can run; ``python`` is slow: some thousands of rows."""
 
 
 @contextlib.contextmanager
-def compiled_or_not(wanted: bool) -> Iterator[None]:
-    """Run the compiled kernels, whatever the rows, or their twins.
-
-    Without numba the sources of the compiled kernels run as they are, in Python.
-    """
-    with jit.using_compiled(wanted), np.errstate(over="ignore"):
+def in_form(form: str) -> Iterator[None]:
+    """Run all kernels of a block in one form."""
+    with library.using_form(form), np.errstate(over="ignore"):
         yield

@@ -1,4 +1,4 @@
-"""The rows of the least keys: the compiled kernel, its numpy twin, and a sort of all rows."""
+"""The rows of the least keys: in every form, and as a sort of all rows finds them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tessel.kernels import NO_LIMIT, Op, Program, StoredBlocks, best_rows, ordered_doubles
-from tests.kernels.forced import compiled_or_not
+from tests.kernels.forced import FORMS, in_form
 
 _SHIFT = 4
 
@@ -78,8 +78,8 @@ def _check(
         for row, key in enumerate(keys)
         if (key, sign * row) < limit and (select is None or keep[row])
     )[:count]
-    for is_compiled in (True, False):
-        with compiled_or_not(is_compiled):
+    for form in FORMS:
+        with in_form(form):
             found = best_rows(
                 blocks, program, stretches, select=select, count=count, limit=limit,
                 later=later, **asked,

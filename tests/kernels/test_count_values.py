@@ -1,4 +1,4 @@
-"""Counts of values by group, and first rows of groups: compiled, in numpy, and one by one."""
+"""Counts of values by group, and first rows of groups: in every form, and one by one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tessel.kernels import (
     first_of_groups,
     runs_of_counts,
 )
-from tests.kernels.forced import compiled_or_not
+from tests.kernels.forced import FORMS, in_form
 
 _SHIFT = 4
 _GROUPS, _LOW, _SPAN = 4, -3, 9
@@ -69,8 +69,8 @@ def test_counts(rows: list[tuple[int, int, bool]], selects: bool, data: st.DataO
         for value in range(_LOW, _LOW + _SPAN)
         if counted[group, value]
     ]
-    for is_compiled in (True, False):
-        with compiled_or_not(is_compiled):
+    for form in FORMS:
+        with in_form(form):
             counts = count_values(
                 spans,
                 program,
@@ -93,8 +93,8 @@ def test_first_rows(rows: list[tuple[int, int, bool]], selects: bool) -> None:
     for row, (group, _, kept) in reversed(list(enumerate(rows))):
         if kept or not selects:
             wanted[group] = row
-    for is_compiled in (True, False):
-        with compiled_or_not(is_compiled):
+    for form in FORMS:
+        with in_form(form):
             found = first_of_groups(
                 spans, program, select=0 if selects else None, group=0, groups=_GROUPS
             )
@@ -120,8 +120,8 @@ def test_counts_are_added(runs: Any, repeated: bool) -> None:
     times = np.array([times for _, values in runs for _, times in values], np.int64)
     lengths = np.array([len(values) for _, values in runs], np.int64)
     owners = np.array([owner for owner, _ in runs], np.int64)
-    for is_compiled in (True, False):
-        with compiled_or_not(is_compiled):
+    for form in FORMS:
+        with in_form(form):
             found = add_counts(
                 numbers,
                 times if repeated else None,

@@ -11,8 +11,17 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
-from tessel.kernels import DecimalSum, Op, StoredBlocks, group_sums, select_rows
-from tests.kernels.test_kernels import _compiled, _of_integers, _program
+from tessel.kernels import (
+    RESIDUAL_SHIFT,
+    DecimalSum,
+    Op,
+    StoredBlocks,
+    group_sums,
+    register_rows,
+    select_rows,
+)
+from tests.kernels.forced import FORMS, LEVELS, in_form
+from tests.kernels.test_kernels import _of_integers, _program
 
 _whole = st.one_of(
     st.integers(-(1 << 53) + 1, (1 << 53) - 1),
@@ -42,8 +51,8 @@ def test_quotients_are_correctly_rounded(whole: list[int], places: int) -> None:
         (Op.EQUAL, 0, 0, 1, 0),
     ]
     program = _program(steps, blocks.facts.shape[2])
-    for is_compiled in (True, False):
-        with _compiled(is_compiled):
+    for form in FORMS:
+        with in_form(form):
             assert select_rows(blocks, program, 0).all()
 
 
@@ -62,8 +71,9 @@ def test_quotients_of_many_integers(places: int) -> None:
         (Op.EQUAL, 0, 0, 1, 0),
     ]
     program = _program(steps, blocks.facts.shape[2])
-    with _compiled(True):
-        assert select_rows(blocks, program, 0).all()
+    for form in LEVELS:
+        with in_form(form):
+            assert select_rows(blocks, program, 0).all()
 
 
 @st.composite
@@ -99,8 +109,8 @@ def test_sums_of_decimals_are_those_of_the_doubles(
     numbers = np.array(codes if grouped else [0] * len(rows))
     groups = 4 if grouped else 1
     wanted = FloatSums.of_values(values[counted], numbers[counted], groups)
-    for is_compiled in (True, False):
-        with _compiled(is_compiled):
+    for form in FORMS:
+        with in_form(form):
             found: Any = group_sums(
                 [blocks], program, select=0 if filtered else None, group=0 if grouped else None,
                 groups=groups, fields=fields,
@@ -136,8 +146,8 @@ def test_words_are_shared_by_narrow_sums_only() -> None:
     program = _program(steps, blocks.facts.shape[2])
     codes = np.array(columns[0])
     for chosen in (fields, fields[::-1], fields[:1], fields[:2], fields[1:4], []):
-        for is_compiled in (True, False):
-            with _compiled(is_compiled):
+        for form in FORMS:
+            with in_form(form):
                 found = group_sums([blocks], program, select=None, group=0, groups=3, fields=chosen)
             assert found is not None
             assert found.counts.tolist() == np.bincount(codes).tolist()
@@ -146,6 +156,35 @@ def test_words_are_shared_by_narrow_sums_only() -> None:
                 values = np.array(columns[field.register])
                 exact = [int(values[codes == group].sum()) for group in range(3)]
                 assert np.asarray(sums).tolist() == exact
+
+
+@given(
+    whole=st.lists(st.integers(-(10**12), 10**12), min_size=1, max_size=60),
+    places=st.integers(0, 11),
+    up=st.integers(0, 10),
+    off=st.integers(-3, 3),
+)
+def test_what_computed_floats_are_off(whole: list[int], places: int, up: int, off: int) -> None:
+    """Against exact fractions: floats some units beside the decimals that they stand for."""
+    floats = np.array(whole) / float(10**places)
+    for _ in range(abs(off)):
+        floats = np.nextafter(floats, np.inf if off > 0 else -np.inf)
+    blocks = _of_integers([floats.view(np.int64).tolist(), whole])
+    steps = [
+        (Op.LOAD, 0, 0, 0, 0),
+        (Op.DECIMAL, 0, 0, 0, 0),
+        (Op.LOAD, 0, 1, 0, 0),
+        (Op.FLOAT_RESIDUAL, 1, 0, 0, places << RESIDUAL_SHIFT | up),
+    ]
+    program = _program(steps, blocks.facts.shape[2])
+    exact = [
+        round((Fraction(each) * 10**places - meant) * 2**up)
+        for each, meant in zip(floats.tolist(), whole, strict=True)
+    ]
+    for form in FORMS:
+        with in_form(form):
+            found = register_rows([blocks], program, select=None, registers=[1])
+        assert found.tolist() == [exact]
 
 
 _factors = st.one_of(
@@ -166,6 +205,6 @@ def test_what_rounding_takes_from_products(pairs: list[tuple[float, float]]) -> 
     steps += [(Op.DECIMAL, place, place, place, 0) for place in range(3)]
     steps += [(Op.MULTIPLY, 3, 0, 1, 0), (Op.PRODUCT_ERROR, 4, 0, 1, 3), (Op.EQUAL, 0, 4, 2, 0)]
     program = _program(steps, blocks.facts.shape[2])
-    for is_compiled in (True, False):
-        with _compiled(is_compiled):
+    for form in FORMS:
+        with in_form(form):
             assert select_rows(blocks, program, 0).all()

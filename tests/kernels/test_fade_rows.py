@@ -1,4 +1,4 @@
-"""Fading moments: the compiled kernel against the loop in Python, to the bit, in any pieces."""
+"""Fading moments: the kernel in each form against a loop in Python, to the bit, in any pieces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tessel.kernels import Fading, fade_rows, new_states
-from tests.kernels.forced import compiled_or_not
+from tests.kernels.forced import FORMS, in_form
 
 _GROUPS = 3
 _GREATEST = (1 << 63) - 1
@@ -39,6 +39,59 @@ rows_of_groups = st.lists(
     min_size=_GROUPS,
     max_size=_GROUPS,
 )
+
+
+def _moments(fading: Fading, rows: list[tuple[float, int]]) -> tuple[list[Any], list[float]]:
+    """Return the moments after each row of a group, as the definition says, and its state."""
+    mean, square, weights, weight_squares, old, count = new_states(1)[0].tolist()
+    found: list[Any] = []
+    before = 0
+    for value, time in rows:
+        missing = value != value
+        factor = 1.0 - fading.alpha
+        if fading.half is not None:
+            factor, before = 0.5 ** ((time - before) / fading.half) if found else 1.0, time
+        if count and not (missing and fading.ignore_missing):
+            if fading.spreads:
+                weights, weight_squares = weights * factor, weight_squares * (factor * factor)
+            old *= factor
+        if missing:
+            found.append((np.nan,) * 5)
+            continue
+        if count:
+            new = 1.0 if fading.adjust else fading.alpha
+            if fading.half is not None and not fading.adjust:
+                new = 1.0 - old
+            last = mean
+            if last != value:
+                mean = (old * last + new * value) / (old + new)
+            if fading.spreads:
+                moved, apart = last - mean, value - mean
+                square = (old * (square + moved * moved) + new * (apart * apart)) / (old + new)
+                weights, weight_squares = weights + new, weight_squares + new * new
+            old += new
+            if not fading.adjust:
+                if fading.spreads:
+                    weights, weight_squares = weights / old, weight_squares / (old * old)
+                old = 1.0
+        else:
+            mean = value
+        count += 1.0
+        found.append((mean, count, square, weights, weight_squares))
+    return found, [mean, square, weights, weight_squares, old, count]
+
+
+def _wanted(rows: list[list[tuple[float, int]]], fading: Fading) -> list[Any]:
+    """Return what :func:`_faded` shall."""
+    lines = 5 if fading.spreads else 2
+    found = [_moments(fading, own) for own in rows]
+    moments = [
+        _bits(np.array(each, np.float64).reshape(-1, 5)[:, :lines]) if each else []
+        for each, _ in found
+    ]
+    states = _bits(np.array([state for _, state in found]))
+    timed = fading.half is not None
+    return [moments, states, [own[-1][1] if own and timed else 0 for own in rows]]
 
 
 def _bits(found: np.ndarray) -> Any:
@@ -79,42 +132,36 @@ def _faded(
     return [moments, _bits(states), seen.tolist()]
 
 
+@pytest.mark.parametrize("form", FORMS)
 @given(rows=rows_of_groups, cuts=st.lists(st.floats(0, 1), max_size=4), fading=fadings)
 @example(
     rows=[[(1.5, -_GREATEST - 1), (2.5, _GREATEST)], [(3.0, 0)], []],
     cuts=[],
     fading=Fading(0.5, True, False, True, 1e19),
 )
-def test_compiled_moments_are_those_of_the_loop_to_the_bit(
-    rows: list[list[tuple[float, int]]], cuts: list[float], fading: Fading
+def test_moments_are_those_of_the_loop_to_the_bit(
+    form: str, rows: list[list[tuple[float, int]]], cuts: list[float], fading: Fading
 ) -> None:
     rows = [list(zip([v for v, _ in own], sorted(t for _, t in own), strict=True)) for own in rows]
     with np.errstate(all="ignore"):
-        with compiled_or_not(False):
-            wanted = _faded(rows, [], fading, results=True)
-        for is_compiled in (True, False):
-            with compiled_or_not(is_compiled):
-                assert _faded(rows, cuts, fading, results=True) == wanted
-                _, *states = _faded(rows, cuts, fading, results=False)
-                assert states == wanted[1:]
+        wanted = _wanted([[(np.float64(v), t) for v, t in own] for own in rows], fading)
+        with in_form(form):
+            assert _faded(rows, cuts, fading, results=True) == wanted
+            _, *states = _faded(rows, cuts, fading, results=False)
+            assert states == wanted[1:]
 
 
 @pytest.mark.parametrize("half", [None, 3.7, 2.0e9])
 @pytest.mark.parametrize("adjust", [True, False])
-def test_many_rows_have_the_bits_of_the_loop(half: float | None, adjust: bool) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_many_rows_have_the_bits_of_the_loop(form: str, half: float | None, adjust: bool) -> None:
     random = np.random.default_rng(5)
     rows = 20_000
     values = np.where(random.random(rows) < 0.1, np.nan, random.normal(size=rows))
     steps = random.integers(0, 20 if half == 3.7 else 10**10, rows)
-    times = None if half is None else np.cumsum(steps)
+    times = np.cumsum(steps)
     fading = Fading(0.0371, adjust, False, True, half)
-    found = []
-    for is_compiled in (True, False):
-        states, seen = new_states(2), np.zeros(2, np.int64)
-        with compiled_or_not(is_compiled):
-            moments = fade_rows(
-                fading, values, np.array([0, 7000, rows]), np.arange(2), states, times, seen
-            )
-        found.append([_bits(moments), _bits(states), _bits(seen)])
-    assert found[0] == found[1]
-    assert np.count_nonzero(~np.isnan(values)) == states[:, 5].sum()
+    held = list(zip(values.tolist(), times.tolist(), strict=True))
+    with in_form(form):
+        found = _faded([held[:7000], held[7000:], []], [0.3], fading, results=True)
+    assert found == _wanted([held[:7000], held[7000:], []], fading)

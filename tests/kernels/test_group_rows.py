@@ -1,7 +1,8 @@
-"""Rows numbered by numbers and by texts: compiled, against a dictionary of Python."""
+"""Rows numbered by numbers and by texts, against a dictionary of Python."""
 
 from __future__ import annotations
 
+import importlib
 import itertools
 from typing import Any
 
@@ -14,7 +15,10 @@ from hypothesis import strategies as st
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.grouped.hashing import byte_offsets
 from tessel.kernels import Texts, group_range, group_texts, group_words
-from tests.kernels.forced import compiled_or_not
+from tests.kernels.forced import FORMS, LEVELS, in_form
+
+rows_module = importlib.import_module("tessel.kernels.group_rows")
+texts_module = importlib.import_module("tessel.kernels.group_texts")
 
 
 def numbered(values: list[Any]) -> tuple[list[int], list[int]]:
@@ -24,29 +28,35 @@ def numbered(values: list[Any]) -> tuple[list[int], list[int]]:
     return codes, [codes.index(code) for code in range(len(numbers))]
 
 
-@given(st.lists(st.integers(0, 40), max_size=80))
-def test_small_numbers(values: list[int]) -> None:
-    with compiled_or_not(True):
-        codes, first_row = group_range(np.array(values, np.int64), 41)
+@pytest.mark.parametrize("form", FORMS)
+@given(values=st.lists(st.integers(0, 40), max_size=80), most=st.sampled_from([0, 1 << 31]))
+def test_small_numbers(form: str, values: list[int], most: int) -> None:
+    """In tables of 64 bits and of 32; the numbers are every other one of an array."""
+    numbers = np.repeat(np.array(values, np.int64), 2)[::2]
+    with in_form(form), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows_module, "_MOST_IN_32_BITS", most)
+        codes, first_row = group_range(numbers, 41)
     assert (codes.tolist(), first_row.tolist()) == numbered(values)
 
 
 WORDS = st.one_of(st.integers(-(1 << 63), (1 << 63) - 1), st.integers(-3, 3))
 
 
-@given(st.lists(WORDS, max_size=80))
-def test_any_numbers(values: list[int]) -> None:
-    with compiled_or_not(True):
+@pytest.mark.parametrize("form", FORMS)
+@given(values=st.lists(WORDS, max_size=80))
+def test_any_numbers(form: str, values: list[int]) -> None:
+    with in_form(form):
         codes, first_row = group_words(np.array(values, np.int64))
     assert (codes.tolist(), first_row.tolist()) == numbered(values)
 
 
-def test_tables_grow() -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_tables_grow(form: str) -> None:
     values = np.random.default_rng(3).permutation(np.repeat(np.arange(3000) * 7919**3, 2))
     words = pa.array(values)
     texts = pa.array([f"{value:x}" for value in values.tolist()])
     wanted = numbered(values.tolist())
-    with compiled_or_not(True):
+    with in_form(form):
         codes, first_row = group_words(values)
         by_text = group_codes([texts], drop_missing=True)
     assert (codes.tolist(), first_row.tolist()) == wanted
@@ -62,25 +72,59 @@ BYTES = st.one_of(
 )
 
 
-@given(values=st.lists(BYTES, max_size=60), cuts=st.lists(st.integers(0, 60), max_size=3))
-def test_texts_of_several_buffers(values: list[bytes], cuts: list[int]) -> None:
+def chunks_of(values: list[bytes], cuts: list[int], kind: pa.DataType) -> list[Texts]:
+    """Return texts in several arrays, each a slice of another: its first offset is not 0."""
     edges = sorted({0, len(values), *(min(cut, len(values)) for cut in cuts)})
-    arrays = [pa.array(values[a:b], pa.binary()) for a, b in itertools.pairwise(edges)]
     chunks = []
-    for array in arrays:
+    for low, high in itertools.pairwise(edges):
+        array = pa.array([b"before", *values[low:high], b"behind"], kind).slice(1, high - low)
         offsets, data = byte_offsets(array)
-        held = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-        chunks.append(Texts(held, offsets))
-    with compiled_or_not(True):
-        codes, groups = group_texts(chunks)
+        assert data is not None
+        chunks.append(Texts(np.frombuffer(data, np.uint8), offsets))
+    return chunks
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(
+    values=st.lists(BYTES, max_size=60),
+    cuts=st.lists(st.integers(0, 60), max_size=3),
+    slots=st.sampled_from([2, 1 << 13]),
+    kind=st.sampled_from([pa.binary(), pa.large_binary()]),
+)
+def test_texts_of_several_buffers(
+    form: str, values: list[bytes], cuts: list[int], slots: int, kind: pa.DataType
+) -> None:
+    """A table of two slots grows with every few texts, and so does what holds them."""
+    with in_form(form), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(texts_module, "_LEAST_SLOTS", slots)
+        codes, groups = group_texts(chunks_of(values, cuts, kind))
     wanted, first = numbered(values)
     assert codes.tolist() == wanted
     assert groups == len(first)
 
 
-@pytest.mark.parametrize("values", [np.zeros(0, np.int64), np.zeros(3, np.int64)], ids=len)
-def test_without_compiled_kernels_there_is_no_answer(values: np.ndarray) -> None:
-    with compiled_or_not(False):
-        assert group_range(values, 1) is None
-        assert group_words(values) is None
-        assert group_texts([]) is None
+@pytest.mark.parametrize("form", FORMS)
+def test_texts_without_bytes(form: str) -> None:
+    """Some lie at the very end of their buffer, or have none."""
+    nothing = np.zeros(0, np.uint8)
+    with in_form(form):
+        codes, groups = group_texts(
+            [Texts(nothing, np.zeros(3, np.int32)), Texts(nothing, np.zeros(1, np.int64))]
+        )
+        at_ends, two = group_texts(
+            [Texts(np.full(9, 97, np.uint8), np.array([0, 9, 9, 9], np.int32))]
+        )
+        none = group_texts([])
+    assert (codes.tolist(), groups) == ([0, 0], 1)
+    assert (at_ends.tolist(), two) == ([0, 1, 1], 2)
+    assert (none[0].tolist(), none[1]) == ([], 0)
+
+
+def test_many_texts_move_to_larger_tables() -> None:
+    values = [f"{number % 9_000:x}".encode() * (number % 4 + 1) for number in range(30_000)]
+    numbers: dict[bytes, int] = {}
+    wanted = [numbers.setdefault(value, len(numbers)) for value in values]
+    for level in LEVELS:
+        with in_form(level):
+            codes, groups = group_texts(chunks_of(values, [11_111], pa.binary()))
+        assert (codes.tolist(), groups) == (wanted, len(numbers))

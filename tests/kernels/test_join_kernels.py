@@ -1,4 +1,4 @@
-"""The kernels of the joins: compiled ones, their numpy twins, and a search row by row."""
+"""The kernels of the joins in each form, and a search row by row."""
 
 from __future__ import annotations
 
@@ -19,18 +19,17 @@ from tessel.kernels import (
     order_of_codes,
     rows_by_code,
 )
-from tessel.kernels import nearest_rows as nearest_rows_module
 from tessel.kernels import word_numbers as word_numbers_module
-from tests.kernels.forced import compiled_or_not as _compiled
+from tests.kernels.forced import FORMS, in_form
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
-@pytest.mark.parametrize("is_compiled", [True, False])
+@pytest.mark.parametrize("form", FORMS)
 @given(codes=st.lists(st.integers(-1, 6), max_size=60))
-def test_rows_of_each_number(is_compiled: bool, codes: list[int]) -> None:
+def test_rows_of_each_number(form: str, codes: list[int]) -> None:
     held = np.array(codes, np.int64)
-    with _compiled(is_compiled):
+    with in_form(form):
         rows, starts = rows_by_code(held, 7)
         order = order_of_codes(held[held >= 0], 7)
     expected = [[at for at, code in enumerate(codes) if code == number] for number in range(7)]
@@ -62,8 +61,7 @@ def _expected(
     return -min(ranked)[2] if ranked else -1
 
 
-@pytest.mark.parametrize("few", [0, 256])
-@pytest.mark.parametrize("is_compiled", [True, False])
+@pytest.mark.parametrize("form", FORMS)
 @given(
     groups=st.lists(st.lists(numbers, max_size=30).map(sorted), min_size=1, max_size=3),
     data=st.data(),
@@ -73,8 +71,7 @@ def _expected(
     in_order=st.booleans(),
 )
 def test_the_nearest_row(
-    is_compiled: bool,
-    few: int,
+    form: str,
     groups: list[list[int]],
     data: st.DataObject,
     looks: Looks,
@@ -90,8 +87,7 @@ def test_the_nearest_row(
         codes = data.draw(st.lists(code, min_size=len(asked), max_size=len(asked)))
     held = np.array([number for group in groups for number in group], np.int64)
     starts = np.cumsum([0, *map(len, groups)], dtype=np.int64)
-    with _compiled(is_compiled), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nearest_rows_module, "_FEW_GROUPS", few)
+    with in_form(form):
         rows = NearestRows(held, starts, looks=looks, exact=exact, most_apart=most)
         found = rows.find(
             np.array(asked, np.int64), None if codes is None else np.array(codes, np.int64)
@@ -103,16 +99,16 @@ def test_the_nearest_row(
     assert found.tolist() == expected
 
 
-@pytest.mark.parametrize("is_compiled", [True, False])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("looks", Looks)
-def test_many_rows_far_apart(is_compiled: bool, looks: Looks) -> None:
+def test_many_rows_far_apart(form: str, looks: Looks) -> None:
     """Long runs of one number, and steps over many rows at once."""
     random = np.random.default_rng(int(looks))
     held = np.sort(random.choice(np.append(np.arange(2_000), np.repeat(997, 40)), 6_000))
     asked = np.sort(random.integers(-50, 2_050, 300))
     codes = random.integers(-1, 3, 300)
     starts = np.array([0, 1_500, 1_500, 6_000])
-    with _compiled(is_compiled):
+    with in_form(form):
         found = NearestRows(held, starts, looks=looks, exact=True, most_apart=9).find(asked, codes)
         alone = NearestRows(held, starts[[0, 3]], looks=looks, exact=False).find(asked)
     groups = [held[a:b].tolist() for a, b in itertools.pairwise(starts)]
@@ -138,28 +134,41 @@ def _with_absent(values: list[int | None]) -> tuple[Any, Any]:
     return held, absent if absent.any() else None
 
 
-@pytest.mark.parametrize("is_compiled", [True, False])
+@pytest.mark.parametrize("form", FORMS)
 @given(built=narrow | wide, asked=wide, cells=st.sampled_from([0, 1 << 16]))
 def test_numbers_of_words(
-    is_compiled: bool, built: list[int | None], asked: list[int | None], cells: int
+    form: str, built: list[int | None], asked: list[int | None], cells: int
 ) -> None:
-    """Whether in a range or in slots, built and asked by one twin or the other."""
+    """Whether in a range or in slots; built and asked in one form or the other."""
     appeared = list(dict.fromkeys(word for word in built if word is not None))
     expected = {word: number for number, word in enumerate(appeared)} | {None: -1}
-    with _compiled(is_compiled), pytest.MonkeyPatch.context() as patch:
+    with in_form(form), pytest.MonkeyPatch.context() as patch:
         patch.setattr(word_numbers_module, "_CELLS", cells)
         patch.setattr(word_numbers_module, "_CELLS_A_WORD", min(cells, 4))
         patch.setattr(word_numbers_module, "_LEAST_BITS", 1)
         numbers = WordNumbers(*_with_absent(built))
     assert numbers.codes.tolist() == [expected[word] for word in built]
     assert len(numbers) == len(appeared)
-    for also_compiled in (True, False):
-        with _compiled(also_compiled):
+    for other in FORMS:
+        with in_form(other):
             found = numbers.find(*_with_absent(asked))
         assert found.tolist() == [expected.get(word, -1) for word in asked]
 
 
-@pytest.mark.parametrize("is_compiled", [True, False])
+@pytest.mark.parametrize("form", FORMS)
+def test_words_of_any_layout(form: str) -> None:
+    """Every other word, of which none may be written."""
+    held = np.array([7, 0, -3, 0, 7, 0, _MOST, 0])
+    held.flags.writeable = False
+    absent = np.array([False, True, False, True, True, True, False, True])
+    with in_form(form):
+        numbers = WordNumbers(held[::2], absent[::2])
+        found = numbers.find(held[6::-2], absent[::2])
+    assert numbers.codes.tolist() == [0, 1, -1, 2]
+    assert found.tolist() == [2, 0, -1, 0]
+
+
+@pytest.mark.parametrize("form", FORMS)
 @given(
     codes=st.lists(st.integers(-1, 4), max_size=12),
     sizes=st.none() | st.lists(st.integers(0, 3), min_size=5, max_size=5),
@@ -167,7 +176,7 @@ def test_numbers_of_words(
     data=st.data(),
 )
 def test_pairs_of_rows(
-    is_compiled: bool, codes: list[int], sizes: list[int] | None, keep: bool, data: st.DataObject
+    form: str, codes: list[int], sizes: list[int] | None, keep: bool, data: st.DataObject
 ) -> None:
     """Any stretch of the output is that of the whole; without sizes each key has one row."""
     held = np.array(codes, np.int64)
@@ -178,7 +187,7 @@ def test_pairs_of_rows(
         theirs = rows[starts[code] : starts[code + 1]].tolist() if code >= 0 else []
         expected += [(at, row) for row in theirs or ([-1] if keep else [])]
     given_starts, given_rows = (starts[:0], rows[:0]) if sizes is None else (starts, rows)
-    with _compiled(is_compiled):
+    with in_form(form):
         ends = match_ends(held, given_starts, keep_unmatched=keep)
         assert (ends[-1] if len(ends) else 0) == len(expected)
         start = data.draw(st.integers(0, len(expected)))

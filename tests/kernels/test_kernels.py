@@ -1,14 +1,9 @@
-"""The compiled kernels and their numpy twins: the same bytes, and those of exact arithmetic.
-
-Without numba the sources of the compiled kernels run as they are, in Python.
-"""
+"""The kernels on stored rows, in every form: against numpy, and against exact arithmetic."""
 
 from __future__ import annotations
 
 import bisect
 import math
-import subprocess
-import sys
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -24,6 +19,8 @@ from tessel.errors import CorruptSegmentError
 from tessel.kernels import (
     ALL_MISSING,
     ALL_PRESENT,
+    SINGLE_BITS,
+    SINGLE_SCALED,
     FieldKind,
     Gap,
     GroupSums,
@@ -34,14 +31,14 @@ from tessel.kernels import (
     count_values,
     first_of_groups,
     group_sums,
-    load_rows,
     register_rows,
     run_facts,
     search_rows,
     select_places,
     select_rows,
 )
-from tests.kernels.forced import compiled_or_not as _compiled
+from tests.kernels.block_model import run_blocks
+from tests.kernels.forced import FORMS, in_form
 
 _SHIFT = 5
 _EXPONENTS = (0, 2, 5)
@@ -89,18 +86,6 @@ def _blocks(draw: Any, widths: st.SearchStrategy[int] | None = None) -> tuple[St
     return StoredBlocks(data, facts, _SHIFT, start, stop), integers
 
 
-@given(drawn=_blocks(), data=st.data())
-def test_single_rows(drawn: Any, data: st.DataObject) -> None:
-    blocks, integers = drawn
-    row = st.integers(0, integers.shape[1] - 1)
-    rows = np.array(data.draw(st.lists(row, min_size=1, max_size=40)), np.int64)
-    for is_compiled in (True, False):
-        with _compiled(is_compiled):
-            found, exponents = load_rows(blocks.words, blocks.facts, _SHIFT, rows)
-        assert found.view(np.int64).tolist() == integers[:, rows].tolist()
-        assert exponents.tolist() == blocks.facts[5][:, rows >> _SHIFT].tolist()
-
-
 def _program(
     steps: Sequence[tuple[int, ...]], pages: int, ranges: Any = (), **more: Any
 ) -> Program:
@@ -133,48 +118,111 @@ def test_rows_in_a_range(drawn: Any, low: int, high: int, near: int | None) -> N
     direct = _program([(Op.COLUMN_RANGE, 0, 0, 0, 0)], pages, [(low, high)])
     wanted = integers[0, blocks.start : blocks.stop]
     wanted = (wanted >= low) & (wanted <= high)
-    for is_compiled in (True, False):
-        with _compiled(is_compiled):
+    for form in FORMS:
+        with in_form(form):
             assert select_rows(blocks, program, 0).tolist() == wanted.tolist()
             assert select_rows(blocks, direct, 0).tolist() == wanted.tolist()
 
 
-@given(drawn=_blocks(st.sampled_from([0, 3, 8, 16])), data=st.data())
-def test_every_step_has_a_twin(drawn: Any, data: st.DataObject) -> None:
-    """Programs of all steps, on registers that are there: the same truths from both."""
-    blocks, _ = drawn
-    columns, pages = blocks.facts.shape[1:]
-    steps: list[tuple[int, ...]] = [
-        (Op.LOAD, 0, data.draw(st.integers(0, columns - 1)), 0, 0),
-        (Op.LOAD, 1, data.draw(st.integers(0, columns - 1)), 0, 0),
+def _every_step(data: st.DataObject, columns: int) -> list[tuple[int, ...]]:
+    """Draw a program of nearly all steps, whose last registers are integer 7, float 5, truth 6."""
+    column, up = st.integers(0, columns - 1), st.integers(0, 30)
+    draw = data.draw
+    return [
+        (Op.LOAD, 0, 0, 0, 0),
+        (Op.LOAD, 1, draw(column), 0, 0),
         (Op.DECIMAL, 0, 0, 0, 0),
         (Op.FLOAT, 1, 1, 0, 0),
         (Op.CONSTANT, 2, 0, 0, 0),
-        (Op.INTEGER, 2, 0, 0, data.draw(st.integers(-5, 5))),
-        (data.draw(st.sampled_from([Op.ADD, Op.SUBTRACT, Op.MULTIPLY])), 3, 0, 1, 0),
-        (
-            data.draw(st.sampled_from([Op.INTEGER_ADD, Op.INTEGER_SUBTRACT])),
-            3,
-            0,
-            1,
-            0,
-        ),
+        (Op.INTEGER, 2, 0, 0, draw(st.integers(-5, 5))),
+        (draw(st.sampled_from([Op.ADD, Op.SUBTRACT])), 3, 0, 1, 0),
+        (draw(st.sampled_from([Op.INTEGER_ADD, Op.INTEGER_SUBTRACT])), 3, 0, 1, 0),
         (Op.INTEGER_MULTIPLY, 4, 1, 2, 0),
         (Op.COMBINE, 5, 0, 1, 3),
-        (Op.RANGE, 0, data.draw(st.integers(0, 5)), 0, 0),
-        (data.draw(st.sampled_from([Op.LESS, Op.LESS_EQUAL, Op.EQUAL])), 1, 3, 2, 0),
-        (data.draw(st.sampled_from([Op.AND, Op.OR, Op.XOR])), 2, 0, 1, 0),
+        (Op.RANGE, 0, draw(st.integers(0, 5)), 0, 0),
+        (draw(st.sampled_from([Op.LESS, Op.LESS_EQUAL, Op.EQUAL])), 1, 3, 2, 0),
+        (draw(st.sampled_from([Op.AND, Op.OR, Op.XOR])), 2, 0, 1, 0),
         (Op.NOT, 3, 2, 0, 0),
+        (Op.RESIDUAL, 6, 0, 0, draw(up)),
+        (Op.ROW, 7, 0, 0, 0),
+        (Op.COLUMN_RANGE, 4, draw(column), 0, 0),
+        (Op.TABLE, 5, 0, 0, draw(st.integers(0, 3))),
+        (Op.PRESENT, 6, draw(column), 0, 0),
+        (Op.MULTIPLY, 4, 0, 1, 0),
+        (Op.PRODUCT_ERROR, 5, 0, 1, 4),
+        (Op.CHOOSE_OTHER, 3, 3, 4, 5),
+        (Op.CHOOSE_OTHER_FLOAT, 3, 3, 5, 2),
     ]
+
+
+@given(
+    drawn=_blocks(st.sampled_from([0, 3, 8, 16])),
+    data=st.data(),
+    select=st.sampled_from([None, *range(7)]),
+)
+def test_registers_of_every_step(drawn: Any, data: st.DataObject, select: int | None) -> None:
+    """Programs of all steps, on registers that are there: to the bit what the model computes."""
+    blocks, _ = drawn
+    columns, pages = blocks.facts.shape[1:]
     low = data.draw(st.integers(-(1 << 41), 1 << 41))
     constants = [data.draw(st.floats(-1e6, 1e6))]
-    program = _program(steps, pages, [(low, low + (1 << 40))], constants=constants)
-    for truth in range(4):
-        found = []
-        for is_compiled in (True, False):
-            with _compiled(is_compiled):
-                found.append(select_rows(blocks, program, truth).tolist())
-        assert found[0] == found[1]
+    program = _program(
+        _every_step(data, columns), pages, [(low, low + (1 << 40))], constants=constants,
+        tables=[1, 0, 0, 1, 0],
+    )  # fmt: skip
+    model = run_blocks(blocks, program)
+    chosen = np.ones(len(blocks), np.bool_) if select is None else model.truths[select]
+    registers = [*range(8), *(~number for number in range(6))]
+    cut = data.draw(st.integers(blocks.start, blocks.stop))
+    spans = [blocks.cut(blocks.start, cut), blocks.cut(cut, blocks.stop)]
+    for form in FORMS:
+        with in_form(form):
+            found = register_rows(spans, program, select=select, registers=registers)
+            truths = [select_rows(blocks, program, truth) for truth in range(7)]
+        for number, held in zip(registers, found, strict=True):
+            wanted = model.floats[~number].view(np.int64) if number < 0 else model.integers[number]
+            assert held.tolist() == wanted[chosen].tolist(), number
+        for number, truth in enumerate(truths):
+            assert truth.tolist() == model.truths[number].tolist(), number
+
+
+_WIDE_SHIFT = 12
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_pages_of_several_blocks(form: str) -> None:
+    """Rows past the first block of a page: places, truths, registers, codes and first rows."""
+    random = np.random.default_rng(5)
+    rows = (1 << _WIDE_SHIFT) + 2500
+    numbers = random.integers(0, 50, rows).astype(np.uint8)
+    numbers[4999] = 77
+    data = np.concatenate([numbers, np.zeros(1 << _WIDE_SHIFT, np.uint8)])
+    facts = np.zeros((6, 1, 2), np.int64)
+    facts[:, 0, 0] = 0, 8, 255, 0, 0, 0
+    facts[:, 0, 1] = 1 << _WIDE_SHIFT, 8, 255, 0, 0, 0
+    blocks = StoredBlocks(data, facts, _WIDE_SHIFT, 3, rows)
+    program = _program(
+        [(Op.LOAD, 0, 0, 0, 0), (Op.COLUMN_RANGE, 0, 0, 0, 0), (Op.FLOAT, 0, 0, 0, 0)],
+        2,
+        [(3, 5)],
+    )
+    own = numbers[3:].astype(np.int64)
+    inside = (own >= 3) & (own <= 5)
+    with in_form(form):
+        assert select_rows(blocks, program, 0).tolist() == inside.tolist()
+        places = select_places(blocks, program, 0)
+        found = register_rows([blocks], program, select=0, registers=[0, ~0])
+        firsts = first_of_groups([blocks], program, select=None, group=0, groups=78)
+        counts = count_values(
+            [blocks], program, select=None, group=None, groups=1, value=0, low=0, span=78
+        )
+    assert places is not None
+    assert places.tolist() == np.flatnonzero(inside).tolist()
+    assert found[0].tolist() == own[inside].tolist()
+    assert found[1].view(np.float64).tolist() == own[inside].tolist()
+    assert firsts[77] == 4999
+    assert firsts[:50].tolist() == [3 + own.tolist().index(number) for number in range(50)]
+    assert counts.tolist() == [np.bincount(own).tolist()]
 
 
 @given(drawn=_blocks(), data=st.data())
@@ -195,20 +243,22 @@ def test_places_in_ranges(drawn: Any, data: st.DataObject) -> None:
         steps.append((Op.AND, len(asked) + number, truth, number, 0))
         truth = len(asked) + number
     program = _program(steps, pages, pairs)
-    with _compiled(True):
-        found = select_places(blocks, program, truth)
+    for form in FORMS:
+        with in_form(form):
+            found = select_places(blocks, program, truth)
         assert found is not None, "there is room for a block of rows whatever is left"
-    assert found.tolist() == np.flatnonzero(expected).tolist()
+        assert found.tolist() == np.flatnonzero(expected).tolist()
 
 
 def test_many_places_are_not_listed() -> None:
     blocks = _of_integers([list(range(10_000)), [5] * 10_000])
     pages = blocks.facts.shape[2]
     every = [(Op.COLUMN_RANGE, 0, 0, 0, 0), (Op.COLUMN_RANGE, 1, 1, 0, 1), (Op.AND, 2, 0, 1, 0)]
-    with _compiled(True):
-        for last, is_few in ((9_999, False), (6_000, False), (500, True), (-1, True)):
-            program = _program(every, pages, [(0, last), (0, 5)])
-            found = select_places(blocks, program, 2)
+    for last, is_few in ((9_999, False), (6_000, False), (500, True), (-1, True)):
+        program = _program(every, pages, [(0, last), (0, 5)])
+        for form in FORMS:
+            with in_form(form):
+                found = select_places(blocks, program, 2)
             assert (found is not None) == is_few
             assert found is None or found.tolist() == list(range(last + 1))
 
@@ -222,10 +272,7 @@ def test_only_ranges_of_columns_have_places() -> None:
         [(Op.LOAD, 0, 0, 0, 0), (Op.RANGE, 1, 0, 0, 0)],
     ]
     for steps in others:
-        with _compiled(True):
-            assert select_places(blocks, _program(steps, 1, [(1, 2)]), 1) is None
-    with _compiled(False):
-        assert select_places(blocks, _program([one], 1, [(1, 2)]), 0) is None
+        assert select_places(blocks, _program(steps, 1, [(1, 2)]), 1) is None
 
 
 @given(
@@ -236,8 +283,8 @@ def test_truths_by_code(codes: list[int], table: list[bool]) -> None:
     blocks = _of_integers([codes])
     steps = [(Op.LOAD, 0, 0, 0, 0), (Op.TABLE, 0, 0, 0, 2)]
     program = _program(steps, blocks.facts.shape[2], tables=[0, 0, *table])
-    for is_compiled in (True, False):
-        with _compiled(is_compiled):
+    for form in FORMS:
+        with in_form(form):
             assert select_rows(blocks, program, 0).tolist() == [table[code] for code in codes]
 
 
@@ -260,18 +307,28 @@ def _of_integers(columns: list[list[int]]) -> StoredBlocks:
 def _sums(
     blocks: StoredBlocks, program: Program, fields: list[SumField], **more: Any
 ) -> GroupSums | None:
+    """Return what the highest level finds; all forms find the same bytes."""
+    cut = blocks.start + len(blocks) // 3
+    spans = [blocks.cut(blocks.start, cut), blocks.cut(cut, blocks.stop)]
     found = []
-    for is_compiled in (True, False):
-        with _compiled(is_compiled):
-            cut = blocks.start + len(blocks) // 3
-            spans = [blocks.cut(blocks.start, cut), blocks.cut(cut, blocks.stop)]
+    for form in FORMS:
+        with in_form(form):
             found.append(group_sums(spans, program, fields=fields, **more))
-    one, two = found
-    if one is None or two is None:
-        return None
-    assert one.counts.tolist() == two.counts.tolist()
-    assert one.first_row.tolist() == two.first_row.tolist()
-    return one
+    wanted = found[-1]
+    for each in found[:-1]:
+        if each is None or wanted is None:
+            assert each is wanted
+            continue
+        assert each.counts.tolist() == wanted.counts.tolist()
+        assert each.first_row.tolist() == wanted.first_row.tolist()
+        assert [_listed(fact) for fact in each.facts] == [_listed(fact) for fact in wanted.facts]
+    return wanted
+
+
+def _listed(fact: Any) -> Any:
+    if isinstance(fact, dict):
+        return {place: np.asarray(sums).tolist() for place, sums in fact.items()}
+    return fact.tolist()
 
 
 _doubles = st.one_of(
@@ -368,8 +425,8 @@ def test_runs(rows: list[tuple[int, float]], data: st.DataObject) -> None:
         SumField(FieldKind.GREATEST_FLOAT, 0),
     ]
     runs = list(zip(starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True))
-    for is_compiled in (True, False):
-        with _compiled(is_compiled):
+    for form in FORMS:
+        with in_form(form):
             found: Any = run_facts(blocks, program, starts, fields)
         if found is None:
             assert _past_two_limbs(floats)
@@ -394,8 +451,8 @@ def test_places_of_bounds(values: list[int], bounds: list[int], after: bool) -> 
     values, bounds = sorted(values), sorted(bounds)
     blocks = _of_integers([[0] * len(values), values])
     place = bisect.bisect_right if after else bisect.bisect_left
-    for is_compiled in (True, False):
-        with _compiled(is_compiled):
+    for form in FORMS:
+        with in_form(form):
             found = search_rows(blocks, 1, np.array(bounds, np.int64), after=after)
         assert found.tolist() == [place(values, bound) for bound in bounds]
 
@@ -406,24 +463,12 @@ def test_what_is_not_finite_is_refused(value: float) -> None:
     steps = [(Op.LOAD, 0, 1, 0, 0), (Op.DECIMAL, 0, 0, 1, 0)]
     program = _program(steps, 1)
     field = SumField.of_floats(0, 1.0)
-    for is_compiled in (True, False):
-        with _compiled(is_compiled), np.errstate(invalid="ignore"):
+    for form in FORMS:
+        with in_form(form), np.errstate(invalid="ignore"):
             assert (
                 group_sums([blocks], program, select=None, group=None, groups=1, fields=[field])
                 is None
             )
-
-
-def test_numba_is_imported_by_large_queries_only() -> None:
-    code = (
-        "import sys, tessel as ts\n"
-        "store = ts.open('memory://few')\n"
-        "store.write('x', {'a': [1, 2, 3]})\n"
-        "query = ts.QueryBuilder().filter('a > 1').agg(n=('a', 'sum'))\n"
-        "assert store.read('x', query=query).to_arrow()['n'].to_pylist() == [5]\n"
-        "assert 'numba' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @given(data=st.data(), nulls=st.floats(0, 1), nans=st.floats(0, 0.5))
@@ -438,6 +483,8 @@ def test_rows_without_a_value(data: st.DataObject, nulls: float, nans: float) ->
     is_exception = random.random(rows) < nans
     odd = random.choice([np.nan, -np.nan, np.inf, -0.0, 1 / 3], rows)
     values = np.where(is_exception, odd, values)
+    held_as = np.float32 if data.draw(st.booleans()) else np.float64
+    values = values.astype(held_as)
     facts, gaps = np.zeros((6, 1, pages), np.int64), np.zeros((Gap.COUNT, 1, pages), np.int64)
     pieces: list[np.ndarray[Any, Any]] = []
     place = 0
@@ -445,18 +492,20 @@ def test_rows_without_a_value(data: st.DataObject, nulls: float, nans: float) ->
         own = slice(page << _SHIFT, (page + 1) << _SHIFT)
         bitmap = np.packbits(present[own], bitorder="little")
         form = data.draw(st.sampled_from(["scaled", "bits", "missing", "whole"]))
-        words = integers[own] if form != "bits" else values[own].view(np.int64)
+        bits = values[own].view(np.uint32 if held_as == np.float32 else np.int64)
+        words = integers[own] if form != "bits" else bits.astype(np.int64)
         if form == "missing":
             present[own] = False
         elif form == "whole":
             present[own] = True
-            values[own] = integers[own] / 100
+            values[own] = (integers[own] / 100).astype(held_as)
         places = np.flatnonzero(is_exception[own]) if form == "scaled" else np.zeros(0, np.int64)
         width = data.draw(st.sampled_from([8, 16, 32]))
         parts = [words.view(np.uint8), bitmap, places.astype(f"<u{width // 8}").view(np.uint8)]
         parts.append(values[own][places].view(np.uint8))
         starts = place + np.cumsum([0, *(len(part) for part in parts)])
-        facts[:, 0, page] = place, 64, -1, 0, 0, -1 if form == "bits" else 2
+        exponents = (SINGLE_BITS, SINGLE_SCALED + 2) if held_as == np.float32 else (-1, 2)
+        facts[:, 0, page] = place, 64, -1, 0, 0, exponents[form != "bits"]
         validity = {"missing": ALL_MISSING, "whole": ALL_PRESENT}.get(form, int(starts[1]))
         gaps[:, 0, page] = validity, len(places), starts[2], width, starts[3], form != "whole"
         pieces += parts
@@ -478,6 +527,7 @@ def test_rows_without_a_value(data: st.DataObject, nulls: float, nans: float) ->
         (Op.NUMBER, 4, 0, 0, 0),
     ]
     program = _program(steps, pages, constants=[7.25])
+    values = values.astype(np.float64)
     known = present & ~np.isnan(values)
     own = slice(start, stop)
     wanted_floats = np.where(known, values, 7.25)[own]
@@ -489,8 +539,8 @@ def test_rows_without_a_value(data: st.DataObject, nulls: float, nans: float) ->
         known[own].astype(np.int64),
         wanted_floats.view(np.int64),
     ]
-    for is_compiled in (True, False):
-        with _compiled(is_compiled):
+    for form in FORMS:
+        with in_form(form):
             assert select_rows(blocks, program, 0).tolist() == known[own].tolist()
             found = register_rows([blocks], program, select=None, registers=[1, 3, 4, ~1, ~2])
         assert found[:4].tolist() == [each.tolist() for each in wanted]
@@ -499,12 +549,12 @@ def test_rows_without_a_value(data: st.DataObject, nulls: float, nans: float) ->
 
 
 @pytest.mark.parametrize("number", [5, 1 << 40, -1, -(1 << 62)])
-@pytest.mark.parametrize("is_compiled", [True, False])
-def test_numbers_outside_of_their_bounds_are_refused(number: int, is_compiled: bool) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_numbers_outside_of_their_bounds_are_refused(number: int, form: str) -> None:
     """Page tables may be forged: nothing is written where no group is."""
     blocks = _of_integers([[0, 1, 2, 3] * 700 + [number]])
     program = _program([(Op.LOAD, 0, 0, 0, 0)], blocks.facts.shape[2])
-    with _compiled(is_compiled):
+    with in_form(form):
         found = group_sums([blocks], program, select=None, group=0, groups=5, fields=[])
         assert found is None
         with pytest.raises(CorruptSegmentError, match="outside"):
@@ -517,7 +567,7 @@ def test_numbers_outside_of_their_bounds_are_refused(number: int, is_compiled: b
 
 @pytest.mark.parametrize("number", [5, 1 << 40, -1, -(1 << 62)])
 def test_codes_of_no_entry_read_nothing_behind_the_table(number: int) -> None:
-    """They find the last entry; with machine code and without."""
+    """They find the last entry."""
     blocks = _of_integers([[0, 1, 2, 3] * 700 + [number]])
     steps = [
         (Op.LOAD, 0, 0, 0, 0),
@@ -529,8 +579,8 @@ def test_codes_of_no_entry_read_nothing_behind_the_table(number: int) -> None:
     pages = blocks.facts.shape[2]
     program = _program(steps, pages, constants=entries.tolist(), tables=[1, 0, 0, 0, 1])
     codes = np.array([0, 1, 2, 3] * 700 + [4])
-    for is_compiled in (True, False):
-        with _compiled(is_compiled):
+    for form in FORMS:
+        with in_form(form):
             found = register_rows([blocks], program, select=None, registers=[1, ~0])
             assert select_rows(blocks, program, 0).tolist() == np.isin(codes, [0, 4]).tolist()
         assert found[0].view(np.float64).tolist() == entries[codes].tolist()

@@ -1,4 +1,4 @@
-"""What there is as far as each row: compiled kernels and their twins against Python, in pieces."""
+"""What there is as far as each row: kernels in each form against Python, in pieces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.kernels import exponent_range, run_best, run_counts, run_doubles, run_integers
-from tests.kernels.forced import compiled_or_not
+from tests.kernels.forced import FORMS, in_form
 
 _GROUPS = 3
 rows = st.lists(
@@ -25,11 +25,24 @@ rows = st.lists(
 )
 
 
-@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("form", FORMS)
 @settings(max_examples=40)
-@given(held=rows, keyed=st.booleans(), gaps=st.booleans(), cut=st.floats(0, 1))
+@given(
+    held=rows,
+    keyed=st.booleans(),
+    gaps=st.booleans(),
+    cut=st.floats(0, 1),
+    greatest=st.booleans(),
+    whole=st.booleans(),
+)
 def test_as_far_as_each_row(
-    compiled: bool, held: list[tuple[Any, ...]], keyed: bool, gaps: bool, cut: float
+    form: str,
+    held: list[tuple[Any, ...]],
+    keyed: bool,
+    gaps: bool,
+    cut: float,
+    greatest: bool,
+    whole: bool,
 ) -> None:
     numbers = np.array([number for number, *_ in held], np.int64)
     # Doubles of 20 bits at 30 places: their sums are wider than any double.
@@ -37,18 +50,21 @@ def test_as_far_as_each_row(
     present = np.array([there for *_, there, _ in held], np.bool_) if gaps else None
     codes = np.array([code for *_, code in held], np.int64) if keyed else None
     totals, counts, high, rest = np.zeros((4, _GROUPS), np.int64)
-    best, known = np.zeros(_GROUPS), np.zeros(_GROUPS, np.bool_)
+    ranked = numbers if whole else doubles
+    best, known = np.zeros(_GROUPS, ranked.dtype), np.zeros(_GROUPS, np.bool_)
     found: list[list[Any]] = [[], [], [], []]
     middle = round(cut * len(held))
     for part in (slice(0, middle), slice(middle, None)):
         there = None if present is None else present[part]
         groups = None if codes is None else codes[part]
-        with compiled_or_not(compiled):
+        with in_form(form):
             added = run_integers(numbers[part], there, groups, totals)
             assert added is not None
             found[0] += added.tolist()
             found[1] += run_doubles(doubles[part], there, groups, -52, high, rest).tolist()
-            found[2] += run_best(doubles[part], there, groups, best, known, greatest=True).tolist()
+            found[2] += run_best(
+                ranked[part], there, groups, best, known, greatest=greatest
+            ).tolist()
             found[3] += run_counts(len(numbers[part]), there, groups, counts).tolist()
     past: dict[int, list[int]] = {}
     for row, (*_, there, code) in enumerate(held):
@@ -60,8 +76,8 @@ def test_as_far_as_each_row(
         assert found[1][row] == float(sum(exact))
         assert found[3][row] == len(so_far)
         if so_far:
-            assert found[2][row] == float(max(exact))
-    with compiled_or_not(compiled):
+            assert found[2][row] == (max if greatest else min)(ranked[so_far])
+    with in_form(form):
         ends = exponent_range(doubles, present)
     sizes = np.frexp(doubles if present is None else doubles[present])[1][
         (doubles if present is None else doubles[present]) != 0
@@ -69,10 +85,10 @@ def test_as_far_as_each_row(
     assert ends == ((int(sizes.min()), int(sizes.max())) if len(sizes) else (0, 0))
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_what_does_not_fit(compiled: bool) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_what_does_not_fit(form: str) -> None:
     most = (1 << 63) - 1
-    with compiled_or_not(compiled):
+    with in_form(form):
         for values, carried, fits in (
             ([1], most - 1, True),
             ([1], most, False),

@@ -1,4 +1,4 @@
-"""From which row a row gets its value: compiled kernels and their twins against Python."""
+"""From which row a row gets its value, in each form of the kernels, against Python."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.kernels import edges_of_gaps, nearest_present, rows_away, rows_by_code
-from tests.kernels.forced import compiled_or_not
+from tests.kernels.forced import FORMS, in_form
 
 _GROUPS = 3
 _FAR = 99
@@ -18,11 +18,11 @@ carried = st.lists(
 )
 
 
-@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("form", FORMS)
 @settings(max_examples=40)
 @given(held=rows, keyed=st.booleans(), before=carried, limit=st.integers(1, 5) | st.just(_FAR))
 def test_gaps(
-    compiled: bool,
+    form: str,
     held: list[tuple[int, bool]],
     keyed: bool,
     before: list[tuple[int, int]],
@@ -32,7 +32,7 @@ def test_gaps(
     present = np.array([there for _, there in held], np.bool_)
     for backward in (False, True):
         last, passed = (np.array(part, np.int64) for part in zip(*before, strict=True))
-        with compiled_or_not(compiled):
+        with in_form(form):
             found = nearest_present(
                 present, codes if keyed else None, last, passed,
                 offset=5, limit=limit, backward=backward,
@@ -48,7 +48,7 @@ def test_gaps(
                     wanted[row] = source
         assert dict(zip(*(part.tolist() for part in found), strict=True)) == wanted
     groups = _GROUPS if keyed else 1
-    with compiled_or_not(compiled):
+    with in_form(form):
         edges = edges_of_gaps(present, codes, groups)
     for group in range(groups):
         own = [row for row in range(len(held)) if codes[row] == group]
@@ -57,13 +57,13 @@ def test_gaps(
         assert edges[:, group].tolist() == [len(own), *(end or [-1, len(own)] * 2)]
 
 
-@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("form", FORMS)
 @settings(max_examples=20)
 @given(held=rows, distance=st.integers(-4, 4), start=st.integers(0, 5))
-def test_rows_away(compiled: bool, held: list[tuple[int, bool]], distance: int, start: int) -> None:
+def test_rows_away(form: str, held: list[tuple[int, bool]], distance: int, start: int) -> None:
     codes = np.array([code for code, _ in held], np.int64)
     start = min(start, len(held))
-    with compiled_or_not(compiled):
+    with in_form(form):
         found = rows_away(*rows_by_code(codes, _GROUPS), distance, start, len(held))
     own = [[row for row in range(len(held)) if codes[row] == code] for code in range(_GROUPS)]
     for row, away in enumerate(found.tolist(), start):

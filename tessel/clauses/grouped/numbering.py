@@ -59,9 +59,7 @@ def numbered(column: Column) -> Numbers:
     if pa.types.is_dictionary(column.type):
         return _numbered_dictionary(column)
     if is_text_or_binary(plain_type(column.type)):
-        found = _numbered_texts(column)
-        if found is not None:
-            return found
+        return _numbered_texts(column)
     array = normalised(column)
     some_missing = array.null_count > 0
     if pa.types.is_null(array.type):
@@ -79,23 +77,18 @@ def numbered(column: Column) -> Numbers:
         or pa.types.is_float64(array.type)
     ):
         patterns = raw_values(array, np.int64)  # narrower integers have a narrow range
-        words = group_words(patterns)
-        if words is not None:
-            codes, first_row = words
-            return Numbers(_with_missing(array, codes), len(first_row), some_missing)
+        codes, first_row = group_words(patterns)
+        return Numbers(_with_missing(array, codes), len(first_row), some_missing)
     encoded = array.dictionary_encode()
     codes = raw_values(encoded.indices, np.int32).astype(np.int64)
     return Numbers(_with_missing(array, codes), len(encoded.dictionary), some_missing)
 
 
-def _numbered_texts(column: Column) -> Numbers | None:
-    """Return numbers of text or binary, chunk by chunk; None where there is no kernel for it."""
+def _numbered_texts(column: Column) -> Numbers:
+    """Return numbers of text or binary, chunk by chunk."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     arrays = [plain(chunk) for chunk in chunks]
-    found = group_texts([_texts(array) for array in arrays])
-    if found is None:
-        return None
-    codes, groups = found
+    codes, groups = group_texts([_texts(array) for array in arrays])
     if column.null_count:
         for array, start in zip(arrays, np.cumsum([0, *map(len, arrays)]), strict=False):
             part = codes[start : start + len(array)]

@@ -2,12 +2,12 @@
 
 :class:`KeyTable` is made of the key columns of one side, the *built* one. It numbers their distinct
 keys column by column, as :func:`tessel.clauses.grouped.grouping.group_codes` does, and finds for a
-row of the other side the number of its key. Numbers are words of 64 bits, which a kernel finds
-(:class:`tessel.kernels.WordNumbers`), and so are texts where it is compiled
-(:class:`tessel.kernels.TextNumbers`). Other values are found by their hash
-(:mod:`tessel.clauses.grouped.hashing`): the hashes of the distinct values are sorted, and a
-directory over their leading bits tells where to look, so that a look-up is one or two comparisons
-of numbers; then the values themselves are compared. Of dictionaries only the entries are looked at.
+row of the other side the number of its key. Kernels find numbers, which are words of 64 bits
+(:class:`tessel.kernels.WordNumbers`), and texts (:class:`tessel.kernels.TextNumbers`). Other values
+are found by their hash (:mod:`tessel.clauses.grouped.hashing`): the hashes of the distinct values
+are sorted, and a directory over their leading bits tells where to look, so that a look-up is one or
+two comparisons of numbers; then the values themselves are compared. Of dictionaries only the
+entries are looked at.
 
 Hashes are fixed and can be made to collide on purpose; that costs time and never an answer.
 """
@@ -128,15 +128,9 @@ def _numbered(column: pa.Array) -> _Values:
         return _Entries(column)
     if _has_words(column.type):
         return _Words(column)
-    texts = _texts_of(column)
-    return _Hashed(column) if texts is None else _Texts(texts)
-
-
-def _texts_of(column: pa.Array, rows: int | None = None) -> TextNumbers | None:
-    """Return the texts of a column, numbered; None where they are none, or no kernel is there."""
-    if not is_text_or_binary(column.type):
-        return None
-    return TextNumbers.of(*_texts(column), rows)
+    if is_text_or_binary(column.type):
+        return _Texts(column)
+    return _Hashed(column)
 
 
 def _texts(column: pa.Array) -> tuple[Texts, Truths | None]:
@@ -222,9 +216,9 @@ def _words(column: pa.Array) -> tuple[Codes, Truths | None]:
 class _Texts:
     """Texts, which a kernel finds."""
 
-    def __init__(self, numbers: TextNumbers) -> None:
-        self._numbers = numbers
-        self.codes = numbers.codes
+    def __init__(self, column: pa.Array) -> None:
+        self._numbers = TextNumbers(*_texts(column))
+        self.codes = self._numbers.codes
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -244,22 +238,18 @@ class _Hashed:
             self.codes[found.rows] = found.codes
         self._distinct = found.keys[0]
         self._lock = threading.Lock()
-        self._found: TextNumbers | _HashIndex | None = None
+        self._found: _HashIndex | None = None
 
     def __len__(self) -> int:
         return len(self._distinct)
 
     def find(self, column: pa.Array) -> Codes:
-        index = self._index(len(column))
-        return index.find(*_texts(column)) if isinstance(index, TextNumbers) else index.find(column)
+        return self._index().find(column)
 
-    def _index(self, rows: int) -> TextNumbers | _HashIndex:
-        """Return what finds values: for many rows that ask, a kernel also among few texts."""
+    def _index(self) -> _HashIndex:
         with self._lock:
-            if not isinstance(self._found, TextNumbers):
-                texts = _texts_of(self._distinct, rows)
-                if texts is not None or self._found is None:
-                    self._found = _HashIndex.of(self._distinct) if texts is None else texts
+            if self._found is None:
+                self._found = _HashIndex.of(self._distinct)
             return self._found
 
 

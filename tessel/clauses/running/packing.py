@@ -1,9 +1,9 @@
 """Several row slices in one task: small ones, and those that are reduced as they are stored.
 
-The pipeline enters here with the units of a first stage. Small neighbours, such as many appends
-leave, are read as one unit. What a task that reduces makes is a small table,
-whose states cost as much for one segment as for ten: so neighbours are joined until there are few
-tasks a worker. Where a pack turns out to need values, its units run one by one as planned.
+The pipeline enters here with the units of a first stage. Small neighbours, such as many
+appends leave, are read as one unit. A task that reduces makes a small table, whose states cost as
+much for one segment as for ten: so neighbours are joined until there are few tasks a worker.
+Where a pack turns out to need values, its units run one by one as planned.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _TOGETHER_IN_BUDGET = 16
 
 
 def bytes_together(live_bytes: int) -> int:
-    """Return how many bytes, as they are stored, of several units may be read in one task."""
+    """Return how many bytes of several units may be read in one task."""
     return min(_BYTES_TOGETHER, live_bytes // _TOGETHER_IN_BUDGET)
 
 

@@ -153,7 +153,7 @@ def run_units(plan: Plan, options: Options | None = None) -> Iterator[Processing
 
 
 def units_to_read(source: SourcePlan, stage: Stage) -> SourcePlan:
-    """Return what is read of one symbol with the units in which the first stage has it read."""
+    """Return a source with the units in which the first stage reads it."""
     if stage.input is Structure.ALL and isinstance(stage.clauses[0], ReducesPieces):
         # It may be given everything in parts: then not all of it is read at once either.
         return dataclasses.replace(source, units=structure_by_row_slice(source.index).units)

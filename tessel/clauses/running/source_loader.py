@@ -43,7 +43,6 @@ from tessel.ecs import (
     TimeRange,
 )
 from tessel.errors import TesselError
-from tessel.kernels import compiled_kernels
 from tessel.store import CandidateRows, PieceSource
 
 __all__ = ["SourceLoader"]
@@ -69,7 +68,6 @@ class SourceLoader:
         self.source = source
         self._segments = source.view.source()
         self._symbol = symbol
-        self._rows = 0
         planned: dict[int, int] = {}
         for unit in source.units:
             for position in unit:
@@ -175,7 +173,6 @@ class SourceLoader:
         """
         entities = [self._entities[position] for position in positions]
         (sources,) = self._manager.get(entities, PieceSource)
-        self._count_rows(sources)
         found = choose_rows(sources, self._segments, self.source.index.schema, clauses, unit=unit)
         if found is not None:
             self._manager.gather(entities)
@@ -190,7 +187,6 @@ class SourceLoader:
         """
         entities = [self._entities[position] for position in positions]
         (sources,) = self._manager.get(entities, PieceSource)
-        self._count_rows(sources)
         schema = self.source.index.schema
         found = select_rows(sources, self._segments, schema, clauses, unit=unit)
         if found is not None:
@@ -220,8 +216,6 @@ class SourceLoader:
         own = [self.source.units[unit] for unit in units]
         entities = [self._entities[position] for unit in own for position in unit]
         (sources,) = self._manager.gather(entities, PieceSource)
-        self._rows += sum(map(self.rows, own))
-        compiled_kernels(self._rows, "limb_lines")
         left = iter(sources)
         pieces = [[next(left) for _ in unit] for unit in own]
         return read_joined(pieces, self._segments, self._symbol)
@@ -261,8 +255,6 @@ class SourceLoader:
         """Read pieces whose entities no other thread can be asking for now."""
         entities = [self._entities[position] for position in positions]
         sources, counts = self._manager.get(entities, PieceSource, FetchCount)
-        if clauses and sources:
-            self._count_rows(sources)
         pieces, done = read_unit(
             sources,
             [count.planned for count in counts],
@@ -279,8 +271,3 @@ class SourceLoader:
             self._manager.attach(entities, {Columns: [Columns(piece.table) for piece in pieces]})
         self._manager.gather(entities)
         return pieces, done
-
-    def _count_rows(self, sources: Sequence[PieceSource]) -> None:
-        """Many rows gain by compiled kernels, also where each unit has few."""
-        self._rows += sources[0].row_stop - sources[0].row_start
-        compiled_kernels(self._rows, "limb_lines")

@@ -27,7 +27,6 @@ from tessel.cli.commands import (
     tag,
     version,
     versions,
-    warmup,
 )
 
 __all__ = ["register_all"]
@@ -49,7 +48,6 @@ _COMMANDS = (
     compact,
     expire,
     gc,
-    warmup,
     spark,
     version,
 )

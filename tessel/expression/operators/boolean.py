@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pyarrow as pa
 
@@ -36,7 +36,8 @@ class Connective(Expression):
 
     word: ClassVar[str]
     operands: tuple[Expression, ...]
-    _extends: ClassVar[tuple[Self, Expression]]
+    if TYPE_CHECKING:  # no name of the class: who goes through those asks each object for them
+        _extends: ClassVar[tuple[Self, Expression]]
 
     def __post_init__(self) -> None:
         flat: list[Expression] = []

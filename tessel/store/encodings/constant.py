@@ -167,7 +167,7 @@ class Constant:
         width: int,
         dictionary: PhysicalValues | None,
     ) -> PhysicalValues | None:
-        """Return the values of many records; None for long texts, of which indices take more."""
+        """Return one value a record; None for texts so long that the caller should take indices."""
         if kind in _IN_SLOT:
             lengths = records["count"].astype(np.int64)
             if int(lengths.sum()) > _MOST_SPAN_BYTES:

@@ -339,7 +339,7 @@ class _Question:
     unknown: tuple[str, ...]
 
     def answer(self, table: pa.Table) -> pa.Table:
-        """Return a table with what is wanted converted; its schema says what is unknown."""
+        """Convert the columns that were asked for; the schema's metadata list unknown names."""
         for each in self.made:
             table = each.column(table)
         if not self.unknown:

@@ -76,7 +76,7 @@ def _values_at(
     """Return the integers of rows of a column, and the bits of the floats that they stand for."""
     facts = np.ascontiguousarray(blocks.facts[:, column : column + 1])
     facts.flags.writeable = False
-    words, exponents = load_rows(blocks.words, facts, blocks.shift, rows)
+    words, exponents = load_rows(blocks.data, facts, blocks.shift, rows)
     integers = words[0].view(np.int64)
     bits = np.empty(len(rows), np.int64)
     for exponent in np.unique(exponents[0]).tolist():

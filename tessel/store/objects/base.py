@@ -288,6 +288,8 @@ def put_all(
             _put_new(objects, name, data)
         return
     most = objects.puts_in_flight if isinstance(objects, ParallelPuts) else _PUTS_IN_FLIGHT
+    # The caller, who would wait, puts the last one: a commit of two needs one thread.
+    last = len(items) if isinstance(items, Sized) else None
     running: dict[Future[None], int] = {}
     try:
         for number, (name, data) in enumerate(itertools.chain(head, iterator), 1):
@@ -296,8 +298,7 @@ def put_all(
                 len(running) >= most or sum(running.values()) + size > bytes_in_flight
             ):
                 _take_ended(running)
-            # The caller, who would wait, puts the last one: a commit of two needs one thread.
-            if isinstance(items, Sized) and number == len(items):
+            if number == last:
                 _put_new(objects, name, data)
             else:
                 running[_threads(os.getpid()).submit(_put_new, objects, name, data)] = size

@@ -32,6 +32,7 @@ from tessel.store.manifest.packing import (
     fold_start,
     plan_leaf_fold,
 )
+from tessel.store.packing.carrying_out import objects_of
 from tessel.store.packing.encoding import EncodedManifest, encode
 from tessel.store.packing.membership import bytes_per_segment
 from tessel.store.packing.rows import PackedRows, Staged
@@ -105,7 +106,7 @@ class LeafFolds:
             if [_names(leaf) for leaf in found] == [_names(leaf) for leaf in leaves]:
                 break
             leaves = [[known.get(each.name, each) for each in leaf] for leaf in found]
-        return [(made.name, made.data) for _, made in encoded], repackings
+        return objects_of([made for _, made in encoded]), repackings
 
     def _folded(
         self, leaves: Iterable[Sequence[SymbolPacking]]

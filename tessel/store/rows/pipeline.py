@@ -1,9 +1,8 @@
 """RowPipeline: filter and project rows when they arrive, before they become columns.
 
 The expressions are those of queries, with the same answers. What has a step in a row program runs
-on the rows where they lie, in one compiled loop where numba is there, and in numpy otherwise. For
-the rest the fields that the condition reads become columns for all rows; the others are read for
-the rows that are left.
+on the rows where they lie, in one loop of machine code. For the rest the fields that the condition
+reads become columns for all rows; the others are read for the rows that are left.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from tessel.kernels import (
     FilteredRows,
     RowStatus,
     StructRows,
-    compiled_kernels,
     filter_rows,
 )
 from tessel.store.rows.row_programs import RowCompiler
@@ -31,8 +29,6 @@ from tessel.store.rows.schema import RowSchema
 __all__ = ["RowPipeline"]
 
 _NO_COLUMN = "\0"
-_MOST_ROWS_IN_NUMPY = 4096
-"""More rows at a time are done on columns where numba is not there; fewer are done sooner so."""
 
 
 class RowPipeline:
@@ -109,7 +105,6 @@ class RowPipeline:
         runs = self._computed or (self._where is not None and compiler.keeps)
         self._program = compiler.program() if runs else None
         self._shifted = compiler.shifted
-        self._seen = 0
 
     def run(self, rows: Rows | BytesLike) -> pa.RecordBatch:
         """Return the rows that are kept, as columns of ``output_schema``, in their order.
@@ -141,13 +136,10 @@ class RowPipeline:
         """Return the rows that are kept, and what was computed of them; None to use columns."""
         if self._program is None or not len(rows):
             return None, {}
-        self._seen += len(rows)
-        if len(rows) > _MOST_ROWS_IN_NUMPY and compiled_kernels(self._seen, "filter_rows") is None:
-            return None, {}
         starts = np.zeros(0, np.int64) if rows.starts is None else rows.starts
         data = rows.records.view(np.uint8)
         structs = StructRows(data, self.schema.fixed_size, rows.heap, starts)
-        found = filter_rows(structs, self._program, self._seen)
+        found = filter_rows(structs, self._program)
         if found.status != RowStatus.DONE:
             return None, {}  # the columns say whether a row has no result
         columns = {

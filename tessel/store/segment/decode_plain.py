@@ -2,8 +2,8 @@
 
 Decoding enters here first. Where all pages of a column are arithmetic (no nulls, no exceptions, no
 codec), its values are written by machine code where they will stay, once, and without the
-interpreter's lock. Everything else, and everything where no compiled kernels are to be had, is
-decoded page by page by the encodings, which is what this is tested against.
+interpreter's lock. Everything else, and a few rows, is decoded page by page by the encodings, which
+is what this is tested against.
 """
 
 from __future__ import annotations
@@ -11,13 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from tessel.kernels import (
-    LEAST_ROWS,
-    StoredBlocks,
-    compiled_kernels,
-    decode_numbers,
-    decode_texts,
-)
+from tessel.kernels import StoredBlocks, decode_numbers, decode_texts
 from tessel.store.encodings.base import PhysicalValues, native_dtype
 from tessel.store.encodings.codes import ValueKind
 from tessel.store.encodings.fields import FieldNode, NodeValues, to_arrow
@@ -28,12 +22,6 @@ from tessel.store.segment.pages import SegmentPages
 __all__ = ["decode_plain"]
 
 _LEAST_ROWS = 1 << 10
-_VALUES_BEFORE_IMPORT = 1 << 24
-"""Decoding so many by numpy takes some tens of milliseconds more; importing numba takes hundreds.
-
-Who reads a small table once must not wait for it, and who goes on reading soon gains by it.
-"""
-_decoded = 0
 
 
 def decode_plain(segment: SegmentPages, node: FieldNode, start: int, stop: int) -> pa.Array | None:
@@ -45,7 +33,7 @@ def decode_plain(segment: SegmentPages, node: FieldNode, start: int, stop: int) 
         When one of the pages is damaged.
     """
     rows = stop - start
-    if rows < _LEAST_ROWS or not _has_kernels(rows):
+    if rows < _LEAST_ROWS:
         return None
     table = segment.gather_table(node.number)
     if table is None or table.is_flat:
@@ -76,16 +64,5 @@ def _texts(segment: SegmentPages, table: GatherTable, start: int, stop: int) -> 
 def _blocks(segment: SegmentPages, table: GatherTable, start: int, stop: int) -> StoredBlocks:
     """Return rows of one column, whose pages are found sound."""
     segment.touch(table.node.number, np.arange(start >> table.shift, (stop - 1 >> table.shift) + 1))
-    data = segment.data.view()
-    data.flags.writeable = False
     facts = segment.gather_stack([table]).facts
-    return StoredBlocks(data, facts, table.shift, start, stop)
-
-
-def _has_kernels(rows: int) -> bool:
-    """Whether compiled kernels are there, or enough was decoded by now to import them."""
-    global _decoded
-    _decoded += rows  # a sum that threads lose in a race is no loss
-    enough = _decoded >= _VALUES_BEFORE_IMPORT
-    waiting = LEAST_ROWS if enough else min(rows, LEAST_ROWS - 1)
-    return compiled_kernels(waiting, "decode_rows") is not None
+    return StoredBlocks(segment.data, facts, table.shift, start, stop)

@@ -167,7 +167,7 @@ def _loaded(
     for part, begin, end in _spans(parts, low, high):
         stack, segment, own = stacks[part], parts[part].segment, wanted[begin:end]
         segment.touch_stack(stack, own >> shift)
-        found = load_rows(segment.words, stack.facts, shift, own)
+        found = load_rows(segment.data, stack.facts, shift, own)
         if (begin, end) == (0, high - low):
             return found
         words[:, begin:end], exponents[:, begin:end] = found

@@ -121,7 +121,6 @@ class SegmentPages:
         self._dictionary_arrays: dict[int, pa.Array] = {}
         self._text_tables: dict[int, TextTable | None] = {}
         self._zone_maps: dict[int, ZoneMaps] = {}
-        self._words: npt.NDArray[np.uint64] | None = None
         self._columns: dict[tuple[int, ...], tuple[FieldNode, ...]] = {}
         self._tables: dict[int, GatherTable | None] = {}
         self._page_tables: dict[int, PageTable | None] = {}
@@ -263,13 +262,6 @@ class SegmentPages:
             found = tuple(self.file.top(column_id) for column_id in column_ids)
             _keep(self._columns, column_ids, found)
         return found
-
-    @property
-    def words(self) -> npt.NDArray[np.uint64]:
-        """The eight bytes from each place of the segment on; they overlap."""
-        if self._words is None:
-            self._words = np.ndarray((len(self.data) - 7,), "<u8", self.data, 0, (1,))
-        return self._words
 
     def gather_table(self, node: int) -> GatherTable | None:
         """Return where single values of a column are found; None where pages must be asked.

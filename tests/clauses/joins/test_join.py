@@ -36,7 +36,7 @@ from tessel.testing.oracles import (
 )
 from tests.clauses.helpers import SETTINGS, answer, events, fresh_store
 from tests.clauses.joins.tables import Case, cases, nested_loops
-from tests.kernels.forced import compiled_or_not
+from tests.kernels.forced import LEVELS, in_form
 
 Q = QueryBuilder()
 HOWS = ("inner", "left", "right", "outer", "semi", "anti")
@@ -53,10 +53,10 @@ def _numbers(column: pa.ChunkedArray) -> list[int | None]:
     how=st.sampled_from(HOWS),
     left_rows=st.integers(1, 5),
     right_rows=st.integers(1, 5),
-    is_compiled=st.booleans(),
+    level=st.sampled_from(LEVELS),
 )
 def test_rows_are_those_of_nested_loops(
-    case: Case, how: Any, left_rows: int, right_rows: int, is_compiled: bool
+    case: Case, how: Any, left_rows: int, right_rows: int, level: str
 ) -> None:
     store = case.stored(left_rows, right_rows)
     query = Q.join("y", case.on, how)
@@ -65,7 +65,7 @@ def test_rows_are_those_of_nested_loops(
         with pytest.raises(SchemaMismatchError, match="cast it first"):
             store.read("x", query=query)
         return
-    with compiled_or_not(is_compiled):
+    with in_form(level):
         found = answer(store, query)
     expected = nested_loops(case.left_numbers, case.right_numbers, how)
     assert _numbers(found.column("v")) == [left for left, _ in expected]

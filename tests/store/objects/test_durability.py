@@ -44,7 +44,7 @@ def test_the_calls_of_a_put(tmp_path: Path) -> None:
     assert {call.what for call in calls} == {"mkdir", "create", "write", "sync", "link", "unlink"}
 
 
-PUT_CALLS = 20
+PUT_CALLS = 17
 
 
 def test_how_many_calls_a_put_has(tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
-"""Row programs: filters on rows where they lie, compiled and in numpy, against columns."""
+"""Row programs: filters on rows where they lie, against columns."""
 
 from __future__ import annotations
 
 import contextlib
-import sys
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,24 +16,23 @@ import tessel.store.rows.pipeline as pipelines
 from tessel.errors import IntegerOverflowError
 from tessel.expression import Expression, col, evaluate, lit, parse
 from tessel.kernels import (
+    FilteredRows,
     RowStatus,
     StructRows,
     field_load,
     filter_rows,
 )
 from tessel.store.rows import RowArena, RowPipeline, Rows, RowSchema
-from tessel.store.rows.columns import arrow_column
-from tests.kernels.forced import compiled_or_not
+from tests.kernels.forced import FORMS, LEVELS, in_form
 from tests.store.rows.test_columns import whole
 
-WAYS = pytest.mark.parametrize("compiled_too", [False, True], ids=["numpy", "compiled"])
+WAYS = pytest.mark.parametrize("form", FORMS)
 
 
 @contextlib.contextmanager
-def way(wanted: bool) -> Iterator[None]:
-    """Run the compiled kernel, whatever the rows, or its twin."""
-    with pytest.MonkeyPatch.context() as patch, compiled_or_not(wanted), np.errstate(all="ignore"):
-        patch.setattr(pipelines, "_MOST_ROWS_IN_NUMPY", 1 << 60)
+def way(form: str) -> Iterator[None]:
+    """Run the kernel in one form; as Python it warns of what floats do."""
+    with in_form(form), np.errstate(all="ignore"):
         yield
 
 
@@ -214,13 +213,13 @@ def in_rows(rows: Rows, where: Expression | None, select: object) -> object:
     st.none() | conditions().filter(fits),
     st.lists((numbers() | conditions()).filter(fits), max_size=3),
 )
-def test_answers_are_those_of_columns(compiled_too, rows, where, computed):
+def test_answers_are_those_of_columns(form, rows, where, computed):
     table = table_of(rows)
     select: dict[str, Expression | str] = {f"c{n}": each for n, each in enumerate(computed)}
     select |= {"text": "text", "i8": "i8"}
     expected = on_columns(table, where, select)
     held = Rows.from_batch(RowSchema.from_arrow(SCHEMA), table)
-    with way(compiled_too):
+    with way(form):
         assert in_rows(held, where, select) == expected
 
 
@@ -266,12 +265,17 @@ SELECT: dict[str, Expression | str] = {
 }
 
 
-@WAYS
-@pytest.mark.parametrize("count", [1, 7, 2048, 2049, 40_000])
-def test_rows_of_many_blocks(compiled_too, count):
+@pytest.mark.parametrize(
+    ("form", "count"),
+    [
+        *itertools.product(FORMS, [1, 7, 2048, 2049]),
+        *itertools.product(LEVELS, [40_000]),
+    ],
+)
+def test_rows_of_many_blocks(form, count):
     table = many(count)
     rows = Rows.from_batch(RowSchema.from_arrow(table.schema), table)
-    with way(compiled_too):
+    with way(form):
         found = RowPipeline(rows.schema, where=WHERE, select=SELECT).run(rows)
     chosen = table.filter(evaluate(WHERE, table))
     assert bits(found) == bits(
@@ -288,10 +292,10 @@ def test_rows_of_many_blocks(compiled_too, count):
 
 
 @WAYS
-def test_rows_with_texts_of_their_own(compiled_too):
+def test_rows_with_texts_of_their_own(form):
     table = many(500)
     rows = aligned(table)
-    with way(compiled_too):
+    with way(form):
         found = RowPipeline(rows.schema, where=WHERE, select=SELECT).run(rows)
     packed = Rows.from_batch(RowSchema.from_arrow(table.schema), table)
     assert found == RowPipeline(packed.schema, where=WHERE, select=SELECT).run(packed)
@@ -300,7 +304,7 @@ def test_rows_with_texts_of_their_own(compiled_too):
 @WAYS
 @pytest.mark.parametrize("size", [4, 7, 8, 9, 40])
 @pytest.mark.parametrize("byte_order", ["little", "big"])
-def test_structs_of_others(compiled_too, size, byte_order):
+def test_structs_of_others(form, size, byte_order):
     """Without nulls, some shorter than a word, some in the other order of bytes."""
     schema = RowSchema.from_struct(
         pa.schema([("a", pa.int16()), ("b", pa.uint8())]),
@@ -311,7 +315,7 @@ def test_structs_of_others(compiled_too, size, byte_order):
     data = np.random.default_rng(size).integers(0, 256, 100 * size).astype(np.uint8).tobytes()
     rows = Rows.from_bytes(schema, data)
     table = pa.table(rows.to_batch())
-    with way(compiled_too):
+    with way(form):
         found = RowPipeline(schema, where="a + b > 5", select={"a": "a", "c": "a - b"}).run(rows)
     chosen = table.filter(evaluate(parse("a + b > 5"), table))
     assert found.column("a").to_pylist() == chosen.column("a").to_pylist()
@@ -359,24 +363,12 @@ def test_what_is_left_to_columns(where):
     assert program_of(where) is None
 
 
-def test_numba_is_imported_for_many_rows_also_when_they_come_a_few_at_a_time(monkeypatch):
-    asked: list[int] = []
-    module = sys.modules["tessel.kernels.filter_rows"]
-    monkeypatch.setattr(module, "compiled_kernels", lambda rows, _: asked.append(rows))
-    table = many(100)
-    rows = Rows.from_batch(RowSchema.from_arrow(table.schema), table)
-    pipeline = RowPipeline(rows.schema, where="price > 50")
-    for _ in range(3):
-        pipeline.run(rows)
-    assert asked == [100, 200, 300]
-
-
 @WAYS
-def test_what_was_begun_of_an_output_without_steps_is_forgotten(compiled_too):
+def test_what_was_begun_of_an_output_without_steps_is_forgotten(form):
     table = many(100)
     rows = Rows.from_batch(RowSchema.from_arrow(table.schema), table)
     select = {"one": "(price is missing) and length(name) > 1", "two": "not (name == 'A')"}
-    with way(compiled_too):
+    with way(form):
         pipeline = RowPipeline(rows.schema, select=select)
         assert pipeline._program is not None
         assert pipeline._program.registers.tolist() == [0, 0, 2]
@@ -385,48 +377,35 @@ def test_what_was_begun_of_an_output_without_steps_is_forgotten(compiled_too):
         assert found.column(name) == evaluate(parse(text), table)
 
 
-@pytest.mark.parametrize("jit_wanted", [False, True])
-def test_many_rows_without_numba_are_done_on_columns(jit_wanted, monkeypatch):
-    asked: list[int] = []
-
-    def column(self: Rows, name: str) -> pa.Array:
-        asked.append(len(self))
-        return arrow_column(self, self.schema.field(name))
-
-    monkeypatch.setattr(Rows, "column", column)
-    table = many(5000)
-    rows = Rows.from_batch(RowSchema.from_arrow(table.schema), table)
-    with compiled_or_not(jit_wanted), np.errstate(all="ignore"):
-        RowPipeline(rows.schema, where="price > 50", select={"name": "name"}).run(rows)
-    assert (5000 in asked) is not jit_wanted
-
-
 # --- the kernel itself ----------------------------------------------------------------------------
 
 
 @WAYS
-def test_a_text_outside_its_heap_ends_the_program(compiled_too):
+def test_a_text_outside_its_heap_ends_the_program(form):
     schema = RowSchema.from_arrow(pa.schema([("name", pa.string())]))
     rows = Rows.from_batch(schema, pa.table({"name": ["A", "B", None]}))
     program = RowPipeline(schema, where="name == 'B'")._program
     assert program is not None
 
-    def run(heap: np.ndarray) -> object:
+    def run(heap: np.ndarray, starts: Sequence[int] = ()) -> FilteredRows:
         data = rows.records.view(np.uint8)
-        structs = StructRows(data, schema.fixed_size, heap, np.zeros(0, np.int64))
+        structs = StructRows(data, schema.fixed_size, heap, np.array(starts, np.int64))
         return filter_rows(structs, program)
 
-    with way(compiled_too):
+    with way(form):
         assert run(rows.heap).rows.tolist() == [1]
         assert run(rows.heap[:1]).status == RowStatus.OUTSIDE
+        assert run(rows.heap, [-9, 0, 0]).status == RowStatus.OUTSIDE
+        assert run(rows.heap, [0, 2**40, 0]).status == RowStatus.OUTSIDE
+        assert run(rows.heap, [0, 0, 2**40]).rows.tolist() == [1]
 
 
 @WAYS
-def test_sums_past_64_bits_raise_in_rows_that_are_kept_alone(compiled_too):
+def test_sums_past_64_bits_raise_in_rows_that_are_kept_alone(form):
     schema = RowSchema.from_arrow(pa.schema([("a", pa.int64()), ("b", pa.int64())]))
     table = pa.table({"a": [2**62, 3, 2**62], "b": [2**62, 4, 1]})
     rows = Rows.from_batch(schema, table)
-    with way(compiled_too):
+    with way(form):
         select = {"c": "a + b", "d": "a * b"}
         found = RowPipeline(schema, where="b < 2**62", select=select).run(rows)
         assert found.to_pydict() == {"c": [7, 2**62 + 1], "d": [12, 2**62]}

@@ -1,4 +1,4 @@
-"""Columns decoded in one pass, compiled or by the numpy twin, are those that were written."""
+"""Columns decoded in one pass, by kernels of every level, are those that were written."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessel.kernels import LEAST_ROWS, TextTable, decode_texts
+from tessel.kernels import TextTable, decode_texts
 from tessel.store.segment import decode_plain as module
 from tessel.store.segment.decode import decode_column
 from tessel.store.segment.decode_plain import decode_plain
 from tessel.testing.segments import segment_sizes, segment_tables
-from tests.kernels.forced import compiled_or_not
+from tests.kernels.forced import LEVELS, in_form
 from tests.store.segment.helpers import with_ids, write_options
 from tests.store.segment.test_decode import opened, same
 
@@ -25,11 +25,10 @@ _WORDS = ["", "a", "EURUSD", "a venue", "eight ch", "more than eight", "π" * 20
 
 
 @contextlib.contextmanager
-def _at_once(is_compiled: bool) -> Iterator[None]:
-    """Decode any number of rows in one pass, by compiled kernels or by their twins."""
-    with pytest.MonkeyPatch.context() as patch, compiled_or_not(is_compiled):
+def _at_once(level: str) -> Iterator[None]:
+    """Decode any number of rows in one pass, by the kernels of a level."""
+    with pytest.MonkeyPatch.context() as patch, in_form(level):
         patch.setattr(module, "_LEAST_ROWS", 1)
-        patch.setattr(module, "_has_kernels", lambda rows: True)
         yield
 
 
@@ -39,8 +38,8 @@ def test_any_range_of_any_table(data: st.DataObject) -> None:
     table = with_ids(data.draw(segment_tables(data.draw(segment_sizes()))))
     segment = opened(table, data.draw(write_options(table)))
     start, stop = sorted(data.draw(st.integers(0, table.num_rows)) for _ in range(2))
-    for is_compiled in (True, False):
-        with _at_once(is_compiled):
+    for level in LEVELS:
+        with _at_once(level):
             for node in segment.tops:
                 expected = table.column(node.top).slice(start, stop - start)
                 assert same(decode_column(segment, node, start, stop), expected)
@@ -69,34 +68,34 @@ def _columns(rows: int, seed: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("is_compiled", [True, False], ids=["compiled", "numpy"])
+@pytest.mark.parametrize("level", LEVELS)
 @settings(max_examples=10)
 @given(rows=st.integers(1, 1_500), seed=st.integers(0, 99), data=st.data())
-def test_every_kind_of_plain_column(is_compiled: bool, rows: int, seed: int, data: Any) -> None:
+def test_every_kind_of_plain_column(level: str, rows: int, seed: int, data: Any) -> None:
     table = with_ids(pa.table(_columns(rows, seed)))
     segment = opened(table, data.draw(write_options(table)))
     start = data.draw(st.integers(0, rows - 1))
     stop = data.draw(st.integers(start + 1, rows))
-    with _at_once(is_compiled):
+    with _at_once(level):
         for node in segment.tops:
             found = decode_plain(segment, node, start, stop)
             if found is not None:
                 assert same(found, table.column(node.top).slice(start, stop - start))
 
 
-@pytest.mark.parametrize("is_compiled", [True, False], ids=["compiled", "numpy"])
-def test_most_of_these_columns_are_plain(is_compiled: bool) -> None:
+@pytest.mark.parametrize("level", LEVELS)
+def test_most_of_these_columns_are_plain(level: str) -> None:
     table = with_ids(pa.table(_columns(5_000, 1)))
     segment = opened(table)
-    with _at_once(is_compiled):
+    with _at_once(level):
         found = [decode_plain(segment, node, 10, 4_990) is not None for node in segment.tops]
     names = list(_columns(1, 1))
     left = {name for name, plain in zip(names, found, strict=True) if not plain}
     assert left == {"float", "single", "small", "half", "huge", "extreme"}, "as Arrow has them"
 
 
-@pytest.mark.parametrize("is_compiled", [True, False], ids=["compiled", "numpy"])
-def test_texts_of_more_than_31_bits_are_left_alone(is_compiled: bool) -> None:
+@pytest.mark.parametrize("level", LEVELS)
+def test_texts_of_more_than_31_bits_are_left_alone(level: str) -> None:
     table = with_ids(pa.table({"text": ["a" * 60, "b" * 60] * 4_000}))
     segment = opened(table)
     (node,) = segment.tops
@@ -104,15 +103,5 @@ def test_texts_of_more_than_31_bits_are_left_alone(is_compiled: bool) -> None:
     assert stored is not None
     blocks = module._blocks(segment, stored, 0, 8_000)
     texts = TextTable(np.zeros((2, 8), np.uint64), np.full(2, 1 << 30), 1 << 30)
-    with compiled_or_not(is_compiled):
+    with in_form(level):
         assert decode_texts(blocks, texts, np.empty) is None
-
-
-def test_a_process_that_decodes_little_does_not_import_numba() -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        asked: list[int] = []
-        patch.setattr(module, "compiled_kernels", lambda rows, *rooms: asked.append(rows))
-        patch.setattr(module, "_decoded", 0)
-        assert not module._has_kernels(1 << 20)
-        assert not module._has_kernels(1 << 24)
-    assert asked == [LEAST_ROWS - 1, LEAST_ROWS]

@@ -9,10 +9,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
-from tessel.clauses.values import integers, is_temporal, ranks, raw_values
-from tessel.kernels import compiled_kernels, rows_by_code, sort_runs
+from tessel.kernels import rows_by_code, sort_runs
 
-__all__ = ["ordered_rows", "ordered_values"]
+__all__ = ["ordered_values"]
 
 Codes = NDArray[np.int64]
 
@@ -31,8 +30,6 @@ def ordered_values(values: pa.Array, codes: Codes, groups: int) -> pa.Array:
     groups
         How many groups there are.
     """
-    if compiled_kernels(len(codes), "sort_runs", "rows_by_code") is None:
-        return values.take(pa.array(ordered_rows(values, codes, groups)))
     held = OrderedNumbers.of_values(values)
     rows, starts = rows_by_code(codes, groups)
     numbers = _as_integers(held.numbers)[rows]
@@ -59,39 +56,3 @@ def _from_integers(found: Codes, dtype: np.dtype[Any]) -> NDArray[Any]:
     if dtype == np.uint64:
         return (found ^ _SIGN).view(np.uint64)
     return found.astype(dtype, copy=False)
-
-
-def ordered_rows(values: pa.Array, codes: Codes, groups: int) -> Codes:
-    """Return the rows ordered by group, then by value.
-
-    Parameters
-    ----------
-    values
-        Plain, of a type that has an order, nothing missing, ``rows`` long.
-    codes
-        int64, shape ``(rows,)``, in ``[0, groups)``.
-    groups
-        How many groups there are.
-
-    Returns
-    -------
-    numpy.ndarray
-        int64, shape ``(rows,)``. Rows of equal values are in any order.
-    """
-    by_value = np.argsort(_sortable(values))
-    owners = codes[by_value]
-    if groups <= 1 << 16:
-        # Sixteen bits are sorted by radix, in one pass.
-        owners = owners.astype(np.uint16)
-    return by_value[np.argsort(owners, kind="stable")]
-
-
-def _sortable(array: pa.Array) -> NDArray[Any]:
-    kind = array.type
-    if pa.types.is_floating(kind):
-        return raw_values(array, kind.to_pandas_dtype())
-    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or is_temporal(kind):
-        return integers(array)
-    if pa.types.is_null(kind):
-        return np.zeros(len(array), np.int64)
-    return ranks(array)[0]

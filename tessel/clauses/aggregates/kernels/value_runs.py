@@ -47,9 +47,6 @@ _CELLS_A_ROW = 4
 _SEEN = 1 << 21
 """A cell that only says whether a number was seen is an eighth of that."""
 
-_LEAST_ROWS_A_GROUP = 256
-"""Sorting each group by itself costs some µs a group; smaller groups are sorted together."""
-
 _MOST_COUNTED = (1 << 32) - 1
 """What a cell of a table of counts holds."""
 
@@ -366,11 +363,5 @@ def _sorted_groups(numbers: Integers, codes: Integers, groups: int) -> tuple[Int
         return np.sort(numbers), np.array([0, len(numbers)])
     rows, starts = rows_by_code(codes, groups)
     ordered = numbers[rows]
-    if sort_runs(ordered, starts):
-        return ordered, starts
-    if groups * _LEAST_ROWS_A_GROUP <= len(numbers):
-        for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
-            ordered[start:stop].sort()
-        return ordered, starts
-    by_value = np.argsort(numbers)
-    return numbers[by_value[rows_by_code(codes[by_value], groups)[0]]], starts
+    sort_runs(ordered, starts)
+    return ordered, starts

@@ -1,0 +1,360 @@
+"""Runs a program on one block of rows of stored columns: what kernels on blocks are made of.
+
+All registers of a kind are one flat array, and a register is where it begins in it: taking a slice
+of an array costs some forty nanoseconds, as much as a step on a hundred rows. Places are unsigned,
+so that the compiler need not ask whether they count from the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tessel.kernels.block_gaps import patch_exceptions, present_rows, single_of
+from tessel.kernels.block_integers import column_range, load_integers
+from tessel.kernels.declare import inner
+from tessel.kernels.error_free import two_product
+from tessel.kernels.intrinsics import fused_multiply_add, has_fma, reinterpret
+from tessel.kernels.program import BLOCK_ROWS
+
+__all__ = [
+    "BLOCKS",
+    "BLOCK_ROWS",
+    "COLUMNS",
+    "PROGRAM",
+    "REGISTERS",
+    "are_places",
+    "place_of",
+    "run_steps",
+]
+
+COLUMNS = (
+    "data: u8[bytes], facts: i64[6, columns, pages], gaps: i64[6, gapped, gap_pages], shift: i64"
+)
+"""Declares what kernels take of a segment: ``StoredBlocks.columns``."""
+
+BLOCKS = f"{COLUMNS}, start: i64, stop: i64"
+"""Declares what kernels take of rows: ``StoredBlocks.arguments``."""
+
+PROGRAM = (
+    "steps: i64[steps, 5], ranges: i64[ranges, range_pages, 2], constants: f64[constants], "
+    "tables: u8[tables]"
+)
+"""Declares what kernels take of a program: ``Program.arguments``."""
+
+REGISTERS = (
+    "integers: mut i64[integer_places], floats: mut f64[float_places], truths: mut u8[truth_places]"
+)
+"""Declares the registers of a block: ``Program.registers``."""
+
+# Compiled code knows constants of its own module only; these are those of ``Op``.
+_LOAD, _DECIMAL, _FLOAT, _CONSTANT, _INTEGER = 0, 1, 2, 3, 4
+_ADD, _SUBTRACT, _MULTIPLY = 5, 6, 7
+_INTEGER_ADD, _INTEGER_SUBTRACT, _INTEGER_MULTIPLY = 8, 9, 10
+_RANGE, _LESS, _LESS_EQUAL, _EQUAL, _TABLE = 11, 12, 13, 14, 15
+_AND, _OR, _XOR, _NOT, _COMBINE = 16, 17, 18, 19, 20
+_COLUMN_RANGE, _RESIDUAL, _PRODUCT_ERROR = 21, 22, 23
+_PRESENT, _NUMBER, _ROW, _CHOOSE, _CHOOSE_FLOAT, _CHOOSE_OTHER = 24, 25, 26, 27, 28, 29
+_CHOOSE_OTHER_FLOAT = 30
+_LOOKUP, _LOOKUP_FLOAT = 32, 33
+_RESIDUAL_SHIFT, _RESIDUAL_MASK = 8, (1 << 8) - 1
+
+_POWERS = np.array([float(10**exponent) for exponent in range(23)])
+_MOST_RECIPROCAL = 15
+_ROUNDER = 1.5 * 2.0**52
+_ROUNDER_BITS = int(np.float64(_ROUNDER).view(np.int64))
+_EXPONENT = 5
+_SINGLE_BITS, _SINGLE_SCALED = -2, 32
+_EXCEPTIONS = 1
+
+
+@inner
+def place_of(register: int) -> Any:
+    """Return where a register begins."""
+    return np.uint64(register) * np.uint64(BLOCK_ROWS)
+
+
+@inner
+def are_places(integers: Any, at: Any, rows: Any, count: int) -> bool:
+    """Return whether integers are places in ``count``.
+
+    Page tables say so already; but whoever wrote the file wrote those, too.
+    """
+    least, most = np.int64(0), np.int64(0)
+    for row in range(rows):
+        least = min(least, integers[at + row])
+        most = max(most, integers[at + row])
+    return bool(least >= 0 and most < count)
+
+
+@inner
+def _float_step(op: int, floats: Any, left: Any, right: Any, out: Any, rows: Any) -> None:
+    if op == _ADD:
+        for row in range(rows):
+            floats[out + row] = floats[left + row] + floats[right + row]
+    elif op == _SUBTRACT:
+        for row in range(rows):
+            floats[out + row] = floats[left + row] - floats[right + row]
+    else:
+        for row in range(rows):
+            floats[out + row] = floats[left + row] * floats[right + row]
+
+
+@inner
+def _integer_step(
+    op: int, integers: Any, left: Any, right: Any, factor: int, out: Any, rows: Any
+) -> None:
+    if op == _INTEGER_ADD:
+        for row in range(rows):
+            integers[out + row] = integers[left + row] + integers[right + row]
+    elif op == _INTEGER_SUBTRACT:
+        for row in range(rows):
+            integers[out + row] = integers[left + row] - integers[right + row]
+    elif op == _INTEGER_MULTIPLY:
+        for row in range(rows):
+            integers[out + row] = integers[left + row] * integers[right + row]
+    else:
+        for row in range(rows):
+            integers[out + row] = integers[left + row] * factor + integers[right + row]
+
+
+@inner
+def _comparison_step(
+    op: int, floats: Any, left: Any, right: Any, truths: Any, out: Any, rows: Any
+) -> None:
+    if op == _LESS:
+        for row in range(rows):
+            truths[out + row] = floats[left + row] < floats[right + row]
+    elif op == _LESS_EQUAL:
+        for row in range(rows):
+            truths[out + row] = floats[left + row] <= floats[right + row]
+    else:
+        for row in range(rows):
+            truths[out + row] = floats[left + row] == floats[right + row]
+
+
+@inner
+def _truth_step(op: int, truths: Any, left: Any, right: Any, out: Any, rows: Any) -> None:
+    if op == _AND:
+        for row in range(rows):
+            truths[out + row] = truths[left + row] & truths[right + row]
+    elif op == _OR:
+        for row in range(rows):
+            truths[out + row] = truths[left + row] | truths[right + row]
+    elif op == _XOR:
+        for row in range(rows):
+            truths[out + row] = truths[left + row] ^ truths[right + row]
+    else:
+        for row in range(rows):
+            truths[out + row] = 1 - truths[left + row]
+
+
+@inner
+def _quotient(whole: float, power: float, reciprocal: float) -> float:
+    """Return ``whole / power``, correctly rounded, without the division, which is slow.
+
+    The first guess is at most two units off, and its remainder ``r`` exact (Markstein, Computation
+    of elementary functions on the IBM RISC System/6000, 1990), so that ``guess + r * reciprocal``
+    is off by less than ``2**-51`` units before it is rounded. A quotient of whole numbers below
+    ``2**53`` that is no float is further than ``1 / (2 * power)`` units from where rounding turns:
+    powers below ``2**50`` are safe.
+    """
+    if not has_fma():
+        return whole / power
+    guess = whole * reciprocal
+    return fused_multiply_add(fused_multiply_add(-guess, power, whole), reciprocal, guess)
+
+
+@inner
+def _product_less(left: float, right: float, whole: float) -> Any:
+    """Return ``left * right - whole``, where that is a float: nothing is rounded."""
+    if has_fma():
+        return fused_multiply_add(left, right, -whole)
+    product, error = two_product(left, right)
+    return (product - whole) + error
+
+
+@inner
+def _residuals(integers: Any, source: Any, exponent: int, bits: int, out: Any, rows: Any) -> None:
+    """Write what the division of decimals rounds off, times the power of ten and ``2**bits``."""
+    power = _POWERS[exponent]
+    reciprocal = 1.0 / power
+    scale = np.float64(np.int64(1) << bits)
+    for row in range(rows):
+        whole = np.float64(integers[source + row])
+        quotient = _quotient(whole, power, reciprocal)
+        left = _product_less(quotient, power, whole) * scale
+        # Adding this leaves a small whole number in the low bits of the float.
+        integers[out + row] = np.float64(left + _ROUNDER).view(np.int64) - _ROUNDER_BITS
+
+
+@inner
+def _float_residuals(
+    floats: Any, quotients: Any, integers: Any, whole: Any, packed: int, out: Any, rows: Any
+) -> None:
+    """Write what computed floats are off from the decimals that they stand for."""
+    power = _POWERS[packed >> _RESIDUAL_SHIFT]
+    scale = np.float64(np.int64(1) << (packed & _RESIDUAL_MASK))
+    for row in range(rows):
+        wanted = np.float64(integers[whole + row])
+        left = _product_less(floats[quotients + row], power, wanted) * scale
+        integers[out + row] = np.float64(left + _ROUNDER).view(np.int64) - _ROUNDER_BITS
+
+
+@inner
+def _product_errors(floats: Any, left: Any, right: Any, products: Any, out: Any, rows: Any) -> None:
+    for row in range(rows):
+        product = floats[products + row]
+        floats[out + row] = _product_less(floats[left + row], floats[right + row], product)
+
+
+@inner
+def _unary_float(
+    op: int, integers: Any, source: Any, exponent: int, floats: Any, out: Any, rows: Any
+) -> None:
+    """Make floats of integers: decimals, bits, or the integers themselves."""
+    if op == _FLOAT:
+        for row in range(rows):
+            floats[out + row] = np.float64(integers[source + row])
+    elif exponent >= _SINGLE_SCALED:
+        power = _POWERS[exponent - _SINGLE_SCALED]
+        for row in range(rows):
+            single = np.float32(np.float64(integers[source + row]) / power)
+            floats[out + row] = np.float64(single)
+    elif exponent == _SINGLE_BITS:
+        for row in range(rows):
+            floats[out + row] = single_of(np.uint32(integers[source + row]))
+    elif exponent > _MOST_RECIPROCAL:
+        power = _POWERS[exponent]
+        for row in range(rows):
+            floats[out + row] = np.float64(integers[source + row]) / power
+    elif exponent >= 0:
+        power = _POWERS[exponent]
+        reciprocal = 1.0 / power
+        for row in range(rows):
+            floats[out + row] = _quotient(np.float64(integers[source + row]), power, reciprocal)
+    else:
+        bits = reinterpret(integers, np.float64)
+        for row in range(rows):
+            floats[out + row] = bits[source + row]
+
+
+@inner
+def _choose(truths: Any, chosen: Any, held: Any, one: Any, other: Any, out: Any, rows: Any) -> None:
+    """Write one value where a truth is true, else the other."""
+    for row in range(rows):
+        held[out + row] = held[one + row] if truths[chosen + row] else held[other + row]
+
+
+@inner
+def _choose_fixed(
+    truths: Any, chosen: Any, held: Any, one: Any, other: Any, out: Any, rows: Any
+) -> None:
+    """Write a value where a truth is true, else always the same."""
+    for row in range(rows):
+        held[out + row] = held[one + row] if truths[chosen + row] else other
+
+
+@inner
+def run_steps(
+    data: Any,
+    words: Any,
+    facts: Any,
+    gaps: Any,
+    shift: int,
+    steps: Any,
+    ranges: Any,
+    constants: Any,
+    tables: Any,
+    page: int,
+    first: int,
+    count: int,
+    integers: Any,
+    floats: Any,
+    truths: Any,
+) -> None:
+    """Run all steps on rows ``[first, first + count)`` of a page; at most ``BLOCK_ROWS``.
+
+    The last integer register is for what is between.
+    """
+    rows = np.uint64(count)
+    scratch = np.uint64(max(len(integers) - BLOCK_ROWS, 0))
+    for number in range(len(steps)):
+        op, out = steps[number, 0], place_of(steps[number, 1])
+        a, b, c = steps[number, 2], steps[number, 3], steps[number, 4]
+        # Not all of them are registers: then these are places that nobody looks at.
+        one, two = place_of(a), place_of(b)
+        if op == _LOAD:
+            load_integers(data, words, facts, a, page, first, integers, out, rows)
+        elif op == _DECIMAL:
+            exponent = facts[_EXPONENT, b, page]
+            _unary_float(op, integers, one, exponent, floats, out, rows)
+            if gaps.shape[1] > 0 and gaps[_EXCEPTIONS, b, page] > 0:
+                single = exponent >= _SINGLE_SCALED
+                patch_exceptions(words, gaps, b, page, first, single, floats, out, rows)
+        elif op == _FLOAT:
+            _unary_float(op, integers, one, 0, floats, out, rows)
+        elif op == _CONSTANT:
+            constant = constants[a]
+            for row in range(rows):
+                floats[out + row] = constant
+        elif op == _INTEGER:
+            for row in range(rows):
+                integers[out + row] = c
+        elif op <= _MULTIPLY:
+            _float_step(op, floats, one, two, out, rows)
+        elif op <= _INTEGER_MULTIPLY or op == _COMBINE:
+            _integer_step(op, integers, one, two, c, out, rows)
+        elif op == _RANGE:
+            low, high = ranges[c, page, 0], ranges[c, page, 1]
+            for row in range(rows):
+                value = integers[one + row]
+                truths[out + row] = (value >= low) & (value <= high)
+        elif op == _COLUMN_RANGE:
+            column_range(
+                data, words, facts, a, page, first, ranges[c, page, 0], ranges[c, page, 1],
+                integers, scratch, truths, out, rows,
+            )  # fmt: skip
+        elif op <= _EQUAL:
+            _comparison_step(op, floats, one, two, truths, out, rows)
+        elif op == _TABLE:
+            last = np.uint64(len(tables) - 1)
+            for row in range(rows):
+                truths[out + row] = tables[min(np.uint64(c + integers[one + row]), last)]
+        elif op <= _NOT:
+            _truth_step(op, truths, one, two, out, rows)
+        elif op == _RESIDUAL:
+            _residuals(integers, one, facts[_EXPONENT, b, page], c, out, rows)
+        elif op == _PRODUCT_ERROR:
+            _product_errors(floats, one, two, place_of(c), out, rows)
+        elif op == _PRESENT:
+            present_rows(
+                data, words, facts, gaps, a, page, first, integers, scratch, truths, out, rows
+            )
+        elif op == _NUMBER:
+            for row in range(rows):
+                integers[out + row] = np.int64(truths[one + row])
+        elif op == _ROW:
+            start = (page << shift) + first
+            for row in range(rows):
+                integers[out + row] = start + np.int64(row)
+        elif op == _CHOOSE:
+            _choose_fixed(truths, two, integers, one, c, out, rows)
+        elif op == _CHOOSE_FLOAT:
+            _choose_fixed(truths, two, floats, one, constants[c], out, rows)
+        elif op == _CHOOSE_OTHER:
+            _choose(truths, two, integers, one, place_of(c), out, rows)
+        elif op == _CHOOSE_OTHER_FLOAT:
+            _choose(truths, two, floats, one, place_of(c), out, rows)
+        elif op == _LOOKUP:
+            numbers = reinterpret(constants, np.int64)
+            last = np.uint64(len(numbers) - 1)  # forged codes are places of nothing
+            for row in range(rows):
+                integers[out + row] = numbers[min(np.uint64(c + integers[one + row]), last)]
+        elif op == _LOOKUP_FLOAT:
+            last = np.uint64(len(constants) - 1)
+            for row in range(rows):
+                floats[out + row] = constants[min(np.uint64(c + integers[one + row]), last)]
+        else:
+            _float_residuals(floats, one, integers, two, c, out, rows)

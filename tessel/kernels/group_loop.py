@@ -1,0 +1,426 @@
+"""The loop that adds rows to their groups; :mod:`tessel.kernels.group_sums` calls it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tessel.kernels.block_loop import BLOCKS, PROGRAM, REGISTERS, are_places, place_of, run_steps
+from tessel.kernels.declare import inner, kernel
+from tessel.kernels.fields import FIELDS
+from tessel.kernels.intrinsics import words_of
+from tessel.kernels.limbs import fill_limbs
+from tessel.kernels.program import BLOCK_ROWS
+
+__all__ = ["add_groups"]
+
+_WIDE, _FLOAT, _LEAST, _GREATEST, _LEAST_FLOAT = 1, 2, 3, 4, 5
+_HALF = 32
+_HALF_MASK = (1 << 32) - 1
+_WORD = 64
+# Columns of the table of parts, and of that of slots.
+_SLOT, _WIDTH = 0, 1
+_FIRST, _SECOND, _UP, _CONSTANT = 0, 1, 2, 3
+
+
+# --- rows that count ------------------------------------------------------------------------------
+
+
+@inner
+def _how_many(truths: Any, select: Any, rows: Any) -> Any:
+    count = np.int64(0)
+    for row in range(rows):
+        count += np.int64(truths[select + row])
+    return count
+
+
+@inner
+def _choose(truths: Any, select: Any, chosen: Any, rows: Any) -> None:
+    """Write the rows that count."""
+    count = np.uint64(0)
+    for row in range(rows):
+        chosen[count] = row
+        count += np.uint64(truths[select + row])
+
+
+@inner
+def _pack(values: Any, source: Any, chosen: Any, out: Any, target: Any, count: Any) -> None:
+    for place in range(count):
+        out[target + place] = values[source + np.uint64(chosen[place])]
+
+
+@inner
+def _is_float(kind: int) -> bool:
+    return kind == _FLOAT or kind >= _LEAST_FLOAT
+
+
+@inner
+def _pack_registers(
+    kinds: Any, sources: Any, integers: Any, floats: Any, chosen: Any, count: Any
+) -> None:
+    """Move the rows that count to the front of the registers of the fields, in place.
+
+    Rows ascend, so that none is written over before it has moved.
+    """
+    for field in range(len(kinds)):
+        source, again = sources[field], False
+        for before in range(field):  # a register that two fields share is moved once
+            same = _is_float(kinds[before]) == _is_float(kinds[field])
+            again |= same and sources[before] == source
+        if again:
+            continue
+        place = place_of(source)
+        if _is_float(kinds[field]):
+            _pack(floats, place, chosen, floats, place, count)
+        else:
+            _pack(integers, place, chosen, integers, place, count)
+
+
+@inner
+def _aside(
+    truths: Any, select: Any, integers: Any, numbers: Any, aside: int, out: Any, rows: Any
+) -> None:
+    """Give rows that do not count to a group of their own."""
+    for row in range(rows):
+        integers[out + row] = integers[numbers + row] if truths[select + row] else aside
+
+
+# --- adding ---------------------------------------------------------------------------------------
+
+
+# A slot takes a register and a constant, or two registers, the second one shifted, and a constant:
+# what shares a word is joined on its way, since a register between costs as much as an addition.
+
+
+@inner
+def _add_one(
+    integers: Any, numbers: Any, a: Any, constant: int, sums: Any, at: Any, rows: Any
+) -> None:
+    for row in range(rows):
+        sums[np.uint64(integers[numbers + row]), at] += integers[a + row] + constant
+
+
+@inner
+def _add_joined(
+    integers: Any,
+    numbers: Any,
+    a: Any,
+    b: Any,
+    up: int,
+    constant: int,
+    sums: Any,
+    at: Any,
+    rows: Any,
+) -> None:
+    for row in range(rows):
+        joined = integers[a + row] + (integers[b + row] << up) + constant
+        sums[np.uint64(integers[numbers + row]), at] += joined
+
+
+@inner
+def _add_two(
+    integers: Any,
+    numbers: Any,
+    a: Any,
+    b: Any,
+    a_constant: int,
+    b_constant: int,
+    sums: Any,
+    at: Any,
+    rows: Any,
+) -> None:
+    """Add two slots in one pass: they share a line of the cache."""
+    after = at + np.uint64(1)
+    for row in range(rows):
+        number = np.uint64(integers[numbers + row])
+        sums[number, at] += integers[a + row] + a_constant
+        sums[number, after] += integers[b + row] + b_constant
+
+
+@inner
+def _add_one_and_joined(
+    integers: Any,
+    numbers: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    up: int,
+    a_constant: int,
+    b_constant: int,
+    sums: Any,
+    at: Any,
+    rows: Any,
+) -> None:
+    after = at + np.uint64(1)
+    for row in range(rows):
+        number = np.uint64(integers[numbers + row])
+        sums[number, at] += integers[a + row] + a_constant
+        sums[number, after] += integers[b + row] + (integers[c + row] << up) + b_constant
+
+
+@inner
+def _add_three(
+    integers: Any,
+    numbers: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    constant: int,
+    sums: Any,
+    at: Any,
+    rows: Any,
+) -> None:
+    second, third = at + np.uint64(1), at + np.uint64(2)
+    for row in range(rows):
+        number = np.uint64(integers[numbers + row])
+        sums[number, at] += integers[a + row] + constant
+        sums[number, second] += integers[b + row]
+        sums[number, third] += integers[c + row]
+
+
+@inner
+def _add(integers: Any, numbers: Any, slots: Any, sums: Any, rows: Any) -> None:
+    """Add rows to their groups. Slots without a second register come first."""
+    count = len(slots)
+    single = 0
+    while single < count and slots[single, _SECOND] < 0:
+        single += 1
+    at = 0
+    while at < count:
+        after, place = min(at + 1, count - 1), np.uint64(at)
+        a, b = place_of(slots[at, _FIRST]), place_of(slots[after, _FIRST])
+        one, two = slots[at, _CONSTANT], slots[after, _CONSTANT]
+        if at + 2 < single and two == 0 and slots[at + 2, _CONSTANT] == 0:
+            c = place_of(slots[at + 2, _FIRST])
+            _add_three(integers, numbers, a, b, c, one, sums, place, rows)
+            at += 3
+        elif at + 1 < single:
+            _add_two(integers, numbers, a, b, one, two, sums, place, rows)
+            at += 2
+        elif at + 1 == single and at + 1 < count:
+            c, up = place_of(slots[after, _SECOND]), slots[after, _UP]
+            _add_one_and_joined(integers, numbers, a, b, c, up, one, two, sums, place, rows)
+            at += 2
+        elif at < single:
+            _add_one(integers, numbers, a, one, sums, place, rows)
+            at += 1
+        else:
+            b = place_of(slots[at, _SECOND])
+            _add_joined(integers, numbers, a, b, slots[at, _UP], one, sums, place, rows)
+            at += 1
+
+
+@inner
+def _add_all(integers: Any, slots: Any, sums: Any, rows: Any) -> None:
+    """Add rows to the one group there is: a run, in which nothing waits for a store."""
+    for at in range(len(slots)):
+        second = slots[at, _SECOND]
+        total = slots[at, _CONSTANT] * np.int64(rows)
+        source = place_of(slots[at, _FIRST])
+        for row in range(rows):
+            total += integers[source + row]
+        if second >= 0:
+            above = np.int64(0)
+            source = place_of(second)
+            for row in range(rows):
+                above += integers[source + row]
+            total += above << slots[at, _UP]
+        sums[0, at] += total
+
+
+@inner
+def _drain(parts: Any, sums: Any, low: Any, high: Any) -> None:
+    """Take the slots apart, add the halves of what is in them to the totals, and clear them."""
+    for group in range(len(low)):
+        for part in range(len(parts)):
+            slot, width = parts[part, _SLOT], parts[part, _WIDTH]
+            held = sums[group, slot]
+            if held == 0:
+                continue
+            value = held
+            if part + 1 < len(parts) and parts[part + 1, _SLOT] == slot:
+                # A lower part may be negative and have borrowed from those above.
+                value = (held << (_WORD - width)) >> (_WORD - width)
+                sums[group, slot] = (held - value) >> width
+            else:
+                sums[group, slot] = 0
+            low[group, part] += value & _HALF_MASK
+            high[group, part] += value >> _HALF
+
+
+@inner
+def _extreme(
+    integers: Any, numbers: Any, values: Any, greatest: bool, best: Any, field: Any, rows: Any
+) -> None:
+    if greatest:
+        for row in range(rows):
+            number = np.uint64(integers[numbers + row])
+            best[field, number] = max(best[field, number], integers[values + row])
+    else:
+        for row in range(rows):
+            number = np.uint64(integers[numbers + row])
+            best[field, number] = min(best[field, number], integers[values + row])
+
+
+@inner
+def _extreme_float(
+    integers: Any,
+    numbers: Any,
+    floats: Any,
+    values: Any,
+    greatest: bool,
+    best: Any,
+    field: Any,
+    rows: Any,
+) -> None:
+    for row in range(rows):
+        number, value = np.uint64(integers[numbers + row]), floats[values + row]
+        if (value > best[field, number]) if greatest else (value < best[field, number]):
+            best[field, number] = value
+
+
+@inner
+def _note_last(
+    integers: Any, numbers: Any, chosen: Any, packed: bool, row: int, rows: Any, last_row: Any
+) -> None:
+    if packed:
+        for place in range(rows):
+            last_row[np.uint64(integers[numbers + place])] = row + chosen[place]
+    else:
+        for place in range(rows):
+            last_row[np.uint64(integers[numbers + place])] = row + np.int64(place)
+
+
+@inner
+def _note_first(
+    integers: Any, numbers: Any, chosen: Any, packed: bool, row: int, rows: Any, first_row: Any
+) -> None:
+    for place in range(rows):
+        number = integers[numbers + place]
+        if number < len(first_row) and first_row[number] < 0:
+            first_row[number] = row + (chosen[place] if packed else np.int64(place))
+
+
+@inner
+def _still_unseen(unseen: Any, count: int, sums: Any, slot: int) -> int:
+    """Keep the groups of which no row has come yet; return how many."""
+    left = 0
+    for place in range(count):
+        number = unseen[place]
+        unseen[left] = number
+        left += sums[number, slot] == 0
+    return left
+
+
+@kernel(
+    f"{BLOCKS}, {PROGRAM}, {REGISTERS}, select: i64, group: i64, {FIELDS}, parts: i64[parts, 2], "
+    "slots: i64[slots, 4], count_slot: i64, chunk_rows: i64, chosen: mut i64[block], "
+    "sums: mut i64[all_groups, lines], unseen: mut i64[unseen], first_row: mut i64[groups], "
+    "last_row: mut i64[last_groups], low: mut i64[groups, parts], high: mut i64[groups, parts], "
+    "best: mut i64[fields, all_groups], best_floats: mut f64[fields, all_groups] -> bool"
+)
+def add_groups(
+    data: Any, facts: Any, gaps: Any, shift: Any, start: Any, stop: Any,
+    steps: Any, ranges: Any, constants: Any, tables: Any, integers: Any, floats: Any, truths: Any,
+    select: Any,
+    group: Any,
+    kinds: Any, sources: Any, scales: Any, limbs: Any,
+    parts: Any,
+    slots: Any,
+    count_slot: Any,
+    chunk_rows: Any,
+    chosen: Any,
+    sums: Any,
+    unseen: Any,
+    first_row: Any,
+    last_row: Any,
+    low: Any,
+    high: Any,
+    best: Any,
+    best_floats: Any,
+) -> Any:  # fmt: skip
+    """Add rows ``[start, stop)`` to the totals; return whether that failed.
+
+    It does where bits of a float would be lost, and where a number is no group.
+
+    ``low`` and ``high`` have a line a group, and in it the halves of each part. Until a chunk of
+    rows is full, parts add up in ``sums``, several in one word; it has a line a group and one more,
+    of at least as many words as there are ``slots``, all 0. ``unseen`` are the groups that have no
+    first row. ``last_row`` is empty
+    where nobody asks for it. ``best`` and ``best_floats`` have a line a field, for extremes. These
+    three have one group more, for rows that do not count.
+    """
+    groups = len(first_row)
+    words = words_of(data)
+    # The last register but one holds the groups of the rows that count, or the one group of all.
+    # Registers are 0 at first, and those that nothing writes to stay so.
+    used = len(integers) // BLOCK_ROWS
+    for row in range(BLOCK_ROWS):
+        chosen[row] = row
+    own, selected = place_of(used - 2), place_of(max(select, 0))
+    by = place_of(group) if group >= 0 else own
+    left = len(unseen)
+    added = 0
+    page_rows = 1 << shift
+    row = start
+    while row < stop:
+        page, first = row >> shift, row & (page_rows - 1)
+        rows = min(BLOCK_ROWS, page_rows - first, stop - row)
+        run_steps(
+            data, words, facts, gaps, shift, steps, ranges, constants, tables,
+            page, first, rows, integers, floats, truths,
+        )  # fmt: skip
+        if group >= 0 and not are_places(integers, by, np.uint64(rows), groups):
+            return True
+        numbers, count, is_packed = by, rows, False
+        if select >= 0:
+            count = _how_many(truths, selected, np.uint64(rows))
+            if count == 0:
+                row += rows
+                continue
+            if count == rows:
+                pass
+            elif group >= 0 and 2 * count > rows:
+                _aside(truths, selected, integers, numbers, groups, own, np.uint64(rows))
+                numbers, count = own, rows
+            else:
+                is_packed = True
+                _choose(truths, selected, chosen, np.uint64(rows))
+                if group >= 0:  # before the fields: one may be the same register
+                    _pack(integers, numbers, chosen, integers, own, np.uint64(count))
+                _pack_registers(kinds, sources, integers, floats, chosen, np.uint64(count))
+                numbers = own
+        if fill_limbs(kinds, sources, scales, limbs, integers, floats, count):
+            return True
+        counted = np.uint64(count)
+        if group < 0:
+            _add_all(integers, slots, sums, counted)
+        else:
+            _add(integers, numbers, slots, sums, counted)
+        for field in range(len(kinds)):
+            kind, source, line = kinds[field], place_of(sources[field]), np.uint64(field)
+            if kind >= _LEAST_FLOAT:
+                greatest = kind > _LEAST_FLOAT
+                _extreme_float(
+                    integers, numbers, floats, source, greatest, best_floats, line, counted
+                )
+            elif kind >= _LEAST:
+                _extreme(integers, numbers, source, kind == _GREATEST, best, line, counted)
+        if len(last_row):
+            _note_last(integers, numbers, chosen, is_packed, row, counted, last_row)
+        if left > count:
+            _note_first(integers, numbers, chosen, is_packed, row, counted, first_row)
+            left = _still_unseen(unseen, left, sums, count_slot)
+        elif left:
+            before = left
+            left = _still_unseen(unseen, left, sums, count_slot)
+            if left < before:
+                _note_first(integers, numbers, chosen, is_packed, row, counted, first_row)
+        row += rows
+        added += rows
+        if added + BLOCK_ROWS > chunk_rows:
+            _drain(parts, sums, low, high)
+            added = 0
+    _drain(parts, sums, low, high)
+    return False

@@ -1,0 +1,142 @@
+"""The shared library of all kernels, and which of its two levels this processor runs.
+
+The build makes it (:mod:`tessel.kernels.build`); it holds machine code for x86-64-v2 and v3, or for
+arm64, and is loaded by the first kernel that is called.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import importlib
+import platform
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "address_of",
+    "chosen_form",
+    "digest",
+    "function",
+    "library_path",
+    "machine_level",
+    "machine_levels",
+    "using_form",
+]
+
+_SUFFIXES = {"darwin": ".dylib", "win32": ".dll"}
+_V3_FEATURES = ("AVX2", "FMA3", "BMI", "BMI2", "F16C", "LZCNT", "MOVBE")
+
+_form: ContextVar[str | None] = ContextVar("tessel_kernel_form", default=None)
+
+
+def machine_levels() -> tuple[str, ...]:
+    """Return the levels of processors that a library for this kind of machine holds."""
+    return ("v2", "v3") if platform.machine().lower() in ("x86_64", "amd64") else ("arm64",)
+
+
+def library_path() -> Path:
+    """Return where the library for this kind of machine lies.
+
+    With a dot before its suffix it is not taken for a module of the package.
+    """
+    suffix = _SUFFIXES.get(sys.platform, ".so")
+    return Path(__file__).with_name(f"kernels.{platform.machine().lower()}{suffix}")
+
+
+@functools.cache
+def machine_level() -> str:
+    """Return the highest level that this processor runs; the lowest where that is not known."""
+    levels = machine_levels()
+    if len(levels) == 1:
+        return levels[0]
+    try:
+        module = importlib.import_module("numpy._core._multiarray_umath")
+        features: dict[str, bool] = module.__cpu_features__
+    except (ImportError, AttributeError):  # private to numpy
+        return levels[0]
+    return "v3" if all(features.get(each, False) for each in _V3_FEATURES) else "v2"
+
+
+def chosen_form() -> str:
+    """Return the level in use, or ``python`` where a test runs the sources as they are."""
+    return _form.get() or machine_level()
+
+
+@contextlib.contextmanager
+def using_form(form: str) -> Iterator[None]:
+    """Run kernels in another form within a block: a level of this machine, or ``python``."""
+    token = _form.set(form)
+    try:
+        yield
+    finally:
+        _form.reset(token)
+
+
+def _find_address_of() -> Callable[[np.ndarray[Any, Any]], int]:
+    """Return the function that gives the address of an array's first number.
+
+    ``array.ctypes.data`` takes longer than many a kernel on few rows. CPython's numpy has had the
+    address behind the header of the array object since its first version; it is used where that is
+    so for an array that is asked both ways.
+    """
+    tried, at, read = np.empty(1), object.__basicsize__, ctypes.c_void_p.from_address
+    if read(id(tried) + at).value == tried.ctypes.data:
+        return lambda array: read(id(array) + at).value or 0
+    return lambda array: array.ctypes.data
+
+
+address_of = _find_address_of()
+
+
+def digest() -> str:
+    """Return the digest of the sources that the library was made of."""
+    place = ctypes.addressof(ctypes.c_char.in_dll(_library(), "sources"))
+    return ctypes.string_at(place).decode()
+
+
+def function(
+    symbol: str, lengths: int, places: Sequence[np.dtype[Any] | None], result: np.dtype[Any] | None
+) -> Callable[..., Any]:
+    """Return one function of the library.
+
+    Parameters
+    ----------
+    symbol
+        Its name.
+    lengths
+        How many lengths it takes before all else.
+    places
+        Types of the arguments behind them; None for the address of an array.
+    result
+        The type of the number that it returns, if any.
+    """
+    found = _library()[symbol]
+    found.argtypes = [
+        *[ctypes.c_int64] * lengths,
+        *(
+            ctypes.c_void_p if each is None else np.ctypeslib.as_ctypes_type(each)
+            for each in places
+        ),
+    ]
+    found.restype = None if result is None else np.ctypeslib.as_ctypes_type(result)
+    return found
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    path = library_path()
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ImportError(
+            f"the machine code of the kernels, {path.name}, is not installed for {sys.platform} on "
+            f"{platform.machine()} ({error}): install Tessel from its source, which makes it, or "
+            "run `make kernels` in a checkout"
+        ) from None

@@ -1,0 +1,1 @@
+"""Another version answers the same queries on the same stores: the oracle of a change."""
