@@ -27,6 +27,7 @@ def _arguments() -> argparse.Namespace:
         "--symbol-counts", type=int, nargs="*", default=[100, 10_000, 100_000], metavar="N"
     )
     parser.add_argument("--changes", type=int, default=1_000, help="of one symbol, of each kind")
+    parser.add_argument("--changes-of-others", type=int, default=20, help="in other stores")
     parser.add_argument("--appends", type=int, default=2_500, help="of one row, which are read")
     parser.add_argument("--writers", type=int, default=16)
     parser.add_argument("--commits", type=int, default=25, help="of each writer")
@@ -62,8 +63,10 @@ def main() -> None:
         if "symbols" in parts:
             lines = []
             for kind in kinds:
+                ours = kind.name == "tessel"
+                changes = arguments.changes if ours else arguments.changes_of_others
                 for count in arguments.symbol_counts:
-                    lines += symbols.measure(kind, folder, count, arguments.changes)
+                    lines += symbols.measure(kind, folder, count, changes)
             show(symbols.table(lines, notes))
         if "append" in parts:
             show(appends.timed(folder, arguments.segments, arguments.repeat))

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import arcticdb
+import pandas as pd
 import pyarrow as pa
 
 from benchmarks.commits.stores.base import SCHEMA, StoreKind, Timing
 
 _LIBRARY = "bench"
+
+
+def _frame(table: pa.Table) -> pd.DataFrame:
+    times = table.column("t").cast(pa.timestamp("ns")).to_pandas()
+    return table.to_pandas().set_index("t").set_axis(times, axis=0).rename_axis("t")
 
 
 class _ArcticStore:
@@ -23,17 +29,14 @@ class _ArcticStore:
             arctic.create_library(_LIBRARY, options)
         self._library = arctic[_LIBRARY]
 
+    def fill(self, symbols: Sequence[str], table: pa.Table) -> None:
+        frame = _frame(table)
+        self._library.write_batch([arcticdb.WritePayload(symbol, frame) for symbol in symbols])
+
     def commit(self, tables: Mapping[str, pa.Table], *, new: bool) -> Timing:
         start = time.perf_counter()
         payloads = [
-            arcticdb.WritePayload(
-                symbol,
-                table.to_pandas()
-                .set_index("t")
-                .set_axis(table.column("t").cast(pa.timestamp("ns")).to_pandas(), axis=0)
-                .rename_axis("t"),
-            )
-            for symbol, table in tables.items()
+            arcticdb.WritePayload(symbol, _frame(table)) for symbol, table in tables.items()
         ]
         staged = time.perf_counter()
         done = (self._library.write_batch if new else self._library.append_batch)(payloads)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -40,6 +40,9 @@ class Timing:
 
 class CommitStore(Protocol):
     """A store in the hands of one process."""
+
+    def fill(self, symbols: Sequence[str], table: pa.Table) -> None:
+        """Make many symbols of the same rows, the quickest way that leads to the same store."""
 
     def commit(self, tables: Mapping[str, pa.Table], *, new: bool) -> Timing:
         """Make symbols, or append to them, in as few commits as the store can."""

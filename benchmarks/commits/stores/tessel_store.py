@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,11 +14,17 @@ from benchmarks.commits.stores.base import StoreKind, Timing, lying_in
 from tessel.store.objects import LocalObjects
 from tessel.store.repository import Repository
 
+_AT_ONCE = 10_000
+
 
 class _TesselStore:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._repository = Repository(LocalObjects(folder), "id", read_only=False)
+
+    def fill(self, symbols: Sequence[str], table: pa.Table) -> None:
+        for start in range(0, len(symbols), _AT_ONCE):
+            self.commit(dict.fromkeys(symbols[start : start + _AT_ONCE], table), new=True)
 
     def commit(self, tables: Mapping[str, pa.Table], *, new: bool) -> Timing:
         puts = Puts(self._repository.objects)
