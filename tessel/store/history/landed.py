@@ -1,18 +1,19 @@
 """What the log says of a change: enough to tell whether another one can land after it.
 
-Positions are those of the symbol before the commit. Everything is plain JSON, and checked when it
-is read.
+Positions are those of the symbol before the commit. Everything is plain JSON, and checked before it
+is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tessel.cached import cached
 from tessel.store.history.documents import Fields, damaged
 
-__all__ = ["KINDS", "ROW_KINDS", "LandedChange", "LandedEdit", "TimeBounds"]
+__all__ = ["KINDS", "ROW_KINDS", "LandedChange", "LandedChanges", "LandedEdit", "TimeBounds"]
 
 KINDS = (
     "write",
@@ -166,6 +167,35 @@ class LandedChange:
             edits,
             fields.optional_text("former"),
         )
+
+
+class LandedChanges:
+    """The changes of an entry that was read, decoded and checked when they are first asked for.
+
+    One commit may change 10,000 symbols, and most entries are read for their place in the history.
+
+    Parameters
+    ----------
+    documents
+        The changes as plain data.
+    name
+        The document that they are from.
+    """
+
+    def __init__(self, documents: Iterable[Any] = (), name: str = "") -> None:
+        self._documents, self._name = documents, name
+
+    def __iter__(self) -> Iterator[LandedChange]:
+        return iter(self._decoded)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Iterable) and self._decoded == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @cached
+    def _decoded(self) -> tuple[LandedChange, ...]:
+        return tuple(LandedChange.read(Fields(each, self._name)) for each in self._documents)
 
 
 def _check_order(edits: Iterable[LandedEdit], name: str) -> None:

@@ -8,7 +8,7 @@ try again, and what cannot be read means that nobody knows: then nothing is touc
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +30,7 @@ from tessel.store.history.documents import (
     seal,
     unseal,
 )
-from tessel.store.history.landed import LandedChange
+from tessel.store.history.landed import LandedChange, LandedChanges
 from tessel.store.history.leaves import Leaf, Node, read_node
 from tessel.store.history.refs import read_numbers
 from tessel.store.names import LOG, STORE, log_name, log_number
@@ -98,7 +98,7 @@ class LogEntry:
     root
         The root of the symbol index.
     changes
-        What it changed, at least one per symbol.
+        What it changed, at least one per symbol; they are decoded where they are asked for.
     lookup
         The root of the lookup from manifests to symbols.
     """
@@ -113,7 +113,7 @@ class LogEntry:
     timestamp_us: int
     message: str
     root: Node
-    changes: tuple[LandedChange, ...] = ()
+    changes: Iterable[LandedChange] = ()
     act: str = "commit"
     subject: str = ""
     refs: Reference | None = None
@@ -164,7 +164,7 @@ class LogEntry:
             fields.integer("timestamp_us"),
             fields.text("message"),
             read_node(fields.fields("root")),
-            tuple(LandedChange.read(item) for item in fields.objects("changes")),
+            LandedChanges(fields.sequence("changes"), name),
             fields.text("act"),
             fields.text("subject"),
             None if fields.value("refs") is None else Reference.read(fields.fields("refs")),

@@ -36,7 +36,9 @@ ROOT_BYTES = 8 * 1024
 ROOT_CHILDREN = 32
 
 _OBJECT_BYTES = 1 << 20
-_KEPT_NODES = 256
+_KEPT_LEAVES = 256
+_KEPT_INNER = 1_024
+"""A commit makes two or three anew, and comes back to each of the others in its turn."""
 
 
 class Nodes:
@@ -44,11 +46,13 @@ class Nodes:
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
-        self._kept: Kept[tuple[str, int], Node] = Kept(_KEPT_NODES)
+        # Few inner nodes lead to all leaves, and leaves that come and go must not push them out.
+        self._kept: tuple[Kept[tuple[str, int], Node], Kept[tuple[str, int], Node]]
+        self._kept = Kept(_KEPT_LEAVES), Kept(_KEPT_INNER)
 
     def load(self, child: Child, level: int) -> Node:
         """Return the node that a child stands for, which must be of the given level."""
-        found = self._kept.get(child.place)
+        found = self._kept[level > 0].get(child.place)
         if found is None:
             found = read_node(fetch(self._objects, child.reference, offset=child.offset))
             if isinstance(found, Leaf):
@@ -62,8 +66,8 @@ class Nodes:
 
     def keep(self, written: Sequence[tuple[Child, Node]]) -> None:
         """Keep nodes that have just been written or read."""
-        for child, node in written[-_KEPT_NODES:]:
-            self._kept.keep(child.place, node)
+        for child, node in written:
+            self._kept[node.level > 0].keep(child.place, node)
 
     def resolved(self, child: Child | Node, level: int) -> Node:
         """Return a node that may not have been read yet."""

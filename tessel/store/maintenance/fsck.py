@@ -149,6 +149,7 @@ class _Check:
             try:
                 entry = self._versions.entry(number)
                 self._versions.refs_at(entry)
+                tuple(entry.changes)  # checked only now
             except TesselError as error:
                 self._note(number, "", error)
                 continue

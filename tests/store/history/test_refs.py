@@ -27,12 +27,15 @@ from tessel.errors import (
     TesselError,
     VersionNotFoundError,
 )
-from tessel.store.history.documents import Fields
+from tessel.store.history import open_store
+from tessel.store.history.documents import Fields, seal
 from tessel.store.history.log import LogEntry
 from tessel.store.history.refs import Refs
+from tessel.store.maintenance.fsck import check_store
 from tessel.store.names import STORE, check_ref_name, log_name
 from tessel.store.repository import Repository
 from tests.store.history.helpers import CountingObjects, changes_of, put, small_nodes, values
+from tests.store.maintenance.helpers import AgingObjects, opened
 
 
 def _repository() -> Repository:
@@ -316,6 +319,28 @@ def test_forged_entries_are_refused(case: str) -> None:
     document = unsealed(entry) | FORGED_ENTRIES[case]  # type: ignore[operator]
     with pytest.raises(CorruptStoreError, match="is damaged"):
         LogEntry.read(Fields(document, log_name(2)), 2)
+
+
+FORGED_CHANGES = {
+    "a change that is text": ["x"],
+    "a change that is empty": [{}],
+    "a kind that is none": [{"kinds": ["burn"], "edits": [], "name": "a", "symbol": 1, "rows": 1}],
+    "an edit of two numbers": [{"kinds": ["write"], "edits": [[0, 1]], "name": "a"}],
+}
+
+
+@pytest.mark.parametrize("case", FORGED_CHANGES)
+def test_forged_changes_are_refused_where_they_are_asked_for(case: str) -> None:
+    objects = AgingObjects()
+    open_store(objects, create=True, read_only=False)
+    history = opened(objects).history
+    history.commit(history.newest(), changes_of({"a": 1}), "")
+    document = unsealed(history.entry(1)) | {"changes": FORGED_CHANGES[case]}
+    forged = opened(objects.replaced(log_name(1), seal(document)))
+    assert forged.symbols() == ["a"]
+    with pytest.raises(CorruptStoreError, match="is damaged"):
+        forged.log()
+    assert log_name(1) in {damage.object for damage in check_store(forged).damages}
 
 
 def unsealed(entry: LogEntry) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from tessel.store.history import Replacement
+from tessel.store.history import LandedChange, Replacement
 from tessel.store.names import log_name
 from tessel.store.repository import Repository
 from tests.store.helpers import read
@@ -199,3 +199,34 @@ def test_a_symbol_of_many_columns_is_one_of_its_leaf() -> None:
     repository.history.commit(base, [Replacement("wide", wide)], "")
     found = _reopened(objects).at(None).snapshot["wide"]
     assert found == dataclasses.replace(wide, changed=2)
+
+
+def test_an_entry_that_is_read_for_its_place_decodes_no_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    repository, objects = _store(0)
+    for first in range(4):
+        put(repository.history, "main", {f"s{n:06}": first for n in range(1_000)})
+    decoded = []
+    read_change = LandedChange.read
+    monkeypatch.setattr(
+        LandedChange, "read", lambda each: decoded.append(each) or read_change(each)
+    )
+    again = Repository(objects, "id", read_only=False)
+    for number in range(5):  # to where entries of many changes are what the jump leads over
+        put(again.history, "main", {"s000001": number})
+    assert log_name(3) in objects.reads
+    assert not decoded
+    assert len(list(again.history.entry(4).changes)) == len(decoded) == 1_000
+    assert len(list(again.history.entry(4).changes)) == len(decoded), "they are decoded once"
+
+
+def test_inner_nodes_stay_while_the_leaves_of_a_large_store_come_and_go() -> None:
+    with small_nodes(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tessel.store.history.tree._KEPT_LEAVES", 8)
+        repository, objects = _store(600)
+        names = [f"s{7 * n % 600:06}" for n in range(600)]
+        for number, name in enumerate(names):
+            put(repository.history, "main", {name: number})
+    nodes = [name for name in objects.reads if name.startswith("leaf/")]
+    assert len(nodes) <= len(names), "one leaf each, and nothing above it"
