@@ -286,6 +286,21 @@ def test_a_store_made_before_gets_there_as_it_is_written() -> None:
     assert_same(read(opened(objects).view(names[3])), rows(50, 2))
 
 
+def test_a_store_made_before_costs_as_little_once_a_leaf_was_written_to() -> None:
+    with mock.patch.multiple(leaves, LEAF_SYMBOLS=256, LEAF_BYTES=64 * 1024):
+        objects, names = filled(400, before=True)
+    store = opened(objects)
+    sizes = []
+    for number, name in enumerate([*names[::40], *names[1::40], *names[2::40]]):
+        objects.forget()
+        store.write(name, rows(number), index="t")
+        sizes.append(sum(size for _, size in objects.puts))
+        assert len(objects.puts) <= 4 + 2, "data, tail, index, entry; and what a fold writes"
+    assert max(sizes[-10:]) <= 30_000
+    assert all(len(leaf) <= leaves.LEAF_SYMBOLS for leaf in store.at(None).snapshot.leaves())
+    assert_same(read(store.view(names[39])), rows(0))
+
+
 def test_repacking_brings_a_store_made_before_there_at_once() -> None:
     objects, names = filled(120, before=True)
     store = opened(objects)
