@@ -63,11 +63,14 @@ class StoreKind(Protocol):
         What is measured.
     says
         What a commit of it is, and what an object: one line for the tables.
+    most_symbols
+        As many as it can be filled with in minutes; None where there is no limit.
     """
 
     name: str
     version: str
     says: str
+    most_symbols: int | None
 
     def open(self, folder: Path, *, create: bool) -> CommitStore:
         """Open a store, or make one."""

@@ -78,6 +78,7 @@ class _Icechunk:
         "one commit over all arrays, tried again by rebasing; objects are files; its makers say "
         "that commits at the same time are not safe on a local disk"
     )
+    most_symbols: int | None = None
 
     def open(self, folder: Path, *, create: bool) -> _IcechunkStore:
         return _IcechunkStore(folder, create=create)

@@ -52,6 +52,7 @@ class _Tessel:
     name = "tessel"
     version = "of this folder"
     says = "one commit over all symbols; objects are files, each fsynced with its folder"
+    most_symbols: int | None = None
 
     def open(self, folder: Path, *, create: bool) -> _TesselStore:
         if create:
