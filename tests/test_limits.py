@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import tessel as ts
-from benchmarks.limits import ALLOWED, CASES, PENDING, Case, calls_slope, measured
+from benchmarks.limits import ALLOWED, CASES, Case, calls_slope, measured
 from benchmarks.limits.__main__ import NO_LIMITS
 from tessel import Expression, QueryBuilder, SubQuery, TesselError, col, lit, parse
 from tessel.errors import (
@@ -53,7 +53,7 @@ def test_calls_grow_with_the_size(case: Case) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [c for c in CASES if c.name not in PENDING], ids=lambda c: c.name)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_processor_time_grows_with_the_size(case: Case) -> None:
     with ts.options(workers=1, **NO_LIMITS):
         found = measured(case, ALLOWED)

@@ -11,12 +11,10 @@ with which processor time grows; above 1.2 it says so and ends with 1.
 from benchmarks.limits.queries import CASES as _QUERIES
 from benchmarks.limits.slopes import Case, Measured, calls, calls_slope, measured, slope
 from benchmarks.limits.tables import CASES as _TABLES
-from benchmarks.limits.tables import PENDING
 
 __all__ = [
     "ALLOWED",
     "CASES",
-    "PENDING",
     "Case",
     "Measured",
     "calls",

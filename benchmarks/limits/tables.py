@@ -15,21 +15,9 @@ from benchmarks.limits.slopes import Case, Work
 from tessel.expression import all_of, col
 from tessel.expression.schema import TableSchema
 
-__all__ = ["CASES", "PENDING"]
+__all__ = ["CASES"]
 
 _ROWS = 4
-_A_CLAUSE_A_COLUMN = (
-    "columns applied",
-    "columns added",
-    "aggregates of expressions",
-    "aggregates that are computed with",
-)
-PENDING = tuple(f"{what}: {name}" for what in ("explain", "run") for name in _A_CLAUSE_A_COLUMN)
-"""What grows faster than it should for a reason that is known: no failure, but shown.
-
-``with_columns`` and computed aggregates become one ``apply`` a column, each with a schema of all
-columns: the cost is that of clauses times columns, until one clause computes several columns.
-"""
 
 
 def _wide(count: int) -> pa.Table:

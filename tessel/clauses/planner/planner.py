@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+from tessel.clauses.apply_together import together
 from tessel.clauses.base import Clause, Structure
 from tessel.clauses.combining import CombinedInput, Combining, PlanLimits, SubQuery, check_count
 from tessel.clauses.joining.key_codes import with_key_codes
@@ -123,7 +124,8 @@ def query_schema(catalog: Catalog, query: SubQuery, known: _Steps | None = None)
     check_count(len(query.clauses))
     known = {} if known is None else known
     schema = catalog.view(query.symbol, query.as_of).schema
-    for clause in query.clauses:
+    combines = any(map(_combines, query.clauses))  # whose steps are known by each clause
+    for clause in query.clauses if combines else together(query.clauses):
         step = id(clause), id(schema)
         if step not in known:
             if isinstance(clause, Combining) and _combines(clause):
@@ -186,7 +188,7 @@ class _Planner:
         index = view.index()
         draft = Draft(
             view.schema,
-            clauses,
+            together(clauses),
             index=index,
             bytes=int(index.bytes.sum()),
             workers=self._workers,
@@ -220,7 +222,7 @@ class _Planner:
         parts = [each.query for each in inputs]
         draft = Draft(
             clause.combined_schema([each.schema for each in inputs]),
-            query.clauses[at + 1 :],
+            together(query.clauses[at + 1 :]),
             combining=clause,
             inputs=inputs,
             bytes=sum(int(self.view(p.symbol, p.as_of).index().bytes.sum()) for p in parts),
