@@ -31,7 +31,8 @@ NO_LIMITS = {name: 1 << 40 for name in Options.__dataclass_fields__ if name.star
 def _is_steep(case: Case) -> bool:
     found = measured(case, ALLOWED)
     is_steep = found.slope > ALLOWED
-    mark = "  <- too steep" if is_steep else ""
+    mark = "  (calls)" if found.of_calls is not None else ""
+    mark += "  <- too steep" if is_steep else ""
     line = f"{found.slope:6.2f}  {found.sizes[-1]:9,}  {found.seconds[-1] * 1e3:8.1f}  {case.name}"
     print(line + mark, flush=True)
     return is_steep

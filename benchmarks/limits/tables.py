@@ -101,6 +101,8 @@ def _queries() -> Iterator[Case]:
             continue
         most = 1 << 10 if "key" in name else 1 << 13
         for what, work in zip(("explain", "run", "to JSON and back"), _on_wide(make), strict=True):
+            if what == "to JSON and back" and make(1) == make(2):
+                continue  # the columns are those of the table: the query does not name them
             yield Case(f"{what}: {name}", work, 128, most, 8)
 
 
