@@ -280,8 +280,9 @@ def _stores() -> Iterator[Case]:
     yield Case("write new symbols one by one", _written_apart, 64, 1 << 11, 16)
     for name, work in _SYMBOLS.items():
         yield Case(f"{name}: symbols", _on_symbols(work), 64, 1 << 12, 16)
-    yield Case("log: commits", _on_commits(lambda store: store.log()), 32, 1 << 11, 16)
-    yield Case("versions: commits", _on_commits(lambda s: s.versions("s")), 32, 1 << 11, 16)
+    # Of the 512 newest entries of the log what was read is kept: others are read again.
+    yield Case("log: commits", _on_commits(lambda store: store.log()), 1 << 10, 1 << 13, 16)
+    yield Case("versions: commits", _on_commits(lambda s: s.versions("s")), 1 << 10, 1 << 13, 16)
     yield Case("create one more: branches", _refs("branch", _one_more), 16, 1 << 9, 8)
     yield Case("create one more: tags", _refs("tag", _one_more), 16, 1 << 9, 8)
     yield Case("list: branches", _refs("branch", lambda s, _: s.branches()), 16, 1 << 9, 8)
