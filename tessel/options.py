@@ -28,7 +28,7 @@ LEAST_LIMIT, LEAST_TEXT_BYTES = 16, 1024
 
 _LEAST = {
     **{"inline_bytes": 0, "live_bytes": 0, "max_text_bytes": LEAST_TEXT_BYTES},
-    **{"max_depth": LEAST_LIMIT, "max_nodes": LEAST_LIMIT},
+    **{"max_depth": LEAST_LIMIT, "max_nodes": LEAST_LIMIT, "max_query_depth": LEAST_LIMIT},
 }
 
 
@@ -77,6 +77,9 @@ class Options:
     max_clauses, max_nodes, max_depth
         The most clauses of a query; columns, literals and operators of one expression; and
         operators from an expression to its columns (``and`` of many terms counts once).
+    max_query_depth
+        The most queries within one another: inputs of ``concat``, ``merge`` and joins that are
+        such clauses' results themselves. Python's stack holds some 70.
     max_text_bytes
         The most bytes of UTF-8 that ``parse`` reads.
     """
@@ -97,6 +100,7 @@ class Options:
     max_clauses: int = 10_000
     max_nodes: int = 1_000_000
     max_depth: int = 1_000
+    max_query_depth: int = 50
     max_text_bytes: int = 4 * 1024 * 1024
 
     def __post_init__(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import copy
+import difflib
 import json
 import pickle
 import re
@@ -208,6 +209,22 @@ def test_nearest():
     assert nearest("A", ["a", "A"]) == "a"
     assert nearest("xyz", COLUMNS) is None
     assert nearest("a", []) is None
+
+
+@pytest.mark.parametrize(
+    "mistyped", ["robot/amr4711", "robot/am4711", "ROBOT/arm4711", "obot/arm4711"]
+)
+def test_few_of_many_names_are_compared_and_the_nearest_is_found(mistyped, monkeypatch):
+    names = [f"robot/arm{number}" for number in range(10_000)]
+    compared = []
+    ratio = difflib.SequenceMatcher.ratio
+    monkeypatch.setattr(
+        difflib.SequenceMatcher, "ratio", lambda self: compared.append(self.a) or ratio(self)
+    )
+    error = NameNotFoundError.for_name("entity", mistyped, names)
+    assert error.attributes["nearest"] == "robot/arm4711"
+    assert "did you mean 'robot/arm4711'?" in error.hint
+    assert len(compared) <= 16  # at 50 µs each: some 2,000 of these names are that similar
 
 
 @given(st.text(), st.lists(st.text(), max_size=5))

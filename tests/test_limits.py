@@ -7,6 +7,7 @@ processor time run as slow tests.
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 import tracemalloc
@@ -17,9 +18,9 @@ import pyarrow as pa
 import pytest
 
 import tessel as ts
-from benchmarks.limits import ALLOWED, CASES, PENDING, Case, calls_slope, measured
+from benchmarks.limits import ALLOWED, CASES, Case, calls_slope, measured
 from benchmarks.limits.__main__ import NO_LIMITS
-from tessel import Expression, QueryBuilder, col, lit, parse
+from tessel import Expression, QueryBuilder, SubQuery, TesselError, col, lit, parse
 from tessel.errors import (
     ExpressionDepthError,
     ExpressionError,
@@ -52,7 +53,7 @@ def test_calls_grow_with_the_size(case: Case) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [c for c in CASES if c.name not in PENDING], ids=lambda c: c.name)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_processor_time_grows_with_the_size(case: Case) -> None:
     with ts.options(workers=1, **NO_LIMITS):
         found = measured(case, ALLOWED)
@@ -156,6 +157,88 @@ def test_an_expression_that_is_too_deep(store: ts.Store) -> None:
         assert Expression.from_json(json.loads(json.dumps(deep.to_json()))).equals(deep)
         assert parse(str(deep)).equals(deep)
         assert store.read("x", query=Q.apply("b", deep)).to_arrow()["b"][0].as_py() == 0.0
+
+
+_NESTED = {
+    "concat": lambda other: Q.concat(other),
+    "merge": lambda other: Q.merge(other),
+    "join": lambda other: Q.select("t", "a").join(other, "t", suffix="_r").select("t", "a"),
+    "join_asof": lambda other: Q.select("t", "a").join_asof(other, suffix="_r").select("t", "a"),
+}
+
+
+@pytest.mark.parametrize("name", _NESTED)
+def test_queries_too_deep_in_one_another(store: ts.Store, name: str) -> None:
+    query = SubQuery("x")
+    for _ in range(50):
+        query = SubQuery("x", None, _NESTED[name](query).clauses)
+    assert query.depth == 50
+    deepest = QueryBuilder(query.clauses)
+    assert QueryBuilder.from_json(json.dumps(deepest.to_json())) == deepest
+    assert pickle.loads(pickle.dumps(deepest)) == deepest
+    assert str(store.explain("x", deepest))
+    rows = 4 if "join" in name else 4 * 51
+    assert len(store.read("x", query=deepest)) == rows
+    deeper = _NESTED[name](query)
+    for ask in (store.read, store.explain):
+        with pytest.raises(LimitError) as caught:
+            ask("x", query=deeper)
+        _says(caught.value, "max_query_depth", 51, 50)
+
+
+def _json_nested(levels: int) -> dict[str, object]:
+    made: dict[str, object] = {"symbol": "x", "as_of": None, "clauses": []}
+    for _ in range(levels):
+        clause = {"clause": "concat", "others": [made], "join": "outer"}
+        made = {"symbol": "x", "as_of": None, "clauses": [clause]}
+    return made
+
+
+@pytest.mark.parametrize("levels", [300, 3_000])
+@pytest.mark.parametrize("form", ["text", "data"])
+def test_plans_nested_far_too_deep_are_refused_by_the_name_of_the_limit(
+    levels: int, form: str
+) -> None:
+    inner = '{"symbol": "x", "as_of": null, "clauses": ['
+    clause = '{"clause": "concat", "join": "outer", "others": ['
+    text = f'{{"tessel_plan": 1, "clauses": [{clause}' + (inner + clause) * levels
+    text += '{"symbol": "x"}' + "]}]}" * levels + "]}]}"
+    plan = {"tessel_plan": 1, "clauses": _json_nested(levels)["clauses"]}
+    with pytest.raises(TesselError) as caught:
+        QueryBuilder.from_json(text if form == "text" else plan)
+    assert caught.value.attributes["option"] == "max_query_depth"
+    assert caught.value.attributes.get("given", 51) == 51
+
+
+@pytest.mark.parametrize("verb", ["concat", "merge"])
+def test_clauses_over_several_symbols_in_a_row_are_one(store: ts.Store, verb: str) -> None:
+    query = Q
+    for _ in range(300):  # one in another, 141 concats or 69 merges went past Python's stack
+        query = getattr(query, verb)("x")
+    found = store.read("x", query=query.head(900)).to_arrow()
+    together = getattr(Q, verb)(*["x"] * 300).head(900)
+    assert found.equals(store.read("x", query=together).to_arrow())
+    assert len(found) == 900
+
+
+@pytest.mark.parametrize("verb", ["concat", "merge"])
+def test_clauses_that_become_one_keep_their_types_and_columns(verb: str) -> None:
+    store = fresh_store()
+    for at, kind in enumerate(("int16", "uint16", "float32")):
+        times = pa.array(range(at, 9, 3), pa.timestamp("us"))
+        values = pa.array([at] * 3, pa.type_for_alias(kind))
+        store.write(kind, pa.table({"t": times, "v": values, kind: values}), index="t")
+    for join in ("outer", "inner"):
+        one = getattr(Q, verb)("uint16", join=join)
+        two = getattr(one, verb)("float32", join=join)
+        found = store.read("int16", query=two).to_arrow()
+        assert found.schema.field("v").type == pa.float64()  # of int32 and float32
+        apart = getattr(one.filter("v >= 0"), verb)("float32", join=join)
+        assert found.equals(store.read("int16", query=apart).to_arrow())
+        other = "inner" if join == "outer" else "outer"
+        found = store.read("int16", query=getattr(one, verb)("float32", join=other)).to_arrow()
+        apart = getattr(one.filter("v >= 0"), verb)("float32", join=other)
+        assert found.equals(store.read("int16", query=apart).to_arrow())
 
 
 def test_a_text_of_too_many_bytes() -> None:

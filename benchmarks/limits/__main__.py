@@ -6,7 +6,7 @@ import argparse
 import sys
 
 import tessel as ts
-from benchmarks.limits import ALLOWED, CASES, PENDING, Case, measured
+from benchmarks.limits import ALLOWED, CASES, Case, measured
 from tessel.options import Options
 
 
@@ -31,10 +31,11 @@ NO_LIMITS = {name: 1 << 40 for name in Options.__dataclass_fields__ if name.star
 def _is_steep(case: Case) -> bool:
     found = measured(case, ALLOWED)
     is_steep = found.slope > ALLOWED
-    mark = "" if not is_steep else "  <- known" if case.name in PENDING else "  <- too steep"
+    mark = "  (calls)" if found.of_calls is not None else ""
+    mark += "  <- too steep" if is_steep else ""
     line = f"{found.slope:6.2f}  {found.sizes[-1]:9,}  {found.seconds[-1] * 1e3:8.1f}  {case.name}"
     print(line + mark, flush=True)
-    return is_steep and case.name not in PENDING
+    return is_steep
 
 
 if __name__ == "__main__":

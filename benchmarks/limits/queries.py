@@ -120,9 +120,9 @@ _EXPRESSIONS: dict[str, tuple[Callable[[int], Expression], int]] = {
     "branches of case": (lambda n: _case(n) > 0, 1 << 14),
     "operands of coalesce": (lambda n: coalesce(*(col("a") for _ in range(n))) > 0, 1 << 15),
     "operands of min_of": (lambda n: min_of(*(col(_NAMES[i % 4]) for i in range(n))) > 0, 1 << 15),
-    "nested sums": (lambda n: _sum_of_floats(n) > 0, 512),
+    "nested sums": (lambda n: _sum_of_floats(n) > 0, 1 << 14),
     "constants": (lambda n: all_of(lit(i) + 1 > 0 for i in range(n)), 1 << 12),
-    "nested not": (lambda n: functools.reduce(lambda e, _: ~e, range(n), col("a") > 0), 512),
+    "nested not": (lambda n: functools.reduce(lambda e, _: ~e, range(n), col("a") > 0), 1 << 14),
     "shared sub-expressions": (_shared, 512),
     "characters of a literal": (lambda n: col("s") == "x" * n, 1 << 24),
     "characters of a regex": (lambda n: col("s").matches("x" * n), 1 << 15),
@@ -323,22 +323,26 @@ _WRONG: dict[str, Callable[[int], str]] = {
 }
 
 
+def _parsed(text: str) -> Work:
+    text_form._read.cache_clear()
+    return lambda: parse(text)
+
+
 def _texts() -> Iterator[Case]:
     for name, text in _TEXTS.items():
         long = "literal" in name or "name" in name or "space" in name or name == "lines"
 
         def parsed(n: int, text: Callable[[int], str] = text) -> Work:
-            _store()
-            written = text(n)
-            return lambda: parse(written)
+            return _parsed(text(n))
 
         yield Case(f"parse: {name}", parsed, 1 << 12 if long else 64, 1 << 22 if long else 1 << 15)
     for name, text in _NESTED.items():
         yield Case(
             f"parse: nested {name}",
-            lambda n, text=text: functools.partial(parse, text(n)),  # type: ignore[misc]
+            lambda n, text=text: _parsed(text(n)),  # type: ignore[misc]
             64,
-            512,
+            1 << 13,
+            8,
         )
     for name, text in _WRONG.items():
         yield Case(
@@ -346,6 +350,7 @@ def _texts() -> Iterator[Case]:
             lambda n, text=text: _refused(text(n)),  # type: ignore[misc]
             1 << 9,
             1 << 20,
+            1 << 10 if name == "no such function" else 16,  # shorter names are compared with others
         )
 
 

@@ -27,7 +27,9 @@ _AGAIN = 3
 _DOUBLINGS = 2
 """The slope is taken over so many last doublings: constants hide it at smaller sizes."""
 _LEAST_SECONDS = 20e-3
-"""Where the largest size takes less nobody waits, and page faults decide what a doubling adds."""
+"""Where the largest size takes less nobody waits, and page faults decide what a doubling adds.
+
+Then the slope is that of calls, at smaller sizes; what C does in one call stays below this."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +57,24 @@ class Case:
 
 @dataclass(frozen=True)
 class Measured:
-    """Sizes, the seconds of processor time that each took, and the slope of the last ones."""
+    """Sizes, the seconds of processor time that each took, and the slope of the last ones.
+
+    Attributes
+    ----------
+    sizes, seconds
+        As they were measured.
+    of_calls
+        The slope of calls, where the time of the largest size is too short for one.
+    """
 
     sizes: list[int]
     seconds: list[float]
+    of_calls: float | None = None
 
     @property
     def slope(self) -> float:
-        """The exponent with which the time grows over the last doublings; 1 is linear."""
-        return slope(self.sizes, self.seconds)
+        """The exponent with which the cost grows over the last doublings; 1 is linear."""
+        return slope(self.sizes, self.seconds) if self.of_calls is None else self.of_calls
 
     def add(self, size: int, seconds: float) -> None:
         """Add a size and what it took."""
@@ -74,7 +85,7 @@ class Measured:
 def slope(sizes: list[int], costs: list[float]) -> float:
     """Return the exponent between the last size and the one some doublings before it."""
     first = max(0, len(sizes) - 1 - _DOUBLINGS)
-    if first == len(sizes) - 1 or costs[-1] < _LEAST_SECONDS:
+    if first == len(sizes) - 1:
         return 0.0
     grown = math.log(costs[-1] / max(costs[first], 1e-9))
     return grown / math.log(sizes[-1] / sizes[first])
@@ -98,7 +109,7 @@ def measured(case: Case, allowed: float) -> Measured:
         if found.seconds[-1] > _ENOUGH_SECONDS and len(found.sizes) > _DOUBLINGS:
             break
     for _ in range(_AGAIN):
-        if found.slope <= allowed:
+        if found.slope <= allowed or found.seconds[-1] < _LEAST_SECONDS:
             break
         for at in range(max(0, len(found.sizes) - 1 - _DOUBLINGS), len(found.sizes)):
             found.seconds[at] = min(found.seconds[at], _seconds(case, found.sizes[at]))
@@ -106,6 +117,8 @@ def measured(case: Case, allowed: float) -> Measured:
             for size in itertools.islice(doubled, 1):
                 found.add(size, _seconds(case, size))
     gc.unfreeze()
+    if found.seconds[-1] < _LEAST_SECONDS:
+        return Measured(found.sizes, found.seconds, max(0.0, calls_slope(case)))
     return found
 
 

@@ -11,6 +11,7 @@ from tessel.clauses.aggregation import (
     PartialAggregation,
 )
 from tessel.clauses.apply import Apply
+from tessel.clauses.apply_together import ApplyTogether
 from tessel.clauses.base import Carry, Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.builder import QueryBuilder
 from tessel.clauses.cast import Cast
@@ -122,6 +123,7 @@ __all__ = [
     "AppendUnmatched",
     "Appends",
     "Apply",
+    "ApplyTogether",
     "Asks",
     "AsofInputs",
     "Between",

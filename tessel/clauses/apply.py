@@ -59,7 +59,7 @@ class Apply(Clause):
 
     def scan(self, rows: BlockScan) -> bool:
         """Leave the column to what reduces the rows."""
-        rows.define(self.column, self.expression)
+        rows.define({self.column: self.expression})
         return True
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:

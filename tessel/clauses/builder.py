@@ -10,7 +10,7 @@ from typing import Any
 
 from tessel.cached import cached
 from tessel.clauses.base import Clause, check_texts
-from tessel.clauses.combining import clauses_from_json
+from tessel.clauses.combining import check_nesting, clauses_from_json
 from tessel.clauses.verbs import Verbs
 from tessel.errors import PlanError, PlanFormatError
 from tessel.errors.arguments import checks_arguments
@@ -107,15 +107,13 @@ class QueryBuilder(Verbs):
             For a clause that is not installed here.
         """
         if isinstance(data, str):
-            try:
-                data = json.loads(data)
-            except (ValueError, RecursionError) as error:  # also for a number of too many digits
-                raise PlanFormatError(f"the text of a plan is not JSON: {error}") from error
+            data = _decoded(data)
         if not isinstance(data, Mapping) or data.get("tessel_plan") != PLAN_FORMAT:
             raise PlanFormatError(
                 "not the plain form of a query",
                 hint=f'it starts {{"tessel_plan": {PLAN_FORMAT}, "clauses": [...]}}',
             )
+        check_nesting(data)
         return cls(clauses_from_json(data.get("clauses")))
 
     def __eq__(self, other: object) -> bool:
@@ -130,3 +128,16 @@ class QueryBuilder(Verbs):
     def __repr__(self) -> str:
         lines = "".join(f"\n  .{clause.describe()}" for clause in self.clauses)
         return f"QueryBuilder(){lines}"
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise PlanFormatError(
+            "the text of a plan is nested too deeply to be read",
+            hint="queries within queries are limited by the option max_query_depth",
+            option="max_query_depth",
+        ) from error
+    except ValueError as error:  # also for a number of too many digits
+        raise PlanFormatError(f"the text of a plan is not JSON: {error}") from error

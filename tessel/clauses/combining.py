@@ -6,10 +6,12 @@ units of all inputs (:meth:`Combining.lowered`), which knows the columns that co
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import pyarrow as pa
 
@@ -21,7 +23,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import LimitError, PlanError, PlanFormatError, TesselError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.schema import TableSchema
-from tessel.options import current
+from tessel.options import LEAST_LIMIT, current
 
 __all__ = [
     "AlignColumns",
@@ -31,6 +33,7 @@ __all__ = [
     "PlanLimits",
     "SubQuery",
     "check_count",
+    "check_nesting",
     "clauses_from_json",
     "common_schema",
 ]
@@ -49,11 +52,31 @@ class SubQuery:
         Version; None is the version that the whole query sees.
     clauses
         What runs first.
+    depth
+        How many queries it has within one another: 0 for one symbol, one more for each clause over
+        several symbols whose result is an input of the next.
+
+    Raises
+    ------
+    LimitError
+        For more of them than the option ``max_query_depth``.
     """
 
     symbol: str
     as_of: int | None = None
     clauses: tuple[Clause, ...] = ()
+    depth: int = dataclasses.field(default=0, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        depth, before = 0, None
+        for clause in self.clauses:
+            if isinstance(clause, Combining):
+                own = max((other.depth for other in clause.others), default=0)
+                chained = before is not None and clause.joined_to(before) is not None
+                depth = max(depth, own + 1) if chained else max(depth, own) + 1
+            before = clause
+        _check_depth(depth)
+        object.__setattr__(self, "depth", depth)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plain form."""
@@ -77,6 +100,26 @@ def check_count(clauses: int) -> None:
         raise LimitError.exceeded(
             "the query", clauses, "clauses", option="max_clauses", limit=current().max_clauses
         )
+
+
+def _check_depth(depth: int) -> None:
+    if depth > LEAST_LIMIT and depth > (limit := current().max_query_depth):
+        raise LimitError.exceeded(
+            "the query", depth, "queries in one another", option="max_query_depth", limit=limit
+        )
+
+
+def check_nesting(plan: Mapping[str, Any]) -> None:
+    """Raise ``LimitError`` for plain queries too deep in one another, without recursion."""
+    queries, depth = [plan], -1
+    while queries:
+        depth += 1
+        _check_depth(depth)
+        lists = [each["clauses"] for each in queries if isinstance(each.get("clauses"), list)]
+        clauses = [each for each in itertools.chain(*lists) if isinstance(each, Mapping)]
+        fields = [value for each in clauses for value in each.values()]
+        inner = itertools.chain(*(each if isinstance(each, list) else [each] for each in fields))
+        queries = [each for each in inner if isinstance(each, Mapping) and "clauses" in each]
 
 
 def clauses_from_json(data: object) -> tuple[Clause, ...]:
@@ -161,6 +204,16 @@ class Combining(Clause):
     """A clause over this query and others; its subclasses say how their rows are put together."""
 
     others: tuple[SubQuery, ...]
+    chains: ClassVar[bool] = False
+    """Whether clauses in a row are one over the inputs of all: their order is that of the rows."""
+
+    def joined_to(self, before: Clause) -> Self | None:
+        """Return one clause for the one before this and this, or None where they are two."""
+        if not self.chains or type(before) is not type(self) or not self.others:
+            return None
+        others = before.others
+        joined: Any = dataclasses.replace(self, others=(*others, *self.others))  # type: ignore[type-var]
+        return joined if dataclasses.replace(joined, others=others) == before else None
 
     @abstractmethod
     def combined_schema(self, schemas: Sequence[TableSchema]) -> TableSchema:

@@ -44,6 +44,7 @@ class Concat(Combining):
     """
 
     name: ClassVar[str] = "concat"
+    chains: ClassVar[bool] = True
     others: tuple[SubQuery, ...]
     join: Literal["outer", "inner"] = "outer"
 

@@ -144,13 +144,14 @@ class TurnFigures(Clause):
         """Put the figures in their rows."""
         held = unit.table
         (rows,) = held.column(_ROWS).to_pylist()
+        outputs = dict(zip(held.column_names, held.columns, strict=True))
         columns: dict[str, list[Any]] = {name: [] for name, _ in _FIGURES}
         for at, field in enumerate(self.source.arrow):
             figures: dict[str, Any] = {"column": field.name, "type": str(field.type)}
             for name, kind in _FIGURES[2:]:
                 output = _output(at, name)
-                if output in held.column_names:
-                    figures[name] = held.column(output).cast(kind)[0].as_py()
+                if output in outputs:
+                    figures[name] = outputs[output].cast(kind)[0].as_py()
             if "count" in figures:
                 figures["missing"] = rows - figures["count"]
             for name, values in columns.items():

@@ -56,6 +56,7 @@ class Merge(Combining):
     """
 
     name: ClassVar[str] = "merge"
+    chains: ClassVar[bool] = True
     others: tuple[SubQuery, ...] = ()
     on: str | None = None
     join: Literal["outer", "inner"] = "outer"

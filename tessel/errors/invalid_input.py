@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Self
 
-from tessel.errors.names import nearest, raise_the_limit, shown, suggestion
+from tessel.errors.names import raise_the_limit, shown, suggestion
 from tessel.errors.root import TesselError
 
 __all__ = [
@@ -190,10 +190,8 @@ class IndexColumnError(InvalidInputError):
         """Make the error for a table without the column named as its index."""
         return cls(
             f"the table has no column {index!r} to be its index",
-            hint=suggestion(index, list(existing), "columns"),
             index=index,
-            existing=list(existing),
-            nearest=nearest(index, existing),
+            **suggestion(index, existing, "columns"),
         )
 
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Hashable, Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 __all__ = ["nearest", "raise_the_limit", "repeated", "shown", "suggestion"]
 
@@ -14,19 +14,25 @@ _LISTED_NAMES = 8
 _SHOWN_BITS, _SHOWN_CHARACTERS = 256, 200
 _LONGEST_COMPARED = 1_000
 """Characters of a name up to which similar ones are looked for: that takes quadratic time."""
+_COMPARED, _SIMILAR = 8, 0.6
+"""difflib takes some 50 µs for two names: it compares so many, and wants so much alike."""
 
 
 def nearest(name: object, existing: Iterable[str]) -> str | None:
     """Return the existing name closest to ``name``; None where none is, or ``name`` is no text."""
     if not isinstance(name, str):
         return None
-    candidates = list(existing)
     if len(name) > _LONGEST_COMPARED:
         return None
-    folded = {candidate.casefold(): candidate for candidate in reversed(candidates)}
-    if name.casefold() in folded:
-        return folded[name.casefold()]
-    matches = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
+    candidates = list(existing)
+    folded, wanted = [candidate.casefold() for candidate in candidates], name.casefold()
+    if wanted in folded:
+        return candidates[folded.index(wanted)]
+    if len(candidates) > _COMPARED:
+        from tessel.errors.similar import most_alike  # numpy, which Tessel imports on first use
+
+        candidates = [candidates[at] for at in most_alike(wanted, folded, _COMPARED, _SIMILAR)]
+    matches = difflib.get_close_matches(name, candidates, n=1, cutoff=_SIMILAR)
     return matches[0] if matches else None
 
 
@@ -35,11 +41,16 @@ def _listed(names: Sequence[str]) -> str:
     return shown + (f", … ({len(names)} in all)" if len(names) > _LISTED_NAMES else "")
 
 
-def suggestion(name: object, existing: Sequence[str], what: str) -> str:
-    """Return the hint for a name that does not exist: the nearest one, and what exists."""
-    match = nearest(name, existing)
+def suggestion(name: object, existing: Sequence[str], what: str) -> dict[str, Any]:
+    """Return the hint of an error for a name that does not exist, and its facts for programs.
+
+    The hint tells the nearest name and what exists.
+    """
+    names = list(existing)  # a mapping, for one, is not indexed
+    match = nearest(name, names)
     start = f"did you mean {match!r}?   " if match else ""
-    return f"{start}{what}: {_listed(existing)}" if existing else f"there are no {what}"
+    hint = f"{start}{what}: {_listed(names)}" if names else f"there are no {what}"
+    return {"hint": hint, "existing": names, "nearest": match}
 
 
 def repeated(names: Iterable[Name]) -> Name | None:

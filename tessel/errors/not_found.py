@@ -60,11 +60,9 @@ class ColumnNotFoundError(NotFoundError, KeyError):
         place = f" in {where}" if where else ""
         return cls(
             f"no column {name!r}{place}",
-            hint=suggestion(name, list(existing), "columns"),
             detail=detail,
             column=name,
-            existing=list(existing),
-            nearest=nearest(name, existing),
+            **suggestion(name, existing, "columns"),
         )
 
 
@@ -79,10 +77,8 @@ class SymbolNotFoundError(NotFoundError, KeyError):
         at = "" if version is None else f" at version {version}"
         return cls(
             f"no symbol {name!r} in the store{at}",
-            hint=suggestion(name, list(existing), "symbols"),
             symbol=name,
-            existing=list(existing),
-            nearest=nearest(name, existing),
+            **suggestion(name, existing, "symbols"),
         )
 
 
@@ -113,10 +109,8 @@ class RefNotFoundError(VersionNotFoundError):
         plural = {"branch": "branches", "tag": "tags"}.get(what, "branches and tags")
         return cls(
             f"no {what} {name!r} in the store",
-            hint=suggestion(name, list(existing), plural),
             name=name,
-            existing=list(existing),
-            nearest=nearest(name, existing),
+            **suggestion(name, existing, plural),
         )
 
 
@@ -148,10 +142,8 @@ class NameNotFoundError(NotFoundError, KeyError):
         plural = f"{what}es" if what.endswith("s") else f"{what}s"
         return cls(
             f"no {what} {name!r}",
-            hint=suggestion(name, list(existing), plural),
             name=name,
-            existing=list(existing),
-            nearest=nearest(name, existing),
+            **suggestion(name, existing, plural),
         )
 
 

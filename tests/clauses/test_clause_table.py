@@ -12,6 +12,7 @@ from tessel.clauses import (
     AlignColumns,
     AppendUnmatched,
     Apply,
+    ApplyTogether,
     AsofInputs,
     BroadcastAsof,
     BroadcastJoin,
@@ -81,6 +82,7 @@ from tessel.clauses import (
     find_clause,
 )
 from tessel.clauses.aggregates import find_aggregate
+from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.joining.asof_shape import AsofShape
 from tessel.clauses.joining.shape import JoinShape
 from tessel.expression import col
@@ -155,6 +157,7 @@ SAMPLES: tuple[Clause, ...] = (
     Shares("v"),
     TurnFigures(SCHEMA),
     AlignColumns(SCHEMA),
+    ApplyTogether((ComputedColumn("n", col("v") + 1),)),
     MergeInputs(SCHEMA, ("x", "y")),
     BroadcastJoin(SHAPE),
     AppendUnmatched(SHAPE),

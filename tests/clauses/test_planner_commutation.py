@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import tests.clauses.custom  # noqa: F401  (registers its clauses)
 from tessel.clauses import (
     Apply,
+    ApplyTogether,
     Clause,
     Concat,
     DateRange,
@@ -33,6 +34,7 @@ from tessel.clauses import (
     Tail,
     find_clause,
 )
+from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.planner import PASSES, REQUIRED, Draft
 from tessel.clauses.planner.commutation import PASSED_BY_FILTERS, SWAPS, swapped
 from tessel.clauses.planner.push_into_inputs import push_into_inputs
@@ -81,6 +83,12 @@ KINDS: dict[type[Clause], st.SearchStrategy[Clause]] = {
     Apply: st.sampled_from(
         [Apply("n", col("a") + 1), Apply("a", col("b")), Apply("b", col("f") * 2)]
     ),
+    ApplyTogether: st.sampled_from(
+        [
+            ApplyTogether((ComputedColumn("n", col("a") + 1), ComputedColumn("b", col("f") * 2))),
+            ApplyTogether((ComputedColumn("a", col("b")), ComputedColumn("b", col("a")))),
+        ]
+    ),
     Select: st.sampled_from([Select(("a", "b", "c", "f", "t")), Select(("t", "f", "c", "b", "a"))]),
     Drop: st.just(Drop(("n",))),
     Rename: st.sampled_from(
@@ -124,7 +132,7 @@ def test_both_orders_give_the_same(
         right = Filter(data.draw(st.sampled_from([col("a") == "x", col("u").is_missing()])))
     turned = swapped(left, right)
     if turned is None:
-        assert left_kind in (Apply, Merge), "the others of the list always may"
+        assert left_kind in (Apply, ApplyTogether, Merge), "the others of the list always may"
         return
     store = fresh_store()
     store.write("x", data.draw(tables()), index="t")

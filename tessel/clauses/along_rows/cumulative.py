@@ -158,8 +158,7 @@ class Cumulative(OrderedColumns):
         both = pa.concat_tables([earlier, later])
         keys = [both.column(f"key_{at}") for at in range(len(self.by))]
         codes, groups, arrays = self._grouped(keys, both)
-        for at, column in enumerate(self.inputs):
-            states = self._states(both, at)
+        for column, states in zip(self.inputs, self._states(both), strict=True):
             arrays += self.aggregate.merge(states, codes, groups, schema.type_of(column))
         return pa.table(arrays, schema=self.carry_schema(schema))
 
@@ -173,7 +172,7 @@ class Cumulative(OrderedColumns):
         ]
         codes, groups = codes_of_parts(parts, [before.num_rows, unit.num_rows])
         results: dict[str, Any] = {}
-        for at, column in enumerate(self.inputs):
+        for column, states in zip(self.inputs, self._states(before), strict=True):
             values = plain(unit.column(column))
             absent = missing_rows(values)
             running = Running(
@@ -181,16 +180,21 @@ class Cumulative(OrderedColumns):
                 None if absent is None else ~absent,
                 codes[1] if self.by else None,
                 groups,
-                self._states(before, at),
+                states,
                 codes[0],
                 column,
             )
             results[column] = self.run(running, unit.schema.type_of(column))
         return unit.with_columns({output: results[column] for output, column in self.columns})
 
-    def _states(self, carry: pa.Table, at: int) -> list[pa.Array]:
-        names = [name for name in carry.column_names if name.startswith(f"state_{at}_")]
-        return [plain(carry.column(name)) for name in names]
+    def _states(self, carry: pa.Table) -> list[list[pa.Array]]:
+        """Return the states of each column."""
+        found: list[list[pa.Array]] = [[] for _ in self.inputs]
+        for name, column in zip(carry.column_names, carry.columns, strict=True):
+            kind, at, *_ = name.split("_", 2)
+            if kind == "state":
+                found[int(at)].append(plain(column))
+        return found
 
     def _grouped(
         self, keys: Sequence[Any], of: ProcessingUnit | pa.Table

@@ -11,9 +11,11 @@ segment, and as long as no positional clause stands to its left.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 
 from tessel.clauses.apply import Apply
+from tessel.clauses.apply_together import ApplyTogether
 from tessel.clauses.base import Clause
 from tessel.clauses.cast import Cast
 from tessel.clauses.concat import Concat
@@ -34,6 +36,7 @@ from tessel.expression.rewriting import rewrite
 
 __all__ = [
     "KEEPS_ROWS",
+    "MAKING",
     "PASSED_BY_FILTERS",
     "PASSED_BY_FILTERS_ON_THE_LEFT",
     "ROW_WISE",
@@ -42,7 +45,10 @@ __all__ = [
     "swapped",
 ]
 
-KEEPS_ROWS: tuple[type[Clause], ...] = (Apply, Cast, Select, Drop, Rename)
+MAKING: tuple[type[Clause], ...] = (Apply, ApplyTogether)
+"""Columns are computed of each row, added or replaced."""
+
+KEEPS_ROWS: tuple[type[Clause], ...] = (*MAKING, Cast, Select, Drop, Rename)
 """One row out for each row in, at the same position: positional clauses may pass to the left."""
 
 ROW_WISE: tuple[type[Clause], ...] = (*KEEPS_ROWS, Filter, DateRange)
@@ -76,9 +82,8 @@ def _always(left: Clause, right: Clause) -> tuple[Clause, Clause]:
 
 
 def _unless_it_reads_what_is_made(left: Clause, right: Clause) -> tuple[Clause, Clause] | None:
-    assert isinstance(left, Apply)
     assert isinstance(right, Filter)
-    return None if left.column in right.predicate.columns() else (right, left)
+    return (right, left) if left.structure.adds.isdisjoint(right.predicate.columns()) else None
 
 
 def _under_the_old_names(left: Clause, right: Clause) -> tuple[Clause, Clause] | None:
@@ -106,7 +111,8 @@ def _within_one_symbol(left: Clause, right: Clause) -> tuple[Clause, Clause] | N
 
 
 SWAPS: Mapping[tuple[type[Clause], type[Clause]], Swap] = {
-    (Apply, Filter): _unless_it_reads_what_is_made,
+    **dict.fromkeys(itertools.product(MAKING, (Filter,)), _unless_it_reads_what_is_made),
+    **dict.fromkeys(itertools.product(MAKING, (DateRange, Head, Tail, RowRange)), _always),
     (Select, Filter): _always,
     (Drop, Filter): _always,
     (Rename, Filter): _under_the_old_names,
@@ -114,21 +120,17 @@ SWAPS: Mapping[tuple[type[Clause], type[Clause]], Swap] = {
     (Sort, Filter): _always,
     (Filter, Filter): _if_it_cannot_raise,
     # What has a time index to its right had the same one before it.
-    (Apply, DateRange): _always,
     (Select, DateRange): _always,
     (Drop, DateRange): _always,
     (Rename, DateRange): _always,
     (Filter, DateRange): _always,
     (Sort, DateRange): _always,
-    (Apply, Head): _always,
     (Select, Head): _always,
     (Drop, Head): _always,
     (Rename, Head): _always,
-    (Apply, Tail): _always,
     (Select, Tail): _always,
     (Drop, Tail): _always,
     (Rename, Tail): _always,
-    (Apply, RowRange): _always,
     (Select, RowRange): _always,
     (Drop, RowRange): _always,
     (Rename, RowRange): _always,

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from tessel.clauses.aggregation import Aggregation
 from tessel.clauses.apply import Apply
+from tessel.clauses.apply_together import together
 from tessel.clauses.base import Clause
 from tessel.clauses.computed import ComputedColumn, free_name, key_names
 from tessel.clauses.drop import Drop
@@ -61,7 +62,7 @@ def compute_columns(draft: Draft) -> Draft:
                 clauses.append(Drop(tuple(each.column for each in columns.applies)))
         else:
             clauses.append(clause)
-    return draft.replace(clauses=tuple(clauses))
+    return draft.replace(clauses=together(clauses))
 
 
 class _Columns:
@@ -103,6 +104,7 @@ class _Columns:
     def lowered(self, clause: AggregatingClause) -> tuple[tuple[NamedAggregate, ...], list[Apply]]:
         """Compute the columns of aggregates, let them read those, and compute the results."""
         found: list[NamedAggregate] = []
+        written = clause.output_names
         outputs: dict[str, str] = {}
         for each in clause.aggregates:
             names = {
@@ -111,7 +113,7 @@ class _Columns:
                 for column in each.computed
             }
             output = each.output
-            if output not in clause.output_names:
+            if output not in written:
                 output = free_name(output, self._taken)
                 self._taken.add(output)
             outputs[each.output] = output

@@ -7,7 +7,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.clauses.apply import Apply
+from tessel.clauses.apply_together import ApplyTogether
 from tessel.clauses.base import Clause
+from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.filter import Filter
 from tessel.clauses.planner.draft import Draft
 from tessel.errors import TesselError
@@ -37,6 +39,11 @@ def fold_constants(draft: Draft) -> Draft:
             value = _folded(clause.expression, schema)
             same = value is clause.expression
             clauses.append(clause if same else Apply(clause.column, value))
+        elif type(clause) is ApplyTogether:
+            values = [_folded(each.expression, schema) for each in clause.columns]
+            made = map(ComputedColumn, (each.name for each in clause.columns), values)
+            same = all(v is each.expression for v, each in zip(values, clause.columns, strict=True))
+            clauses.append(clause if same else ApplyTogether(tuple(made)))
         elif type(clause) is Filter:
             clauses += _filter(clause, schema)
         else:

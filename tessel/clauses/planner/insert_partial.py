@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tessel.clauses.apply import Apply
 from tessel.clauses.base import Clause
-from tessel.clauses.planner.commutation import is_one_of
+from tessel.clauses.planner.commutation import MAKING, is_one_of
 from tessel.clauses.select import Select
 
 __all__ = ["insert_partial"]
@@ -39,4 +38,4 @@ def insert_partial(clauses: list[Clause], partial: Clause, keys: Collection[str]
 def _may_pass(left: Clause, keys: Collection[str]) -> bool:
     if is_one_of(left, (Select,)):
         return True
-    return is_one_of(left, (Apply,)) and getattr(left, "column", None) not in keys
+    return is_one_of(left, MAKING) and left.structure.adds.isdisjoint(keys)

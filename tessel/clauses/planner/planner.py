@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+from tessel.clauses.apply_together import together
 from tessel.clauses.base import Clause, Structure
 from tessel.clauses.combining import CombinedInput, Combining, PlanLimits, SubQuery, check_count
 from tessel.clauses.joining.key_codes import with_key_codes
@@ -123,7 +124,8 @@ def query_schema(catalog: Catalog, query: SubQuery, known: _Steps | None = None)
     check_count(len(query.clauses))
     known = {} if known is None else known
     schema = catalog.view(query.symbol, query.as_of).schema
-    for clause in query.clauses:
+    combines = any(map(_combines, query.clauses))  # whose steps are known by each clause
+    for clause in query.clauses if combines else together(query.clauses):
         step = id(clause), id(schema)
         if step not in known:
             if isinstance(clause, Combining) and _combines(clause):
@@ -186,7 +188,7 @@ class _Planner:
         index = view.index()
         draft = Draft(
             view.schema,
-            clauses,
+            together(clauses),
             index=index,
             bytes=int(index.bytes.sum()),
             workers=self._workers,
@@ -216,13 +218,11 @@ class _Planner:
 
     def _combined(self, query: SubQuery, at: int) -> Plan:
         """Plan the last clause over several symbols; what stands before it is its first input."""
-        clause = query.clauses[at]
-        assert isinstance(clause, Combining)
-        parts = [SubQuery(query.symbol, query.as_of, query.clauses[:at]), *clause.others]
-        inputs = tuple(Input(part, query_schema(self, part, self._known)) for part in parts)
+        clause, inputs = self._inputs(query, at)
+        parts = [each.query for each in inputs]
         draft = Draft(
             clause.combined_schema([each.schema for each in inputs]),
-            query.clauses[at + 1 :],
+            together(query.clauses[at + 1 :]),
             combining=clause,
             inputs=inputs,
             bytes=sum(int(self.view(p.symbol, p.as_of).index().bytes.sum()) for p in parts),
@@ -247,6 +247,33 @@ class _Planner:
             plans[number] = with_key_codes(plans[number], names)
         stages = cut_stages((*lowered.steps, *draft.clauses), draft.schema)
         return Plan(tuple(plans), stages, schema, changes)
+
+    def _inputs(self, query: SubQuery, at: int) -> tuple[Combining, tuple[Input, ...]]:
+        """Return a clause over several symbols, joined to those before it, and its inputs.
+
+        Clauses stay two where that changes a type: of int16 and uint16, then float32, the common
+        type is float64, of all three it is float32.
+        """
+        clause = query.clauses[at]
+        assert isinstance(clause, Combining)
+        joined, start = clause, at
+        while start and (longer := joined.joined_to(query.clauses[start - 1])) is not None:
+            joined, start = longer, start - 1
+        if start < at:
+            whole = dataclasses.replace(query, clauses=query.clauses[: at + 1])
+            schema, inputs = (
+                query_schema(self, whole, self._known),
+                self._parts(query, start, joined),
+            )
+            if joined.combined_schema([each.schema for each in inputs]) == schema:
+                return joined, inputs
+        return clause, self._parts(query, at, clause)
+
+    def _parts(self, query: SubQuery, at: int, clause: Combining) -> tuple[Input, ...]:
+        """Return what stands before a clause over several symbols, and its other inputs."""
+        first = dataclasses.replace(query, clauses=query.clauses[:at])
+        parts = (first, *clause.others)
+        return tuple(Input(part, query_schema(self, part, self._known)) for part in parts)
 
     def _rewritten(self, draft: Draft) -> tuple[Draft, tuple[Change, ...]]:
         """Run the passes, and note what each was given and gave."""

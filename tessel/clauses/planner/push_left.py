@@ -9,11 +9,10 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tessel.clauses.apply import Apply
 from tessel.clauses.base import Clause
 from tessel.clauses.date_range import DateRange
 from tessel.clauses.filter import Filter
-from tessel.clauses.planner.commutation import swapped
+from tessel.clauses.planner.commutation import MAKING, is_one_of, swapped
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.planner.raising import cannot_raise
 from tessel.clauses.positional import Positional
@@ -131,5 +130,5 @@ def _is_worth_it(clause: Clause, passed: Clause) -> bool:
     nothing before another filter.
     """
     if isinstance(clause, Positional):
-        return type(passed) is Apply
+        return is_one_of(passed, MAKING)
     return type(clause) is DateRange or type(passed) is not Filter

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from tessel.clauses.apply import Apply
 from tessel.clauses.base import Clause
 from tessel.clauses.date_range import DateRange
+from tessel.clauses.planner.commutation import MAKING, is_one_of
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.planner.instants import instant
 from tessel.clauses.rename import Rename
@@ -52,7 +52,7 @@ def _maker_of_labels(
     for at in reversed(range(end)):
         clause, index = clauses[at], schemas[at].index
         passes = type(clause) is Select or type(clause) is Rename
-        passes = passes or (type(clause) is Apply and clause.column != index)
+        passes = passes or (is_one_of(clause, MAKING) and index not in clause.structure.adds)
         if not passes or schemas[at + 1].index != index:
             return at
     return None

@@ -7,7 +7,7 @@ that; where anything cannot be done on what is stored, the answer is None, and t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -151,10 +151,11 @@ class BlockScan:
             self._rows.rule_out(predicate)
         self._steps.append((None, predicate))
 
-    def define(self, name: str, expression: Expression) -> None:
-        """Add a column, or replace one."""
-        self._schema = self._schema.with_column(name, expression.result_type(self._schema))
-        self._steps.append((name, expression))
+    def define(self, columns: Mapping[str, Expression]) -> None:
+        """Add columns, or replace them; none reads another of them."""
+        types = {name: each.result_type(self._schema) for name, each in columns.items()}
+        self._schema = self._schema.with_columns(types)
+        self._steps += columns.items()
 
     def open(self, names: Iterable[str]) -> OpenedScan | None:
         """Return the scan with these columns at hand; None where it needs values.

@@ -117,7 +117,7 @@ class Stage:
         if found is None:
             # That there is none has been read as well.
             self.reads.append(ReadRange(symbol))
-            names = {name for name in self.base.snapshot.symbols if name not in self._symbols}
+            names = {name for name in self.base.snapshot.near(symbol) if name not in self._symbols}
             names |= {name for name, state in self._symbols.items() if state is not None}
             raise SymbolNotFoundError.for_name(symbol, sorted(names))
         return found

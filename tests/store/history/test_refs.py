@@ -183,13 +183,25 @@ def test_the_log_tells_what_was_done_to_branches_and_tags() -> None:
     assert [v.number for v in feature.log("a")] == [1]
 
 
-def test_unknown_symbols_of_a_large_store_are_answered_from_one_leaf() -> None:
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda repository: repository.view("symbol07777x"),
+        lambda repository: repository.versions("symbol07777x"),
+        lambda repository: repository.delete("symbol07777x"),
+        lambda repository: repository.append("symbol07777x", {"v": [1]}),
+    ],
+    ids=["view", "versions", "delete", "append"],
+)
+def test_unknown_symbols_of_a_large_store_are_answered_from_one_leaf(
+    ask: Callable[[Repository], object],
+) -> None:
     repository = Repository(CountingObjects(), "id", read_only=False)
     put(repository.history, "main", {f"symbol{n:05}": n for n in range(12_000)})
-    again = Repository(repository.objects, "id", read_only=True)
+    again = Repository(repository.objects, "id", read_only=False)
     repository.objects.forget()  # type: ignore[attr-defined]
     with pytest.raises(SymbolNotFoundError, match="symbol0777"):
-        again.view("symbol07777x")
+        ask(again)
     assert len(repository.objects.reads) <= 5  # type: ignore[attr-defined]
 
 
