@@ -98,10 +98,13 @@ def _remove(subscriber: Subscriber) -> None:
 
 def emit(name: str, *, duration_ns: int = 0, **attributes: Any) -> None:
     """Tell all subscribers that something happened."""
-    if not _subscribers:
-        return
+    if _subscribers:
+        _tell(name, time.monotonic_ns(), duration_ns, attributes)
+
+
+def _tell(name: str, at_ns: int, duration_ns: int, attributes: dict[str, Any]) -> None:
     facts = without_secrets(attributes)
-    event = Event(name, time.monotonic_ns(), duration_ns, threading.get_ident(), facts)
+    event = Event(name, at_ns, duration_ns, threading.get_ident(), facts)
     for subscriber in _subscribers:
         try:
             subscriber(event)
@@ -142,4 +145,5 @@ class _Span:
         return self._attributes
 
     def __exit__(self, *error: object) -> None:
-        emit(self._name, duration_ns=time.monotonic_ns() - self._start, **self._attributes)
+        ended = time.monotonic_ns()  # once: the beginning follows from both figures
+        _tell(self._name, ended, ended - self._start, self._attributes)

@@ -67,12 +67,12 @@ from tessel.clauses.powers import (
     Consumes,
     Expands,
     Interleaves,
+    Joins,
     Limits,
     Narrows,
     Proves,
     Prunes,
     ReducesPieces,
-    Selects,
 )
 from tessel.clauses.rank import Rank
 from tessel.clauses.registry import clause_names, find_clause, register
@@ -80,8 +80,9 @@ from tessel.clauses.rename import Rename
 from tessel.clauses.resample import PartialResample, Resample
 from tessel.clauses.rolling import Rolling
 from tessel.clauses.row_range import RowRange
+from tessel.clauses.running.bound_unit import bound_unit
 from tessel.clauses.running.carrying import Between, carries_between
-from tessel.clauses.running.late_reading import read_pieces
+from tessel.clauses.running.pieces import load_piece
 from tessel.clauses.running.pipeline import (
     Executor,
     LocalExecutor,
@@ -94,6 +95,7 @@ from tessel.clauses.running.stage import (
     bound_stage,
     interleave_units,
     run_between,
+    run_bound,
     run_clauses,
     run_stage,
     summarise,
@@ -169,6 +171,7 @@ __all__ = [
     "Join",
     "JoinAsof",
     "JoinPartition",
+    "Joins",
     "KeyCodes",
     "KnownRows",
     "LastOfSort",
@@ -207,7 +210,6 @@ __all__ = [
     "RowRange",
     "Sample",
     "Select",
-    "Selects",
     "Shares",
     "Shift",
     "Sort",
@@ -225,19 +227,21 @@ __all__ = [
     "Verbs",
     "answered",
     "bound_stage",
+    "bound_unit",
     "carries_between",
     "clause_names",
     "clauses_from_json",
     "explain_plan",
     "find_clause",
     "interleave_units",
+    "load_piece",
     "plan_query",
     "plugins_of",
     "query_schema",
-    "read_pieces",
     "register",
     "result_table",
     "run_between",
+    "run_bound",
     "run_clauses",
     "run_stage",
     "run_stages",

@@ -53,6 +53,7 @@ from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.ordering import Ordering
 from tessel.clauses.registry import register
 from tessel.clauses.results import AggregatingClause
+from tessel.clauses.running.bound_unit import is_bound
 from tessel.clauses.running.streams import units_of_tables
 from tessel.clauses.spill import Workspace, workspace_of
 from tessel.clauses.spill.sorting import ExternalSort
@@ -60,7 +61,7 @@ from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
-from tessel.store import BlockScan, index_integers
+from tessel.store import Batch, index_integers
 
 __all__ = ["Aggregation", "MergeAggregation", "OrderGroups", "PartialAggregation"]
 
@@ -255,10 +256,6 @@ class PartialAggregation(Clause):
         _grouped_schema(self.keys, self.aggregates, input_schema)
         return TableSchema(partial_schema(self.keys, self.aggregates, input_schema))
 
-    def coded(self) -> frozenset[str]:
-        """Return the keys that no aggregate reads: their values are wanted for the result only."""
-        return frozenset(self.keys).difference(*(each.columns for each in self.aggregates))
-
     @property
     def _from_stored(self) -> bool:
         return all_from_facts(self.aggregates) or all_from_stored_values(self.aggregates)
@@ -267,8 +264,26 @@ class PartialAggregation(Clause):
         """Return whether states do not grow with the rows."""
         return all_from_facts(self.aggregates)
 
-    def reduce(self, rows: Sequence[BlockScan]) -> pa.Table | StoredGroups | None:
-        """Reduce rows as they are stored."""
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        """Reduce the unit: as it is stored, where it is not read and its columns allow it."""
+        found = self.reduced(unit)
+        if found is not None:
+            return found
+        if is_bound(unit):
+            # Keys that no aggregate reads are wanted for the result only.
+            inputs = frozenset[str]().union(*(each.columns for each in self.aggregates))
+            unit = unit.as_codes(frozenset(self.keys) - inputs)
+        parts = parts_to_reduce(unit.table_as_read)
+        tables = [self._partial(part, unit.schema) for part in parts]
+        return unit.replace(tables[0] if len(tables) == 1 else pa.concat_tables(tables))
+
+    def reduced(self, unit: ProcessingUnit) -> ProcessingUnit | None:
+        """Reduce a unit that is not read, as it is stored, where its columns allow it."""
+        if not is_bound(unit):
+            return None
+        return unit.reduced_by(self._reduced, self.output_schema(unit.schema))
+
+    def _reduced(self, rows: Sequence[Batch]) -> pa.Table | StoredGroups | None:
         if all_from_stored_values(self.aggregates):
             return each_alone(
                 rows,
@@ -277,12 +292,6 @@ class PartialAggregation(Clause):
                 ),
             )
         return scanned_groups(rows, self.keys, self.aggregates, drop_missing=self.drop_missing)
-
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Reduce the unit."""
-        table = unit.table_as_read
-        parts = [self._partial(part, unit.schema) for part in parts_to_reduce(table)]
-        return unit.replace(parts[0] if len(parts) == 1 else pa.concat_tables(parts))
 
     def _partial(self, table: pa.Table, schema: TableSchema) -> pa.Table:
         if not self.keys:

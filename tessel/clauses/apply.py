@@ -11,7 +11,6 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression import Expression
 from tessel.expression.schema import TableSchema
-from tessel.store import BlockScan
 
 __all__ = ["Apply"]
 
@@ -57,11 +56,6 @@ class Apply(Clause):
         """Return the schema with the column added or replaced."""
         return input_schema.with_column(self.column, self.expression.result_type(input_schema))
 
-    def scan(self, rows: BlockScan) -> bool:
-        """Leave the column to what reduces the rows."""
-        rows.define({self.column: self.expression})
-        return True
-
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Compute the column."""
-        return unit.with_column(self.column, unit.evaluate(self.expression))
+        return unit.with_column(self.column, self.expression)

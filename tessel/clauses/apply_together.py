@@ -15,10 +15,10 @@ from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.filter import Filter
 from tessel.clauses.registry import register
+from tessel.clauses.running.bound_unit import is_bound
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
-from tessel.store import BlockScan
 
 __all__ = ["ApplyTogether", "together"]
 
@@ -66,13 +66,10 @@ class ApplyTogether(Clause):
         kept = tuple(each for each in self.columns if each.name in needed)
         return ApplyTogether(kept) if kept else None
 
-    def scan(self, rows: BlockScan) -> bool:
-        """Leave the columns to what reduces the rows."""
-        rows.define({each.name: each.expression for each in self.columns})
-        return True
-
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Compute the columns; an error names the one it happened in."""
+        if is_bound(unit):
+            return unit.with_columns({each.name: each.expression for each in self.columns})
         made = {}
         for each in self.columns:
             try:

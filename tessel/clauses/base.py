@@ -64,6 +64,7 @@ __all__ = [
     "IndexEffect",
     "Structure",
     "check_texts",
+    "drops_rows",
 ]
 
 
@@ -132,7 +133,7 @@ class ClauseInfo:
         :class:`Carries`, and begins a stage of its own. None where each unit is enough for itself.
     stored
         The columns that it takes as they are stored (codes, scaled integers) where it stands first,
-        or behind clauses that can do so too; it has :class:`Reduces` then.
+        or behind clauses that bind what they do to the unit.
     """
 
     input: Structure
@@ -147,6 +148,19 @@ class ClauseInfo:
     reduced: bool = False
     carries: Carry | None = None
     stored: frozenset[str] = frozenset()
+
+
+def drops_rows(clause: Clause) -> bool:
+    """Return whether a clause over row slices does nothing but leave some of their rows out."""
+    info = clause.structure
+    return (
+        info.input is info.output is Structure.ROW_SLICE
+        and info.keeps_order
+        and not info.keeps_count
+        and not info.adds
+        and info.index is IndexEffect.KEEP
+        and info.carries is None
+    )
 
 
 class Clause(ABC):

@@ -76,18 +76,17 @@ class Cast(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Cast the columns."""
-        made: dict[str, pa.ChunkedArray] = {}
         for name, target in self.columns:
             expression = _expression(name, target)
             kind = expression.result_type(unit.schema)
             if kind == unit.schema.type_of(name):
                 continue
             if self.strict:
-                values = unit.evaluate(expression)
+                unit = unit.with_column(name, expression)
             else:
                 values = pa.chunked_array(_cast_or_missing(unit, expression, name), kind)
-            made[name] = values
-        return unit.with_columns(made)
+                unit = unit.with_column(name, values)
+        return unit
 
 
 def _expression(name: str, target: str) -> Expression:

@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tessel.clauses.base import Clause, ClauseInfo, Structure
-from tessel.clauses.index_values import index_integers
+from tessel.clauses.index_values import cut_index
 from tessel.clauses.registry import register
+from tessel.clauses.running.bound_unit import is_bound
 from tessel.ecs import ProcessingUnit
 from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.periods import period_bounds, units_from_ns, zone_of
 from tessel.expression.schema import TableSchema
-from tessel.store import BlockScan, CandidateRows, SegmentIndex
+from tessel.store import SegmentIndex
 
 __all__ = ["DateRange"]
 
@@ -103,35 +104,17 @@ class DateRange(Clause):
             inside &= index.slice_last_time < high
         return inside
 
-    def select(self, rows: CandidateRows) -> bool:
-        """Find the bounds by binary search in one page each; no other page is read for it."""
-        rows.cut_index(*self.bounds(rows.schema))
-        return True
-
-    def scan(self, rows: BlockScan) -> bool:
-        """Cut the rows by their bounds."""
-        rows.cut_index(*self.bounds(rows.schema))
-        return True
-
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Cut the unit by binary search; its index never goes back."""
+        """Cut the unit by binary search; its index never goes back.
+
+        Of a unit that is not read yet, no more than the page of each bound is.
+        """
         low, high = self.bounds(unit.schema)
-        values = index_integers(unit)
-        first = 0 if low is None else _first_at_or_after(values, low)
-        last = len(values) if high is None else _first_at_or_after(values, high)
-        if first == 0 and last == len(values):
-            return unit
-        return unit.slice(first, max(0, last - first))
+        if is_bound(unit):
+            return unit.between(low, high)
+        return cut_index(unit, low, high)
 
     def _shown(self) -> str:
         left = "[" if self.closed in ("both", "left") else "("
         right = "]" if self.closed in ("both", "right") else ")"
         return f"{left}{self.start or '…'}, {self.end or '…'}{right}"
-
-
-def _first_at_or_after(values: np.ndarray, bound: int) -> int:
-    """Return the position of the first value that is not below ``bound``, which may be any int."""
-    limits = np.iinfo(np.int64)
-    if bound > limits.max:
-        return len(values)
-    return int(np.searchsorted(values, max(bound, limits.min)))

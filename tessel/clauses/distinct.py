@@ -18,10 +18,11 @@ from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.grouping import check_key_type, group_codes
 from tessel.clauses.grouped.scanned_first_rows import KnownKeys, scanned_first_rows
 from tessel.clauses.registry import register
+from tessel.clauses.running.bound_unit import is_bound
 from tessel.ecs import ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError, repeated
 from tessel.expression.schema import TableSchema
-from tessel.store import BlockScan, CandidateRows
+from tessel.store import Batch, CandidateRows
 
 __all__ = ["Distinct", "DistinctBucket", "PartialDistinct"]
 
@@ -118,23 +119,23 @@ class PartialDistinct(Clause):
         """Return the clause for one run, whose units tell each other which keys they have."""
         return _SharedDistinct.of(self)
 
-    def choose(self, rows: BlockScan) -> Rows | None:
+    def choose(self, rows: Batch) -> Rows | None:
         """Choose rows from codes and narrow integers as they are stored."""
         return self._first(rows, KnownKeys())
 
-    def _first(self, rows: BlockScan, known: KnownKeys) -> Rows | None:
+    def _first(self, rows: Batch, known: KnownKeys) -> Rows | None:
         return scanned_first_rows(rows, self.columns, known) if self.keep == "first" else None
-
-    def select(self, rows: CandidateRows) -> bool:
-        """Choose rows from the values of the columns."""
-        chosen = self._rows(rows.values(self.columns))
-        if len(chosen) < len(rows):
-            rows.keep(rows.places()[chosen])
-        return True
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Keep the first or last rows; of ``"none"`` two, which say that there are several."""
+        if is_bound(unit):
+            found = unit.chosen_by(self.choose) or unit.narrowed_by(self._keep)
+            if found is not None:
+                return found
         return _kept(unit, self._rows(unit.table))
+
+    def _keep(self, rows: CandidateRows) -> None:
+        rows.keep(rows.places()[self._rows(rows.values(self.columns))])
 
     def _rows(self, table: pa.Table) -> Rows:
         if self.keep == "none":
@@ -154,7 +155,7 @@ class _SharedDistinct(PartialDistinct):
         object.__setattr__(found, "_known", KnownKeys())
         return found
 
-    def choose(self, rows: BlockScan) -> Rows | None:
+    def choose(self, rows: Batch) -> Rows | None:
         return self._first(rows, self._known)
 
 

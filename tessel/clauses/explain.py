@@ -10,7 +10,7 @@ from tessel.clauses.base import Carry, Clause, Structure
 from tessel.clauses.explain_pages import pages_table
 from tessel.clauses.line_changes import line_changes
 from tessel.clauses.plan import Change, Intake, Plan, SourcePlan, Stage
-from tessel.clauses.powers import Broadcasts, Interleaves, Limits
+from tessel.clauses.powers import Appends, Broadcasts, Interleaves, Limits
 from tessel.clauses.running.pipeline import units_to_read
 from tessel.errors import NameNotFoundError
 from tessel.errors.arguments import checks_arguments
@@ -161,6 +161,8 @@ def _between_units(stage: Stage) -> str:
             Carry.AFTER: "each unit is told what lies after it",
             Carry.BOTH: "each unit is told what lies around it",
         }[stage.carries]
+    if stage.clauses and isinstance(stage.clauses[0], Appends):
+        return "units are taken in order"  # rows pass it one by one
     return {
         Intake.ONE_BY_ONE: "units go on as they are",
         Intake.STREAM: "units are taken in order",

@@ -15,7 +15,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import ExpressionTypeError, PlanError
 from tessel.expression import TRUE, Expression, evaluate_statistics
 from tessel.expression.schema import TableSchema
-from tessel.store import BlockScan, CandidateRows, SegmentIndex
+from tessel.store import SegmentIndex
 
 __all__ = ["Filter"]
 
@@ -87,24 +87,9 @@ class Filter(Clause):
         verdict = evaluate_statistics(self.predicate, index.statistics, index.schema)
         return np.asarray(verdict == TRUE)
 
-    def select(self, rows: CandidateRows) -> bool:
-        """Evaluate the predicate on its own columns; the others are read for what is left."""
-        if self.optimise != "speed" or not self.predicate.columns():
-            return False
-        rows.filter(self.predicate)
-        return True
-
-    def scan(self, rows: BlockScan) -> bool:
-        """Leave the predicate to what reduces the rows."""
-        rows.filter(self.predicate)
-        return True
-
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Keep the rows where the predicate is true."""
-        mask = unit.evaluate(self.predicate)
-        if pa.types.is_null(mask.type):
-            mask = mask.cast(pa.bool_())
-        kept = unit.filter(mask)
+        kept = unit.filter(self.predicate)
         if self.optimise == "memory" and kept is not unit:
             kept = kept.with_pieces(
                 [p.with_table(_trimmed(p.table)) for p in kept.pieces], kept.schema

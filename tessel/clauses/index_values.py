@@ -11,7 +11,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.ecs.components import TimeRange
 from tessel.errors import IndexColumnError
 
-__all__ = ["index_integers", "with_times_of_index"]
+__all__ = ["cut_index", "index_integers", "with_times_of_index"]
 
 
 def index_integers(unit: ProcessingUnit) -> np.ndarray:
@@ -28,6 +28,27 @@ def index_integers(unit: ProcessingUnit) -> np.ndarray:
     parts = [chunk.view(width).to_numpy(zero_copy_only=True) for chunk in column.chunks]
     values = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
     return values.astype(np.int64, copy=False)
+
+
+def cut_index(unit: ProcessingUnit, low: int | None, high: int | None) -> ProcessingUnit:
+    """Return the rows of a unit whose index lies in ``[low, high)``, in its own unit.
+
+    None is no bound. It never goes back, so this is a binary search.
+    """
+    values = index_integers(unit)
+    first = 0 if low is None else _first_at_or_after(values, low)
+    last = len(values) if high is None else _first_at_or_after(values, high)
+    if first == 0 and last == len(values):
+        return unit
+    return unit.slice(first, max(0, last - first))
+
+
+def _first_at_or_after(values: np.ndarray, bound: int) -> int:
+    """Return the position of the first value that is not below ``bound``, which may be any int."""
+    limits = np.iinfo(np.int64)
+    if bound > limits.max:
+        return len(values)
+    return int(np.searchsorted(values, max(bound, limits.min)))
 
 
 def with_times_of_index(unit: ProcessingUnit) -> ProcessingUnit:

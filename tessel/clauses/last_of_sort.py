@@ -20,7 +20,7 @@ from tessel.clauses.registry import register
 from tessel.clauses.stored_first_rows import KeyBar, stored_first_rows
 from tessel.clauses.top_k import PartialTopK, TopK
 from tessel.ecs import ProcessingUnit
-from tessel.store import BlockScan, CandidateRows
+from tessel.store import Batch, CandidateRows
 
 __all__ = ["LastOfSort", "PartialLastOfSort"]
 
@@ -65,24 +65,20 @@ class PartialLastOfSort(PartialTopK):
         """Return the clause for one run, whose units tell each other what they found."""
         return _SharedLastOfSort.of(self)
 
-    def choose(self, rows: BlockScan) -> Rows | None:
+    def choose(self, rows: Batch) -> Rows | None:
         """Find the last rows on what is stored."""
         return self._chosen(rows, KeyBar())
 
-    def _chosen(self, rows: BlockScan, bar: KeyBar) -> Rows | None:
+    def _chosen(self, rows: Batch, bar: KeyBar) -> Rows | None:
         return stored_first_rows(rows, backwards(self.ordering), self.k, bar, later=True)
 
-    def select(self, rows: CandidateRows) -> bool:
+    def _keep(self, rows: CandidateRows) -> None:
         """Find the last rows from the columns that order them."""
         if len(rows) > self.k:
             chosen = _last_rows(rows.values(self.by), self.ordering, self.k)
             rows.keep(rows.places()[np.sort(chosen)])
-        return True
 
-    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Keep the last rows of the unit, where they are."""
-        if unit.num_rows <= self.k:
-            return unit
+    def _first_rows(self, unit: ProcessingUnit) -> ProcessingUnit:
         return unit.take(np.sort(_last_rows(unit.table, self.ordering, self.k)))
 
 
@@ -98,7 +94,7 @@ class _SharedLastOfSort(PartialLastOfSort):
         object.__setattr__(found, "_key_bar", KeyBar())
         return found
 
-    def choose(self, rows: BlockScan) -> Rows | None:
+    def choose(self, rows: Batch) -> Rows | None:
         return self._chosen(rows, self._key_bar)
 
     def settle(self, first_row: int) -> Rows | None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
-from tessel.store import BlockScan, CandidateRows, SegmentIndex
+from tessel.store import Batch, SegmentIndex
 
 if TYPE_CHECKING:
     from tessel.clauses.base import Clause
@@ -31,18 +31,15 @@ __all__ = [
     "Consumes",
     "Expands",
     "Interleaves",
+    "Joins",
     "LeavesCodes",
     "Limits",
     "Narrows",
     "Proves",
     "Prunes",
     "Reduced",
-    "Reduces",
     "ReducesPieces",
-    "Scans",
-    "Selects",
     "Settles",
-    "TakesCodes",
     "has_power",
 ]
 
@@ -102,39 +99,14 @@ class Proves(Protocol):
 
 
 @runtime_checkable
-class Selects(Protocol):
-    """A clause that only drops rows, and can tell which before all their columns are read.
-
-    Without it, a unit is read whole before its first clause runs. It is asked of the first clauses
-    of a query, as long as each of them selects; ``process`` gives the same answer.
-    """
-
-    def select(self, rows: CandidateRows) -> bool:
-        """Narrow the rows; False, with the rows as they were, leaves the unit to ``process``."""
-
-
-@runtime_checkable
-class Scans(Protocol):
-    """A clause whose rows can be dropped, or columns computed, block by block on what is stored.
-
-    Without it, the clauses behind it get values. It is asked of the first clauses of a query, as
-    long as each of them scans, where one that reduces stands behind them.
-    """
-
-    def scan(self, rows: BlockScan) -> bool:
-        """Add what the clause does to the scan; False leaves the unit to be read."""
-
-
-@runtime_checkable
 class Chooses(Protocol):
-    """A clause that only drops rows, and can tell from what is stored which it may need.
+    """A clause that only drops rows, and can tell which it may need before more of them is read.
 
-    Without it, columns that clauses before it compute are computed for every row. It is asked where
-    all clauses before it scan; these and ``process`` then run on the rows it chose alone. So none
-    of the rows that ``process`` keeps of all may be missing, and what else is left drops no other.
+    Without it, each unit is read before the next one has chosen. It is asked where nothing has read
+    the unit yet. So none of the rows that ``process`` keeps of all units may be missing.
     """
 
-    def choose(self, rows: BlockScan) -> npt.NDArray[np.int64] | None:
+    def choose(self, rows: Batch) -> npt.NDArray[np.int64] | None:
         """Return the places of the rows that may be needed, ascending; None needs values."""
 
 
@@ -154,20 +126,19 @@ class Settles(Chooses, Protocol):
 
 
 @runtime_checkable
-class Reduces(Protocol):
-    """A clause that can make its result of rows as they are stored.
+class Joins(Protocol):
+    """A clause that can reduce many row slices to hardly more than one, as they are stored.
 
-    Without it, or where it answers None, columns are decoded and ``process`` gets them; it gives
-    the same answer.
+    Without it, each unit is given to ``process`` alone.
     """
 
     def joins(self) -> bool:
-        """Return whether many row slices leave hardly more than one: then it is given several."""
+        """Return whether it is so with the options that the clause has."""
 
-    def reduce(self, rows: Sequence[BlockScan]) -> pa.Table | Reduced | None:
-        """Return the table that ``process`` would leave of the rows of these slices, or None.
+    def reduced(self, unit: ProcessingUnit) -> ProcessingUnit | None:
+        """Return what ``process`` does for a unit of several batches, none of which is read.
 
-        Or what it can be made of: the clause behind may go on with that.
+        None where they must be read, or are no less together than one by one.
         """
 
 
@@ -184,19 +155,7 @@ class Reduced(Protocol):
 
 
 @runtime_checkable
-class TakesCodes(Protocol):
-    """A clause to which text may come as dictionaries: it tells values apart, and needs a few.
-
-    Without it, text is made of codes for every row. It is asked of the first clause that does not
-    select; the columns are dictionaries only where the store keeps them so.
-    """
-
-    def coded(self) -> frozenset[str]:
-        """Return the columns that may be dictionaries of their type."""
-
-
-@runtime_checkable
-class LeavesCodes(TakesCodes, Protocol):
+class LeavesCodes(Protocol):
     """A clause that hands text on as it was read, maybe as dictionaries of the promised type.
 
     Without it, what comes out of a clause is of the types that it promised. Its units go to a

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import pyarrow as pa
-
 from tessel.clauses.base import Clause, ClauseInfo, Structure
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
@@ -52,13 +50,7 @@ class Rename(Clause):
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the schema with the new names; unknown and colliding names are refused."""
-        names = dict(self.columns)
-        input_schema.require(names)
-        fields = [
-            field.with_name(names.get(field.name, field.name)) for field in input_schema.arrow
-        ]
-        index = input_schema.index
-        return TableSchema(pa.schema(fields), None if index is None else names.get(index, index))
+        return input_schema.rename(dict(self.columns))
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Rename the columns."""

@@ -43,6 +43,7 @@ from tessel.clauses.index_values import index_integers, with_times_of_index
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.registry import register
 from tessel.clauses.results import AggregatingClause
+from tessel.clauses.running.bound_unit import is_bound
 from tessel.clauses.select import Select
 from tessel.clauses.structures import StructuredUnits, UnitFacts, structure_by_time_bucket
 from tessel.clauses.tail import Tail
@@ -51,7 +52,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.ecs.components import RowRange, TimeRange
 from tessel.errors import ExecutionError, IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
-from tessel.store import BlockScan, SegmentIndex
+from tessel.store import Batch, SegmentIndex
 
 __all__ = ["Empty", "PartialResample", "Resample"]
 
@@ -343,8 +344,13 @@ class PartialResample(_Resampling):
         """Return whether there are buckets alone, of which slices share no more than one."""
         return not self.by and all_from_facts(self.aggregates)
 
-    def reduce(self, rows: Sequence[BlockScan]) -> pa.Table | None:
-        """Reduce rows as they are stored."""
+    def reduced(self, unit: ProcessingUnit) -> ProcessingUnit | None:
+        """Reduce a unit that is not read, as it is stored, where its columns allow it."""
+        if not is_bound(unit):
+            return None
+        return unit.reduced_by(self._reduced_rows, self.output_schema(unit.schema))
+
+    def _reduced_rows(self, rows: Sequence[Batch]) -> pa.Table | None:
         schema = rows[0].schema
         bucketer, keys = self.bucketer(schema), stored_names(self.by)
         if keys:
@@ -352,7 +358,7 @@ class PartialResample(_Resampling):
         found = scanned_runs(rows, bucketer, self.aggregates)
         return None if found is None else self._partial(schema, found[0], [], found[1])
 
-    def _by_keys(self, rows: BlockScan, bucketer: Bucketer, keys: Sequence[str]) -> pa.Table | None:
+    def _by_keys(self, rows: Batch, bucketer: Bucketer, keys: Sequence[str]) -> pa.Table | None:
         found = scanned_keyed_runs(
             rows, bucketer, keys, self.aggregates, drop_missing=self.drop_missing
         )
@@ -379,6 +385,9 @@ class PartialResample(_Resampling):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Reduce the unit; its buckets are runs, since the index never goes back."""
+        found = self.reduced(unit)
+        if found is not None:
+            return found
         name = unit.schema.index
         assert name is not None
         table, times = unit.table, index_integers(unit)

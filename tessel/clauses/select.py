@@ -10,7 +10,6 @@ from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError, repeated
 from tessel.expression.schema import TableSchema
-from tessel.store import BlockScan
 
 __all__ = ["Select"]
 
@@ -45,10 +44,6 @@ class Select(Clause):
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the schema of these columns; unknown names are refused."""
         return input_schema.select(self.columns)
-
-    def scan(self, rows: BlockScan) -> bool:
-        """Leave the rows as they are: what reduces them asks for the columns that it wants."""
-        return True
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Keep the columns."""

@@ -25,8 +25,8 @@ from tessel.clauses.ordering import Ordering
 from tessel.clauses.stored_numbers import decimal_integers
 from tessel.expression import Number
 from tessel.expression.schema import TableSchema
-from tessel.kernels import NO_LIMIT, best_rows, ordered_doubles
-from tessel.store import BlockScan, OpenedScan, RowPart
+from tessel.kernels import NO_LIMIT, BestRows, best_rows, ordered_doubles
+from tessel.store import Batch, OpenedBatch, RowPart
 
 __all__ = ["KeyBar", "stored_first_rows"]
 
@@ -36,6 +36,7 @@ _MOST_KEPT = 1 << 13
 _MOST_TOGETHER = 1 << 8
 """So many rows are compared one by one with those of other row ranges."""
 
+_NO_ROWS = np.zeros(0, np.int64)
 _WIDEST = 1 << 62
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 
@@ -173,7 +174,7 @@ class _Part:
 
 
 def stored_first_rows(
-    rows: BlockScan, ordering: Ordering, count: int, bar: KeyBar, *, later: bool = False
+    rows: Batch, ordering: Ordering, count: int, bar: KeyBar, *, later: bool = False
 ) -> NDArray[np.int64] | None:
     """Return where rows lie that can be among the first of all units, ascending.
 
@@ -211,9 +212,10 @@ def stored_first_rows(
         if _found(rows.within([seed]), ordering, count, bar, [seed], later) is None:
             return None
     if bar.limit is not None:
-        parts = [part for part in parts if _may_reach(part, ordering, rows, *bar.limit, later)]
-        if not parts:
+        left = [part for part in parts if _may_reach(part, ordering, rows, *bar.limit, later)]
+        if not left and not rows.may_raise:
             return np.zeros(0, np.int64)
+        parts = left or parts[:1]  # whether a row raises is seen where the rows are opened
     return _found(rows.within(parts), ordering, count, bar, parts, later)
 
 
@@ -229,7 +231,7 @@ def _promise(part: RowPart, ordering: Ordering) -> float:
 
 
 def _may_reach(
-    part: RowPart, ordering: Ordering, rows: BlockScan, keys: Keys, row: int, later: bool
+    part: RowPart, ordering: Ordering, rows: Batch, keys: Keys, row: int, later: bool
 ) -> bool:
     """Return whether a part may hold a row with such keys, or rows that come before it."""
     bound = part.bound(greatest=ordering.descending[0])
@@ -244,7 +246,7 @@ def _may_reach(
 
 
 def _found(
-    rows: BlockScan,
+    rows: Batch,
     ordering: Ordering,
     count: int,
     bar: KeyBar,
@@ -260,29 +262,37 @@ def _found(
         return None
     before = rows.first_place - opened.spans[0].start
     start = -(rows.first_row + before) if later else rows.first_row + before
-    best = best_rows(
-        opened.spans[0],
-        opened.program.program(),
-        _stretches(opened, ordering, key, parts, before),
-        select=opened.select,
-        key=key.register,
-        downwards=key.downwards,
-        count=count,
-        limit=NO_LIMIT if bar.limit is None else key.limit(*bar.limit, start),
-        later=later,
-    )
-    if best.last is not None:
-        last, row = best.last
-        bar.offer(key.values(last), start + row)
-    places = best.rows + before
-    if len(places):
-        signed = -best.rows if later else best.rows
-        bar.note(rows.first_row, _Chosen(places, best.keys, signed, key, start), count)
-    return places
+    program, stretches = opened.program.program(), _stretches(opened, ordering, key, parts, before)
+    found: list[BestRows] = []
+    for span in opened.spans:
+        own = [each for each in stretches if span.start <= each[0] < span.stop]
+        if not own:
+            continue
+        best = best_rows(
+            span,
+            program,
+            own,
+            select=opened.select,
+            key=key.register,
+            downwards=key.downwards,
+            count=count,
+            limit=NO_LIMIT if bar.limit is None else key.limit(*bar.limit, start),
+            later=later,
+        )
+        if best.last is not None:
+            last, row = best.last
+            bar.offer(key.values(last), start + row)
+        found.append(best)
+    inside = np.concatenate([_NO_ROWS, *(best.rows for best in found)])
+    if len(inside):
+        signed = -inside if later else inside
+        keys = np.concatenate([best.keys for best in found])
+        bar.note(rows.first_row, _Chosen(inside + before, keys, signed, key, start), count)
+    return inside + before
 
 
 def _stretches(
-    opened: OpenedScan,
+    opened: OpenedBatch,
     ordering: Ordering,
     key: _FloatKey | _IntegerKey,
     parts: Sequence[RowPart] | None,
@@ -360,7 +370,7 @@ class _IntegerKey:
         return (place if same else place - 2) * rest
 
 
-def _float_key(opened: OpenedScan, ordering: Ordering, schema: TableSchema) -> _FloatKey | None:
+def _float_key(opened: OpenedBatch, ordering: Ordering, schema: TableSchema) -> _FloatKey | None:
     """Return the key where it is one, of doubles that are no decimals of one scale."""
     if len(ordering.by) > 1:
         return None
@@ -374,7 +384,9 @@ def _float_key(opened: OpenedScan, ordering: Ordering, schema: TableSchema) -> _
     return _FloatKey(number, ordering.descending[0])
 
 
-def _integer_key(opened: OpenedScan, ordering: Ordering, schema: TableSchema) -> _IntegerKey | None:
+def _integer_key(
+    opened: OpenedBatch, ordering: Ordering, schema: TableSchema
+) -> _IntegerKey | None:
     parts: list[_Part] = []
     for name, downwards in zip(ordering.by, ordering.descending, strict=True):
         part = _part(opened, name, schema, downwards)
@@ -389,7 +401,7 @@ def _integer_key(opened: OpenedScan, ordering: Ordering, schema: TableSchema) ->
     return _IntegerKey(parts, combined.register)
 
 
-def _part(opened: OpenedScan, name: str, schema: TableSchema, downwards: bool) -> _Part | None:
+def _part(opened: OpenedBatch, name: str, schema: TableSchema, downwards: bool) -> _Part | None:
     kind = schema.type_of(name)
     if not is_numeric(kind):
         return None

@@ -11,7 +11,7 @@ import math
 import pyarrow as pa
 
 from tessel.expression import Number
-from tessel.store import OpenedScan
+from tessel.store import OpenedBatch
 
 __all__ = ["decimal_integers"]
 
@@ -19,7 +19,9 @@ _LARGEST_DECIMAL = 1 << 52
 """Decimals below are different doubles where their integers are different."""
 
 
-def decimal_integers(opened: OpenedScan, name: str, kind: pa.DataType) -> tuple[Number, int] | None:
+def decimal_integers(
+    opened: OpenedBatch, name: str, kind: pa.DataType
+) -> tuple[Number, int] | None:
     """Return a column of decimals of one scale as what they are kept as, and its decimal places.
 
     Parameters

@@ -20,6 +20,7 @@ from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.ordering import Missing, Rows
 from tessel.clauses.positional import check_count
 from tessel.clauses.registry import register
+from tessel.clauses.running.bound_unit import is_bound
 from tessel.clauses.running.streams import unit_of_table, units_of_tables
 from tessel.clauses.sort import OrderedClause
 from tessel.clauses.spill import workspace_of
@@ -28,7 +29,7 @@ from tessel.clauses.stored_first_rows import KeyBar, stored_first_rows
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
-from tessel.store import BlockScan, CandidateRows
+from tessel.store import Batch, CandidateRows
 
 __all__ = ["PartialTopK", "TopK"]
 
@@ -166,19 +167,23 @@ class PartialTopK(_First):
         """Return the clause for one run, whose units tell each other what they found."""
         return _SharedTopK.of(self)
 
-    def choose(self, rows: BlockScan) -> Rows | None:
+    def choose(self, rows: Batch) -> Rows | None:
         """Find the first rows on what is stored."""
         return stored_first_rows(rows, self.ordering, self.k, KeyBar())
 
-    def select(self, rows: CandidateRows) -> bool:
+    def _keep(self, rows: CandidateRows) -> None:
         """Find the first rows from the columns that order them."""
         keep_first(rows, self.ordering, self.k, Bar(self.ordering))
-        return True
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Keep the first rows of the unit, where they are."""
-        if unit.num_rows <= self.k:
-            return unit
+        if is_bound(unit):
+            found = unit.chosen_by(self.choose) or unit.narrowed_by(self._keep)
+            if found is not None:
+                return found
+        return unit if unit.num_rows <= self.k else self._first_rows(unit)
+
+    def _first_rows(self, unit: ProcessingUnit) -> ProcessingUnit:
         rows = self.ordering.first(unit.table.select(self.by), self.k)
         return unit.slice(0, self.k) if rows is None else unit.take(np.sort(rows))
 
@@ -197,12 +202,11 @@ class _SharedTopK(PartialTopK):
         object.__setattr__(found, "_key_bar", KeyBar())
         return found
 
-    def choose(self, rows: BlockScan) -> Rows | None:
+    def choose(self, rows: Batch) -> Rows | None:
         return stored_first_rows(rows, self.ordering, self.k, self._key_bar)
 
     def settle(self, first_row: int) -> Rows | None:
         return self._key_bar.settled(first_row)
 
-    def select(self, rows: CandidateRows) -> bool:
+    def _keep(self, rows: CandidateRows) -> None:
         keep_first(rows, self.ordering, self.k, self._bar)
-        return True

@@ -24,7 +24,7 @@ from tessel.errors import ColumnNotFoundError, ExecutionError
 from tessel.expression import Expression, ExpressionContext, evaluate
 from tessel.expression.schema import TableSchema
 
-__all__ = ["Piece", "ProcessingUnit", "segments_of"]
+__all__ = ["Piece", "ProcessingUnit", "segments_of", "truths"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +179,18 @@ class ProcessingUnit:
 
     # --- deriving ---------------------------------------------------------------------------------
 
-    def filter(self, mask: pa.ChunkedArray | pa.Array) -> ProcessingUnit:
-        """Keep the rows where ``mask`` (bool, one per row) is true; null counts as false."""
+    def filter(self, rows: Expression | pa.ChunkedArray | pa.Array) -> ProcessingUnit:
+        """Keep the rows where a condition is true; null counts as false.
+
+        Parameters
+        ----------
+        rows
+            A predicate, or a mask: bool, one value a row. A predicate costs less where the unit is
+            not read yet: other columns are then read for the rows that it leaves.
+        """
+        mask = self.evaluate(rows) if isinstance(rows, Expression) else rows
         self._require_rows("the mask of a filter", len(mask))
-        keep = pc.fill_null(mask, False)
+        keep = truths(mask)
         if isinstance(keep, pa.Array):
             keep = pa.chunked_array([keep])
         kept = pc.sum(keep, min_count=0).as_py()
@@ -235,33 +243,30 @@ class ProcessingUnit:
             pieces += [p.with_table(p.table.select(kept)) for p, kept in chosen]
         return ProcessingUnit(self.ordinal, schema, pieces)
 
-    def with_column(self, name: str, values: pa.ChunkedArray | pa.Array) -> ProcessingUnit:
+    def with_column(
+        self, name: str, values: Expression | pa.ChunkedArray | pa.Array
+    ) -> ProcessingUnit:
         """Add a column, or replace the one of that name where it stands.
 
-        ``values`` has one value per row of the unit. Replacing the index takes away its role.
+        ``values`` is an expression, or one value per row of the unit. Replacing the index takes
+        away its role.
         """
-        self._require_rows(f"the new column {name!r}", len(values))
-        schema = self.schema.with_column(name, values.type)
-        column = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
-        pieces: list[Piece] = []
-        at = 0
-        for group in self.row_groups:
-            rows = group[0].table.num_rows
-            part = column.slice(at, rows)
-            at += rows
-            holder = next(
-                (p for p in group if p.table.schema.get_field_index(name) >= 0), group[-1]
-            )
-            for piece in group:
-                table = _set_column(piece.table, name, part) if piece is holder else piece.table
-                pieces.append(piece.with_table(table))
-        return ProcessingUnit(self.ordinal, schema, pieces)
+        return self.with_columns({name: values})
 
-    def with_columns(self, columns: Mapping[str, pa.ChunkedArray | pa.Array]) -> ProcessingUnit:
-        """Add or replace columns, in this order, as :meth:`with_column` does with one."""
-        for name, values in columns.items():
-            self._require_rows(f"the new column {name!r}", len(values))
-        schema = self.schema.with_columns({name: each.type for name, each in columns.items()})
+    def with_columns(
+        self, columns: Mapping[str, Expression | pa.ChunkedArray | pa.Array]
+    ) -> ProcessingUnit:
+        """Add or replace columns, in this order, as :meth:`with_column` does with one.
+
+        Expressions read the columns of this unit, none of those that are added.
+        """
+        values: dict[str, Any] = {
+            name: self.evaluate(each) if isinstance(each, Expression) else each
+            for name, each in columns.items()
+        }
+        for name, each in values.items():
+            self._require_rows(f"the new column {name!r}", len(each))
+        schema = self.schema.with_columns({name: each.type for name, each in values.items()})
         pieces: list[Piece] = []
         at = 0
         for group in self.row_groups:
@@ -270,7 +275,7 @@ class ProcessingUnit:
                 name: (
                     each if isinstance(each, pa.ChunkedArray) else pa.chunked_array([each])
                 ).slice(at, rows)
-                for name, each in columns.items()
+                for name, each in values.items()
             }
             at += rows
             made: list[pa.Table] = []
@@ -284,16 +289,13 @@ class ProcessingUnit:
             pieces += [piece.with_table(table) for piece, table in zip(group, made, strict=True)]
         return ProcessingUnit(self.ordinal, schema, pieces)
 
-    def rename(self, names: dict[str, str]) -> ProcessingUnit:
+    def rename(self, names: Mapping[str, str]) -> ProcessingUnit:
         """Rename columns by a mapping from old to new names; unknown old names raise."""
-        self.schema.require(names)
+        schema = self.schema.rename(names)
 
         def renamed(table: pa.Table) -> pa.Table:
             return table.rename_columns([names.get(n, n) for n in table.schema.names])
 
-        arrow = pa.schema([f.with_name(names.get(f.name, f.name)) for f in self.schema.arrow])
-        index = self.schema.index
-        schema = TableSchema(arrow, None if index is None else names.get(index, index))
         return self.with_pieces([p.with_table(renamed(p.table)) for p in self.pieces], schema)
 
     def replace(
@@ -379,6 +381,16 @@ class ProcessingUnit:
         return ProcessingUnit(self.ordinal, self.schema, pieces)
 
 
+def truths(mask: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    """Return where a mask is true: null counts as false, and a mask of type null is null."""
+    if not (pa.types.is_boolean(mask.type) or pa.types.is_null(mask.type)):
+        raise ExecutionError(
+            f"the mask of a filter is {mask.type}, not bool",
+            hint="compare the values with something: unit.filter(unit.evaluate(col('a') > 0))",
+        )
+    return pc.fill_null(mask.cast(pa.bool_()) if pa.types.is_null(mask.type) else mask, False)
+
+
 def _overlap(one: ColRange, other: ColRange) -> bool:
     return one == other or (one.start < other.end and other.start < one.end)
 
@@ -392,11 +404,3 @@ def _find(held: dict[str, pa.ChunkedArray], name: str) -> pa.ChunkedArray:
     if name not in held:
         raise ColumnNotFoundError.for_name(name, list(held), where="the pieces of a unit")
     return held[name]
-
-
-def _set_column(table: pa.Table, name: str, values: pa.ChunkedArray) -> pa.Table:
-    field = pa.field(name, values.type)
-    at = table.schema.get_field_index(name)
-    if at >= 0:
-        return table.set_column(at, field, values)
-    return table.append_column(field, values)

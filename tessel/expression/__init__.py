@@ -24,7 +24,9 @@ from tessel.expression.evaluate import evaluate
 from tessel.expression.node import Expression
 from tessel.expression.plain_conditions import PlainCondition, plain_conditions
 from tessel.expression.protocols import ArithmeticColumn, ColumnFacts, EncodedColumn, StatisticsView
+from tessel.expression.raising import cannot_raise
 from tessel.expression.registry import OPERATORS
+from tessel.expression.rewriting import with_columns
 from tessel.expression.schema import TableSchema
 from tessel.expression.statistics import FALSE, TRUE, UNKNOWN, evaluate_statistics
 from tessel.expression.text import parse
@@ -49,6 +51,7 @@ __all__ = [
     "WhenCondition",
     "all_of",
     "any_of",
+    "cannot_raise",
     "coalesce",
     "col",
     "evaluate",
@@ -60,4 +63,5 @@ __all__ = [
     "plain_conditions",
     "when",
     "where",
+    "with_columns",
 ]

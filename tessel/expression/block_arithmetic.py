@@ -80,6 +80,51 @@ class BlockArithmetic(BlockColumns):
         register = self._steps.step(integer_op, one.register, two.register)
         return Number(False, register, low, high, known)
 
+    def _absolute(self, kind: NodeType, value: Any) -> Number | Stored | None:
+        """Compile abs: nothing is done to what is above zero already."""
+        number = self._value(value)
+        if number is None or number.is_float != pa.types.is_float64(kind.result):
+            return None
+        if number.low > 0:
+            same = number.is_float and isinstance(value, Stored)
+            return value if same else number
+        most = max(-number.low, number.high)
+        if not number.is_float:
+            if not pa.types.is_integer(kind.result) or most > NO_OVERFLOW:
+                return None
+            zero = self._steps.step(Op.INTEGER, c=0)
+            below = self._steps.step(Op.INTEGER_SUBTRACT, zero, number.register)
+            above = self._steps.range(number.register, (1, most))
+            register = self._steps.step(Op.CHOOSE_OTHER, number.register, above, below)
+            return Number(False, register, 0, most, number.known)
+        zero = self._steps.constant(0.0)
+        below = self._steps.step(Op.SUBTRACT, zero, number.register)
+        above = self._steps.step(Op.LESS, zero, number.register)
+        register = self._steps.step(Op.CHOOSE_OTHER_FLOAT, number.register, above, below)
+        return Number(True, register, 0.0, most, number.known)
+
+    def _as_type(self, kind: NodeType, value: Any) -> Number | None:
+        """Compile a cast of integers into a type that holds all of them."""
+        (operand,) = kind.operands
+        if operand.literal is not None or not pa.types.is_integer(operand.type):
+            return None
+        number = self._value(value)
+        if number is None or number.is_float:
+            return None
+        if pa.types.is_integer(kind.result):
+            signed = pa.types.is_signed_integer(kind.result)
+            high = (1 << (kind.result.bit_width - signed)) - 1
+            low = -high - 1 if signed else 0
+            return number if low <= number.low and number.high <= high else None
+        if not pa.types.is_float64(kind.result):
+            return None
+        register = self._float(number, limit=EXACT)
+        if register is None:
+            return None
+        whole = DecimalBounds.of_integers(number.low, number.high)
+        scaled = Scaled(whole, register=number.register)
+        return Number(True, register, float(number.low), float(number.high), number.known, scaled)
+
     def _scaled_result(self, float_op: int, op: int, operands: list[Any]) -> Scaled | None:
         """Return the integers that the result stands for, where its operands are decimals."""
         one, two = (self._scaled_operand(operand) for operand in operands)

@@ -39,7 +39,9 @@ from tessel.expression.context import ExpressionContext
 from tessel.expression.evaluate import evaluate
 from tessel.expression.leaves import Column, Literal
 from tessel.expression.node import Expression
+from tessel.expression.operators.arithmetic import Abs
 from tessel.expression.operators.boolean import And, Not, Or, Xor
+from tessel.expression.operators.casting import Cast
 from tessel.expression.operators.comparison import (
     FLIPPED,
     Comparison,
@@ -117,6 +119,20 @@ class BlockProgram(BlockArithmetic):
         self._schema = self._schema.with_column(name, kind)
         return True
 
+    def rename(self, names: Mapping[str, str], schema: TableSchema) -> None:
+        """Let later questions see columns under other names.
+
+        Parameters
+        ----------
+        names
+            The name so far of each column that they see.
+        schema
+            The columns that they see.
+        """
+        self._values = {name: self._values[old] for name, old in names.items()}
+        self._schema = schema
+        self._looked_up.clear()
+
     # --- nodes ------------------------------------------------------------------------------------
 
     def _compiled(self, expression: Expression) -> _Value:
@@ -166,6 +182,10 @@ class BlockProgram(BlockArithmetic):
             return self._first_known(kind, operands)
         if type(node) in ARITHMETIC:
             return self._arithmetic(node, kind, operands)
+        if isinstance(node, Abs):
+            return self._absolute(kind, operands[0])
+        if isinstance(node, Cast):
+            return self._as_type(kind, operands[0])
         return None
 
     # --- truths -----------------------------------------------------------------------------------

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from tessel.expression.leaves import Column
 from tessel.expression.node import Expression, layout, post_order
 
-__all__ = ["rewrite"]
+__all__ = ["rewrite", "with_columns"]
 
 
 def rewrite(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
@@ -30,6 +31,15 @@ def rewrite(expression: Expression, change: Callable[[Expression], Expression]) 
     for node in post_order(expression):
         made[id(node)] = change(_over(node, made))
     return made[id(expression)]
+
+
+def with_columns(expression: Expression, columns: Mapping[str, Expression]) -> Expression:
+    """Return the expression with others in the place of some columns, all at once."""
+
+    def change(node: Expression) -> Expression:
+        return columns.get(node.column, node) if isinstance(node, Column) else node
+
+    return rewrite(expression, change) if columns else expression
 
 
 def _over(node: Expression, made: dict[int, Expression]) -> Expression:

@@ -104,6 +104,16 @@ class TableSchema:
         fields += [pa.field(name, types[name]) for name in new]
         return TableSchema(pa.schema(fields), None if self.index in types else self.index)
 
+    def rename(self, names: Mapping[str, str]) -> TableSchema:
+        """Return the schema with new names for old ones; unknown old names raise.
+
+        All are renamed at once, and the index keeps its role.
+        """
+        self.require(names)
+        fields = [field.with_name(names.get(field.name, field.name)) for field in self.arrow]
+        index = None if self.index is None else names.get(self.index, self.index)
+        return TableSchema(pa.schema(fields), index)
+
     def empty(self) -> pa.Table:
         """Return a table of this schema without rows."""
         return self.arrow.empty_table()

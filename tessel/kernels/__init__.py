@@ -19,6 +19,7 @@ from tessel.kernels.blocks import (
     SINGLE_SCALED,
     Gap,
     StoredBlocks,
+    beside,
     floats_of,
 )
 from tessel.kernels.count_repeats import count_repeats
@@ -99,6 +100,7 @@ __all__ = [
     "WordNumbers",
     "add_by_group",
     "add_counts",
+    "beside",
     "best_rows",
     "count_repeats",
     "count_values",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +18,11 @@ __all__ = [
     "SINGLE_SCALED",
     "Gap",
     "StoredBlocks",
+    "beside",
     "floats_of",
 ]
 
-_EXPONENT = 5
+_START, _EXPONENT = 0, 5
 
 SINGLE_BITS, SINGLE_SCALED = -2, 32
 """In place of an exponent, of singles: bits of 32; and what is added to that of scaled ones.
@@ -123,6 +125,76 @@ class StoredBlocks:
         else:
             bits = self.data[values + 8 * low : values + 8 * high].view(np.int64)
         return held[low:high].astype(np.int64) - first, bits
+
+
+def beside(parts: Sequence[StoredBlocks]) -> StoredBlocks | None:
+    """Return the columns of several buffers as those of one; None where they are cut differently.
+
+    The bytes stay where they are: what is said to hold all of them begins at the first buffer and
+    ends behind the last one, and what lies between is no column's.
+
+    Parameters
+    ----------
+    parts
+        The same rows, counted alike from the first of their segments.
+    """
+    first = parts[0]
+    shape = first.shift, first.start, first.stop, first.facts.shape[2]
+    if any((p.shift, p.start, p.stop, p.facts.shape[2]) != shape for p in parts):
+        return None
+    if not all(map(_lies_inside, parts)):
+        return None
+    addresses = [part.data.ctypes.data for part in parts]
+    span = _Span([part.data for part in parts])
+    facts = np.concatenate([part.facts for part in parts], axis=1)
+    gaps = np.zeros((Gap.COUNT, *facts.shape[1:]), np.int64)
+    gaps[Gap.VALIDITY] = ALL_PRESENT
+    at = 0
+    for part, address in zip(parts, addresses, strict=True):
+        own = slice(at, at + part.facts.shape[1])
+        at = own.stop
+        offset = address - span.address
+        facts[_START, own] += offset
+        if part.gaps is not None:
+            gaps[:, own] = part.gaps
+            gaps[Gap.VALIDITY, own] += np.where(part.gaps[Gap.VALIDITY] < 0, 0, offset)
+            gaps[[Gap.PLACES, Gap.VALUES], own] += offset
+    held = gaps if any(part.gaps is not None for part in parts) else None
+    return StoredBlocks(np.asarray(span), facts, *shape[:3], held)
+
+
+def _lies_inside(blocks: StoredBlocks) -> bool:
+    """Return whether all that is said to lie in the bytes does, a word behind integers included.
+
+    Kernels hold to the ends of the bytes that they get; between two buffers there may be none.
+    """
+    pages = np.arange(blocks.start >> blocks.shift, (blocks.stop - 1 >> blocks.shift) + 1)
+    rows = np.minimum(blocks.stop - (pages << blocks.shift), 1 << blocks.shift)
+    start, width = blocks.facts[:2, :, pages]
+    places = [(start, start + (rows * width + 7 >> 3) + 8)]
+    if blocks.gaps is not None:
+        validity, count, place, bits, value, _ = blocks.gaps[:, :, pages]
+        places.append((np.maximum(validity, 0), np.where(validity < 0, 0, validity + (rows >> 3))))
+        held = count > 0
+        places.append((np.where(held, place, 0), np.where(held, place + (count * bits >> 3), 0)))
+        places.append((np.where(held, value, 0), np.where(held, value + 4 * count, 0)))
+    size = len(blocks.data)
+    return all(bool((low >= 0).all() and (high <= size).all()) for low, high in places)
+
+
+class _Span:
+    """All bytes from the first of some buffers to the last; keeps them alive."""
+
+    def __init__(self, buffers: Sequence[NDArray[np.uint8]]) -> None:
+        self._buffers = buffers
+        self.address = min(buffer.ctypes.data for buffer in buffers)
+        end = max(buffer.ctypes.data + buffer.nbytes for buffer in buffers)
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": (end - self.address,),
+            "typestr": "|u1",
+            "data": (self.address, True),
+        }
 
 
 _NO_GAPS = np.zeros((Gap.COUNT, 0, 0), np.int64)

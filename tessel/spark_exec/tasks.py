@@ -22,7 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tessel.clauses import read_pieces, without_segments
+from tessel.clauses import bound_unit, load_piece, run_bound, without_segments
 from tessel.ecs import ProcessingUnit
 from tessel.errors import StoreNotVisibleError, TesselError
 from tessel.expression.schema import TableSchema
@@ -161,17 +161,16 @@ def _read(track: Mapping[str, Any], described: Mapping[str, Any], plugins: bytes
             else chain_from_text(track["chain"], plugins)
         )
         sources = [PieceSource.from_json(piece) for piece in described["pieces"]]
-        pieces, done = read_pieces(
-            sources,
-            described["planned"],
-            segments,
-            schema,
-            chain.clauses,
-            symbol=symbol,
-            unit=ordinal,
-        )
-        rest = chain.after(done)
-        return rest.run(ProcessingUnit(ordinal, rest.schemas[0], pieces))
+        planned = described["planned"]
+        if sources and all(count == 1 for count in planned):
+            unit: ProcessingUnit = bound_unit(sources, segments, schema, ordinal, symbol)
+        else:
+            pieces = [
+                load_piece(source, segments, symbol, count)
+                for source, count in zip(sources, planned, strict=True)
+            ]
+            unit = ProcessingUnit(ordinal, schema, pieces)
+        return run_bound(chain.clauses, chain.schemas, unit)
     except TesselError as error:
         error.with_context(symbol=track["shown"])
         raise

@@ -10,7 +10,7 @@ import pytest
 
 from tessel.api import Store
 from tessel.clauses import QueryBuilder
-from tessel.clauses.running import late_reading, source_loader
+from tessel.clauses.running.bound_unit import BoundUnit
 from tessel.options import options
 from tessel.store import CandidateRows
 from tessel.store.manifest.held_columns import HeldColumns
@@ -24,9 +24,8 @@ __all__ = ["both_ways", "by_values"]
 def by_values() -> Iterator[None]:
     """Leave everything to values."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (late_reading, source_loader):
-            patch.setattr(module, "reduce_stored", lambda *given, **named: None)
-        patch.setattr(late_reading, "_coded", lambda clauses: frozenset())
+        patch.setattr(BoundUnit, "reduced_by", lambda *given: None)
+        patch.setattr(BoundUnit, "as_codes", lambda unit, names: unit)
         patch.setattr(CandidateRows, "_encoded", lambda *given: None)
         patch.setattr(HeldColumns, "gathered", lambda *given: {})
         yield

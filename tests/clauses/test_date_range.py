@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
 from tessel.errors import IndexColumnError, PlanError
-from tests.clauses.helpers import answer, stored
+from tessel.expression import col
+from tests.clauses.helpers import answer, fresh_store, stored
 
 Side = Literal["both", "left", "right", "neither"]
 START = dt.datetime(2021, 3, 27, 20)
@@ -112,3 +113,16 @@ def test_misuse_is_refused() -> None:
         store.read("x", query=QueryBuilder().date_range("2021-03-28T10:00:00+02:00"))
     with pytest.raises(PlanError, match="closed is 'all'"):
         QueryBuilder().date_range("2021", closed="all")  # type: ignore[arg-type]
+
+
+def test_conditions_on_the_index_that_no_time_fulfils_keep_nothing() -> None:
+    store = fresh_store()
+    times = pa.array(range(0, 90, 10), pa.timestamp("s"))
+    store.write("x", pa.table({"t": times, "n": range(9)}), index="t")
+    late, early = dt.datetime(1970, 1, 1, 0, 1), dt.datetime(1970, 1, 1, 0, 0, 20)
+    for query in (
+        QueryBuilder().filter((col("t") >= late) & (col("t") <= early)),
+        QueryBuilder().filter(col("t") > late).filter(col("t") < early),
+        QueryBuilder().filter((col("t") > late) & (col("t") < late)),
+    ):
+        assert store.read("x", query=query).to_arrow().num_rows == 0

@@ -14,9 +14,8 @@ from tessel.clauses import QueryBuilder
 from tessel.clauses.combining import SubQuery
 from tessel.clauses.plan import SourcePlan
 from tessel.clauses.planner.planner import plan_query
-from tessel.clauses.running.late_reading import read_pieces
-from tessel.clauses.running.stage import begun_stage, run_clauses
-from tessel.ecs import ProcessingUnit
+from tessel.clauses.running.bound_unit import bound_unit
+from tessel.clauses.running.stage import begun_stage, run_bound
 from tessel.errors import (
     ColumnNotFoundError,
     DuplicateColumnError,
@@ -159,11 +158,8 @@ def test_units_in_any_order_keep_the_first_row_of_each_key(data: st.DataObject) 
         kept: list[int] = []
         for ordinal in data.draw(st.permutations(range(len(source.units)))):
             pieces = [source.index.source(position) for position in source.units[ordinal]]
-            read, done = read_pieces(
-                pieces, [1] * len(pieces), segments, source.index.schema, stage.clauses
-            )
-            unit = ProcessingUnit(ordinal, stage.schemas[done], read)
-            unit = run_clauses(stage.clauses[done:], stage.schemas[done:], unit)
+            bound = bound_unit(pieces, segments, source.index.schema, ordinal)
+            unit = run_bound(stage.clauses, stage.schemas, bound)
             kept += unit.table.column("v").to_pylist()
         assert set(first.values()) <= set(kept)
         found = answer(store, query.distinct(names))

@@ -200,3 +200,14 @@ def test_rows_of_pages_that_are_dropped_are_not_to_be_read(store: Store) -> None
 def test_nothing_is_said_that_pages_decide(store: Store) -> None:
     for query in (Q.groupby("b").agg(n=("a", "sum")), Q.agg(n=("a", "sum"))):
         assert "as stored" not in str(store.explain("x", query, pages=True))
+
+
+def test_rows_that_pass_an_outer_join_are_not_said_to_be_grouped(store: Store) -> None:
+    store.write("other", pa.table({"a": [1, 2_000_000], "z": [0.5, 1.5]}))
+    query = Q.select("a").join("other", "a", "outer")
+    text = str(store.explain("x", query))
+    assert "append_unmatched" in text
+    assert "grouped anew" not in text
+    with events("barrier") as found:
+        store.read("x", query=query)
+    assert not found

@@ -15,8 +15,8 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from tessel.clauses import Filter, QueryBuilder
-from tessel.clauses.running.late_reading import read_pieces
-from tessel.clauses.running.stage import run_clauses
+from tessel.clauses.running.bound_unit import bound_unit
+from tessel.clauses.running.stage import run_bound
 from tessel.ecs import ProcessingUnit
 from tessel.errors import CorruptSegmentError, IntegerOverflowError, TesselError
 from tessel.expression import col, evaluate, parse
@@ -98,27 +98,25 @@ def _shop(rows: int = 64) -> pa.Table:
     )
 
 
-def _pages_touched(query: QueryBuilder) -> dict[str, int]:
-    """Return how many pages of each column a query touches."""
+def _pages_touched(query: QueryBuilder, slices: int = 4) -> dict[str, int]:
+    """Return how many pages of each column a query touches, with so many columns a slice."""
     store = fresh_store()
-    with _tiny_pages(), options(segment_columns=4, segment_rows=64):
+    with _tiny_pages(), options(segment_columns=slices, segment_rows=64):
         store.write("x", _shop(), index="t")
     view = store.view("x")
     index, source = view.index(), view.source()
-    (unit,) = [index.source(at) for at in range(len(index))]
+    pieces = [index.source(at) for at in range(len(index))]
     clauses = query.clauses
     schemas = [view.schema]
     for clause in clauses:
         schemas.append(clause.output_schema(schemas[-1]))
-    pieces, done = read_pieces([unit], [1], source, view.schema, clauses)
-    table = run_clauses(
-        clauses[done:], schemas[done:], ProcessingUnit(0, view.schema, pieces)
-    ).table
+    table = run_bound(clauses, schemas, bound_unit(pieces, source, view.schema, 0)).table
     assert table.equals(store.read("x", query=query).to_arrow())
-    segment = source._reader.open(unit.key)
     return {
         name: sum(page is not None for page in segment._known.get(node.number, []))
-        for name, node in zip(unit.columns, segment.tops, strict=True)
+        for piece in pieces
+        for segment in [source._reader.open(piece.key)]
+        for name, node in zip(piece.columns, segment.tops, strict=True)
     }
 
 
@@ -169,7 +167,7 @@ def test_the_profile_counts_the_rows_of_each_clause() -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Inverted(Filter):
-    """A filter of a third party that overrides ``process`` and knows nothing of ``select``."""
+    """A filter of a third party that overrides ``process``."""
 
     name: ClassVar[str] = "inverted"
 
@@ -177,16 +175,13 @@ class _Inverted(Filter):
         return unit.filter(pc.invert(unit.evaluate(self.predicate)))
 
 
-def test_process_made_after_select_stands() -> None:
+def test_a_process_of_ones_own_stands() -> None:
     store = fresh_store()
     store.write("x", pa.table({"n": [1, 2, 3]}))
     view = store.view("x")
-    index = view.index()
-    pieces, done = read_pieces(
-        [index.source(0)], [1], view.source(), view.schema, [_Inverted(col("n") > 1)]
-    )
-    assert done == 0
-    assert pieces[0].table.num_rows == 3
+    unit = bound_unit([view.index().source(0)], view.source(), view.schema, 0)
+    left = run_bound([_Inverted(col("n") > 1)], [view.schema, view.schema], unit)
+    assert left.table.column("n").to_pylist() == [1]
 
 
 def test_damage_met_while_selecting_names_the_segment() -> None:

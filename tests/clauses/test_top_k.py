@@ -18,9 +18,9 @@ from tessel.clauses import QueryBuilder, first_rows
 from tessel.clauses.combining import SubQuery
 from tessel.clauses.plan import SourcePlan
 from tessel.clauses.planner.planner import plan_query
-from tessel.clauses.running import late_reading, source_loader
-from tessel.clauses.running.late_reading import read_pieces
-from tessel.clauses.running.stage import begun_stage, run_clauses
+from tessel.clauses.running import first_stage
+from tessel.clauses.running.bound_unit import BoundUnit, bound_unit, is_bound
+from tessel.clauses.running.stage import begun_stage, run_bound
 from tessel.ecs import ProcessingUnit
 from tessel.options import options
 from tessel.store.segment import paging
@@ -121,12 +121,11 @@ def test_units_in_any_order_leave_the_same_answer(table: pa.Table, data: st.Data
         units: dict[int, ProcessingUnit] = {}
         for ordinal in data.draw(st.permutations(range(len(source.units)))):
             pieces = [source.index.source(position) for position in source.units[ordinal]]
-            read, done = read_pieces(
-                pieces, [1] * len(pieces), segments, source.index.schema, stage.clauses
-            )
-            assert done == len(stage.clauses)  # nothing was read before the rows were chosen
-            unit = ProcessingUnit(ordinal, stage.schemas[done], read)
-            units[ordinal] = run_clauses(stage.clauses[done:], stage.schemas[done:], unit)
+            unit: ProcessingUnit = bound_unit(pieces, segments, source.index.schema, ordinal)
+            for clause in stage.clauses:
+                unit = clause.process(unit)
+            assert is_bound(unit)  # nothing was read before the rows were chosen
+            units[ordinal] = unit
             assert units[ordinal].num_rows <= k
     left = pa.concat_tables([units[ordinal].table for ordinal in sorted(units)])
     order = order_of_rows(kept, by, descending, missing)[:k]
@@ -172,7 +171,8 @@ def _pages_touched(query: QueryBuilder, **asked: Any) -> int:
         touched = 0
         for unit in source.units:
             pieces = [source.index.source(position) for position in unit]
-            read_pieces(pieces, [1] * len(pieces), segments, source.index.schema, stage.clauses)
+            bound = bound_unit(pieces, segments, source.index.schema, 0)
+            run_bound(stage.clauses, stage.schemas, bound)
             segment = segments._reader.open(pieces[0].key)
             touched += sum(page is not None for page in segment._known.get(0, []))
     return touched
@@ -209,8 +209,8 @@ def test_the_index_orders_backwards_too() -> None:
 @contextmanager
 def _by_values() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for module in (late_reading, source_loader):
-            patch.setattr(module, "choose_rows", lambda *given, **named: None)
+        patch.setattr(first_stage, "choose_rows", lambda *given: None)
+        patch.setattr(BoundUnit, "chosen_by", lambda *given: None)
         yield
 
 

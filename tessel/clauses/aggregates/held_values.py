@@ -31,7 +31,13 @@ from tessel.clauses.aggregates.kernels.value_runs import (
 from tessel.clauses.aggregates.present_rows import present
 from tessel.clauses.values import plain, plain_type, ranks, raw_values
 
-__all__ = ["GroupValues", "HeldValuesAggregate", "held_values_state", "values_of_state"]
+__all__ = [
+    "GroupValues",
+    "HeldValuesAggregate",
+    "held_values_state",
+    "ordered_runs",
+    "values_of_state",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,6 +220,27 @@ def values_of_state(
         if has_integers(kind):
             found = values_of_integers(found.to_numpy(), kind, common)
         yield found, owners[entries]
+
+
+def ordered_runs(
+    states: Sequence[Values],
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64] | None]]:
+    """Give for each state its values as integers in order, and how often each occurs.
+
+    Parameters
+    ----------
+    states
+        State columns of a :class:`HeldValuesAggregate`, of a type whose values have integers.
+    """
+    values, lengths, times, places = _taken_apart(states)
+    numbers = values.to_numpy()
+    ends = np.cumsum(lengths)
+    for start, end, place in zip((ends - lengths).tolist(), ends.tolist(), places, strict=True):
+        own = numbers[start:end]
+        yield (
+            own if place == BITS else integers_of_decimals(own, int(place)),
+            None if times is None else times[start:end],
+        )
 
 
 def _taken_apart(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tessel.clauses.aggregates.base import OrderedValues
 from tessel.clauses.aggregates.held_values import GroupValues, HeldValuesAggregate
@@ -40,7 +41,10 @@ class NUnique(HeldValuesAggregate):
         before: pa.Array | None = None
         for chunk in values.chunks():
             array = normalised(chunk)
-            found += len(array.unique())
+            if not len(array):
+                continue
+            changes = pc.not_equal(array.slice(1), array.slice(0, len(array) - 1))
+            found += 1 + changes.true_count
             if before is not None and before.equals(array.slice(0, 1)):
                 found -= 1
             before = array.slice(len(array) - 1)

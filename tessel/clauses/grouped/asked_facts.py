@@ -28,7 +28,7 @@ from tessel.clauses.values import is_temporal, plain_type
 from tessel.expression import Number
 from tessel.expression.schema import TableSchema
 from tessel.kernels import EXTREMES, DecimalSum, Fact, FieldKind, SumField
-from tessel.store import OpenedScan
+from tessel.store import OpenedBatch
 
 __all__ = [
     "MAKERS",
@@ -129,7 +129,7 @@ def is_numeric(kind: pa.DataType) -> bool:
 # --- sums -----------------------------------------------------------------------------------------
 
 
-def _sum(opened: OpenedScan, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
+def _sum(opened: OpenedBatch, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
     """Ask for a sum in the state of its type: of integers, or of doubles."""
     found = _summed(opened, columns.names[0], columns.known)
     if found is None:
@@ -146,17 +146,17 @@ def _sum(opened: OpenedScan, columns: FactColumns, schema: TableSchema) -> Asked
     )
 
 
-def _numbers(opened: OpenedScan, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
+def _numbers(opened: OpenedBatch, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
     """Ask for the sum of numbers of any type as that of doubles."""
     return _as_doubles(opened, columns.names[0], columns.known, schema)
 
 
-def _weights(opened: OpenedScan, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
+def _weights(opened: OpenedBatch, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
     return _as_doubles(opened, columns.names[1], columns.known, schema)
 
 
 def _as_doubles(
-    opened: OpenedScan, name: str, known: int | None, schema: TableSchema
+    opened: OpenedBatch, name: str, known: int | None, schema: TableSchema
 ) -> AskedFact | None:
     found = _summed(opened, name, known)
     if found is None:
@@ -166,7 +166,7 @@ def _as_doubles(
     return AskedFact(fields, parts, lambda found, counts: _float_sums(found, up, len(counts)))
 
 
-def _products(opened: OpenedScan, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
+def _products(opened: OpenedBatch, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
     """Ask for the sum of the products of two columns, or of the squares of one."""
     first, second, known = columns.names[0], columns.names[-1], columns.known
     one, other = opened.program.number(first), opened.program.number(second)
@@ -219,7 +219,7 @@ def _as_bits_of_doubles(facts: list[Fact]) -> dict[int, Integers]:
 
 
 def _summed(
-    opened: OpenedScan, name: str, known: int | None
+    opened: OpenedBatch, name: str, known: int | None
 ) -> tuple[tuple[SumField, ...], Callable[[list[Fact]], Mapping[int, Integers]]] | None:
     """Return what is summed of a column, and what makes sums by bit position of that.
 
@@ -253,7 +253,7 @@ def _summed(
     return (field,), lambda facts: cast(Mapping[int, Integers], facts[0])
 
 
-def _decimal_sum(opened: OpenedScan, name: str) -> DecimalSum | None:
+def _decimal_sum(opened: OpenedBatch, name: str) -> DecimalSum | None:
     """Return how a stored column whose pages are all decimals of one scale is added up."""
     place = opened.program.place(name)
     if place is None or opened.columns[place].exponents is None:
@@ -273,16 +273,16 @@ def _float_sums(parts: Mapping[int, Integers], up: int, groups: int) -> FloatSum
 # --- extremes -------------------------------------------------------------------------------------
 
 
-def _least(opened: OpenedScan, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
+def _least(opened: OpenedBatch, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
     return _extreme(opened, columns, schema, FieldKind.LEAST, FieldKind.LEAST_FLOAT)
 
 
-def _greatest(opened: OpenedScan, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
+def _greatest(opened: OpenedBatch, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
     return _extreme(opened, columns, schema, FieldKind.GREATEST, FieldKind.GREATEST_FLOAT)
 
 
 def _extreme(
-    opened: OpenedScan,
+    opened: OpenedBatch,
     columns: FactColumns,
     schema: TableSchema,
     of_integers: FieldKind,
@@ -314,7 +314,7 @@ def _extreme(
 
 
 def _extreme_text(
-    opened: OpenedScan, columns: FactColumns, of_integers: FieldKind
+    opened: OpenedBatch, columns: FactColumns, of_integers: FieldKind
 ) -> AskedFact | None:
     """Ask for the extreme of places in the order of texts."""
     ranked = opened.program.ranks(columns.names[0])
@@ -359,7 +359,7 @@ def typed_values(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return values.cast(kind)
 
 
-MAKERS: dict[str, Callable[[OpenedScan, FactColumns, TableSchema], AskedFact | None]] = {
+MAKERS: dict[str, Callable[[OpenedBatch, FactColumns, TableSchema], AskedFact | None]] = {
     "greatest": _greatest,
     "least": _least,
     "numbers": _numbers,

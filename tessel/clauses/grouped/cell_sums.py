@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tessel.clauses.grouped.grouping import numbered_by_appearance
 from tessel.kernels import EXTREMES, Fact, FieldKind, GroupSums, SumField, add_by_group
 from tessel.kernels import register_rows as rows_of_registers
-from tessel.store import OpenedScan
+from tessel.store import OpenedBatch
 
 __all__ = ["sums_by_cell"]
 
@@ -28,7 +28,7 @@ Integers = NDArray[np.int64]
 
 
 def sums_by_cell(
-    opened: OpenedScan,
+    opened: OpenedBatch,
     *,
     select: int | None,
     cell: int,

@@ -16,8 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.aggregates.kernels.extremes import greatest, least
-from tessel.kernels import add_by_group
-from tessel.store import BlockScan
+from tessel.kernels import Fact, add_by_group
+from tessel.store import Batch
 
 __all__ = [
     "MOST_JOINED",
@@ -77,7 +77,7 @@ def without_zeros(found: GroupFacts) -> GroupFacts:
 
 
 def reduced_slices(
-    rows: Sequence[BlockScan], reduced: Callable[[BlockScan], _Reduced | None]
+    rows: Sequence[Batch], reduced: Callable[[Batch], _Reduced | None]
 ) -> list[_Reduced] | None:
     """Return what slices that have rows left are reduced to; None where one has to be read."""
     found: list[_Reduced] = []
@@ -89,6 +89,13 @@ def reduced_slices(
             return None
         found.append(one)
     return found
+
+
+def of_groups(fact: Fact, groups: Integers) -> Fact:
+    """Return what a kernel found of some of the groups."""
+    if isinstance(fact, dict):
+        return {place: sums[groups] for place, sums in fact.items()}
+    return fact[groups]
 
 
 def joined_facts(

@@ -3,7 +3,8 @@
 Hash buckets bring the rows of a group together, which is of no use where one group alone is more
 than may be held. Here values are sorted outside of memory, by key and then by value, and aggregates
 read them as they come: groups that fit are computed as always; of one that does not, the values are
-put aside in order, and only what the aggregate asks for is read back (:class:`FromOrder`).
+put aside in order, and only what the aggregate asks for is read back (:class:`FromOrder`). States
+of one group of everything are partitioned by ranges of values instead (:mod:`value_ranges`).
 
 Everything else of the aggregation goes as partials that merge (:mod:`group_merging`); the results
 found here join them as partials of an aggregate ``first``, of which there is one a group.
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from tessel.clauses.aggregates import MergeableAggregate, find_aggregate
 from tessel.clauses.aggregates.base import FromOrder, has_compact_state
 from tessel.clauses.aggregates.held_values import values_of_state
+from tessel.clauses.aggregates.kernels.value_runs import has_integers
 from tessel.clauses.grouped.group_merging import GroupMerge, GroupShape
 from tessel.clauses.grouped.group_tables import (
     POSITION,
@@ -30,6 +32,7 @@ from tessel.clauses.grouped.group_tables import (
     partial_table,
 )
 from tessel.clauses.grouped.grouping import group_codes, missing_rows
+from tessel.clauses.grouped.value_ranges import ValueRanges
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.ordering import Ordering
 from tessel.clauses.spill import Parked, Spool, Workspace
@@ -40,6 +43,7 @@ from tessel.expression.schema import TableSchema
 __all__ = ["aggregate_pieces", "aggregate_states"]
 
 _VALUE = "__tessel_value"
+_Intake = ExternalSort | ValueRanges
 _ROWS_AT_A_TIME = 1 << 16
 
 
@@ -101,21 +105,18 @@ def _reduced(
 ) -> Iterator[pa.Table]:
     with contextlib.ExitStack() as stack:
         groups = stack.enter_context(GroupMerge(found.shape, found.partial_schema, workspace))
-        sorts = {
-            column: stack.enter_context(
-                ExternalSort(found.ordering, found.value_schema(column), workspace)
-            )
-            for column in found.columns
-        }
+        intakes: dict[str, _Intake] = {}
+        for column in found.columns:
+            intakes[column] = found.intake(column)
+            stack.callback(intakes[column].close)
         for table in tables:
             groups.add(found.partials(table))
-            for column, rows in sorts.items():
-                for values in found.values(table, column):
-                    rows.add(values)
-        for column, rows in sorts.items():
-            for part in found.results(column, rows.sorted()):
+            for column, intake in intakes.items():
+                found.take_in(table, column, intake)
+        for column, intake in intakes.items():
+            for part in found.results(column, intake):
                 groups.add(part)
-            rows.close()
+            intake.close()
         for table in groups.finished():
             yield found.completed(table)
 
@@ -162,6 +163,16 @@ class _Pieces:
         codes, keys, _ = self._codes(table)
         return self._partial_table(table, codes, keys)
 
+    def intake(self, column: str) -> _Intake:
+        """Return what takes the values of a column, and gives them in order."""
+        return ExternalSort(self.ordering, self.value_schema(column), self._workspace)
+
+    def take_in(self, table: pa.Table, column: str, intake: _Intake) -> None:
+        """Give the values of a column to what takes them."""
+        assert isinstance(intake, ExternalSort)
+        for values in self.values(table, column):
+            intake.add(values)
+
     def values(self, table: pa.Table, column: str) -> Iterator[pa.Table]:
         """Give keys and values, of the rows that have a value."""
         arrays = [table.column(name) for name in (*self._keys, column)]
@@ -169,11 +180,15 @@ class _Pieces:
         missing = missing_rows([table.column(column)])
         yield found.filter(pa.array(~missing)) if missing.any() else found
 
-    def results(self, column: str, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    def results(self, column: str, intake: _Intake) -> Iterator[pa.Table]:
         """Return the results of the aggregates of a column, from its values in order."""
+        if isinstance(intake, ValueRanges):
+            if intake.count:
+                yield self._joining(column, [], lambda each: _from_order(each, intake))
+            return
         with self._workspace.spool() as spool:
             open_group = _OpenGroup(spool)
-            for table in tables:
+            for table in intake.sorted():
                 belonging = self._belonging(open_group, table)
                 open_group.add(table.slice(0, belonging))
                 rest = table.slice(belonging)
@@ -293,12 +308,32 @@ class _StatePieces(_Pieces):
             arrays += aggregate.partial(known, rows, len(rows))
         return pa.Table.from_arrays(arrays, schema=self.partial_schema)
 
-    def values(self, table: pa.Table, column: str) -> Iterator[pa.Table]:
-        """Give keys and values, so often as they occur where an aggregate looks at that."""
+    def intake(self, column: str) -> _Intake:
+        """Return ranges of values where there is one group, and values have integers."""
+        kind = self._schema.type_of(column)
+        if self._keys or not has_integers(kind):
+            return super().intake(column)
+        return ValueRanges(kind, self._workspace)
+
+    def take_in(self, table: pa.Table, column: str, intake: _Intake) -> None:
+        """Give the values of a column to what takes them."""
+        if not isinstance(intake, ValueRanges):
+            super().take_in(table, column, intake)
+            return
+        each, _ = self._holding(column)
+        intake.add(held_states(table, each, self._source))
+
+    def _holding(self, column: str) -> tuple[NamedAggregate, pa.DataType]:
+        """Return an aggregate that holds the values of a column, so often as others need them."""
         asked = [each for each in self._ordered if each.column == column]
         each = min(asked, key=lambda each: getattr(each.aggregate, "once", False))
         kind = each.input_type(self._source)
         assert kind is not None  # it reads values
+        return each, kind
+
+    def values(self, table: pa.Table, column: str) -> Iterator[pa.Table]:
+        """Give keys and values, so often as they occur where an aggregate looks at that."""
+        each, kind = self._holding(column)
         states = held_states(table, each, self._source)
         for values, owners in values_of_state(states, kind, _ROWS_AT_A_TIME):
             keys = table.select(list(self._keys)).take(pa.array(owners))
@@ -359,7 +394,7 @@ class _OpenGroup:
         self._parts, self.last = [], None
 
 
-def _from_order(each: NamedAggregate, group: _OpenGroup) -> pa.Array:
+def _from_order(each: NamedAggregate, group: _OpenGroup | ValueRanges) -> pa.Array:
     if isinstance(each.aggregate, FromOrder):
         return each.aggregate.from_order(group, each.column)
     # An aggregate of other people that needs all values gets them.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tessel.clauses.grouped.stored_keys import few_groups, key_values
 from tessel.kernels import first_of_groups
-from tessel.store import BlockScan
+from tessel.store import Batch
 
 __all__ = ["KnownKeys", "scanned_first_rows"]
 
@@ -68,7 +68,7 @@ def _is_told(values: pa.Array) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind))
 
 
-def scanned_first_rows(rows: BlockScan, keys: Sequence[str], known: KnownKeys) -> Rows | None:
+def scanned_first_rows(rows: Batch, keys: Sequence[str], known: KnownKeys) -> Rows | None:
     """Return where the first row of each group lies that is not known to have an earlier one.
 
     Parameters

@@ -15,14 +15,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.grouped.cell_sums import sums_by_cell
-from tessel.clauses.grouped.group_facts import reduced_slices, without_zeros
+from tessel.clauses.grouped.group_facts import of_groups, reduced_slices, without_zeros
 from tessel.clauses.grouped.stored_facts import all_from_facts, ask_facts
 from tessel.clauses.grouped.stored_groups import StoredGroups, joined_groups
 from tessel.clauses.grouped.stored_keys import NumberedGroups, numbered_groups
 from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.kernels import Fact, GroupSums, SumField, group_sums
+from tessel.kernels import GroupSums, SumField, group_sums
 from tessel.options import current
-from tessel.store import BlockScan, OpenedScan
+from tessel.store import Batch, OpenedBatch
 
 __all__ = ["each_alone", "scanned_groups"]
 
@@ -33,7 +33,7 @@ _PARTS_IN_BUDGET = 16
 
 
 def scanned_groups(
-    rows: Sequence[BlockScan],
+    rows: Sequence[Batch],
     keys: Sequence[str],
     aggregates: Sequence[NamedAggregate],
     *,
@@ -54,7 +54,7 @@ def scanned_groups(
         return None
     most, size = current().live_bytes // _PARTS_IN_BUDGET, 0
 
-    def reduced(each: BlockScan) -> StoredGroups | None:
+    def reduced(each: Batch) -> StoredGroups | None:
         nonlocal size
         one = _reduced(each, keys, aggregates, drop_missing=drop_missing)
         if one is None or len(rows) == 1:
@@ -67,7 +67,7 @@ def scanned_groups(
 
 
 def _reduced(
-    rows: BlockScan,
+    rows: Batch,
     keys: Sequence[str],
     aggregates: Sequence[NamedAggregate],
     *,
@@ -106,7 +106,7 @@ def _reduced(
 
 
 def _few(
-    opened: OpenedScan, grouped: NumberedGroups, fields: Sequence[SumField], *, last: bool
+    opened: OpenedBatch, grouped: NumberedGroups, fields: Sequence[SumField], *, last: bool
 ) -> tuple[Integers, GroupSums] | None:
     """Add up fields in a line of sums for every number that there can be."""
     found = group_sums(
@@ -123,12 +123,12 @@ def _few(
     there = np.flatnonzero(found.counts)
     order = there[np.argsort(found.first_row[there], kind="stable")]
     last_row = None if found.last_row is None else found.last_row[order]
-    facts = [_of_groups(fact, order) for fact in found.facts]
+    facts = [of_groups(fact, order) for fact in found.facts]
     return order, GroupSums(found.counts[order], found.first_row[order], last_row, facts)
 
 
 def each_alone(
-    rows: Sequence[BlockScan], reduced: Callable[[BlockScan], pa.Table | None]
+    rows: Sequence[Batch], reduced: Callable[[Batch], pa.Table | None]
 ) -> pa.Table | None:
     """Return what is left of each segment, one after the other; None where one has to be read.
 
@@ -136,9 +136,3 @@ def each_alone(
     """
     tables = reduced_slices(rows, reduced)
     return pa.concat_tables(tables) if tables else None
-
-
-def _of_groups(fact: Fact, groups: Integers) -> Fact:
-    if isinstance(fact, dict):
-        return {place: sums[groups] for place, sums in fact.items()}
-    return fact[groups]

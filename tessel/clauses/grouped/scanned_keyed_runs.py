@@ -20,7 +20,7 @@ from tessel.clauses.grouped.stored_facts import all_from_facts, ask_facts
 from tessel.clauses.grouped.stored_keys import few_groups, key_values
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.kernels import Fact, GroupSums, group_sums
-from tessel.store import BlockScan
+from tessel.store import Batch
 
 __all__ = ["scanned_keyed_runs"]
 
@@ -31,7 +31,7 @@ _ROWS_A_GROUP = 2
 
 
 def scanned_keyed_runs(
-    rows: BlockScan,
+    rows: Batch,
     bucketer: Bucketer,
     keys: Sequence[str],
     aggregates: Sequence[NamedAggregate],
@@ -64,7 +64,7 @@ def scanned_keyed_runs(
     opened = rows.open([schema.index, *keys, *inputs])
     if opened is None or len(opened.spans) != 1:
         return None
-    runs = stored_runs(opened, schema.index, bucketer)
+    runs = stored_runs(opened, opened.spans[0], schema.index, bucketer)
     grouped = few_groups(opened, keys, schema, drop_missing=drop_missing)
     facts = ask_facts(opened, aggregates, schema)
     if runs is None or grouped is None or facts is None:

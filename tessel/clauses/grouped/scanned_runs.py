@@ -7,6 +7,7 @@ comes out is the state that values would give; anything else, None.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,11 +15,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.buckets import Bucketer
-from tessel.clauses.grouped.group_facts import MOST_JOINED, GroupFacts, reduced_slices
-from tessel.clauses.grouped.stored_facts import StoredFacts, all_from_facts, ask_facts
+from tessel.clauses.grouped.group_facts import (
+    MOST_JOINED,
+    GroupFacts,
+    of_groups,
+    reduced_slices,
+)
+from tessel.clauses.grouped.stored_facts import (
+    StoredFacts,
+    all_from_facts,
+    ask_facts,
+    numbers_of,
+)
 from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.kernels import run_facts, search_rows
-from tessel.store import BlockScan, OpenedScan
+from tessel.kernels import StoredBlocks, run_facts, search_rows
+from tessel.store import Batch, OpenedBatch
 
 __all__ = ["scanned_runs", "stored_runs"]
 
@@ -29,7 +40,7 @@ Integers = NDArray[np.int64]
 
 
 def scanned_runs(
-    rows: Sequence[BlockScan], bucketer: Bucketer, aggregates: Sequence[NamedAggregate]
+    rows: Sequence[Batch], bucketer: Bucketer, aggregates: Sequence[NamedAggregate]
 ) -> tuple[Integers, list[pa.Array]] | None:
     """Return the buckets that have rows, ascending, and the states of all aggregates; maybe None.
 
@@ -44,8 +55,9 @@ def scanned_runs(
     """
     if not all_from_facts(aggregates):
         return None
-    found = reduced_slices(rows, lambda each: _reduced(each, bucketer, aggregates))
-    if found is None or not 0 < len(found) <= MOST_JOINED:
+    slices = reduced_slices(rows, lambda each: _reduced(each, bucketer, aggregates))
+    found = [] if slices is None else list(itertools.chain.from_iterable(slices))
+    if not 0 < len(found) <= MOST_JOINED:
         return None
     facts, numbers, groups = found[0]
     if len(found) > 1:
@@ -57,34 +69,49 @@ def scanned_runs(
 
 
 def _reduced(
-    rows: BlockScan, bucketer: Bucketer, aggregates: Sequence[NamedAggregate]
-) -> tuple[StoredFacts, Integers, GroupFacts] | None:
-    """Return what was asked of one segment, its buckets that have rows, and what was found."""
+    rows: Batch, bucketer: Bucketer, aggregates: Sequence[NamedAggregate]
+) -> list[tuple[StoredFacts, Integers, GroupFacts]] | None:
+    """Return, for each stretch of one segment, what was asked, its buckets and what was found."""
     schema = rows.schema
     if schema.index is None:
         return None
     inputs = [name for each in aggregates for name in each.inputs]
     opened = rows.open([schema.index, *inputs])
-    if opened is None or opened.select is not None or len(opened.spans) != 1:
+    if opened is None or len(opened.spans) > MOST_JOINED:
         return None
-    runs = stored_runs(opened, schema.index, bucketer)
-    facts = ask_facts(opened, aggregates, schema)
-    if runs is None or facts is None:
+    facts = ask_facts(opened, aggregates, schema, opened.select)
+    if facts is None:
         return None
-    numbers, starts = runs
-    found = run_facts(opened.spans[0], opened.program.program(), starts, facts.fields)
-    if found is None:
-        return None
-    stops = np.append(starts[1:], opened.spans[0].stop)
-    made = facts.found(found, stops - starts, starts, stops - 1)
-    return None if made is None else (facts, numbers, made)
+    program = opened.program.program()
+    made: list[tuple[StoredFacts, Integers, GroupFacts]] = []
+    for span in opened.spans:
+        runs = stored_runs(opened, span, schema.index, bucketer)
+        if runs is None:
+            return None
+        numbers, starts = runs
+        found = run_facts(span, program, starts, facts.fields)
+        if found is None:
+            return None
+        stops = np.append(starts[1:], span.stop)
+        counts = stops - starts
+        if facts.rows is not None:
+            counts = numbers_of(found[facts.fields.index(facts.rows)])
+            held = np.flatnonzero(counts)
+            found = [of_groups(fact, held) for fact in found]
+            numbers, starts, stops, counts = (
+                each[held] for each in (numbers, starts, stops, counts)
+            )
+        groups = facts.found(found, counts, starts, stops - 1)
+        if groups is None:
+            return None
+        made.append((facts, numbers, groups))
+    return made
 
 
 def stored_runs(
-    opened: OpenedScan, index: str, bucketer: Bucketer
+    opened: OpenedBatch, span: StoredBlocks, index: str, bucketer: Bucketer
 ) -> tuple[Integers, Integers] | None:
-    """Return the buckets that have rows, and their first rows, counted in the segment."""
-    span = opened.spans[0]
+    """Return the buckets of a stretch of rows, and their first rows, counted in the segment."""
     place = opened.program.place(index)
     ends = opened.values_at(index, np.array([span.start, span.stop - 1]))
     if place is None or ends is None or not pa.types.is_int64(ends.type):

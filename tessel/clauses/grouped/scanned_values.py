@@ -37,7 +37,7 @@ from tessel.clauses.values import missing_rows, plain, plain_type
 from tessel.expression import Number
 from tessel.expression.schema import TableSchema
 from tessel.kernels import count_values, first_of_groups, register_rows, runs_of_counts
-from tessel.store import BlockScan, OpenedScan
+from tessel.store import Batch, OpenedBatch
 
 __all__ = ["all_from_stored_values", "scanned_values"]
 
@@ -82,7 +82,7 @@ def _split(
 
 
 def scanned_values(
-    rows: BlockScan,
+    rows: Batch,
     keys: Sequence[str],
     aggregates: Sequence[NamedAggregate],
     *,
@@ -140,7 +140,7 @@ class _Scan:
 
     def __init__(
         self,
-        opened: OpenedScan,
+        opened: OpenedBatch,
         grouped: NumberedGroups,
         columns: dict[str, _Column],
     ) -> None:
@@ -263,7 +263,7 @@ def _state(runs: ValueRuns, column: _Column) -> list[pa.Array]:
     return held_values_state(runs, values, column.places)
 
 
-def _column(opened: OpenedScan, name: str, schema: TableSchema) -> _Column | None:
+def _column(opened: OpenedBatch, name: str, schema: TableSchema) -> _Column | None:
     """Return a column as integers; None where its values are needed."""
     kind = plain_type(schema.type_of(name))
     program = opened.program

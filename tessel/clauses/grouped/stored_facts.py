@@ -35,9 +35,9 @@ from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.values import plain_type
 from tessel.expression.schema import TableSchema
 from tessel.kernels import Fact, FieldKind, SumField
-from tessel.store import OpenedScan
+from tessel.store import OpenedBatch
 
-__all__ = ["StoredFacts", "all_from_facts", "ask_facts"]
+__all__ = ["StoredFacts", "all_from_facts", "ask_facts", "numbers_of"]
 
 _ENDS_OF_ROWS = {"first": FieldKind.LEAST, "last": FieldKind.GREATEST}
 _ENDS = frozenset(_ENDS_OF_ROWS)
@@ -75,16 +75,19 @@ class StoredFacts:
         Whether the last row of each group is wanted.
     needs_ends
         Whether the first or the last is.
+    rows
+        Which of the fields counts the rows of a group, where only some rows are looked at.
     """
 
     fields: tuple[SumField, ...]
     needs_last: bool
     needs_ends: bool
+    rows: SumField | None
     _asked: Mapping[AskedFor, AskedFact]
     _columns: Mapping[tuple[str, ...], FactColumns]
     _ends: Mapping[AskedFor, SumField]
     _aggregates: Sequence[NamedAggregate]
-    _opened: OpenedScan
+    _opened: OpenedBatch
     _schema: TableSchema
 
     def found(
@@ -115,7 +118,7 @@ class StoredFacts:
         ends: dict[AskedFor, pa.Array] = {}
         for key, asked in self._asked.items():
             if asked.entries is not None:
-                some = _numbers_of(parts[key[0], _COUNT])
+                some = numbers_of(parts[key[0], _COUNT])
                 # What is kept for a group without a value is no place.
                 places = np.where(some > 0, cast(Integers, by_field[asked.fields[0]]), 0)
                 ends[key] = of_some(asked.entries.take(pa.array(places)), some)
@@ -127,7 +130,7 @@ class StoredFacts:
                 values = self._row(each.inputs[0], rows)
                 if values is None:
                     return None
-                ends[key] = of_some(values, _numbers_of(parts[each.inputs, _COUNT]))
+                ends[key] = of_some(values, numbers_of(parts[each.inputs, _COUNT]))
         return GroupFacts(counts, parts, ends)
 
     def joined(self, found: Sequence[GroupFacts], codes: Integers) -> GroupFacts:
@@ -140,7 +143,7 @@ class StoredFacts:
     def states(self, found: GroupFacts) -> list[pa.Array]:
         """Return the state columns of all aggregates, one entry a group."""
         counts = {
-            names: _numbers_of(parts)
+            names: numbers_of(parts)
             for (names, fact), parts in found.parts.items()
             if fact == _COUNT
         }
@@ -162,7 +165,10 @@ class StoredFacts:
 
 
 def ask_facts(
-    opened: OpenedScan, aggregates: Sequence[NamedAggregate], schema: TableSchema
+    opened: OpenedBatch,
+    aggregates: Sequence[NamedAggregate],
+    schema: TableSchema,
+    among: int | None = None,
 ) -> StoredFacts | None:
     """Return what is asked of kernels; None where they cannot be asked.
 
@@ -174,16 +180,20 @@ def ask_facts(
         All from facts.
     schema
         Types of the columns.
+    among
+        The truth register of the rows that count, for kernels that look at all; None for all.
     """
     asked: dict[AskedFor, AskedFact] = {}
     columns: dict[tuple[str, ...], FactColumns] = {}
     ends: dict[AskedFor, SumField] = {}
     needs_last = needs_ends = False
+    if among is not None:
+        columns[()] = _columns(opened, (), among)
     for each in aggregates:
         if not all(opened.program.has_integers(name) for name in each.inputs):
             return None
         if each.inputs not in columns:
-            columns[each.inputs] = _columns(opened, each.inputs)
+            columns[each.inputs] = _columns(opened, each.inputs, among)
         own = columns[each.inputs]
         for fact in _from_facts(each).stored_facts:
             key = each.inputs, fact
@@ -205,23 +215,33 @@ def ask_facts(
     fields = dict.fromkeys(field for each in asked.values() for field in each.fields)
     fields |= dict.fromkeys(each.count for each in columns.values() if each.count is not None)
     fields |= dict.fromkeys(ends.values())
+    rows = None if among is None else columns[()].count
     return StoredFacts(
-        tuple(fields), needs_last, needs_ends, asked, columns, ends, aggregates, opened, schema
+        tuple(fields),
+        needs_last,
+        needs_ends,
+        rows,
+        asked,
+        columns,
+        ends,
+        aggregates,
+        opened,
+        schema,
     )
 
 
-def _columns(opened: OpenedScan, names: tuple[str, ...]) -> FactColumns:
-    known = opened.program.known(names)
+def _columns(opened: OpenedBatch, names: tuple[str, ...], among: int | None) -> FactColumns:
+    known = opened.program.both(among, opened.program.known(names))
     count = None if known is None else SumField.of_integers(opened.program.ones(known), 1)
     return FactColumns(names, known, count)
 
 
-def _end(opened: OpenedScan, known: int, kind: FieldKind) -> SumField:
+def _end(opened: OpenedBatch, known: int, kind: FieldKind) -> SumField:
     """Return what finds the first or the last row that has a value."""
     return SumField(kind, opened.program.chosen(opened.program.rows(), known, WORST[kind]))
 
 
-def _numbers_of(parts: FoundParts) -> Integers:
-    """Return small sums as numbers."""
-    assert isinstance(parts, Mapping)  # it is no extreme
+def numbers_of(parts: FoundParts) -> Integers:
+    """Return small sums as numbers; they are no extremes."""
+    assert isinstance(parts, Mapping)
     return np.asarray(sum(held << place for place, held in parts.items()), np.int64)

@@ -21,7 +21,7 @@ from tessel.clauses.grouped.numbering import WIDEST
 from tessel.clauses.values import is_temporal, plain_type
 from tessel.expression import Number
 from tessel.expression.schema import TableSchema
-from tessel.store import OpenedScan
+from tessel.store import OpenedBatch
 
 __all__ = [
     "NumberedGroups",
@@ -106,7 +106,7 @@ class NumberedGroups:
 
 
 def numbered_groups(
-    opened: OpenedScan, keys: Sequence[str], schema: TableSchema, *, drop_missing: bool
+    opened: OpenedBatch, keys: Sequence[str], schema: TableSchema, *, drop_missing: bool
 ) -> NumberedGroups | None:
     """Return how rows are numbered by their keys; None where that takes their values."""
     program, select = opened.program, opened.select
@@ -137,14 +137,14 @@ def numbered_groups(
 
 
 def few_groups(
-    opened: OpenedScan, keys: Sequence[str], schema: TableSchema, *, drop_missing: bool
+    opened: OpenedBatch, keys: Sequence[str], schema: TableSchema, *, drop_missing: bool
 ) -> NumberedGroups | None:
     """Return what `numbered_groups` does where there may be a line of sums for each; else None."""
     found = numbered_groups(opened, keys, schema, drop_missing=drop_missing)
     return found if found is not None and found.are_few else None
 
 
-def _in_range(opened: OpenedScan, key: StoredKey, number: Number) -> Number:
+def _in_range(opened: OpenedBatch, key: StoredKey, number: Number) -> Number:
     """Return a number also for rows without a value: kernels look it up."""
     register = number.register
     if key.entries is None:  # the places of a dictionary are checked, also under nulls
@@ -152,14 +152,14 @@ def _in_range(opened: OpenedScan, key: StoredKey, number: Number) -> Number:
     return replace(number, register=register, known=None)
 
 
-def _with_missing(opened: OpenedScan, key: StoredKey, number: Number) -> tuple[StoredKey, Number]:
+def _with_missing(opened: OpenedBatch, key: StoredKey, number: Number) -> tuple[StoredKey, Number]:
     """Return a key of which missing is a value like others, the last one."""
     register = opened.program.chosen(number.register, number.known, key.size)
     more = StoredKey(key.size + 1, key.entries, key.least, key.type, key.size)
     return more, Number(False, register, 0, key.size)
 
 
-def _key(opened: OpenedScan, name: str, kind: pa.DataType) -> tuple[StoredKey, Number] | None:
+def _key(opened: OpenedBatch, name: str, kind: pa.DataType) -> tuple[StoredKey, Number] | None:
     coded = opened.program.codes(name)
     if coded is not None:
         number, entries = coded

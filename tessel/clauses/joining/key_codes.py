@@ -14,10 +14,10 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from tessel.clauses.base import Clause, ClauseInfo, Structure
+from tessel.clauses.base import Clause, ClauseInfo, Structure, drops_rows
 from tessel.clauses.plan import Plan, SourcePlan, Stage
-from tessel.clauses.powers import Selects
 from tessel.clauses.registry import register
+from tessel.clauses.running.bound_unit import is_bound
 from tessel.clauses.select import Select
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
@@ -58,13 +58,10 @@ class KeyCodes(Clause):
         """Return the schema of these columns."""
         return input_schema.select(self.columns)
 
-    def coded(self) -> frozenset[str]:
-        """Return the keys."""
-        return frozenset(self.keys)
-
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Keep the columns."""
-        return unit.select(self.columns)
+        coded = unit.as_codes(frozenset(self.keys)) if is_bound(unit) else unit
+        return coded.select(self.columns)
 
 
 def with_key_codes(plan: Plan, keys: Sequence[str]) -> Plan:
@@ -76,7 +73,7 @@ def with_key_codes(plan: Plan, keys: Sequence[str]) -> Plan:
     if len(plan.inputs) != 1 or not isinstance(plan.inputs[0], SourcePlan) or len(plan.stages) > 1:
         return plan
     (stage,) = plan.stages
-    choosing = list(itertools.takewhile(lambda each: isinstance(each, Selects), stage.clauses))
+    choosing = list(itertools.takewhile(drops_rows, stage.clauses))
     rest = stage.clauses[len(choosing) :]
     texts = tuple(dict.fromkeys(name for name in keys if _is_text(plan.schema.type_of(name))))
     if not texts or plan.question is not None or any(type(each) is not Select for each in rest):

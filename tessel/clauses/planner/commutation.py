@@ -24,13 +24,12 @@ from tessel.clauses.drop import Drop
 from tessel.clauses.filter import Filter
 from tessel.clauses.head import Head
 from tessel.clauses.merge import Merge
-from tessel.clauses.planner.raising import cannot_raise
 from tessel.clauses.rename import Rename
 from tessel.clauses.row_range import RowRange
 from tessel.clauses.select import Select
 from tessel.clauses.sort import Sort
 from tessel.clauses.tail import Tail
-from tessel.expression import Expression
+from tessel.expression import Expression, cannot_raise
 from tessel.expression.leaves import Column
 from tessel.expression.rewriting import rewrite
 

@@ -97,8 +97,13 @@ def _taken_apart(clause: Filter, schema: TableSchema) -> list[Clause]:
 
 
 def _date_range(span: _Span, kind: pa.DataType) -> DateRange | None:
-    """Return the date range of a span; None where there is none, or it lies past the calendar."""
+    """Return the date range of a span; None where there is none, or it lies past the calendar.
+
+    Nor is there one of conditions that no time fulfils: they stay a filter.
+    """
     if span.low is None and span.high is None:
+        return None
+    if span.low is not None and span.high is not None and span.low >= span.high:
         return None
     start, left = _end(span.low, kind, is_start=True)
     end, right = _end(span.high, kind, is_start=False)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from tessel.clauses.base import Structure
+from tessel.clauses.base import Structure, drops_rows
 from tessel.clauses.planner.draft import Draft
-from tessel.clauses.powers import Selects
 from tessel.clauses.running.late_reading import chooses
+from tessel.clauses.running.packing import sink_of
 from tessel.store import SegmentIndex
 
 __all__ = ["pick_tasks"]
@@ -43,11 +43,11 @@ def pick_tasks(draft: Draft) -> Draft:
     aim = -(-index.row_count // (_PIECES_PER_WORKER * draft.workers))
     rows = max(_LEAST_PIECE_ROWS, -(-aim // _PAGE_ROWS) * _PAGE_ROWS)
     # Behind a clause that selects rows, columns are read for those alone: how many is not known.
-    selects = bool(draft.clauses) and isinstance(draft.clauses[0], Selects)
+    selects = bool(draft.clauses) and drops_rows(draft.clauses[0])
     if draft.live_bytes is not None and index.row_count and not selects:
         reduced = any(clause.structure.stored for clause in draft.clauses)
         pieces = _PIECES_IN_BUDGET
-        if reduced or chooses(draft.clauses):
+        if reduced or sink_of(draft.clauses, chooses) is not None:
             pieces = _STORED_PIECES_IN_BUDGET
         most = draft.live_bytes // (pieces * _bytes_of_a_row(index))
         rows = min(rows, max(1, most // _PAGE_ROWS) * _PAGE_ROWS)

@@ -24,11 +24,10 @@ from tessel.clauses.planner.commutation import (
     is_one_of,
 )
 from tessel.clauses.planner.draft import Draft, Input
-from tessel.clauses.planner.raising import cannot_raise
 from tessel.clauses.positional import Positional
 from tessel.clauses.tail import Tail
 from tessel.errors import TesselError
-from tessel.expression import Expression, lit
+from tessel.expression import Expression, cannot_raise, lit
 from tessel.expression.leaves import Column
 from tessel.expression.rewriting import rewrite
 from tessel.expression.schema import TableSchema

@@ -14,8 +14,8 @@ from tessel.clauses.date_range import DateRange
 from tessel.clauses.filter import Filter
 from tessel.clauses.planner.commutation import MAKING, is_one_of, swapped
 from tessel.clauses.planner.draft import Draft
-from tessel.clauses.planner.raising import cannot_raise
 from tessel.clauses.positional import Positional
+from tessel.expression import cannot_raise
 from tessel.expression.operators.boolean import And
 
 __all__ = ["push_left"]

@@ -1,11 +1,11 @@
-"""The first stage of a query: units of segments, read in the way that their clauses allow.
+"""The first stage of a query: units of segments, read as far as their clauses ask for it.
 
-The pipeline enters here. Where a clause reduces rows as they are stored, neighbouring units make
-one task. Where one chooses rows as they are stored, all units choose before the rest of a row is
-read: what one found may rule out what others chose before, and the little that is left is read
-together. Where the first clauses drop rows, so are units of which few are left. All other units are
-read one by one, each in a task. Before all that, small neighbours are read as one unit, whatever
-the clauses: opening a small segment costs more than what is saved of its rows.
+The pipeline enters here. Units are bound, not read: the clauses run on them one after another until
+one of them wants rows. Where that one reduces many row slices to little, neighbouring units are
+given to it as one. Where it chooses rows, all units choose before the rest of a row is read: what
+one found may rule out what others chose before. The few rows that are then left of several units
+are read together, as those are that filters leave. Before all that, small neighbours are read as
+one unit, whatever the clauses: opening a small segment costs more than what is saved of its rows.
 """
 
 from __future__ import annotations
@@ -17,14 +17,8 @@ from typing import TypeVar
 
 from tessel.clauses.base import Structure
 from tessel.clauses.plan import Stage
-from tessel.clauses.running.late_reading import (
-    ChosenRows,
-    chooses,
-    coded_after,
-    done_by_choosing,
-    selects,
-    settle_rows,
-)
+from tessel.clauses.running.bound_unit import BoundUnit, is_bound
+from tessel.clauses.running.late_reading import ChosenRows, choose_rows, chooses, settle_rows
 from tessel.clauses.running.local_pool import LocalPool, Task
 from tessel.clauses.running.packing import (
     FEW_BYTES,
@@ -33,14 +27,14 @@ from tessel.clauses.running.packing import (
     bytes_together,
     joins_slices,
     packs_of,
+    sink_of,
     small_runs,
 )
-from tessel.clauses.running.reduced import unit_of
+from tessel.clauses.running.pieces import is_of_storage
 from tessel.clauses.running.source_loader import SourceLoader
-from tessel.clauses.running.stage import run_clauses
-from tessel.ecs import Piece, ProcessingUnit
+from tessel.clauses.running.stage import bind_clause, reduce_bound, run_bound, run_clauses
+from tessel.ecs import ProcessingUnit
 from tessel.errors import CancelledError, TesselError
-from tessel.store import CandidateRows
 
 __all__ = ["loaded_units"]
 
@@ -93,9 +87,9 @@ def _takes_any_slices(stage: Stage) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Waiting:
-    """A unit that chose rows; None where it must be read."""
+    """A unit, not read and nothing bound to it, that chose rows; None where it must be read."""
 
-    ordinal: int
+    unit: ProcessingUnit
     chosen: list[ChosenRows] | None
 
 
@@ -104,26 +98,26 @@ class _Few:
 
     Parameters
     ----------
-    ordinal
-        Of the first unit.
+    ordinals
+        Of the units.
     done
         How many of the clauses they have been through.
     chosen
         By row range.
-    whole_bytes, whole_rows
-        Of the unit, of which the rows are a part.
+    nbytes
+        Of the rows, estimated.
     """
 
-    __slots__ = ("bytes", "chosen", "done", "ordinal", "rows")
+    __slots__ = ("bytes", "chosen", "done", "ordinals", "rows")
 
     def __init__(
-        self, ordinal: int, done: int, chosen: list[ChosenRows], whole_bytes: int, whole_rows: int
+        self, ordinals: list[int], done: int, chosen: list[ChosenRows], nbytes: int
     ) -> None:
-        self.ordinal = ordinal
+        self.ordinals = ordinals
         self.done = done
         self.chosen = [each for each in chosen if len(each)]
         self.rows = sum(map(len, self.chosen))
-        self.bytes = whole_bytes * self.rows // max(1, whole_rows)
+        self.bytes = nbytes
 
     def takes(self, other: _Few, most_bytes: int) -> bool:
         """Return whether the rows of another are read together with these."""
@@ -135,23 +129,25 @@ class _Few:
 
     def with_more(self, other: _Few) -> _Few:
         """Return the rows of both, as those of the first unit."""
-        rows = self.rows + other.rows
+        ordinals = [*self.ordinals, *other.ordinals]
         chosen = [*self.chosen, *other.chosen]
-        return _Few(self.ordinal, self.done, chosen, self.bytes + other.bytes, rows)
+        return _Few(ordinals, self.done, chosen, self.bytes + other.bytes)
 
 
-@dataclass(frozen=True, slots=True)
 class _FirstStage:
     """What makes tasks of units."""
 
-    loader: SourceLoader
-    stage: Stage
-    most_bytes: int
+    def __init__(self, loader: SourceLoader, stage: Stage, most_bytes: int) -> None:
+        self.loader = loader
+        self.stage = stage
+        self.most_bytes = most_bytes
+        self._bind = len(stage.clauses)
+        """So many clauses are known not to read a unit, or not known to do so."""
 
     def units(
         self, ordinals: range, pool: LocalPool, live_bytes: int, *, joins_units: bool
     ) -> Iterator[ProcessingUnit]:
-        """Give units that follow one another, read in the way that the clauses allow."""
+        """Give units that follow one another, read as far as the clauses ask for it."""
         clauses = self.stage.clauses
 
         def packs() -> list[range]:
@@ -160,26 +156,24 @@ class _FirstStage:
             found = packs_of(rows, nbytes, pool.workers, live_bytes)
             return [ordinals[pack.start : pack.stop] for pack in found]
 
-        if joins_slices(clauses):
-            return self.reduced_units(packs(), pool)
-        if joins_units and chooses(clauses):
-            return self.chosen_units(packs(), pool, live_bytes)
-        if joins_units and selects(clauses):
+        joining, choosing = sink_of(clauses, joins_slices), sink_of(clauses, chooses)
+        if joining is not None and self.loader.are_alone:
+            return self.reduced_units(packs(), pool, joining)
+        if joins_units and choosing is not None:
+            return self.chosen_units(packs(), pool, live_bytes, choosing)
+        if joins_units and not all(clause.structure.keeps_count for clause in clauses):
             return self.selected_units(ordinals, pool)
         return pool.map(map(self.read, ordinals))
 
     def read(self, ordinal: int) -> Task[ProcessingUnit]:
         """Return the task of one unit."""
-        positions = self.loader.source.units[ordinal]
 
         def run() -> ProcessingUnit:
-            stage = self.stage
             with self.loader.naming():
-                found, done = self.loader.gather(positions, stage.clauses, ordinal)
-                unit = unit_of(ordinal, stage.schemas[done], found)
-                return run_clauses(stage.clauses[done:], stage.schemas[done:], unit)
+                unit = self.loader.unit(ordinal)
+                return run_bound(self.stage.clauses, self.stage.schemas, unit)
 
-        return Task(run, self.loader.bytes(positions))
+        return Task(run, self._bytes([ordinal]))
 
     def joined(self, run: range) -> Task[ProcessingUnit]:
         """Return the task of small units, which are read as one.
@@ -187,38 +181,54 @@ class _FirstStage:
         Where that fails they are read and processed one by one, and the first of them that fails
         says which rows of which segment it has.
         """
-        stage, loader = self.stage, self.loader
-
-        def processed(pieces: list[Piece]) -> ProcessingUnit:
-            unit = ProcessingUnit(run.start, stage.schemas[0], pieces)
-            return run_clauses(stage.clauses, stage.schemas, unit)
+        loader = self.loader
 
         def work() -> ProcessingUnit:
             with loader.naming():
                 pieces = loader.joined(run)
                 if pieces is None:
-                    return processed([piece for unit in run for piece in loader.pieces(unit)])
+                    pieces = [piece for unit in run for piece in loader.whole(unit).pieces]
+                    return self._rest(ProcessingUnit(run.start, self.stage.schemas[0], pieces))
                 try:
-                    return processed(pieces)
+                    return self._rest(ProcessingUnit(run.start, self.stage.schemas[0], pieces))
                 except CancelledError:
                     raise
                 except TesselError:
-                    for unit in run:
-                        processed(loader.pieces(unit))
+                    self._one_by_one(run)
                     raise
 
-        positions = [position for unit in run for position in loader.source.units[unit]]
-        return Task(work, loader.bytes(positions))
+        return Task(work, self._bytes(run))
+
+    def _bytes(self, ordinals: Iterable[int]) -> int:
+        units = self.loader.source.units
+        return self.loader.bytes([position for ordinal in ordinals for position in units[ordinal]])
+
+    def _bound(self, unit: ProcessingUnit, stop: int) -> tuple[ProcessingUnit, int]:
+        """Run the clauses before one while the unit is not read; say how many have run."""
+        done = 0
+        while done < stop and is_bound(unit):
+            unit = bind_clause(self.stage.clauses[done], self.stage.schemas[done + 1], unit)
+            done += 1
+        return unit, done
+
+    def _rest(self, unit: ProcessingUnit, done: int = 0) -> ProcessingUnit:
+        return run_clauses(self.stage.clauses[done:], self.stage.schemas[done:], unit)
+
+    def _one_by_one(self, ordinals: Iterable[int]) -> list[ProcessingUnit]:
+        """Return what is left of units that are read whole: the first row that fails says so."""
+        return [self._rest(self.loader.whole(ordinal)) for ordinal in ordinals]
 
     # --- rows that are reduced --------------------------------------------------------------------
 
-    def reduced_units(self, packs: list[range], pool: LocalPool) -> Iterator[ProcessingUnit]:
-        """Give packs of units, each reduced to one; those that need values say so at once.
+    def reduced_units(
+        self, packs: list[range], pool: LocalPool, at: int
+    ) -> Iterator[ProcessingUnit]:
+        """Give packs of units, each reduced to one; those that cannot be say so at once.
 
         These run together, in their places.
         """
         left: list[int] = []
-        for pack, unit in zip(packs, pool.map(map(self._reduced, packs)), strict=True):
+        for pack, unit in zip(packs, pool.map(self._reduced(p, at) for p in packs), strict=True):
             if unit is None:
                 left += pack
                 continue
@@ -228,29 +238,34 @@ class _FirstStage:
             yield unit
         yield from pool.map(map(self.read, left))
 
-    def _reduced(self, pack: range) -> Task[ProcessingUnit | None]:
+    def _reduced(self, pack: range, at: int) -> Task[ProcessingUnit | None]:
         if len(pack) == 1:
             alone = self.read(pack.start)
             return Task(alone.run, alone.bytes)
-        units = self.loader.source.units
-        positions = [position for unit in pack for position in units[unit]]
 
         def run() -> ProcessingUnit | None:
-            stage = self.stage
             with self.loader.naming():
-                found = self.loader.reduced(positions, stage.clauses, pack.start)
-                if found is None:
-                    return None
-                piece, done = found
-                unit = piece.unit(pack.start, stage.schemas[done])
-                return run_clauses(stage.clauses[done:], stage.schemas[done:], unit)
+                try:
+                    units: list[BoundUnit] = []
+                    for ordinal in pack:
+                        unit, _ = self._bound(self.loader.unit(ordinal), at)
+                        if not is_bound(unit):
+                            return None
+                        units.append(unit)
+                    clause, promised = self.stage.clauses[at], self.stage.schemas[at + 1]
+                    found = reduce_bound(clause, promised, units[0].joined(units[1:]))
+                    return None if found is None else self._rest(found, at + 1)
+                except CancelledError:
+                    raise
+                except TesselError:
+                    return None  # read one by one, the first row that fails says so
 
-        return Task(run, self.loader.bytes(positions))
+        return Task(run, self._bytes(pack))
 
     # --- rows that are selected -------------------------------------------------------------------
 
     def selected_units(self, ordinals: range, pool: LocalPool) -> Iterator[ProcessingUnit]:
-        """Give units whose first clauses drop rows, those with few rows left together."""
+        """Give units, those with few rows left together."""
         for found in _joined(
             pool.map(map(self._selecting, ordinals)), most_units=1, most_bytes=self.most_bytes
         ):
@@ -260,32 +275,47 @@ class _FirstStage:
                 yield found
 
     def _selecting(self, ordinal: int) -> Task[ProcessingUnit | _Few]:
-        loader, stage = self.loader, self.stage
-        positions = loader.source.units[ordinal]
-        whole = self.read(ordinal)
-
         def run() -> ProcessingUnit | _Few:
-            with loader.naming():
-                selected = loader.selected(positions, stage.clauses, ordinal)
-                if selected is None:
-                    return whole.run()
-                strips, done = selected
-                chosen = [ChosenRows(strip, strip.places()) for strip in strips if _is_few(strip)]
-                few = _Few(ordinal, done, chosen, whole.bytes, loader.rows(positions))
-                # Text that the next clause takes as codes is read by segment, as codes.
-                codes = few.rows and coded_after(stage.clauses, done)
-                if len(chosen) == len(strips) and few.bytes <= FEW_BYTES and not codes:
-                    return few
-                pieces = loader.read_selected(strips, done, stage.clauses)
-                unit = ProcessingUnit(ordinal, stage.schemas[done], pieces)
-                return run_clauses(stage.clauses[done:], stage.schemas[done:], unit)
+            with self.loader.naming():
+                whole = self.loader.unit(ordinal)
+                try:
+                    unit, done = self._bound(whole, self._bind)
+                    if is_bound(unit):
+                        return self._few(unit, done) or self._rest(unit, done)
+                    self._bind = min(self._bind, max(0, done - 1))
+                    return self._rest(unit, done)
+                except CancelledError:
+                    raise
+                except TesselError as error:
+                    if not isinstance(whole, BoundUnit) or is_of_storage(error):
+                        raise
+                return self._rest(whole.read_whole())
 
-        return Task(run, whole.bytes)
+        return Task(run, self._bytes([ordinal]))
+
+    def _few(self, unit: BoundUnit, done: int) -> _Few | None:
+        """Return the rows that conjuncts leave of a unit, where they are few."""
+        left = unit.rows_left()
+        if left is None or unit.has_codes or any(len(rows) > FEW_ROWS for rows in left):
+            return None
+        if sum(map(len, left)) == unit.rows_spanned:
+            return None
+        chosen = [
+            ChosenRows(batch.unread(), rows.places())
+            for batch, rows in zip(unit.batches, left, strict=True)
+        ]
+        few = self._few_of(unit.ordinal, done, chosen)
+        return few if few.bytes <= FEW_BYTES else None
+
+    def _few_of(self, ordinal: int, done: int, chosen: list[ChosenRows]) -> _Few:
+        whole = max(1, self.loader.rows(self.loader.source.units[ordinal]))
+        nbytes = self._bytes([ordinal]) * sum(map(len, chosen)) // whole
+        return _Few([ordinal], done, chosen, nbytes)
 
     # --- rows that are chosen ---------------------------------------------------------------------
 
     def chosen_units(
-        self, packs: list[range], pool: LocalPool, most_bytes: int
+        self, packs: list[range], pool: LocalPool, most_bytes: int, at: int
     ) -> Iterator[ProcessingUnit]:
         """Give what is left of units that choose rows, once as many as may wait have chosen.
 
@@ -293,69 +323,78 @@ class _FirstStage:
         """
         waiting: list[_Waiting] = []
         rows = size = 0
-        for found in _with_error(pool.map(map(self._choosing, packs))):
+        for found in _with_error(pool.map(self._choosing(pack, at) for pack in packs)):
             if isinstance(found, TesselError):
-                yield from pool.map(self._left(waiting))
+                yield from pool.map(self._left(waiting, at))
                 raise found
             waiting += found
             for each in found:
                 if each.chosen:
                     rows += sum(map(len, each.chosen))
-                    size += self.loader.bytes(self.loader.source.units[each.ordinal])
+                    size += self._bytes([each.unit.ordinal])
             if rows > _ROWS_WAITING or size > most_bytes:
-                yield from pool.map(self._left(waiting))
+                yield from pool.map(self._left(waiting, at))
                 waiting, rows, size = [], 0, 0
-        yield from pool.map(self._left(waiting))
+        yield from pool.map(self._left(waiting, at))
 
-    def _choosing(self, pack: range) -> Task[list[_Waiting]]:
-        loader, clauses = self.loader, self.stage.clauses
-        units = loader.source.units
-
+    def _choosing(self, pack: range, at: int) -> Task[list[_Waiting]]:
         def run() -> list[_Waiting]:
             found: list[_Waiting] = []
-            with loader.naming():
+            with self.loader.naming():
                 for ordinal in pack:
-                    chosen = loader.chosen(units[ordinal], clauses, ordinal)
+                    whole = self.loader.unit(ordinal)
+                    chosen = self._chosen(whole, at)
                     if chosen is None or any(map(len, chosen)):
-                        found.append(_Waiting(ordinal, chosen))
+                        waits = whole.unread() if isinstance(whole, BoundUnit) else whole
+                        found.append(_Waiting(waits, chosen))
             return found
 
-        return Task(run, loader.bytes([position for unit in pack for position in units[unit]]))
+        return Task(run, self._bytes(pack))
 
-    def _left(self, waiting: list[_Waiting]) -> Iterator[Task[ProcessingUnit]]:
+    def _chosen(self, whole: ProcessingUnit, at: int) -> list[ChosenRows] | None:
+        try:
+            unit, _ = self._bound(whole, at)
+        except CancelledError:
+            raise
+        except TesselError:
+            return None  # it is read, and the first row that fails says so
+        return choose_rows(unit, self.stage.clauses[at]) if is_bound(unit) else None
+
+    def _left(self, waiting: list[_Waiting], at: int) -> Iterator[Task[ProcessingUnit]]:
         """Give the tasks of units that have chosen, few rows of several units together."""
         for found in _joined(
-            self._settled(waiting), most_units=len(waiting), most_bytes=self.most_bytes
+            self._settled(waiting, at), most_units=len(waiting), most_bytes=self.most_bytes
         ):
             yield self._reading(found) if isinstance(found, _Few) else found
 
-    def _settled(self, waiting: list[_Waiting]) -> Iterator[_Few | Task[ProcessingUnit]]:
-        done = done_by_choosing(self.stage.clauses)
+    def _settled(self, waiting: list[_Waiting], at: int) -> Iterator[_Few | Task[ProcessingUnit]]:
         for each in waiting:
             if each.chosen is None:
-                yield self.read(each.ordinal)
+                yield self._read_after_all(each.unit)
                 continue
-            settle_rows(self.stage.clauses, each.chosen)
-            positions = self.loader.source.units[each.ordinal]
-            size = self.loader.bytes(positions)
-            yield _Few(each.ordinal, done, each.chosen, size, self.loader.rows(positions))
+            settle_rows(self.stage.clauses[at], each.chosen)
+            yield self._few_of(each.unit.ordinal, at + 1, each.chosen)
+
+    def _read_after_all(self, unit: ProcessingUnit) -> Task[ProcessingUnit]:
+        def run() -> ProcessingUnit:
+            with self.loader.naming():
+                return run_bound(self.stage.clauses, self.stage.schemas, unit)
+
+        return Task(run, self._bytes([unit.ordinal]))
 
     def _reading(self, few: _Few) -> Task[ProcessingUnit]:
         def run() -> ProcessingUnit:
             with self.loader.naming():
                 try:
-                    return processed(self.loader.read_chosen(few.chosen))
-                except TesselError:
-                    # It names rows of several segments; read one by one, the one that fails.
-                    for each in few.chosen:
-                        processed(self.loader.read_chosen([each]))
+                    unit = self.loader.read_chosen(few.chosen, few.ordinals[0])
+                    return self._rest(unit, few.done)
+                except CancelledError:
+                    raise
+                except TesselError as error:
+                    if not is_of_storage(error):
+                        self._one_by_one(few.ordinals)
                     raise
 
-        def processed(pieces: list[Piece]) -> ProcessingUnit:
-            unit = ProcessingUnit(few.ordinal, stage.schemas[done], pieces)
-            return run_clauses(stage.clauses[done:], stage.schemas[done:], unit)
-
-        stage, done = self.stage, few.done
         return Task(run, few.bytes)
 
 
@@ -396,7 +435,3 @@ def _with_error(found: Iterable[Other]) -> Iterator[Other | TesselError]:
         yield from found
     except TesselError as error:
         yield error
-
-
-def _is_few(rows: CandidateRows) -> bool:
-    return len(rows) <= FEW_ROWS

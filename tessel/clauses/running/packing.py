@@ -3,20 +3,19 @@
 The pipeline enters here with the units of a first stage. Small neighbours, such as many
 appends leave, are read as one unit. A task that reduces makes a small table, whose states cost as
 much for one segment as for ten: so neighbours are joined until there are few tasks a worker.
-Where a pack turns out to need values, its units run one by one as planned.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.clauses.base import Clause
-from tessel.clauses.powers import Reduces, Scans, has_power
+from tessel.clauses.base import Clause, Structure
+from tessel.clauses.powers import Joins, has_power
 
 __all__ = [
     "FEW_BYTES",
@@ -25,6 +24,7 @@ __all__ = [
     "bytes_together",
     "joins_slices",
     "packs_of",
+    "sink_of",
     "small_runs",
 ]
 
@@ -108,10 +108,23 @@ def small_runs(
     return found
 
 
-def joins_slices(clauses: Sequence[Clause]) -> bool:
-    """Return whether the first clauses of a stage reduce many slices to little, as stored."""
-    left = list(itertools.dropwhile(lambda clause: has_power(clause, Scans, "scan"), clauses))
-    return bool(left) and has_power(left[0], Reduces, "reduce") and cast(Reduces, left[0]).joins()
+def sink_of(clauses: Sequence[Clause], is_sink: Callable[[Clause], bool]) -> int | None:
+    """Return the place of the first clause of a kind in a stage; None where there is none.
+
+    Clauses before it take row slices and leave them, each for itself.
+    """
+    for at, clause in enumerate(clauses):
+        if is_sink(clause):
+            return at
+        info = clause.structure
+        if not info.input is info.output is Structure.ROW_SLICE or info.carries is not None:
+            return None
+    return None
+
+
+def joins_slices(clause: Clause) -> bool:
+    """Return whether a clause reduces many row slices to hardly more than one."""
+    return has_power(clause, Joins, "joins") and cast(Joins, clause).joins()
 
 
 def packs_of(

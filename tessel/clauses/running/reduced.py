@@ -7,7 +7,6 @@ one, whose table is made then; a clause that can go on with what was reduced tak
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,7 +16,7 @@ from tessel.clauses.powers import Reduced
 from tessel.ecs import ColRange, Piece, ProcessingUnit
 from tessel.expression.schema import TableSchema
 
-__all__ = ["ReducedPiece", "ReducedUnit", "unit_of"]
+__all__ = ["ReducedPiece", "ReducedUnit"]
 
 
 @dataclass(frozen=True)
@@ -48,15 +47,6 @@ class ReducedPiece:
         return ReducedUnit(ordinal, schema, self.reduced, self)
 
 
-def unit_of(
-    ordinal: int, schema: TableSchema, found: Sequence[Piece] | ReducedPiece
-) -> ProcessingUnit:
-    """Return the unit of what was read."""
-    if isinstance(found, ReducedPiece):
-        return found.unit(ordinal, schema)
-    return ProcessingUnit(ordinal, schema, found)
-
-
 class ReducedUnit(ProcessingUnit):
     """A unit whose table is made when somebody asks for it.
 
@@ -77,6 +67,11 @@ class ReducedUnit(ProcessingUnit):
         del self.pieces
         self.reduced = reduced
         self._piece = piece
+
+    @cached
+    def num_rows(self) -> int:
+        """Rows of the unit; no table is made for it."""
+        return self.reduced.num_rows
 
     @cached
     def pieces(self) -> tuple[Piece, ...]:

@@ -1,7 +1,7 @@
 """The segments of one source as entities, read when the first unit wants them.
 
-The first stage of a query enters here, from many threads: units are read whole, reduced as they
-are stored, or asked which of their rows are needed.
+The first stage of a query enters here, from many threads. A unit whose segments no other unit wants
+is given unread, and reads what its clauses ask for.
 """
 
 from __future__ import annotations
@@ -14,21 +14,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.base import Clause
 from tessel.clauses.plan import SourcePlan
-from tessel.clauses.running.late_reading import (
-    ChosenRows,
-    choose_rows,
-    read_chosen,
-    read_joined,
-    read_selected,
-    read_together,
-    read_unit,
-    reduce_stored,
-    select_rows,
-)
-from tessel.clauses.running.reduced import ReducedPiece
-from tessel.clauses.running.stage import load_piece, piece_of
+from tessel.clauses.running.bound_unit import BoundUnit, bound_unit
+from tessel.clauses.running.late_reading import ChosenRows, read_joined, read_together
+from tessel.clauses.running.pieces import load_piece, piece_of
 from tessel.ecs import (
     ColRange,
     Columns,
@@ -36,6 +25,7 @@ from tessel.ecs import (
     FactColumn,
     FetchCount,
     Piece,
+    ProcessingUnit,
     RowRange,
     SegmentKey,
     Statistics,
@@ -43,7 +33,7 @@ from tessel.ecs import (
     TimeRange,
 )
 from tessel.errors import TesselError
-from tessel.store import CandidateRows, PieceSource
+from tessel.store import PieceSource
 
 __all__ = ["SourceLoader"]
 
@@ -144,69 +134,30 @@ class SourceLoader:
         starts, ends = index.row_start[first], index.row_end[first]
         return np.concatenate([[False], starts[1:] == ends[:-1]])
 
-    def reduced(
-        self, positions: Sequence[int], clauses: Sequence[Clause], unit: int
-    ) -> tuple[ReducedPiece, int] | None:
-        """Return what the first clauses make of units as they are stored; None to read them."""
-        entities = [self._entities[position] for position in positions]
-        sources, counts = self._manager.get(entities, PieceSource, FetchCount)
-        if any(count.planned != 1 for count in counts):
-            return None
-        found = reduce_stored(
-            sources,
-            self._segments,
-            self.source.index.schema,
-            clauses,
-            symbol=self._symbol,
-            unit=unit,
-        )
-        if found is not None:
-            self._manager.gather(entities)
-        return found
-
-    def chosen(
-        self, positions: Sequence[int], clauses: Sequence[Clause], unit: int
-    ) -> list[ChosenRows] | None:
-        """Return which rows of a unit the first clauses need, none of them read; None to read it.
-
-        No other unit wants its segments.
-        """
-        entities = [self._entities[position] for position in positions]
-        (sources,) = self._manager.get(entities, PieceSource)
-        found = choose_rows(sources, self._segments, self.source.index.schema, clauses, unit=unit)
-        if found is not None:
-            self._manager.gather(entities)
-        return found
-
-    def selected(
-        self, positions: Sequence[int], clauses: Sequence[Clause], unit: int
-    ) -> tuple[list[CandidateRows], int] | None:
-        """Return what the first clauses leave of a unit, and how many did; None to read it.
-
-        No other unit wants its segments.
-        """
-        entities = [self._entities[position] for position in positions]
-        (sources,) = self._manager.get(entities, PieceSource)
+    def unit(self, ordinal: int) -> ProcessingUnit:
+        """Return a unit: not read yet, where no other unit wants its segments."""
+        positions = self.source.units[ordinal]
         schema = self.source.index.schema
-        found = select_rows(sources, self._segments, schema, clauses, unit=unit)
-        if found is not None:
-            self._manager.gather(entities)
-        return found
+        if positions and self._locks.keys().isdisjoint(positions):
+            entities = [self._entities[position] for position in positions]
+            (sources,) = self._manager.get(entities, PieceSource)
+            return bound_unit(sources, self._segments, schema, ordinal, self._symbol)
+        pieces: list[Piece] = []
+        for position in positions:
+            with self._locks.get(position, _NO_LOCK):
+                pieces.append(self._gather(position))
+        return ProcessingUnit(ordinal, schema, pieces)
 
-    def read_selected(
-        self, strips: Sequence[CandidateRows], done: int, clauses: Sequence[Clause]
-    ) -> list[Piece]:
-        """Return the pieces of what the first ``done`` clauses left."""
-        return read_selected(strips, done, clauses, self._symbol)
-
-    def read_chosen(self, chosen: Sequence[ChosenRows]) -> list[Piece]:
-        """Return the pieces of rows that were chosen."""
-        schema = self.source.index.schema
-        if len(chosen) > 1:
-            piece = read_together(chosen, self._segments, schema, self._symbol)
+    def read_chosen(self, chosen: Sequence[ChosenRows], ordinal: int) -> ProcessingUnit:
+        """Return the unit of rows that were chosen, few of several batches in one pass."""
+        batch = chosen[0].batch
+        if len(chosen) > 1 and batch.keeps_names:
+            piece = read_together(chosen, self._segments, self._symbol)
             if piece is not None:
-                return [piece]
-        return [piece for each in chosen for piece in read_chosen(each, schema, self._symbol)]
+                unit = ProcessingUnit(ordinal, batch.source.schema, [piece])
+                return unit.select(batch.schema.names)
+        batches = [each.kept() for each in chosen]
+        return BoundUnit(ordinal, batch.schema, batches, self._symbol)
 
     def joined(self, units: range) -> list[Piece] | None:
         """Return small units as the pieces of one; None to read them one by one.
@@ -220,54 +171,22 @@ class SourceLoader:
         pieces = [[next(left) for _ in unit] for unit in own]
         return read_joined(pieces, self._segments, self._symbol)
 
-    def pieces(self, unit: int) -> list[Piece]:
-        """Return the pieces of a unit that was to be joined with others."""
-        entities = [self._entities[position] for position in self.source.units[unit]]
+    def whole(self, ordinal: int) -> ProcessingUnit:
+        """Return a unit that was to be read with others, or of few rows, with all of its rows."""
+        entities = [self._entities[position] for position in self.source.units[ordinal]]
         (sources,) = self._manager.get(entities, PieceSource)
-        return [load_piece(source, self._segments, self._symbol) for source in sources]
+        pieces = [load_piece(source, self._segments, self._symbol) for source in sources]
+        return ProcessingUnit(ordinal, self.source.index.schema, pieces)
 
-    def gather(
-        self, positions: Sequence[int], clauses: Sequence[Clause], unit: int
-    ) -> tuple[list[Piece] | ReducedPiece, int]:
-        """Return the pieces of a unit, and how many of the clauses have chosen what was read."""
-        if self._locks.keys().isdisjoint(positions):
-            return self._read(positions, clauses, unit)
-        pieces: list[Piece] = []
-        for position in positions:
-            with self._locks.get(position, _NO_LOCK):
-                pieces += self._gather(position)
-        return pieces, 0
-
-    def _gather(self, position: int) -> list[Piece]:
+    def _gather(self, position: int) -> Piece:
         """Return a piece that other threads may be asking for, read now or before."""
         entity = self._entities[position]
         ((source,), (count,)) = self._manager.get([entity], PieceSource, FetchCount)
         if count.live == count.planned:
-            pieces, _ = self._read([position], (), 0)
-            assert not isinstance(pieces, ReducedPiece)  # there is no clause to reduce it
-            return pieces
+            piece = load_piece(source, self._segments, self._symbol, count.planned)
+            if count.planned != 1:
+                self._manager.attach([entity], {Columns: [Columns(piece.table)]})
+            self._manager.gather([entity])
+            return piece
         ((columns,),) = self._manager.gather([entity], Columns)
-        return [piece_of(source, columns.table, self._symbol, count.planned)]
-
-    def _read(
-        self, positions: Sequence[int], clauses: Sequence[Clause], unit: int
-    ) -> tuple[list[Piece] | ReducedPiece, int]:
-        """Read pieces whose entities no other thread can be asking for now."""
-        entities = [self._entities[position] for position in positions]
-        sources, counts = self._manager.get(entities, PieceSource, FetchCount)
-        pieces, done = read_unit(
-            sources,
-            [count.planned for count in counts],
-            self._segments,
-            self.source.index.schema,
-            clauses,
-            symbol=self._symbol,
-            unit=unit,
-        )
-        # What was reduced is no longer the data of its segments; and what no other unit wants
-        # would be let go of at once.
-        shared = any(count.planned != 1 for count in counts)
-        if shared and not isinstance(pieces, ReducedPiece) and len(pieces) == len(entities):
-            self._manager.attach(entities, {Columns: [Columns(piece.table) for piece in pieces]})
-        self._manager.gather(entities)
-        return pieces, done
+        return piece_of(source, columns.table, self._symbol, count.planned)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar, cast
 
@@ -20,10 +21,14 @@ from tessel.clauses.powers import (
     Consumes,
     Expands,
     Interleaves,
+    Joins,
     LeavesCodes,
     ReducesPieces,
 )
+from tessel.clauses.running.bound_unit import BoundUnit, is_bound
 from tessel.clauses.running.first_errors import first_error
+from tessel.clauses.running.pieces import is_of_storage
+from tessel.clauses.running.reduced import ReducedUnit
 from tessel.ecs import Piece, ProcessingUnit, segments_of
 from tessel.ecs.components import ColRange, RowRange
 from tessel.errors import (
@@ -34,21 +39,21 @@ from tessel.errors import (
     TesselError,
 )
 from tessel.expression.schema import TableSchema
-from tessel.store import PieceSource, SegmentSource
 
 __all__ = [
     "begun_stage",
+    "bind_clause",
     "bound_stage",
     "carrying_clause",
     "combine_carries",
     "consume_units",
     "failed_clause",
     "interleave_units",
-    "load_piece",
     "nothing_carried",
-    "piece_of",
+    "reduce_bound",
     "reduce_pieces",
     "run_between",
+    "run_bound",
     "run_clauses",
     "run_stage",
     "stages_of_parts",
@@ -93,6 +98,8 @@ def run_clauses(
         except CancelledError:
             raise  # it is no answer of any row
         except TesselError as error:
+            if isinstance(unit, BoundUnit):
+                raise  # which row fails first is seen on whole rows
 
             def run(start: int, stop: int, part: ProcessingUnit) -> ProcessingUnit:
                 for number in range(start, stop):
@@ -104,7 +111,48 @@ def run_clauses(
             if first is error:
                 raise
             raise first from first.__cause__
-    return without_segments(result) if clauses else result
+    if isinstance(result, ReducedUnit):
+        return result
+    if clauses:
+        return without_segments(result)
+    return ProcessingUnit(result.ordinal, result.schema, result.pieces)
+
+
+def run_bound(
+    clauses: Sequence[Clause], schemas: Sequence[TableSchema], unit: ProcessingUnit
+) -> ProcessingUnit:
+    """Run clauses as `run_clauses` does, on a unit that may be not read yet, and read it.
+
+    Where a row fails, all rows are read: which of them is the first, in this clause or in one
+    behind it, is seen on whole rows.
+    """
+    if not isinstance(unit, BoundUnit):
+        return run_clauses(clauses, schemas, unit)
+    try:
+        return run_clauses(clauses, schemas, unit)
+    except CancelledError:
+        raise
+    except TesselError as error:
+        if is_of_storage(error):
+            raise
+    return run_clauses(clauses, schemas, unit.read_whole())
+
+
+def bind_clause(clause: Clause, promised: TableSchema, unit: ProcessingUnit) -> ProcessingUnit:
+    """Run one clause on a unit that may be not read yet."""
+    return _processed(clause, promised, unit, clause.process)
+
+
+def reduce_bound(clause: Clause, promised: TableSchema, unit: BoundUnit) -> ProcessingUnit | None:
+    """Let a clause that joins reduce a unit of several batches; None where each goes alone."""
+    assert isinstance(clause, Joins)
+    joins: Joins = clause
+    unit, began = unit.by_clause(clause.name), time.monotonic_ns()
+    found = _named_errors(clause, lambda: joins.reduced(unit), unit)
+    if found is None:
+        return None
+    _note_bound(clause, unit, found, began)
+    return _as_promised(clause, found, promised)
 
 
 def summarise(stage: Stage, unit: ProcessingUnit) -> pa.Table:
@@ -194,12 +242,39 @@ def _processed(
     process: Callable[[ProcessingUnit], ProcessingUnit],
 ) -> ProcessingUnit:
     check_cancelled()
+    if is_bound(unit):
+        return _bound(clause, promised, unit.by_clause(clause.name), process)
     with telemetry.span("clause.process", clause=clause.name, unit=unit.ordinal) as facts:
         rows = unit.num_rows
         result = _named_errors(clause, lambda: process(unit), unit)
-        unit = _as_promised(clause, result, promised)
-        facts.update(rows_in=rows, rows_out=unit.num_rows)
-    return unit
+        found = _as_promised(clause, result, promised)
+        facts.update(rows_in=rows, rows_out=found.num_rows)
+    return found
+
+
+def _bound(
+    clause: Clause,
+    promised: TableSchema,
+    unit: BoundUnit,
+    process: Callable[[ProcessingUnit], ProcessingUnit],
+) -> ProcessingUnit:
+    began = time.monotonic_ns()
+    found = _as_promised(clause, _named_errors(clause, lambda: process(unit), unit), promised)
+    if not is_bound(found):  # what is bound has its event when it is evaluated
+        _note_bound(clause, unit, found, began)
+    return found
+
+
+def _note_bound(clause: Clause, unit: BoundUnit, found: ProcessingUnit, began: int) -> None:
+    telemetry.emit(
+        "clause.process",
+        duration_ns=time.monotonic_ns() - began,
+        clause=clause.name,
+        unit=unit.ordinal,
+        rows_in=unit.rows_spanned,
+        rows_out=found.num_rows,
+        stored=unit.was_reduced,
+    )
 
 
 def _named_errors(
@@ -208,7 +283,8 @@ def _named_errors(
     try:
         return work()
     except TesselError as error:
-        _name_unit(error.with_context(clause=clause.describe()), unit)
+        if not (isinstance(unit, BoundUnit) and "object" in error.attributes):
+            _name_unit(error.with_context(clause=clause.describe()), unit)
         raise
     except Exception as error:
         failure = failed_clause(clause, error)
@@ -218,7 +294,7 @@ def _named_errors(
 
 def _name_unit(error: TesselError, unit: ProcessingUnit | None) -> None:
     """Let an error name the rows of its unit, where they follow one another in one symbol."""
-    pieces = unit.pieces if unit is not None else ()
+    pieces = () if unit is None or isinstance(unit, BoundUnit) else unit.pieces
     pieces = tuple(piece for piece in pieces if piece.table.num_rows) or pieces
     if len({piece.symbol for piece in pieces}) == 1 and all(piece.segments for piece in pieces):
         error.with_rows(
@@ -366,6 +442,8 @@ def _check_promise(clause: Clause, unit: object, promised: TableSchema) -> None:
             hint="make output_schema and process agree",
             clause=clause.name,
         )
+    if is_bound(unit) or isinstance(unit, ReducedUnit):
+        return
     held = {f.name: f.type for piece in unit.pieces for f in piece.table.schema}
     wrong = [name for name, kind in wanted if unit.pieces and held.get(name) != kind]
     if wrong and isinstance(clause, LeavesCodes):
@@ -390,34 +468,3 @@ def _differences(
     lines = [f"promised: {name}: {kind}" for name, kind in wanted if (name, kind) not in got]
     lines += [f"returned: {name}: {kind}" for name, kind in got if (name, kind) not in wanted]
     return "\n".join(lines) or "the same columns in another order"
-
-
-def load_piece(
-    piece: PieceSource, segments: SegmentSource, symbol: int = 0, planned_fetches: int = 1
-) -> Piece:
-    """Read one piece of a segment."""
-    check_cancelled()
-    with telemetry.span("segment.read", object=piece.key.object) as facts:
-        try:
-            table = segments.load(piece)
-        except TesselError as error:
-            error.with_context(segment=piece.key.object)
-            raise
-        facts.update(rows=table.num_rows, bytes=table.nbytes)
-    return piece_of(piece, table, symbol, planned_fetches)
-
-
-def piece_of(
-    source: PieceSource, table: pa.Table, symbol: int = 0, planned_fetches: int = 1
-) -> Piece:
-    """Return the piece that was read from a source, with the source's facts."""
-    return Piece(
-        table,
-        RowRange(source.row_start, source.row_stop),
-        source.col_range,
-        source.time_range,
-        symbol,
-        None,
-        planned_fetches,
-        (source.key.object,),
-    )

@@ -188,6 +188,9 @@ class LandedChanges:
     def __iter__(self) -> Iterator[LandedChange]:
         return iter(self._decoded)
 
+    def __len__(self) -> int:
+        return len(self._decoded)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Iterable) and self._decoded == tuple(other)
 

@@ -9,8 +9,9 @@ the rows that are left.
 from __future__ import annotations
 
 import copy
-import itertools
-from collections.abc import Callable, Iterable, Sequence, Set
+import dataclasses
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 
 import numpy as np
 import numpy.typing as npt
@@ -35,11 +36,13 @@ from tessel.store.segment import (
     ColumnZones,
     PageStatistics,
     StoredColumn,
-    StoredColumns,
     plain_verdicts,
 )
 
-__all__ = ["CandidateRows"]
+__all__ = ["KEPT", "CandidateRows"]
+
+KEPT = "\0kept"
+"""The column that says which rows are left, where single ones were dropped."""
 
 
 class CandidateRows:
@@ -72,6 +75,11 @@ class CandidateRows:
     def __len__(self) -> int:
         """Return how many rows are left."""
         return sum(stretch.rows for stretch in self._stretches)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all rows are left, and none of their values has been looked at."""
+        return len(self) == self._rows and not any(each.held for each in self._stretches)
 
     @property
     def first_row(self) -> int:
@@ -112,19 +120,24 @@ class CandidateRows:
         zone = self._zone(name)
         if zone is None:
             return [RowPart(stretch, self._reader(name)) for stretch in self._stretches]
-        found: list[RowPart] = []
-        for page, (low, high) in enumerate(itertools.pairwise(zone.edges.tolist())):
-            for stretch in self._stretches:
-                part = stretch.cut(low, high)
-                if part is not None:
-                    found.append(RowPart(part, self._reader(name), zone.zones, page))
-        return found
+        read, edges = self._reader(name), zone.edges.tolist()
+        return [
+            RowPart(part, read, zone.zones, page) for page, part in _cuts(self._stretches, edges)
+        ]
 
     def within(self, parts: Sequence[RowPart]) -> CandidateRows:
         """Return the rows of some parts alone, in the order of the rows; these stay as they are."""
         found = copy.copy(self)
         stretches = [part.stretch for part in parts]
         found._stretches = sorted(stretches, key=lambda stretch: stretch.low)
+        return found
+
+    def copied(self) -> CandidateRows:
+        """Return the same rows, to be narrowed and read apart: nothing is kept here for that."""
+        found = copy.copy(self)
+        found._stretches = [
+            dataclasses.replace(stretch, held=dict(stretch.held)) for stretch in self._stretches
+        ]
         return found
 
     # --- narrowing --------------------------------------------------------------------------------
@@ -145,6 +158,21 @@ class CandidateRows:
                 kept = stretch.where(mask)
             if kept is not None:
                 left.append(kept)
+        self._stretches = left
+
+    def keep_where(self, mask: npt.NDArray[np.bool_]) -> None:
+        """Keep the rows where a mask is true, which has a value for each that is left."""
+        left: list[Stretch] = []
+        at = 0
+        for stretch in self._stretches:
+            flags = mask[at : at + stretch.rows]
+            at += stretch.rows
+            if stretch.keep is not None:
+                flags = stretch.keep.copy()
+                flags[stretch.keep] = mask[at - stretch.rows : at]
+            count = int(np.count_nonzero(flags))
+            if count:
+                left.append(Stretch(stretch.low, stretch.high, flags, count=count))
         self._stretches = left
 
     def cut_index(self, low: int | None, high: int | None) -> None:
@@ -185,34 +213,50 @@ class CandidateRows:
                 left.append(kept)
         self._stretches = left + self._between(last, self._rows)
 
-    def rule_out(self, predicate: Expression) -> None:
-        """Drop the pages in which, by their page tables, a predicate is nowhere true."""
+    def rule_out(self, predicate: Expression) -> bool:
+        """Drop the pages in which, by their zone maps, a predicate is nowhere true.
+
+        Returns
+        -------
+        bool
+            Whether, by zone maps, it is true of all rows that are left.
+        """
         context = ExpressionContext.of(predicate)
-        settled = self._settled(self._stretches, context, sorted(predicate.columns()))
+        settled = list(self._settled(self._stretches, context, sorted(predicate.columns())))
         self._stretches = [stretch for stretch, _ in settled]
+        return all(verdict == TRUE for _, verdict in settled)
 
     def stored(
         self, names: Sequence[str]
     ) -> tuple[dict[str, StoredColumn], tuple[StoredBlocks, ...]] | None:
         """Return columns of the rows that are left as the integers that are stored.
 
-        None where a column is kept otherwise, where columns are of several pieces, where single
-        rows were dropped, and where no row is left. Each stretch of rows has bytes of its own.
+        Where single rows were dropped, a column :data:`KEPT` more says which are left; where these
+        are few, their values are fewer than the integers of all. None then, where a column is kept
+        otherwise or cut apart from others, and where no row is left. Each stretch of rows has bytes
+        of its own.
         """
-        if any(not stretch.is_whole for stretch in self._stretches):
-            return None
-        spans: list[tuple[int, int]] = []
+        whole = all(stretch.is_whole for stretch in self._stretches)
+        spans: list[list[Stretch]] = []
         for stretch in self._stretches:
-            if spans and spans[-1][1] == stretch.low:
-                spans[-1] = spans[-1][0], stretch.high
+            if spans and spans[-1][-1].high == stretch.low:
+                spans[-1].append(stretch)
             else:
-                spans.append((stretch.low, stretch.high))
-        found = [self._stored(names, low, high) for low, high in spans]
-        if not found or any(each is None for each in found):
+                spans.append([stretch])
+        if not whole and len(self) * FEW < sum(own[-1].high - own[0].low for own in spans):
             return None
-        columns = found[0].columns  # type: ignore[union-attr]
-        blocks = tuple(each.blocks for each in found)  # type: ignore[union-attr]
-        return dict(zip(names, columns, strict=True)), blocks
+        blocks: list[StoredBlocks] = []
+        columns: tuple[StoredColumn, ...] = ()
+        for own in spans:
+            found = self._held.stored(names, own[0].low, own[-1].high)
+            if found is not None and not whole:
+                found = found.with_mask(np.concatenate([stretch.flags() for stretch in own]))
+            if found is None:
+                return None
+            columns = columns or found.columns
+            blocks.append(found.blocks)
+        kept = [] if whole else [KEPT]
+        return (dict(zip([*names, *kept], columns, strict=True)), tuple(blocks)) if blocks else None
 
     def pages_left(self, predicate: Expression) -> tuple[int, int]:
         """Keep the rows that page tables do not rule out; no page is read.
@@ -226,15 +270,14 @@ class CandidateRows:
         edges, verdicts = self._verdicts(
             ExpressionContext.of(predicate), sorted(predicate.columns())
         )
-        pages = list(itertools.pairwise(edges.tolist()))
-        parts = [
-            [part for stretch in self._stretches if (part := stretch.cut(low, high)) is not None]
-            for low, high in pages
-        ]
-        left = [own for own, verdict in zip(parts, verdicts, strict=True) if verdict != FALSE]
-        before = sum(bool(own) for own in parts)
-        self._stretches = [part for own in left for part in own]
-        return before, sum(bool(own) for own in left)
+        parts = list(_cuts(self._stretches, edges.tolist()))
+        left = [(page, part) for page, part in parts if verdicts[page] != FALSE]
+        self._stretches = [part for _, part in left]
+        return len({page for page, _ in parts}), len({page for page, _ in left})
+
+    def load(self, piece: PieceSource) -> pa.Table:
+        """Return all rows of one of the pieces, those that are not left as well."""
+        return self._source.load(piece)
 
     def read(self, piece: PieceSource, coded: Set[str] = frozenset()) -> pa.Table:
         """Return what is left of one of the pieces, as ``SegmentSource.load`` gives the whole.
@@ -246,6 +289,8 @@ class CandidateRows:
         coded
             Text columns that may be dictionaries of text, where they are stored as codes.
         """
+        if self.is_whole and not coded:
+            return self.load(piece)
 
         def stored() -> pa.Table:
             names = [str(column_id) for column_id in piece.column_ids]
@@ -263,34 +308,6 @@ class CandidateRows:
         return self._source.table_of(piece, len(self), stored)
 
     # --- inside -----------------------------------------------------------------------------------
-
-    def _stored(self, names: Sequence[str], low: int, high: int) -> StoredColumns | None:
-        """Return rows ``[low, high)`` of columns of one piece as stored, or None.
-
-        Columns that no piece has were added after these rows.
-        """
-        holders = [self._held.holders.get(name) for name in names]
-        own = [holder for holder in holders if holder]
-        if not holders or len({id(piece) for piece, _ in own}) > 1:
-            return None
-        found: StoredColumns | None = StoredColumns.nothing(low, high)
-        if own:
-            late = self._held.late(own[0][0])
-            found = late.stored([column_id for _, column_id in own], low, high)
-        if found is not None and len(own) < len(names):
-            pairs = zip(names, holders, strict=True)
-            added = {
-                place: self.schema.type_of(name)
-                for place, (name, holder) in enumerate(pairs)
-                if holder is None
-            }
-            found = found.with_absent(added)
-        if found is None or any(
-            column.type != self.schema.type_of(name)
-            for name, column in zip(names, found.columns, strict=True)
-        ):
-            return None
-        return found
 
     def _narrowed(
         self, stretch: Stretch, predicate: Expression, names: Sequence[str]
@@ -315,7 +332,7 @@ class CandidateRows:
         """
         if not stretch.is_whole and stretch.rows * FEW < stretch.high - stretch.low:
             return None
-        found = self._stored(names, stretch.low, stretch.high)
+        found = self._held.stored(names, stretch.low, stretch.high)
         if found is None:
             return None
         pages = found.blocks.facts.shape[2]
@@ -345,15 +362,11 @@ class CandidateRows:
         """
         edges, verdicts = self._verdicts(context, names)
         change = np.flatnonzero(np.diff(verdicts)) + 1
-        begins = [0, *change.tolist(), len(verdicts)]
-        for stretch in stretches:
-            for first, last in itertools.pairwise(begins):
-                verdict = int(verdicts[first])
-                if verdict == FALSE:
-                    continue
-                part = stretch.cut(int(edges[first]), int(edges[last]))
-                if part is not None:
-                    yield part, verdict
+        begins = np.concatenate([[0], change, [len(verdicts)]])
+        alike = verdicts[begins[:-1]].tolist() if len(verdicts) else []
+        for run, part in _cuts(stretches, edges[begins].tolist()):
+            if alike[run] != FALSE:
+                yield part, alike[run]
 
     def _verdicts(
         self, context: ExpressionContext, names: Sequence[str]
@@ -396,3 +409,14 @@ class CandidateRows:
             return self._held.table(stretch, [name]).column(name).chunk(0)
 
         return read
+
+
+def _cuts(stretches: Iterable[Stretch], edges: Sequence[int]) -> Iterator[tuple[int, Stretch]]:
+    """Give what of ascending stretches lies between each two edges, and the first one's number."""
+    for stretch in stretches:
+        for at in range(max(0, bisect_right(edges, stretch.low) - 1), len(edges) - 1):
+            if edges[at] >= stretch.high:
+                break
+            part = stretch.cut(edges[at], edges[at + 1])
+            if part is not None:
+                yield at, part

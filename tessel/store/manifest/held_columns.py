@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 from tessel.store.manifest.stretch import Stretch
-from tessel.store.segment import LateRows
+from tessel.store.segment import LateRows, StoredColumns
 
 __all__ = ["FEW", "HeldColumns", "plain_text"]
 
@@ -106,6 +107,57 @@ class HeldColumns:
         if values.type == type_:
             return values
         return self._source.declared(values, name, piece)
+
+    def stored(self, names: Sequence[str], low: int, high: int) -> StoredColumns | None:
+        """Return rows ``[low, high)`` of columns as stored; None where one is not, or cut apart.
+
+        Columns that no piece has were added after these rows.
+        """
+        holders = [self.holders.get(name) for name in names]
+        if not holders:
+            return None
+        own: dict[int, list[int]] = {}
+        for place, holder in enumerate(holders):
+            if holder is not None:
+                own.setdefault(id(holder[0]), []).append(place)
+        found: StoredColumns | None = StoredColumns.nothing(low, high)
+        if own:
+            found = self._beside(holders, list(own.values()), low, high)
+        if found is not None and None in holders:
+            pairs = zip(names, holders, strict=True)
+            added = {
+                place: self.schema.type_of(name)
+                for place, (name, holder) in enumerate(pairs)
+                if holder is None
+            }
+            found = found.with_absent(added)
+        if found is None or any(
+            column.type != self.schema.type_of(name)
+            for name, column in zip(names, found.columns, strict=True)
+        ):
+            return None
+        return found
+
+    def _beside(
+        self,
+        holders: Sequence[tuple[PieceSource, int] | None],
+        pieces: Sequence[Sequence[int]],
+        low: int,
+        high: int,
+    ) -> StoredColumns | None:
+        """Return the columns that are stored, in their order, given their places by piece."""
+        parts: list[StoredColumns] = []
+        for places in pieces:
+            held = [holder for place in places if (holder := holders[place]) is not None]
+            part = self.late(held[0][0]).stored([own for _, own in held], low, high)
+            if part is None:
+                return None
+            parts.append(part)
+        if len(parts) == 1:
+            return parts[0]
+        found = StoredColumns.beside(parts)
+        order = np.argsort([place for places in pieces for place in places])
+        return None if found is None else found.in_order(order.tolist())
 
     def dictionary(
         self, piece: PieceSource, column_id: int, stretches: Sequence[Stretch]

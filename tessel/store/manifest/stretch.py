@@ -80,6 +80,11 @@ class Stretch:
             self.kept = np.flatnonzero(self.mask)
         return self.kept + self.low
 
+    def flags(self) -> npt.NDArray[np.bool_]:
+        """Return for each row whether it is left."""
+        keep = self.keep
+        return np.ones(self.high - self.low, np.bool_) if keep is None else keep
+
     def cut(self, low: int, high: int) -> Stretch | None:
         """Return what of the stretch lies in ``[low, high)``."""
         low, high = max(self.low, low), min(self.high, high)

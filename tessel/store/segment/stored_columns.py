@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.kernels import ALL_MISSING, ALL_PRESENT, Gap, StoredBlocks
+from tessel.kernels import ALL_MISSING, ALL_PRESENT, Gap, StoredBlocks, beside
 from tessel.store.encodings.arithmetic import proven_bounds
 from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import ValueKind
@@ -31,6 +31,8 @@ __all__ = ["StoredColumn", "StoredColumns", "may_be_stored", "stored_columns"]
 _WORD_BYTES = 8
 _ONE_PAGE = 40
 """Rows of no column lie in one page, whatever their number."""
+_MOST_MASKED = 1 << 28
+"""Rows of the pages that a mask is made for."""
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 
 
@@ -91,6 +93,41 @@ class StoredColumns:
         data, facts = np.zeros(_WORD_BYTES, np.uint8), np.zeros((GatherFact.COUNT, 0, 1), np.int64)
         blocks = StoredBlocks(_read_only(data), facts, _ONE_PAGE, start, stop)
         return cls((), blocks, Kept(1))
+
+    @classmethod
+    def beside(cls, parts: Sequence[StoredColumns]) -> StoredColumns | None:
+        """Return the columns of several segments with the same rows; None for other page edges."""
+        blocks = beside([part.blocks for part in parts])
+        if blocks is None:
+            return None
+        columns = tuple(column for part in parts for column in part.columns)
+        return cls(columns, blocks, parts[0].notes)
+
+    def with_mask(self, mask: npt.NDArray[np.bool_]) -> StoredColumns | None:
+        """Return the rows with one more column of truths, which has a value a row of the blocks."""
+        held = self.blocks
+        pages = held.facts.shape[2]
+        first, last = held.start >> held.shift, (held.stop - 1 >> held.shift) + 1
+        if last - first << held.shift > _MOST_MASKED:
+            return None
+        at = held.start - (first << held.shift)
+        data = np.zeros((last - first << held.shift) + _WORD_BYTES, np.uint8)
+        data[at : at + len(mask)] = mask
+        facts = np.zeros((GatherFact.COUNT, 1, pages), np.int64)
+        facts[GatherFact.START, 0, first:last] = np.arange(last - first) << held.shift
+        facts[GatherFact.WIDTH], facts[GatherFact.MASK] = 8, 0xFF
+        facts[GatherFact.EXPONENT] = NOT_SCALED
+        blocks = StoredBlocks(_read_only(data), facts, held.shift, held.start, held.stop)
+        column = StoredColumn(pa.bool_(), None, None, (0, 1))
+        return self.beside([self, StoredColumns((column,), blocks, self.notes)])
+
+    def in_order(self, places: Sequence[int]) -> StoredColumns:
+        """Return the columns in another order."""
+        held = self.blocks
+        facts = _read_only(held.facts[:, places])
+        gaps = None if held.gaps is None else _read_only(held.gaps[:, places])
+        blocks = StoredBlocks(held.data, facts, held.shift, held.start, held.stop, gaps)
+        return StoredColumns(tuple(self.columns[place] for place in places), blocks, self.notes)
 
     def with_absent(self, added: Mapping[int, pa.DataType]) -> StoredColumns | None:
         """Return the rows with columns in which no value is there; None where one cannot be.

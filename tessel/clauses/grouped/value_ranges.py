@@ -1,0 +1,163 @@
+"""The values of one group in order, more than may be held: partitioned by ranges of values.
+
+States that hold values enter here one after the other. Each is in order already, so it is cut at
+the bounds of some ranges by bisection, and the parts of a range are put aside together. Later,
+range by range, they are sorted as integers; a range that is still too much is cut again, by bounds
+of its own. What an order statistic asks for is then in one range, whose place follows from the
+counts: time and bytes grow with the values, where sorting rows outside of memory compares each of
+them many times.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tessel.cancelling import check_cancelled
+from tessel.clauses.aggregates.base import Values
+from tessel.clauses.aggregates.held_values import ordered_runs
+from tessel.clauses.aggregates.kernels.value_runs import values_of_integers
+from tessel.clauses.spill import Parked, Workspace
+
+__all__ = ["ValueRanges"]
+
+Integers = NDArray[np.int64]
+
+_RANGES = 32
+_SHARE = 4
+"""A range is sorted in memory where its numbers are at most such a share of what may be held."""
+_DEEPEST = 8
+"""So often ranges are cut again; what is then left is one number, in as many states."""
+_AT_A_TIME = 1 << 16
+
+
+class ValueRanges:
+    """Values that are put in as states, and looked at in order; closed when done with.
+
+    It satisfies :class:`~tessel.clauses.aggregates.base.OrderedValues` once all are in.
+
+    Parameters
+    ----------
+    kind
+        The plain type of the values, one whose values have integers of the same order.
+    workspace
+        The account and the files of the query.
+    level
+        How often they have been cut already.
+    """
+
+    def __init__(self, kind: pa.DataType, workspace: Workspace, level: int = 0) -> None:
+        self._kind = kind
+        self._workspace = workspace
+        self._level = level
+        self._spool = workspace.spool()
+        self._bounds: Integers | None = None
+        self._parts: list[list[Parked]] = []
+        self._ordered: list[Parked] | None = None
+        self._ends = np.zeros(0, np.int64)
+
+    def close(self) -> None:
+        """Hold nothing more."""
+        self._spool.close()
+
+    def add(self, states: Sequence[Values]) -> None:
+        """Put the values of some states in."""
+        for numbers, times in ordered_runs(states):
+            self._add(numbers, times)
+
+    @property
+    def count(self) -> int:
+        """How many values there are."""
+        self._order()
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def at(self, places: Sequence[int]) -> pa.Array:
+        """Return the values at some places, ascending, counted from 0."""
+        parts = self._order()
+        found: list[int] = []
+        for place in places:
+            part = int(np.searchsorted(self._ends, place, side="right"))
+            inside = place - (int(self._ends[part - 1]) if part else 0)
+            numbers, times = _arrays(self._spool.read(parts[part]))
+            found.append(int(numbers[np.searchsorted(np.cumsum(times), inside, side="right")]))
+        return values_of_integers(np.array(found, np.int64), self._kind)
+
+    def chunks(self) -> Iterator[pa.Array]:
+        """Give all values in order, some at a time."""
+        for part in self._order():
+            numbers, times = _arrays(self._spool.read(part))
+            ends = np.cumsum(times)
+            for start in range(0, int(ends[-1]), _AT_A_TIME):
+                stop = min(start + _AT_A_TIME, int(ends[-1]))
+                entries = np.searchsorted(ends, np.arange(start, stop), side="right")
+                yield values_of_integers(numbers[entries], self._kind)
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _add(self, numbers: Integers, times: Integers | None) -> None:
+        if not len(numbers):
+            return
+        if self._bounds is None:
+            # Later states need not be like the first: a range that gets too much is cut again.
+            at = np.linspace(0, len(numbers) - 1, _RANGES + 1)[1:-1].astype(np.int64)
+            self._bounds = np.unique(numbers[at])
+            self._parts = [[] for _ in range(len(self._bounds) + 1)]
+        cuts = np.searchsorted(numbers, self._bounds, side="left").tolist()
+        for part, start, stop in zip(self._parts, [0, *cuts], [*cuts, len(numbers)], strict=True):
+            if start < stop:
+                own = None if times is None else times[start:stop]
+                part.append(self._spool.put(_table(numbers[start:stop], own)))
+
+    def _order(self) -> list[Parked]:
+        if self._ordered is None:
+            found: list[Parked] = []
+            counts: list[int] = []
+            for part in self._parts:
+                for numbers, times in self._ordered_range(part):
+                    counts.append(int(times.sum()))
+                    found.append(self._spool.put(_table(numbers, times)))
+            self._ordered, self._ends = found, np.cumsum(counts, dtype=np.int64)
+        return self._ordered
+
+    def _ordered_range(self, part: list[Parked]) -> Iterator[tuple[Integers, Integers]]:
+        """Give the numbers of a range in order, each once, and how often each occurs."""
+        check_cancelled()
+        size = sum(each.nbytes for each in part)
+        if size * _SHARE > self._workspace.account.held_limit and self._level < _DEEPEST:
+            inner = ValueRanges(self._kind, self._workspace, self._level + 1)
+            with contextlib.closing(inner):
+                for each in part:
+                    inner._add(*_arrays(self._spool.take(each)))
+                for ordered in inner._order():
+                    yield _arrays(inner._spool.take(ordered))
+            return
+        arrays = [_arrays(self._spool.take(each)) for each in part]
+        numbers = np.concatenate([np.zeros(0, np.int64), *(own for own, _ in arrays)])
+        times = np.concatenate([np.zeros(0, np.int64), *(own for _, own in arrays)])
+        if not len(numbers):
+            return
+        if (times == 1).all():
+            numbers = np.sort(numbers)
+            first = np.flatnonzero(np.diff(numbers, prepend=~numbers[0]))
+            yield numbers[first], np.diff(first, append=len(numbers))
+            return
+        order = np.argsort(numbers, kind="stable")
+        numbers = numbers[order]
+        first = np.flatnonzero(np.diff(numbers, prepend=~numbers[0]))
+        yield numbers[first], np.add.reduceat(times[order], first)
+
+
+def _table(numbers: Integers, times: Integers | None) -> pa.Table:
+    columns = {"numbers": numbers} if times is None else {"numbers": numbers, "times": times}
+    return pa.table({name: pa.array(values) for name, values in columns.items()})
+
+
+def _arrays(table: pa.Table) -> tuple[Integers, Integers]:
+    numbers = table.column("numbers").to_numpy()
+    if "times" in table.column_names:
+        return numbers, table.column("times").to_numpy()
+    return numbers, np.ones(len(numbers), np.int64)

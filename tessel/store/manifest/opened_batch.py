@@ -1,0 +1,95 @@
+"""A batch whose stored columns are at hand: what kernels of reductions are called with.
+
+:meth:`Batch.open <tessel.store.manifest.batch.Batch.open>` makes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tessel.cached import cached
+from tessel.expression import BlockProgram
+from tessel.kernels import Gap, StoredBlocks, floats_of, load_rows
+from tessel.store.segment import StoredColumn
+
+__all__ = ["OpenedBatch"]
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedBatch:
+    """A batch whose stored columns are at hand.
+
+    Attributes
+    ----------
+    program
+        Conjuncts and computed columns are in it already; what reduces the rows adds its own.
+    select
+        The truth register of the rows that are left; None for all.
+    spans
+        Stretches of rows in order, all of one segment.
+    columns
+        The columns of the spans, by number.
+    """
+
+    program: BlockProgram
+    select: int | None
+    spans: tuple[StoredBlocks, ...]
+    columns: tuple[StoredColumn, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows are looked at."""
+        return sum(len(span) for span in self.spans)
+
+    @cached
+    def _starts(self) -> npt.NDArray[np.int64]:
+        return np.array([span.start for span in self.spans], np.int64)
+
+    def values_at(self, name: str, rows: npt.NDArray[np.int64]) -> pa.Array | None:
+        """Return single values of a stored column: int64, float64, or those of its dictionary.
+
+        None for a column that is computed. Rows count in the segment, and have a value. Integers
+        are what is stored: of decimals, without their scale.
+        """
+        place = self.program.place(name)
+        if place is None:
+            return None
+        column = self.columns[place]
+        integers, bits = np.zeros((2, len(rows)), np.int64)
+        which = np.searchsorted(self._starts, rows, side="right") - 1
+        for at in np.unique(which[which >= 0]).tolist():
+            span = self.spans[at]
+            own = np.flatnonzero((which == at) & (rows < span.stop))
+            if len(own):
+                integers[own], bits[own] = _values_at(span, place, rows[own])
+        if column.dictionary is not None:
+            return column.dictionary.take(pa.array(integers))
+        return pa.array(integers) if column.exponents is None else pa.array(bits.view(np.float64))
+
+
+def _values_at(
+    blocks: StoredBlocks, column: int, rows: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the integers of rows of a column, and the bits of the floats that they stand for."""
+    facts = np.ascontiguousarray(blocks.facts[:, column : column + 1])
+    facts.flags.writeable = False
+    words, exponents = load_rows(blocks.data, facts, blocks.shift, rows)
+    integers = words[0].view(np.int64)
+    bits = np.empty(len(rows), np.int64)
+    for exponent in np.unique(exponents[0]).tolist():
+        own = exponents[0] == exponent
+        bits[own] = floats_of(integers[own], exponent).view(np.int64)
+    if blocks.gaps is not None and blocks.gaps[Gap.EXCEPTIONS, column].any():
+        pages, inside = rows >> blocks.shift, rows & ((1 << blocks.shift) - 1)
+        for page in np.unique(pages).tolist():
+            places, held = blocks.exceptions(column, page, 0, 1 << blocks.shift)
+            own = np.flatnonzero(pages == page)
+            at = np.searchsorted(places, inside[own])
+            found = np.flatnonzero(at < len(places))
+            found = found[places[at[found]] == inside[own[found]]]
+            bits[own[found]] = held[at[found]]
+    return integers, bits
