@@ -72,10 +72,13 @@ docs-test: kernels ## run every code block of the README and docs, and every exa
 bench: kernels ## time the workloads against other engines; ARGS="--rows 1_000_000 trades"
 	@$(BIN)/python -m benchmarks.harness $(ARGS)
 	@$(BIN)/python -m benchmarks.cold
+	@$(BIN)/python -m benchmarks.cliffs
 
 bench-smoke: kernels ## run the workloads once on few rows, for their answers only
 	@$(BIN)/python -m benchmarks.harness --smoke $(ARGS)
 	@$(BIN)/python -m benchmarks.harness --smoke --engines spark_sql tessel_spark -- spark
+	@$(BIN)/python -m benchmarks.cold --smoke
+	@$(BIN)/python -m benchmarks.cliffs --smoke
 
 build: $(STAMP) ## sdist and wheel into dist/
 	@$(BIN)/python -m build

@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 _START, _EXPONENT = 0, 5
+_WORD_BITS = 64
 
 SINGLE_BITS, SINGLE_SCALED = -2, 32
 """In place of an exponent, of singles: bits of 32; and what is added to that of scaled ones.
@@ -171,15 +172,23 @@ def _lies_inside(blocks: StoredBlocks) -> bool:
     pages = np.arange(blocks.start >> blocks.shift, (blocks.stop - 1 >> blocks.shift) + 1)
     rows = np.minimum(blocks.stop - (pages << blocks.shift), 1 << blocks.shift)
     start, width = blocks.facts[:2, :, pages]
+    size = len(blocks.data)
+    # What is far too large would pass 64 bits where it is multiplied.
+    if ((width < 0) | (width > _WORD_BITS)).any():
+        return False
     places = [(start, start + (rows * width + 7 >> 3) + 8)]
     if blocks.gaps is not None:
         validity, count, place, bits, value, _ = blocks.gaps[:, :, pages]
         places.append((np.maximum(validity, 0), np.where(validity < 0, 0, validity + (rows >> 3))))
         held = count > 0
+        if (held & ((count > size) | (bits < 0) | (bits > _WORD_BITS))).any():
+            return False
         places.append((np.where(held, place, 0), np.where(held, place + (count * bits >> 3), 0)))
-        places.append((np.where(held, value, 0), np.where(held, value + 4 * count, 0)))
-    size = len(blocks.data)
-    return all(bool((low >= 0).all() and (high <= size).all()) for low, high in places)
+        exponents = blocks.facts[_EXPONENT][:, pages]
+        single = (exponents == SINGLE_BITS) | (exponents >= SINGLE_SCALED)
+        ends = value + np.where(single, 4, 8) * count
+        places.append((np.where(held, value, 0), np.where(held, ends, 0)))
+    return all(bool(((low >= 0) & (low <= size) & (high <= size)).all()) for low, high in places)
 
 
 class _Span:
