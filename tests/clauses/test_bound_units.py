@@ -153,6 +153,18 @@ def test_an_error_of_ones_own_names_clause_and_rows() -> None:
     assert raised.value.context["rows"] == "0 to 15"
 
 
+def test_units_that_share_a_segment_are_read_first_alike() -> None:
+    """A bucket that two units meet in: the piece says how many units fetch it."""
+    times = pa.array([0, 2, 3, 5], pa.timestamp("s")).cast(pa.timestamp("ns"))
+    store = fresh_store()
+    with options(segment_rows=2):
+        store.write("x", pa.table({"t": times, "i": [64, 78, 124, 93]}), index="t")
+    query = Q.rename({"t": "t_"}).resample("2s").agg(m="median(i)", rows="size")
+    wanted = outcome_read_first(store, query)
+    assert outcome(store, query, SETTINGS[0]) == wanted
+    assert store.read("x", query=query).to_arrow().column("rows").to_pylist() == [1, 2, 1]
+
+
 # --- what is read, and kept -----------------------------------------------------------------------
 
 

@@ -174,8 +174,11 @@ class SourceLoader:
     def whole(self, ordinal: int) -> ProcessingUnit:
         """Return a unit that was to be read with others, or of few rows, with all of its rows."""
         entities = [self._entities[position] for position in self.source.units[ordinal]]
-        (sources,) = self._manager.get(entities, PieceSource)
-        pieces = [load_piece(source, self._segments, self._symbol) for source in sources]
+        sources, counts = self._manager.get(entities, PieceSource, FetchCount)
+        pieces = [
+            load_piece(source, self._segments, self._symbol, count.planned)
+            for source, count in zip(sources, counts, strict=True)
+        ]
         return ProcessingUnit(ordinal, self.source.index.schema, pieces)
 
     def _gather(self, position: int) -> Piece:
