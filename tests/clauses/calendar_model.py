@@ -53,10 +53,13 @@ def clock(second: int, zone: dt.tzinfo) -> dt.datetime:
 
 
 def first_second(day: dt.date, zone: dt.tzinfo) -> int:
-    """Walk over the clock of a zone to the first second at which it shows a date or a later one."""
+    """Walk over the clock of a zone to the first second at which it shows a date or a later one.
+
+    Not hour by hour: a clock that is put back at 00:01 shows that date for one minute before.
+    """
     midnight = dt.datetime(day.year, day.month, day.day)
     second = (midnight.replace(tzinfo=dt.UTC) - EPOCH) // SECOND - 26 * 3600
-    for step in (3600, 60, 1):
+    for step in (60, 1):
         while clock(second, zone) < midnight:
             second += step
         second -= step

@@ -6,7 +6,7 @@ from typing import Literal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import example, given, note, settings
 from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
@@ -92,6 +92,9 @@ CALENDAR = {
 
 @settings(max_examples=40)
 @given(**CALENDAR)
+@example(
+    steps=[], first=1162089000, zone="America/St_Johns", rule="D", closed="left", how="max", cut=1
+)
 def test_calendars(**drawn: object) -> None:
     _check_calendar(**drawn)  # type: ignore[arg-type]
 
