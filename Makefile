@@ -71,7 +71,7 @@ docs-test: kernels ## run every code block of the README and docs, and every exa
 
 bench: kernels ## time the workloads against other engines; ARGS="--rows 1_000_000 trades"
 	@$(BIN)/python -m benchmarks.harness $(ARGS)
-	@$(BIN)/python -m benchmarks.import_time
+	@$(BIN)/python -m benchmarks.cold
 
 bench-smoke: kernels ## run the workloads once on few rows, for their answers only
 	@$(BIN)/python -m benchmarks.harness --smoke $(ARGS)

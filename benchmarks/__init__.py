@@ -7,5 +7,5 @@
 - ``report``: the table and the JSON file
 - ``engines/``: one file an engine · ``workloads/``: one file a workload
 - ``events``: event rows and the live store, beside a peer in an environment of its own
-- ``import_time``: what ``import tessel`` costs, a program of its own
+- ``cold``: a script from process start to end, and what it imports, a program of its own
 """
