@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tessel.clauses.aggregates import find_aggregate
 from tessel.clauses.aggregates.base import has_compact_state
+from tessel.clauses.aggregates.registry import find_aggregate
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.computed import (
     ComputedColumn,
@@ -42,25 +42,22 @@ from tessel.clauses.grouped.grouping import (
     order_of_groups,
     order_of_keys,
 )
-from tessel.clauses.grouped.ordered_aggregation import aggregate_pieces, aggregate_states
 from tessel.clauses.grouped.scanned_groups import each_alone, scanned_groups
 from tessel.clauses.grouped.scanned_values import all_from_stored_values, scanned_values
 from tessel.clauses.grouped.stored_facts import all_from_facts
 from tessel.clauses.grouped.stored_groups import StoredGroups
 from tessel.clauses.grouped.stored_merging import StoredMerge
-from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.clauses.ordering import Ordering
 from tessel.clauses.registry import register
 from tessel.clauses.results import AggregatingClause
 from tessel.clauses.running.streams import units_of_tables
-from tessel.clauses.spill import Workspace, workspace_of
-from tessel.clauses.spill.sorting import ExternalSort
+from tessel.clauses.spill.workspace import Workspace, workspace_of
 from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
-from tessel.store import BlockScan, index_integers
+from tessel.store.index_column import index_integers
+from tessel.store.manifest.block_scan import BlockScan
 
 __all__ = ["Aggregation", "MergeAggregation", "OrderGroups", "PartialAggregation"]
 
@@ -156,6 +153,8 @@ class Aggregation(AggregatingClause):
             yield self.process(ProcessingUnit(0, schema, pieces)).table
             return
         with workspace_of(units) as workspace:
+            from tessel.clauses.grouped.ordered_aggregation import aggregate_pieces
+
             tables = (unit.table for unit in units)
             for table in aggregate_pieces(tables, schema, keys, outputs, workspace):
                 yield table.select(names)
@@ -210,6 +209,9 @@ class OrderGroups(Clause):
         self, units: Iterable[ProcessingUnit], schema: TableSchema
     ) -> Iterator[ProcessingUnit]:
         """Order everything within the byte budget."""
+        from tessel.clauses.ordering import Ordering
+        from tessel.clauses.spill.sorting import ExternalSort
+
         by = self.keys if self.sort else (POSITION,)
         with (
             workspace_of(units) as workspace,
@@ -335,6 +337,8 @@ class MergeAggregation(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Merge and finish."""
+        from tessel.clauses.index_values import with_times_of_index
+
         merged = merge_partials(unit.table, self.keys, self.aggregates, self.source, sort=self.sort)
         result = unit.replace(merged, index=self.index)
         return result if self.index is None else with_times_of_index(result)
@@ -361,6 +365,8 @@ class MergeAggregation(Clause):
         workspace: Workspace,
     ) -> Iterator[ProcessingUnit]:
         """Merge all partials, and give the groups when the last has come."""
+        from tessel.clauses.grouped.ordered_aggregation import aggregate_states
+
         by_position = POSITION in held
         with (
             StoredMerge(workspace.account) as stored,
@@ -391,6 +397,8 @@ class MergeAggregation(Clause):
         """
         times, last = self.keys[0], 0
         with contextlib.ExitStack() as stack:
+            from tessel.clauses.grouped.ordered_aggregation import aggregate_states
+
             groups: GroupMerge | None = None
             for unit in units:
                 table = unit.table
@@ -430,6 +438,9 @@ class MergeAggregation(Clause):
     def _ordered(self, groups: GroupMerge, workspace: Workspace) -> Iterator[pa.Table]:
         """Give the groups of all buckets by key, or in order of first appearance."""
         # Of times that never go back, that of appearance is the order of the keys.
+        from tessel.clauses.ordering import Ordering
+        from tessel.clauses.spill.sorting import ExternalSort
+
         by_keys = self.keys and (self.sort or self.index is not None)
         by = self.keys if by_keys else (POSITION,)
         ordering = Ordering(by, (False,) * len(by))

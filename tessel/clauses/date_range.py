@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tessel.clauses.base import Clause, ClauseInfo, Structure
-from tessel.clauses.index_values import index_integers
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.periods import period_bounds, units_from_ns, zone_of
 from tessel.expression.schema import TableSchema
-from tessel.store import BlockScan, CandidateRows, SegmentIndex
+from tessel.store.manifest.block_scan import BlockScan
+from tessel.store.manifest.candidate_rows import CandidateRows
+from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["DateRange"]
 
@@ -115,6 +116,8 @@ class DateRange(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Cut the unit by binary search; its index never goes back."""
+        from tessel.clauses.index_values import index_integers
+
         low, high = self.bounds(unit.schema)
         values = index_integers(unit)
         first = 0 if low is None else _first_at_or_after(values, low)

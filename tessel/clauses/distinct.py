@@ -21,7 +21,8 @@ from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError, repeated
 from tessel.expression.schema import TableSchema
-from tessel.store import BlockScan, CandidateRows
+from tessel.store.manifest.block_scan import BlockScan
+from tessel.store.manifest.candidate_rows import CandidateRows
 
 __all__ = ["Distinct", "DistinctBucket", "PartialDistinct"]
 

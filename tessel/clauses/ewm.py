@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.cached import cached
-from tessel.clauses.aggregates import Mean, Std, Var
-from tessel.clauses.aggregates.mean import mean_type
+from tessel.clauses.aggregates.mean import Mean, mean_type
+from tessel.clauses.aggregates.std import Std
+from tessel.clauses.aggregates.var import Var
 from tessel.clauses.along_rows.index_spans import span_on_index
 from tessel.clauses.along_rows.key_order import (
     KeyOrder,
@@ -26,7 +27,7 @@ from tessel.clauses.along_rows.key_order import (
 from tessel.clauses.along_rows.neighbours import carried_keys
 from tessel.clauses.along_rows.ordered import check_keys, check_names
 from tessel.clauses.base import Carry, ClauseInfo, Structure
-from tessel.clauses.buckets import parse_span
+from tessel.clauses.buckets.rules import parse_span
 from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.index_values import index_integers
 from tessel.clauses.named_aggregate import NamedAggregate
@@ -36,7 +37,7 @@ from tessel.clauses.values import is_temporal, plain
 from tessel.ecs import ProcessingUnit
 from tessel.errors import AggregateError, IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
-from tessel.kernels import Fading, fade_rows, new_states
+from tessel.kernels.fade_rows import Fading, fade_rows, new_states
 
 __all__ = ["Ewm"]
 

@@ -24,7 +24,6 @@ from tessel.clauses.registry import register
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError, repeated
 from tessel.expression.schema import TableSchema
-from tessel.kernels import order_of_codes
 
 __all__ = ["Partition"]
 
@@ -85,6 +84,8 @@ class Partition(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Give each row its bucket; pieces come out by bucket, rows of each in order."""
+        from tessel.kernels.rows_by_code import order_of_codes
+
         schema = self.output_schema(unit.schema)
         if not unit.num_rows:
             return unit.with_pieces([], schema)

@@ -16,7 +16,9 @@ import pyarrow as pa
 
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
-from tessel.store import BlockScan, CandidateRows, SegmentIndex
+from tessel.store.manifest.block_scan import BlockScan
+from tessel.store.manifest.candidate_rows import CandidateRows
+from tessel.store.manifest.index import SegmentIndex
 
 if TYPE_CHECKING:
     from tessel.clauses.base import Clause

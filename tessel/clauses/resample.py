@@ -11,15 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.buckets import (
-    DATA_ORIGINS,
-    Bucketer,
-    CalendarRule,
-    Closed,
-    bucket_runs,
-    bucketer_for,
-    parse_rule,
-)
+from tessel.clauses.buckets.base import Bucketer, Closed, bucket_runs
+from tessel.clauses.buckets.origins import DATA_ORIGINS, bucketer_for
+from tessel.clauses.buckets.rules import CalendarRule, parse_rule
 from tessel.clauses.computed import (
     ComputedColumn,
     columns_of_keys,
@@ -35,11 +29,9 @@ from tessel.clauses.grouped.group_tables import (
 )
 from tessel.clauses.grouped.grouping import check_key_type, group_codes, missing_rows, order_of_keys
 from tessel.clauses.grouped.scanned_groups import each_alone
-from tessel.clauses.grouped.scanned_keyed_runs import scanned_keyed_runs
 from tessel.clauses.grouped.scanned_runs import scanned_runs
 from tessel.clauses.grouped.stored_facts import all_from_facts
 from tessel.clauses.head import Head
-from tessel.clauses.index_values import index_integers, with_times_of_index
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.registry import register
 from tessel.clauses.results import AggregatingClause
@@ -51,7 +43,8 @@ from tessel.ecs import ProcessingUnit
 from tessel.ecs.components import RowRange, TimeRange
 from tessel.errors import ExecutionError, IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
-from tessel.store import BlockScan, SegmentIndex
+from tessel.store.manifest.block_scan import BlockScan
+from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["Empty", "PartialResample", "Resample"]
 
@@ -282,6 +275,8 @@ class Resample(_Resampling):
         A front piece that an earlier unit fetches too leaves its first bucket there, and rows past
         the front slice's last bucket belong to the units after.
         """
+        from tessel.clauses.index_values import index_integers
+
         self.check_planned()
         table = unit.table
         numbers, starts = bucket_runs(self.bucketer(unit.schema), index_integers(unit))
@@ -300,6 +295,8 @@ class Resample(_Resampling):
 
     def _whole(self, unit: ProcessingUnit, table: pa.Table, labels: pa.Array) -> ProcessingUnit:
         """Aggregate rows whose buckets are whole, given the label of each."""
+        from tessel.clauses.index_values import with_times_of_index
+
         name = unit.schema.index
         assert name is not None
         keyed = table.append_column(_KEY, labels)
@@ -353,6 +350,8 @@ class PartialResample(_Resampling):
         return None if found is None else self._partial(schema, found[0], [], found[1])
 
     def _by_keys(self, rows: BlockScan, bucketer: Bucketer, keys: Sequence[str]) -> pa.Table | None:
+        from tessel.clauses.grouped.scanned_keyed_runs import scanned_keyed_runs
+
         found = scanned_keyed_runs(
             rows, bucketer, keys, self.aggregates, drop_missing=self.drop_missing
         )
@@ -379,6 +378,8 @@ class PartialResample(_Resampling):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Reduce the unit; its buckets are runs, since the index never goes back."""
+        from tessel.clauses.index_values import index_integers
+
         name = unit.schema.index
         assert name is not None
         table, times = unit.table, index_integers(unit)

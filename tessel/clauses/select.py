@@ -10,7 +10,7 @@ from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError, repeated
 from tessel.expression.schema import TableSchema
-from tessel.store import BlockScan
+from tessel.store.manifest.block_scan import BlockScan
 
 __all__ = ["Select"]
 

@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 from tessel.clauses.grouped.asked_facts import is_numeric
 from tessel.clauses.ordering import Ordering
 from tessel.clauses.stored_numbers import decimal_integers
-from tessel.expression import Number
+from tessel.expression.encoded import Number
 from tessel.expression.schema import TableSchema
-from tessel.kernels import NO_LIMIT, best_rows, ordered_doubles
-from tessel.store import BlockScan, OpenedScan, RowPart
+from tessel.kernels.best_rows import NO_LIMIT, best_rows, ordered_doubles
+from tessel.store.manifest.block_scan import BlockScan, OpenedScan
+from tessel.store.manifest.stretch import RowPart
 
 __all__ = ["KeyBar", "stored_first_rows"]
 

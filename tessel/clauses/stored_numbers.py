@@ -10,8 +10,8 @@ import math
 
 import pyarrow as pa
 
-from tessel.expression import Number
-from tessel.store import OpenedScan
+from tessel.expression.encoded import Number
+from tessel.store.manifest.block_scan import OpenedScan
 
 __all__ = ["decimal_integers"]
 

@@ -22,13 +22,14 @@ from tessel.clauses.positional import check_count
 from tessel.clauses.registry import register
 from tessel.clauses.running.streams import unit_of_table, units_of_tables
 from tessel.clauses.sort import OrderedClause
-from tessel.clauses.spill import workspace_of
 from tessel.clauses.spill.sorting import ExternalSort
+from tessel.clauses.spill.workspace import workspace_of
 from tessel.clauses.stored_first_rows import KeyBar, stored_first_rows
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
-from tessel.store import BlockScan, CandidateRows
+from tessel.store.manifest.block_scan import BlockScan
+from tessel.store.manifest.candidate_rows import CandidateRows
 
 __all__ = ["PartialTopK", "TopK"]
 

@@ -21,7 +21,8 @@ from tessel.cached import cached
 from tessel.cancelling import check_cancelled
 from tessel.ecs.components import ColRange, RowRange, TimeRange
 from tessel.errors import ColumnNotFoundError, ExecutionError
-from tessel.expression import Expression, ExpressionContext, evaluate
+from tessel.expression.context import ExpressionContext
+from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 
 __all__ = ["Piece", "ProcessingUnit", "segments_of"]
@@ -164,6 +165,8 @@ class ProcessingUnit:
 
     def evaluate(self, expression: Expression | ExpressionContext) -> pa.ChunkedArray:
         """Return the values of an expression, one per row; sub-expressions are computed once."""
+        from tessel.expression.evaluate import evaluate
+
         values = evaluate(expression, self.table, self._memo)
         return values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
 

@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.errors import ExpressionError, shown
-from tessel.expression import temporal
 from tessel.expression.types import (
     UNIT_NANOSECONDS,
     Family,
@@ -97,6 +96,8 @@ def encode(kind: str, value: Any) -> str:
 @functools.cache
 def encoder(kind: str) -> Callable[[Any], str]:
     """Return what writes plain values of a kind as their canonical text."""
+    from tessel.expression import temporal
+
     type_ = literal_type(kind)
     match family(type_):
         case Family.NULL:
@@ -123,6 +124,8 @@ def encoder(kind: str) -> Callable[[Any], str]:
 
 
 def _date_text(value: int, type_: pa.DataType) -> str:
+    from tessel.expression import temporal
+
     if pa.types.is_date32(type_):
         text = temporal.format_instant(value * 86_400, "s", aware=False)
         return f"@{value}" if text.startswith("@") else text[:10]
@@ -220,6 +223,8 @@ _EXACT = decimal.Context(prec=80, traps=[decimal.Inexact, decimal.InvalidOperati
 
 
 def _read_temporal(content: str, type_: pa.DataType) -> Any:
+    from tessel.expression import temporal
+
     if content.startswith("@"):
         return int(content[1:])
     match family(type_):

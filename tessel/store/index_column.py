@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.errors import IndexColumnError, UnsortedIndexError
-from tessel.store.segment import is_index_type
+from tessel.store.segment.types import is_index_type
 
 __all__ = ["check_index_type", "checked_order", "index_integers", "sorted_by"]
 

@@ -19,8 +19,8 @@ from tessel.clauses.along_rows.neighbours import carried_keys
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.values import BoolArray, missing_rows, plain
 from tessel.ecs import ProcessingUnit
-from tessel.kernels import edges_of_gaps, nearest_present
-from tessel.store import index_integers
+from tessel.kernels.source_rows import edges_of_gaps, nearest_present
+from tessel.store.index_column import index_integers
 
 __all__ = ["Gaps", "Side", "Sides", "present_rows"]
 

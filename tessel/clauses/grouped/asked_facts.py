@@ -25,10 +25,11 @@ from tessel.clauses.aggregates.kernels.integer_sum import (
 )
 from tessel.clauses.grouped.group_facts import FoundParts
 from tessel.clauses.values import is_temporal, plain_type
-from tessel.expression import Number
+from tessel.expression.encoded import Number
 from tessel.expression.schema import TableSchema
-from tessel.kernels import EXTREMES, DecimalSum, Fact, FieldKind, SumField
-from tessel.store import OpenedScan
+from tessel.kernels.decimal_sums import DecimalSum
+from tessel.kernels.fields import EXTREMES, Fact, FieldKind, SumField
+from tessel.store.manifest.block_scan import OpenedScan
 
 __all__ = [
     "MAKERS",

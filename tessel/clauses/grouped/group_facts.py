@@ -16,8 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.aggregates.kernels.extremes import greatest, least
-from tessel.kernels import add_by_group
-from tessel.store import BlockScan
+from tessel.kernels.limb_lines import add_by_group
+from tessel.store.manifest.block_scan import BlockScan
 
 __all__ = [
     "MOST_JOINED",

@@ -17,7 +17,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pyarrow as pa
@@ -26,9 +26,12 @@ from tessel.clauses.aggregates.base import has_compact_state
 from tessel.clauses.grouped.group_tables import finished_table, merged_states
 from tessel.clauses.grouped.hashing import bucket_of
 from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.clauses.spill import Parked, SpillBlock, SpillFile, Spool, Workspace
+from tessel.clauses.spill.workspace import Workspace
 from tessel.expression.schema import TableSchema
-from tessel.kernels import order_of_codes
+
+if TYPE_CHECKING:
+    from tessel.clauses.spill.file import SpillBlock, SpillFile
+    from tessel.clauses.spill.spool import Parked, Spool
 
 __all__ = ["Beyond", "GroupMerge", "GroupShape"]
 
@@ -214,6 +217,8 @@ class GroupMerge:
             yield self._left_file.read(block)
 
     def _put_aside(self) -> None:
+        from tessel.kernels.rows_by_code import order_of_codes
+
         if self._spool is None:
             self._spool = self._workspace.spool()
         (table,) = self._held

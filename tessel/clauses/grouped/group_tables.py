@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from tessel.clauses.aggregates import MergeableAggregate
+from tessel.clauses.aggregates.base import MergeableAggregate
 from tessel.clauses.grouped.grouping import group_codes, order_of_groups
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.values import plain_type

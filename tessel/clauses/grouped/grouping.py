@@ -36,7 +36,7 @@ from tessel.clauses.values import (
 )
 from tessel.clauses.values import missing_rows as _missing_values
 from tessel.errors import InvalidInputError, UnsupportedTypeError
-from tessel.kernels import group_range, group_words
+from tessel.kernels.group_rows import group_range, group_words
 
 __all__ = [
     "Groups",

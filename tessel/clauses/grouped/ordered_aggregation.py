@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.aggregates import MergeableAggregate, find_aggregate
-from tessel.clauses.aggregates.base import FromOrder, has_compact_state
+from tessel.clauses.aggregates.base import FromOrder, MergeableAggregate, has_compact_state
 from tessel.clauses.aggregates.held_values import values_of_state
+from tessel.clauses.aggregates.registry import find_aggregate
 from tessel.clauses.grouped.group_merging import GroupMerge, GroupShape
 from tessel.clauses.grouped.group_tables import (
     POSITION,
@@ -32,8 +32,9 @@ from tessel.clauses.grouped.group_tables import (
 from tessel.clauses.grouped.grouping import group_codes, missing_rows
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.ordering import Ordering
-from tessel.clauses.spill import Parked, Spool, Workspace
 from tessel.clauses.spill.sorting import ExternalSort
+from tessel.clauses.spill.spool import Parked, Spool
+from tessel.clauses.spill.workspace import Workspace
 from tessel.clauses.values import plain, plain_type
 from tessel.expression.schema import TableSchema
 

@@ -13,12 +13,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.buckets import Bucketer
+from tessel.clauses.buckets.base import Bucketer
 from tessel.clauses.grouped.group_facts import MOST_JOINED, GroupFacts, reduced_slices
 from tessel.clauses.grouped.stored_facts import StoredFacts, all_from_facts, ask_facts
 from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.kernels import run_facts, search_rows
-from tessel.store import BlockScan, OpenedScan
+from tessel.kernels.run_facts import run_facts
+from tessel.kernels.search_rows import search_rows
+from tessel.store.manifest.block_scan import BlockScan, OpenedScan
 
 __all__ = ["scanned_runs", "stored_runs"]
 

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.aggregates import Aggregate, FromFacts, MergeableAggregate
+from tessel.clauses.aggregates.base import Aggregate, FromFacts, MergeableAggregate
 from tessel.clauses.grouped.asked_facts import (
     MAKERS,
     WORST,
@@ -34,8 +34,8 @@ from tessel.clauses.grouped.group_facts import AskedFor, FoundParts, GroupFacts,
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.values import plain_type
 from tessel.expression.schema import TableSchema
-from tessel.kernels import Fact, FieldKind, SumField
-from tessel.store import OpenedScan
+from tessel.kernels.fields import Fact, FieldKind, SumField
+from tessel.store.manifest.block_scan import OpenedScan
 
 __all__ = ["StoredFacts", "all_from_facts", "ask_facts"]
 

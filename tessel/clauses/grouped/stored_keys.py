@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from tessel.clauses.grouped.grouping import group_codes, order_of_keys
 from tessel.clauses.grouped.numbering import WIDEST
 from tessel.clauses.values import is_temporal, plain_type
-from tessel.expression import Number
+from tessel.expression.encoded import Number
 from tessel.expression.schema import TableSchema
-from tessel.store import OpenedScan
+from tessel.store.manifest.block_scan import OpenedScan
 
 __all__ = [
     "NumberedGroups",

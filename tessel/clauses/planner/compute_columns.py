@@ -19,17 +19,15 @@ from tessel.clauses.apply import Apply
 from tessel.clauses.base import Clause
 from tessel.clauses.computed import ComputedColumn, free_name, key_names
 from tessel.clauses.drop import Drop
-from tessel.clauses.ewm import Ewm
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.partition import Partition
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.rename import Rename
 from tessel.clauses.resample import Resample
 from tessel.clauses.results import AggregatingClause, is_itself
-from tessel.clauses.rolling import Rolling
 from tessel.clauses.select import Select
-from tessel.expression import Expression
 from tessel.expression.leaves import Column
+from tessel.expression.node import Expression
 from tessel.expression.rewriting import rewrite
 from tessel.expression.schema import TableSchema
 
@@ -38,6 +36,9 @@ __all__ = ["compute_columns"]
 
 def compute_columns(draft: Draft) -> Draft:
     """Put an ``apply`` before each clause that computes columns."""
+    from tessel.clauses.ewm import Ewm
+    from tessel.clauses.rolling import Rolling
+
     schemas = draft.schemas()
     clauses: list[Clause] = []
     position = 0

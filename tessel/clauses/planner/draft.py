@@ -11,7 +11,7 @@ from tessel.cached import cached
 from tessel.clauses.base import Clause
 from tessel.clauses.combining import Combining, SubQuery
 from tessel.expression.schema import TableSchema
-from tessel.store import SegmentIndex
+from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["Draft", "Input"]
 

@@ -16,7 +16,6 @@ from tessel.clauses.aggregation import (
 )
 from tessel.clauses.base import Clause
 from tessel.clauses.computed import ComputedColumn, key_names, stored_names
-from tessel.clauses.fill_buckets import FillBuckets
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.partition import Partition
 from tessel.clauses.planner.draft import Draft
@@ -151,6 +150,8 @@ def _groupby(
 
 
 def _resample(clause: Resample, schema: TableSchema, draft: Draft) -> list[Clause]:
+    from tessel.clauses.fill_buckets import FillBuckets
+
     if schema.index is None:
         return [clause]
     filled: list[Clause] = [] if clause.empty == "omit" else [FillBuckets(clause, schema)]

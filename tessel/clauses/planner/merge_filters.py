@@ -10,7 +10,7 @@ from tessel.clauses.filter import Filter
 from tessel.clauses.planner.commutation import is_one_of
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.planner.raising import cannot_raise
-from tessel.expression import all_of
+from tessel.expression.build import all_of
 
 __all__ = ["merge_filters"]
 

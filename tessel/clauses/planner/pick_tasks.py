@@ -12,7 +12,7 @@ from tessel.clauses.base import Structure
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.powers import Selects
 from tessel.clauses.running.late_reading import chooses
-from tessel.store import SegmentIndex
+from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["pick_tasks"]
 

@@ -9,7 +9,6 @@ from tessel.clauses.apply import Apply
 from tessel.clauses.base import Clause
 from tessel.clauses.drop import Drop
 from tessel.clauses.planner.draft import Draft
-from tessel.clauses.planner.narrow_inputs import narrow_inputs
 from tessel.clauses.powers import Narrows
 from tessel.clauses.select import Select
 from tessel.expression.schema import TableSchema
@@ -33,6 +32,8 @@ def prune_columns(draft: Draft) -> Draft:
     What only makes columns that nothing uses falls away: a rewrite may take an error away, never
     add one. One column is read even where none is used, so that rows can be counted.
     """
+    from tessel.clauses.planner.narrow_inputs import narrow_inputs
+
     schemas = draft.schemas()
     needed = set(schemas[-1].names)
     kept: list[tuple[Clause, TableSchema]] = []

@@ -10,19 +10,20 @@ rows that clause counts.
 from __future__ import annotations
 
 from tessel.clauses.base import Clause
-from tessel.clauses.no_rows import NoRows
 from tessel.clauses.planner.commutation import KEEPS_ROWS, ROW_WISE, is_one_of
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.positional import Positional
 from tessel.clauses.powers import Proves, Prunes
 from tessel.clauses.rename import Rename
-from tessel.store import SegmentIndex
+from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["push_to_source"]
 
 
 def push_to_source(draft: Draft) -> Draft:
     """Ask the index, clause by clause; without one, collect the clauses that it would be asked."""
+    from tessel.clauses.no_rows import NoRows
+
     if draft.combining is not None:
         return draft
     original = set(draft.schema.names)

@@ -7,9 +7,8 @@ may pass its type, and no cast.
 
 from __future__ import annotations
 
-from tessel.expression import Expression
 from tessel.expression.leaves import Column, Literal
-from tessel.expression.node import post_order
+from tessel.expression.node import Expression, post_order
 from tessel.expression.operators.boolean import And, Not, Or, Xor
 from tessel.expression.operators.comparison import (
     Equal,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tessel.clauses.base import Clause
 from tessel.clauses.filter import Filter
 from tessel.clauses.head import Head
-from tessel.clauses.no_rows import NoRows
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.positional import Positional
 from tessel.clauses.row_range import RowRange
@@ -17,6 +16,8 @@ __all__ = ["stop_early"]
 
 def stop_early(draft: Draft) -> Draft:
     """Start after the last clause that keeps no row, and join limits that follow one another."""
+    from tessel.clauses.no_rows import NoRows
+
     kept: list[Clause] = []
     schemas = draft.schemas()
     inputs = draft.inputs

@@ -40,7 +40,7 @@ from tessel.clauses.running.source_loader import SourceLoader
 from tessel.clauses.running.stage import run_clauses
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.errors import CancelledError, TesselError
-from tessel.store import CandidateRows
+from tessel.store.manifest.candidate_rows import CandidateRows
 
 __all__ = ["loaded_units"]
 

@@ -35,7 +35,9 @@ from tessel.clauses.running.stage import failed_clause, load_piece, piece_of
 from tessel.ecs import ColRange, Piece, RowRange, TimeRange
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
-from tessel.store import BlockScan, CandidateRows, PieceSource, SegmentSource
+from tessel.store.manifest.block_scan import BlockScan
+from tessel.store.manifest.candidate_rows import CandidateRows
+from tessel.store.manifest.piece import PieceSource, SegmentSource
 
 __all__ = [
     "ChosenRows",

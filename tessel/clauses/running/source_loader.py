@@ -43,7 +43,8 @@ from tessel.ecs import (
     TimeRange,
 )
 from tessel.errors import TesselError
-from tessel.store import CandidateRows, PieceSource
+from tessel.store.manifest.candidate_rows import CandidateRows
+from tessel.store.manifest.piece import PieceSource
 
 __all__ = ["SourceLoader"]
 

@@ -23,7 +23,6 @@ from tessel.clauses.powers import (
     LeavesCodes,
     ReducesPieces,
 )
-from tessel.clauses.running.first_errors import first_error
 from tessel.ecs import Piece, ProcessingUnit, segments_of
 from tessel.ecs.components import ColRange, RowRange
 from tessel.errors import (
@@ -34,7 +33,7 @@ from tessel.errors import (
     TesselError,
 )
 from tessel.expression.schema import TableSchema
-from tessel.store import PieceSource, SegmentSource
+from tessel.store.manifest.piece import PieceSource, SegmentSource
 
 __all__ = [
     "begun_stage",
@@ -86,6 +85,8 @@ def run_clauses(
     SchemaPromiseError
         When what comes out is not what ``output_schema`` said.
     """
+    from tessel.clauses.running.first_errors import first_error
+
     result = unit
     for at, clause in enumerate(clauses):
         try:

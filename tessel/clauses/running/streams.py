@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from tessel.clauses.spill import Workspace
+from tessel.clauses.spill.workspace import Workspace
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange, TimeRange
 from tessel.expression.schema import TableSchema
-from tessel.store import index_integers
+from tessel.store.index_column import index_integers
 
 __all__ = ["UNIT_ROWS", "unit_of_table", "units_of_tables"]
 

@@ -11,8 +11,9 @@ from tessel.clauses.combining import SubQuery
 from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.drop import Drop
 from tessel.errors import PlanError
-from tessel.expression import Expression, lit, parse
+from tessel.expression.build import lit
 from tessel.expression.leaves import Column
+from tessel.expression.node import Expression
 
 __all__ = [
     "ExpressionLike",
@@ -33,6 +34,8 @@ KeyLike = str | Expression
 
 def as_expression(value: Any) -> Expression:
     """Return an expression as it is, text parsed, any other value as a literal."""
+    from tessel.expression.text import parse
+
     if isinstance(value, Expression):
         return value
     return parse(value) if isinstance(value, str) else lit(value)

@@ -17,8 +17,8 @@ from tessel.store.history.refs import MAIN, Refs
 from tessel.store.history.snapshot import Snapshot
 from tessel.store.history.standing import Standing
 from tessel.store.history.versions import Commit, timestamp_of
-from tessel.store.manifest.packing import ManifestConfiguration
-from tessel.store.objects import ObjectStore
+from tessel.store.manifest.packing.configuration import ManifestConfiguration
+from tessel.store.objects.base import ObjectStore
 
 __all__ = ["Commit", "History", "timestamp_of"]
 

@@ -29,7 +29,7 @@ from tessel.store.history.tree import NodeWriter
 from tessel.store.history.turns import turn
 from tessel.store.history.versions import Versions, seconds
 from tessel.store.names import new_id, refs_name
-from tessel.store.objects import ObjectStore, checksum, put_all
+from tessel.store.objects.base import ObjectStore, checksum, put_all
 
 __all__ = ["ENTRY_AGE", "Draft", "Landing", "Saying"]
 

@@ -14,12 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.expression import BlockProgram, Expression
+from tessel.expression.encoded import BlockProgram
+from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
-from tessel.kernels import Gap, StoredBlocks, floats_of, load_rows
+from tessel.kernels.blocks import Gap, StoredBlocks, floats_of
+from tessel.kernels.load_rows import load_rows
 from tessel.store.manifest.candidate_rows import CandidateRows
 from tessel.store.manifest.stretch import RowPart
-from tessel.store.segment import StoredColumn
+from tessel.store.segment.stored_columns import StoredColumn
 
 __all__ = ["BlockScan", "OpenedScan"]
 

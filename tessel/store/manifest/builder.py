@@ -24,7 +24,8 @@ from tessel.store.manifest.format import (
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.table import Extent, Integers, SegmentTable
 from tessel.store.names import manifest_name, new_id, segment_id
-from tessel.store.segment import ColumnStatistics, WrittenSegment, WrittenSlice, bounds_type
+from tessel.store.segment.statistics import ColumnStatistics, bounds_type
+from tessel.store.segment.writer import WrittenSegment, WrittenSlice
 
 __all__ = ["ManifestBuilder", "Move", "build_manifest", "join_manifests"]
 

@@ -31,8 +31,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.errors import CorruptStoreError, NotFoundError
-from tessel.store.encodings import ArrowIpc, TableEncoding
-from tessel.store.objects import ObjectStore, checksum
+from tessel.store.encodings.arrow_ipc import ArrowIpc
+from tessel.store.encodings.tables import TableEncoding
+from tessel.store.objects.base import ObjectStore, checksum
 
 __all__ = [
     "SEGMENTS_SCHEMA",

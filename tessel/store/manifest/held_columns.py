@@ -13,7 +13,7 @@ import pyarrow as pa
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 from tessel.store.manifest.stretch import Stretch
-from tessel.store.segment import LateRows
+from tessel.store.segment.late_rows import LateRows
 
 __all__ = ["FEW", "HeldColumns", "plain_text"]
 

@@ -16,7 +16,7 @@ from tessel.cached import cached
 from tessel.ecs.components import SegmentKey
 from tessel.store.manifest.format import SEGMENTS_SCHEMA, BlockReader, ManifestReference
 from tessel.store.names import segment_name
-from tessel.store.objects import ObjectStore
+from tessel.store.objects.base import ObjectStore
 
 __all__ = ["Holdings", "Manifest"]
 

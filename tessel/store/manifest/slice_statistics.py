@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.table import Flags, Integers, SegmentTable, SliceFacts
-from tessel.store.segment import bounds_type
+from tessel.store.segment.statistics import bounds_type
 
 __all__ = ["SliceStatistics"]
 

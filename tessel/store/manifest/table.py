@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,9 @@ from tessel.errors import CorruptStoreError
 from tessel.store.manifest.format import SEGMENTS_SCHEMA, statistics_schema
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.names import segment_id
-from tessel.store.segment import WrittenSlice
+
+if TYPE_CHECKING:
+    from tessel.store.segment.writer import WrittenSlice
 
 __all__ = ["Extent", "Flags", "Integers", "SegmentTable", "SliceFacts"]
 

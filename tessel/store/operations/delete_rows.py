@@ -8,9 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.errors import ExpressionTypeError, InvalidInputError
-from tessel.expression import Expression, evaluate, evaluate_statistics, parse
+from tessel.expression.evaluate import evaluate
+from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
-from tessel.store.history import Claim, ReadRange, TimeBounds
+from tessel.expression.statistics import evaluate_statistics
+from tessel.expression.text import parse
+from tessel.store.history.changes import Claim
+from tessel.store.history.landed import TimeBounds
+from tessel.store.history.rebase import ReadRange
 from tessel.store.operations.planning import Planned, staged_edits
 from tessel.store.operations.ranges import row_range, time_range
 from tessel.store.operations.reading import Reader

@@ -14,14 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.errors import ExpressionTypeError, InvalidInputError
-from tessel.expression import Expression, ExpressionContext, evaluate, parse
+from tessel.expression.context import ExpressionContext
+from tessel.expression.evaluate import evaluate
+from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
-from tessel.kernels import (
-    FilteredRows,
-    RowStatus,
-    StructRows,
-    filter_rows,
-)
+from tessel.expression.text import parse
+from tessel.kernels.filter_rows import FilteredRows, StructRows, filter_rows
+from tessel.kernels.row_program import RowStatus
 from tessel.store.rows.row_programs import RowCompiler
 from tessel.store.rows.rows import BytesLike, Rows
 from tessel.store.rows.schema import RowSchema

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from tessel.errors import CorruptSegmentError
-from tessel.kernels import TextTable
+from tessel.kernels.decode_rows import TextTable
 from tessel.store.encodings.base import (
     Bytes,
     Integers,
@@ -27,7 +27,6 @@ from tessel.store.encodings.base import (
     page_from_record,
     widen,
 )
-from tessel.store.encodings.block_codec import decompress_blocks
 from tessel.store.encodings.codes import Codec, EncodingCode, Role, ValueKind
 from tessel.store.encodings.fields import FieldNode, NodeValues, to_arrow
 from tessel.store.encodings.registry import encoding_by_code
@@ -35,12 +34,12 @@ from tessel.store.encodings.validity import check_validity
 from tessel.store.kept import Kept
 from tessel.store.segment.file import SegmentFile
 from tessel.store.segment.gather_table import GatherStack, GatherTable, gather_table
-from tessel.store.segment.page_tables import PageTable, page_table
 from tessel.store.segment.unpacked import UNPACKED, is_running, summed
 from tessel.store.segment.verified import SoundPages
 from tessel.store.segment.zone_maps import ZoneMaps
 
 if TYPE_CHECKING:
+    from tessel.store.segment.page_tables import PageTable
     from tessel.store.segment.stored_columns import StoredColumn
 
 __all__ = ["SegmentPages", "holds_narrow_values"]
@@ -279,6 +278,8 @@ class SegmentPages:
         None too where pages are verified each time they are touched.
         """
         if node not in self._page_tables:
+            from tessel.store.segment.page_tables import page_table
+
             table = None if self._always else page_table(self.file, self.nodes[node])
             self._page_tables[node] = table
         return self._page_tables[node]
@@ -367,6 +368,8 @@ class SegmentPages:
             _verify(stored, record, place)
         codec = int(record["codec"])
         if codec != Codec.NONE:
+            from tessel.store.encodings.block_codec import decompress_blocks
+
             stored = decompress_blocks(stored, codec, int(record["payload_length"]), place)
         column = self.nodes[node]
         page = page_from_record(

@@ -7,7 +7,7 @@ slot never claims more than it knows, and a bound that was cut or clamped says s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,9 @@ import pyarrow.compute as pc
 
 from tessel.store.encodings.base import PhysicalValues
 from tessel.store.encodings.codes import PageFlag, ValueKind
-from tessel.store.segment.paging import PageInput
+
+if TYPE_CHECKING:
+    from tessel.store.segment.paging import PageInput
 
 __all__ = [
     "Bound",

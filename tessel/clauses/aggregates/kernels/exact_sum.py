@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -30,13 +30,10 @@ from tessel.clauses.aggregates.kernels.limbs import (
     magnitude,
     to_floats,
 )
-from tessel.clauses.aggregates.kernels.part_sums import (
-    LEAST_EXPONENT,
-    PartSums,
-    largest_size,
-    part_sums,
-)
-from tessel.kernels import round_sums, sums_of_doubles, sums_of_parts, sums_of_sums
+from tessel.kernels.limb_lines import round_sums, sums_of_doubles, sums_of_parts, sums_of_sums
+
+if TYPE_CHECKING:
+    from tessel.clauses.aggregates.kernels.part_sums import PartSums
 
 __all__ = ["FloatSums"]
 
@@ -94,6 +91,8 @@ class FloatSums:
         groups
             How many groups there are; those without rows sum to zero.
         """
+        from tessel.clauses.aggregates.kernels.part_sums import largest_size, part_sums
+
         flags = np.zeros((2, groups), np.bool_)
         if np.isinf(largest_size(values)):
             for flag, infinity in zip(flags, (np.inf, -np.inf), strict=True):
@@ -376,6 +375,8 @@ def _trimmed(
 def _round_block(
     dense: NDArray[np.int64], lowest: int, divisors: NDArray[np.int64] | None
 ) -> NDArray[np.float64]:
+    from tessel.clauses.aggregates.kernels.part_sums import LEAST_EXPONENT
+
     exponent = lowest * LIMB_BITS + LEAST_EXPONENT
     negative = (dense < 0).any(axis=0)
     limbs = np.abs(dense)

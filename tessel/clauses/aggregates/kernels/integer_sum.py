@@ -23,7 +23,7 @@ from tessel.clauses.aggregates.kernels.limbs import (
     magnitude,
     to_floats,
 )
-from tessel.kernels import add_by_group
+from tessel.kernels.limb_lines import add_by_group
 
 __all__ = ["DECIMAL_WIDTH", "INTEGER_WIDTH", "IntegerSums", "added_column"]
 

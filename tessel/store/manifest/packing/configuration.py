@@ -6,15 +6,15 @@ known; after that, the packing assumes. It is plain data both ways and stored wi
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from graphlib import TopologicalSorter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tessel.cached import cached
-from tessel.display import Document, Table
 from tessel.errors import NameNotFoundError
 from tessel.store.manifest.packing.patterns import EVERYTHING, full_matches
 from tessel.store.manifest.packing.validation import (
@@ -25,7 +25,10 @@ from tessel.store.manifest.packing.validation import (
     entries_of,
 )
 
-__all__ = ["ManifestConfiguration", "ManifestRule", "ManifestSet", "Preload"]
+if TYPE_CHECKING:
+    from tessel.display.documents import Document
+
+__all__ = ["ManifestConfiguration", "ManifestRule", "ManifestSet", "Preload", "usual_configuration"]
 
 _DEFAULT_SEGMENTS = 1_000_000
 _SMALL_SET = "small"
@@ -299,6 +302,8 @@ class ManifestConfiguration:
 
     def describe(self) -> Document:
         """Return the configuration as tables for people; null is no limit."""
+        from tessel.display.documents import Document, Table
+
         sets = Table(
             "sets",
             (
@@ -335,3 +340,9 @@ def _read(items: Any, path: str, kind: type[Any]) -> Iterable[Any]:
         options: Mapping[str, Any] = item
         made.append(kind(**options))
     return tuple(made)
+
+
+@functools.cache
+def usual_configuration() -> ManifestConfiguration:
+    """Return the configuration of stores that have none of their own."""
+    return ManifestConfiguration()
