@@ -365,12 +365,10 @@ class MergeAggregation(Clause):
         workspace: Workspace,
     ) -> Iterator[ProcessingUnit]:
         """Merge all partials, and give the groups when the last has come."""
-        from tessel.clauses.grouped.ordered_aggregation import aggregate_states
-
         by_position = POSITION in held
         with (
             StoredMerge(workspace.account) as stored,
-            GroupMerge(shape, held.arrow, workspace, beyond=aggregate_states) as groups,
+            GroupMerge(shape, held.arrow, workspace, beyond=_aggregate_states) as groups,
         ):
             row = 0
             for table in stored.left_of(units):
@@ -463,3 +461,11 @@ class MergeAggregation(Clause):
                 rows.add(table)
             for table in rows.sorted():
                 yield table.select(names)
+
+
+def _aggregate_states(
+    tables: Iterable[pa.Table], shape: GroupShape, workspace: Workspace
+) -> Iterator[pa.Table]:
+    from tessel.clauses.grouped.ordered_aggregation import aggregate_states
+
+    return aggregate_states(tables, shape, workspace)

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.computed import (
     ComputedColumn,
@@ -92,7 +93,7 @@ class Partition(Clause):
         table = unit.table
         if self.positions:
             place = np.arange(table.num_rows, dtype=np.int64) + (unit.ordinal << 32)
-            table = table.append_column(POSITION, pa.array(place))
+            table = table.append_column(POSITION, arrow_array(place))
         keys = [table.column(key) for key in stored_names(self.keys)]
         bucket = bucket_of(keys, self.buckets) if keys else np.zeros(table.num_rows, np.int32)
         missing = missing_rows(keys) if self.drop_missing and keys else None
@@ -106,6 +107,6 @@ class Partition(Clause):
         pieces: list[Piece] = []
         for number, (start, stop) in enumerate(itertools.pairwise([0, *ends])):
             if start < stop:
-                part = table.take(pa.array(order[start:stop]))
+                part = table.take(arrow_array(order[start:stop]))
                 pieces += unit.replace(part, bucket=number).pieces
         return unit.with_pieces(pieces, schema)

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.buckets.base import Bucketer, Closed, bucket_runs
 from tessel.clauses.buckets.origins import DATA_ORIGINS, bucketer_for
@@ -116,7 +117,7 @@ class _Resampling(AggregatingClause):
         labels = self.bucketer(schema).labels(numbers, self.sides[1])
         assert schema.index is not None  # bucketer() refused a table without one
         kind = schema.type_of(schema.index)
-        return pa.array(labels, _width(kind)).view(kind)
+        return arrow_array(labels, _width(kind)).view(kind)
 
     def numbers_of_labels(self, labels: np.ndarray, schema: TableSchema) -> np.ndarray:
         """Return the buckets that have rows from their labels; int64 in, int64 out."""
@@ -291,7 +292,7 @@ class Resample(_Resampling):
         start, stop = (int(starts[0]), int(stops[-1])) if len(starts) else (0, 0)
         labels = self.labels(numbers, unit.schema)
         runs = np.repeat(np.arange(len(numbers)), stops - starts)
-        return self._whole(unit, table.slice(start, stop - start), labels.take(pa.array(runs)))
+        return self._whole(unit, table.slice(start, stop - start), labels.take(arrow_array(runs)))
 
     def _whole(self, unit: ProcessingUnit, table: pa.Table, labels: pa.Array) -> ProcessingUnit:
         """Aggregate rows whose buckets are whole, given the label of each."""
@@ -303,12 +304,12 @@ class Resample(_Resampling):
         by = stored_names(self.by)
         if by and self.drop_missing:
             missing = missing_rows([table.column(key) for key in by])
-            keyed = keyed.filter(pa.array(~missing)) if missing.any() else keyed
+            keyed = keyed.filter(arrow_array(~missing)) if missing.any() else keyed
         result, _ = complete_table(keyed, [_KEY, *by], self.aggregates)
         result = result.rename_columns([name, *result.column_names[1:]])
         if by:
             keys = [result.column(key) for key in (name, *by)]
-            result = result.take(pa.array(order_of_keys(keys)))
+            result = result.take(arrow_array(order_of_keys(keys)))
         return with_times_of_index(unit.replace(result, index=name))
 
 
@@ -398,12 +399,12 @@ class PartialResample(_Resampling):
         codes = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(table)))
         keys = []
         if self.by:
-            columns = [pa.array(codes), *(table.column(key) for key in stored_names(self.by))]
+            columns = [arrow_array(codes), *(table.column(key) for key in stored_names(self.by))]
             found = group_codes(columns, drop_missing=self.drop_missing)
             if found.rows is not None:
-                table = table.take(pa.array(found.rows))
+                table = table.take(arrow_array(found.rows))
             codes, keys = found.codes, found.keys[1:]
-            numbers = numbers[found.keys[0].to_numpy()]
+            numbers = numbers[numpy_array(found.keys[0])]
         labels = self.labels(numbers, schema)
         return partial_table(
             table,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.ordering import Missing
 from tessel.clauses.registry import register
@@ -169,7 +170,7 @@ class MergeSorted(_Sorting):
 
         schema = self.output_schema(unit.schema)
         order = self.ordering.order(unit.table.select(self.by))
-        table = unit.table if order is None else unit.table.take(pa.array(order))
+        table = unit.table if order is None else unit.table.take(arrow_array(order))
         found = unit.replace(table.select(schema.names), index=schema.index)
         return found if schema.index is None else with_times_of_index(found)
 

@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.first_rows import Bar, keep_first
 from tessel.clauses.index_values import with_times_of_index
@@ -126,7 +127,7 @@ class TopK(_First):
     def _first(self, table: pa.Table) -> pa.Table:
         """Return the first rows of a table, in order."""
         rows = self.ordering.first(table.select(self.by), self.k)
-        return table.slice(0, self.k) if rows is None else table.take(pa.array(rows, pa.int64()))
+        return table.slice(0, self.k) if rows is None else table.take(arrow_array(rows, pa.int64()))
 
     def _of_sorted(self, tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
         """Return the first rows of tables in order, which have ``rows`` together."""

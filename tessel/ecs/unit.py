@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array, fill_null
 from tessel.cached import cached
 from tessel.cancelling import check_cancelled
 from tessel.ecs.components import ColRange, RowRange, TimeRange
@@ -185,7 +186,7 @@ class ProcessingUnit:
     def filter(self, mask: pa.ChunkedArray | pa.Array) -> ProcessingUnit:
         """Keep the rows where ``mask`` (bool, one per row) is true; null counts as false."""
         self._require_rows("the mask of a filter", len(mask))
-        keep = pc.fill_null(mask, False)
+        keep = fill_null(mask, False)
         if isinstance(keep, pa.Array):
             keep = pa.chunked_array([keep])
         kept = pc.sum(keep, min_count=0).as_py()
@@ -206,7 +207,7 @@ class ProcessingUnit:
         The index keeps its role, for which the rows must not go back in time; a clause that takes
         them in another order returns the unit with a schema without index (:meth:`with_pieces`).
         """
-        positions = pa.array(rows, pa.int64())
+        positions = arrow_array(rows, pa.int64())
         taken = self.table.take(positions) if self.schema.names else _rows_only(len(rows))
         buckets = {piece.bucket for piece in self.pieces}
         return self.replace(taken, bucket=buckets.pop() if len(buckets) == 1 else None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
@@ -26,6 +25,8 @@ def nearest(name: object, existing: Iterable[str]) -> str | None:
     folded = {candidate.casefold(): candidate for candidate in reversed(candidates)}
     if name.casefold() in folded:
         return folded[name.casefold()]
+    import difflib
+
     matches = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
     return matches[0] if matches else None
 

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tessel.arrays import fill_null, numpy_array
 from tessel.errors import TesselError
 from tessel.expression.block_arithmetic import (
     ARITHMETIC,
@@ -215,8 +215,8 @@ class BlockProgram(BlockArithmetic):
                 return None  # maybe of an entry that no row has
             if not pa.types.is_boolean(answers.type):
                 return None
-            numbers = pc.fill_null(answers.cast(pa.int8()), -1)
-            self._looked_up[key] = np.array(numbers.to_numpy(zero_copy_only=False), np.int8)
+            numbers = fill_null(answers.cast(pa.int8()), -1)
+            self._looked_up[key] = np.array(numpy_array(numbers), np.int8)
         return self._looked_up[key]
 
     def _looked_up_side(self, stored: Stored, answers: npt.NDArray[np.int8], side: bool) -> int:

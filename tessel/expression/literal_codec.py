@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array, arrow_scalar
 from tessel.errors import ExpressionError, shown
 from tessel.expression.types import (
     UNIT_NANOSECONDS,
@@ -166,7 +167,7 @@ def decode_all(kind: str, contents: Sequence[str]) -> list[Any]:
         return list(map(convert, contents))
     if family(type_) is Family.TIMESTAMP:
         with contextlib.suppress(pa.ArrowInvalid):  # a year that Arrow does not read
-            return plain_values(pa.array(contents).cast(type_))
+            return plain_values(arrow_array(contents).cast(type_))
     return [decode(kind, content) for content in contents]
 
 
@@ -187,7 +188,7 @@ _FORMS = {
 
 def _fits(value: Any, type_: pa.DataType, content: str) -> None:
     try:
-        pa.scalar(value, type_)
+        arrow_scalar(value, type_)
     except (pa.ArrowInvalid, OverflowError, ValueError) as error:
         raise ExpressionError(
             f"{shown(content)} does not fit {type_name(type_)}",

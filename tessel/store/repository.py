@@ -6,8 +6,6 @@ is. Reading starts from a version, which never changes.
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import itertools
 import os
 from collections.abc import Mapping, Sequence
@@ -104,10 +102,6 @@ class Repository(ManifestSets, Bulk):
         OptionError
             For a configuration of manifests that cannot be.
         """
-        # Arrow imports it at its first look at a Python value, and drops a Ctrl-C that comes then;
-        # a thread of ours that did so would keep others waiting inside Arrow.
-        with contextlib.suppress(Exception):
-            importlib.import_module("pandas")
         override = checked_configuration(manifests)
         objects = open_objects(uri, credentials=credentials, options=options)
         identity = open_store(objects, create=create, read_only=read_only)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from tessel.clauses.buckets.base import Bucketer, Closed
+from tessel.clauses.buckets.base import DAY_NS, Bucketer, Closed
 from tessel.clauses.buckets.elapsed import ElapsedBucketer
 from tessel.clauses.buckets.rules import CalendarRule, parse_offset, parse_rule
 from tessel.errors import IndexColumnError, PlanError
@@ -65,8 +65,6 @@ def bucketer_for(
     PlanError, IndexColumnError
         For a rule that is none, or finer than the index.
     """
-    from tessel.clauses.buckets.calendar import DAY_NS
-
     index = _Index.of(kind)
     read = parse_rule(rule)
     offset_days, offset_ns = parse_offset(offset)
@@ -126,8 +124,6 @@ class _Index:
     @classmethod
     def of(cls, kind: pa.DataType) -> _Index:
         if pa.types.is_date32(kind):
-            from tessel.clauses.buckets.calendar import DAY_NS
-
             return cls(kind, DAY_NS, None)
         if pa.types.is_date64(kind):
             return cls(kind, NANOSECONDS["ms"], None)
@@ -158,8 +154,6 @@ class _Index:
     @property
     def step_ns(self) -> int:
         """The least distance of two values: a day for dates, also where they count in ms."""
-        from tessel.clauses.buckets.calendar import DAY_NS
-
         return DAY_NS if pa.types.is_date(self.kind) else self.unit_ns
 
     def units(self, ns: int, what: str, text: str) -> int:

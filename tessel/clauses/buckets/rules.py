@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tessel.clauses.buckets.base import DAY_NS
 from tessel.errors import PlanError, nearest, shown
 
 if TYPE_CHECKING:
@@ -194,8 +195,6 @@ def parse_span(rule: str, what: str = "rule", *, shown: str | None = None) -> tu
 
 
 def _elapsed_ns(rule: str, what: str, *, written: str | None = None) -> int:
-    from tessel.clauses.buckets.calendar import DAY_NS
-
     written = rule if written is None else written
     text = rule.strip()
     text = f"1{text}" if text[:1].isalpha() else text

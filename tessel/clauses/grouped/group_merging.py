@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array, empty_table
 from tessel.clauses.aggregates.base import has_compact_state
 from tessel.clauses.grouped.group_tables import finished_table, merged_states
 from tessel.clauses.grouped.hashing import bucket_of
@@ -201,7 +202,7 @@ class GroupMerge:
         return bool(self._held[0].num_rows > 1)
 
     def _merged_states(self) -> pa.Table:
-        table = pa.concat_tables([self._schema.empty_table(), *self._held])
+        table = pa.concat_tables([empty_table(self._schema), *self._held])
         return merged_states(table, self._shape.keys, self._shape.aggregates, self._shape.source)
 
     def _leave(self) -> None:
@@ -228,7 +229,7 @@ class GroupMerge:
         bounds = np.searchsorted(buckets[order], np.arange(_BUCKETS + 1)).tolist()
         for number, (start, stop) in enumerate(itertools.pairwise(bounds)):
             if start < stop:
-                part = table.take(pa.array(order[start:stop]))
+                part = table.take(arrow_array(order[start:stop]))
                 self._buckets[number].append(self._spool.put(part))
 
     def _bucket_of(self, keys: Sequence[pa.ChunkedArray]) -> np.ndarray:

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import FromOrder, MergeableAggregate, has_compact_state
 from tessel.clauses.aggregates.held_values import values_of_state
 from tessel.clauses.aggregates.registry import find_aggregate
@@ -168,7 +169,7 @@ class _Pieces:
         arrays = [table.column(name) for name in (*self._keys, column)]
         found = pa.Table.from_arrays(arrays, schema=self.value_schema(column))
         missing = missing_rows([table.column(column)])
-        yield found.filter(pa.array(~missing)) if missing.any() else found
+        yield found.filter(arrow_array(~missing)) if missing.any() else found
 
     def results(self, column: str, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """Return the results of the aggregates of a column, from its values in order."""
@@ -191,7 +192,7 @@ class _Pieces:
         """Return groups with what an aggregate answers for no values, where there were none."""
         for each in self._ordered:
             kind = each.input_type(self._schema)
-            of_none = each.aggregate.compute(pa.array([], kind), _none(), 1, each.column)[0]
+            of_none = each.aggregate.compute(arrow_array([], kind), _none(), 1, each.column)[0]
             if of_none.is_valid:
                 at = table.column_names.index(each.output)
                 filled = table.column(at).fill_null(of_none)
@@ -241,7 +242,7 @@ class _Pieces:
             if each.column in found:
                 arrays += aggregate.partial(found[each.column], np.arange(groups), groups)
             else:
-                nothing = None if kind is None else pa.array([], kind)
+                nothing = None if kind is None else arrow_array([], kind)
                 arrays += aggregate.partial(nothing, _none(), groups)
         return pa.Table.from_arrays(arrays, schema=self.partial_schema)
 
@@ -302,7 +303,7 @@ class _StatePieces(_Pieces):
         assert kind is not None  # it reads values
         states = held_states(table, each, self._source)
         for values, owners in values_of_state(states, kind, _ROWS_AT_A_TIME):
-            keys = table.select(list(self._keys)).take(pa.array(owners))
+            keys = table.select(list(self._keys)).take(arrow_array(owners))
             schema = self.value_schema(column)
             yield pa.Table.from_arrays([*keys.columns, values], schema=schema)
 
@@ -349,7 +350,7 @@ class _OpenGroup:
             inside = [place - start for place in places if start <= place < start + part.rows]
             if inside:
                 values = self._spool.read(part).column(_VALUE)
-                found.append(plain(values.take(pa.array(inside, pa.int64()))))
+                found.append(plain(values.take(arrow_array(inside, pa.int64()))))
             start += part.rows
         return pa.concat_arrays(found)
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import numpy_array
 from tessel.clauses.buckets.base import Bucketer
 from tessel.clauses.grouped.group_facts import MOST_JOINED, GroupFacts, reduced_slices
 from tessel.clauses.grouped.stored_facts import StoredFacts, all_from_facts, ask_facts
@@ -90,7 +91,7 @@ def stored_runs(
     ends = opened.values_at(index, np.array([span.start, span.stop - 1]))
     if place is None or ends is None or not pa.types.is_int64(ends.type):
         return None
-    first, last = bucketer.numbers(ends.to_numpy()).tolist()
+    first, last = bucketer.numbers(numpy_array(ends)).tolist()
     if (last - first) * _LEAST_ROWS_A_BUCKET > len(span):
         return None
     numbers = np.arange(first, last + 1)

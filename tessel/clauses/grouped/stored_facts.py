@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import Aggregate, FromFacts, MergeableAggregate
 from tessel.clauses.grouped.asked_facts import (
     MAKERS,
@@ -118,7 +119,7 @@ class StoredFacts:
                 some = _numbers_of(parts[key[0], _COUNT])
                 # What is kept for a group without a value is no place.
                 places = np.where(some > 0, cast(Integers, by_field[asked.fields[0]]), 0)
-                ends[key] = of_some(asked.entries.take(pa.array(places)), some)
+                ends[key] = of_some(asked.entries.take(arrow_array(places)), some)
         for each in self._aggregates:
             for fact in _ENDS.intersection(_from_facts(each).stored_facts):
                 key, rows = (each.inputs, fact), first if fact == "first" else last

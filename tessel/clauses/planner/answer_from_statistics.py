@@ -56,8 +56,6 @@ class _Reduced:
 
 def answer_from_statistics(draft: Draft) -> Draft:
     """Take out of the index the row slices that statistics answer for."""
-    from tessel.clauses.known_rows import KnownRows
-
     index = draft.index
     if index is None or index.slices == 0:
         return draft
@@ -71,6 +69,8 @@ def answer_from_statistics(draft: Draft) -> Draft:
         told = told & _exact(each, index, reduced.names)
     if not told.any():
         return draft
+    from tessel.clauses.known_rows import KnownRows
+
     source = draft.schemas()[reduced.at]
     arrays: list[pa.Array] = []
     for each in partial.aggregates:

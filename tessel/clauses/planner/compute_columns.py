@@ -36,9 +36,6 @@ __all__ = ["compute_columns"]
 
 def compute_columns(draft: Draft) -> Draft:
     """Put an ``apply`` before each clause that computes columns."""
-    from tessel.clauses.ewm import Ewm
-    from tessel.clauses.rolling import Rolling
-
     schemas = draft.schemas()
     clauses: list[Clause] = []
     position = 0
@@ -51,18 +48,28 @@ def compute_columns(draft: Draft) -> Draft:
             position += 1
         elif type(clause) is Resample:
             clauses += _resample(clause, schema)
-        elif type(clause) is Rolling or type(clause) is Ewm:
-            columns = _Columns(schema, clause)
-            aggregates, results = columns.lowered(clause)
-            lowered = dataclasses.replace(clause, aggregates=aggregates, results=())
-            clauses += [*columns.applies, lowered, *results]
-            if results:
-                clauses.append(Select(tuple(clause.output_schema(schema).names)))
-            elif columns.applies:  # these keep the columns of their rows
-                clauses.append(Drop(tuple(each.column for each in columns.applies)))
+        elif clause.name in ("ewm", "rolling"):
+            clauses += _window(clause, schema)
         else:
             clauses.append(clause)
     return draft.replace(clauses=tuple(clauses))
+
+
+def _window(clause: Clause, schema: TableSchema) -> list[Clause]:
+    from tessel.clauses.ewm import Ewm
+    from tessel.clauses.rolling import Rolling
+
+    if type(clause) is not Rolling and type(clause) is not Ewm:
+        return [clause]
+    columns = _Columns(schema, clause)
+    aggregates, results = columns.lowered(clause)
+    lowered = dataclasses.replace(clause, aggregates=aggregates, results=())
+    clauses: list[Clause] = [*columns.applies, lowered, *results]
+    if results:
+        clauses.append(Select(tuple(clause.output_schema(schema).names)))
+    elif columns.applies:  # these keep the columns of their rows
+        clauses.append(Drop(tuple(each.column for each in columns.applies)))
+    return clauses
 
 
 class _Columns:

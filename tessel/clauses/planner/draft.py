@@ -108,6 +108,10 @@ class Draft:
             made.__dict__["_schemas"] = known
         return made
 
+    def has(self, *names: str) -> bool:
+        """Return whether a clause has one of these names: if not, its module is not imported."""
+        return any(clause.name in names for clause in self.clauses)
+
     @property
     def hash_buckets(self) -> int:
         """Into how many hash buckets the input goes, so that each has about its aimed-for bytes."""

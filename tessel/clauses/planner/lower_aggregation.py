@@ -150,11 +150,13 @@ def _groupby(
 
 
 def _resample(clause: Resample, schema: TableSchema, draft: Draft) -> list[Clause]:
-    from tessel.clauses.fill_buckets import FillBuckets
-
     if schema.index is None:
         return [clause]
-    filled: list[Clause] = [] if clause.empty == "omit" else [FillBuckets(clause, schema)]
+    filled: list[Clause] = []
+    if clause.empty != "omit":
+        from tessel.clauses.fill_buckets import FillBuckets
+
+        filled = [FillBuckets(clause, schema)]
     if not _reduces_units(clause, draft):
         return [dataclasses.replace(clause, empty="omit"), *filled]
     fields = {field.name: getattr(clause, field.name) for field in dataclasses.fields(clause)}

@@ -13,6 +13,8 @@ __all__ = ["lower_distinct"]
 
 def lower_distinct(draft: Draft) -> Draft:
     """Replace ``distinct`` by the form it is run in."""
+    if not draft.has("distinct"):
+        return draft
     from tessel.clauses.distinct import Distinct, DistinctBucket, PartialDistinct
     from tessel.clauses.planner.insert_partial import insert_partial
 

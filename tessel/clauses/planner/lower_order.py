@@ -21,6 +21,8 @@ def simplify_sorts(draft: Draft) -> Draft:
     A sort by the time index, ascending, changes nothing. Between a sort and the other may stand
     clauses that keep every row.
     """
+    if not draft.has("sort"):
+        return draft
     from tessel.clauses.last_of_sort import LastOfSort
     from tessel.clauses.top_k import TopK
 
@@ -45,6 +47,8 @@ def simplify_sorts(draft: Draft) -> Draft:
 
 def lower_order(draft: Draft) -> Draft:
     """Replace ``sort``, ``top_k`` and ``last_of_sort`` by the two halves they are run in."""
+    if not draft.has("sort", "top_k", "last_of_sort"):
+        return draft
     from tessel.clauses.last_of_sort import LastOfSort, PartialLastOfSort
     from tessel.clauses.planner.insert_partial import insert_partial
     from tessel.clauses.top_k import PartialTopK, TopK

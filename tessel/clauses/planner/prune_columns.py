@@ -32,8 +32,6 @@ def prune_columns(draft: Draft) -> Draft:
     What only makes columns that nothing uses falls away: a rewrite may take an error away, never
     add one. One column is read even where none is used, so that rows can be counted.
     """
-    from tessel.clauses.planner.narrow_inputs import narrow_inputs
-
     schemas = draft.schemas()
     needed = set(schemas[-1].names)
     kept: list[tuple[Clause, TableSchema]] = []
@@ -59,7 +57,11 @@ def prune_columns(draft: Draft) -> Draft:
     if index is not None:
         index = index.keep_columns(columns, clause="columns", reason="no clause reads them")
     draft = draft.replace(schema=read, clauses=clauses, columns=columns, index=index)
-    return draft if draft.combining is None else narrow_inputs(draft)
+    if draft.combining is None:
+        return draft
+    from tessel.clauses.planner.narrow_inputs import narrow_inputs
+
+    return narrow_inputs(draft)
 
 
 def _narrowed(clause: Clause, needed: set[str]) -> Clause | None:

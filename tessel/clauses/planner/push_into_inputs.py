@@ -43,10 +43,12 @@ __all__ = ["push_into_inputs"]
 
 def push_into_inputs(draft: Draft) -> Draft:
     """Move the filters and date ranges that come first into every input, and copy the limit."""
+    if draft.combining is None:
+        return draft
     from tessel.clauses.join import Join
 
     joins = type(draft.combining) is Join
-    if draft.combining is None or not (joins or is_one_of(draft.combining, PASSED_BY_FILTERS)):
+    if not (joins or is_one_of(draft.combining, PASSED_BY_FILTERS)):
         return draft
     inputs = list(draft.inputs)
     clauses = list(draft.clauses)

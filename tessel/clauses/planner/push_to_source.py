@@ -22,8 +22,6 @@ __all__ = ["push_to_source"]
 
 def push_to_source(draft: Draft) -> Draft:
     """Ask the index, clause by clause; without one, collect the clauses that it would be asked."""
-    from tessel.clauses.no_rows import NoRows
-
     if draft.combining is not None:
         return draft
     original = set(draft.schema.names)
@@ -37,7 +35,7 @@ def push_to_source(draft: Draft) -> Draft:
             pruning.append(clause)
             index = None if index is None else clause.cut(index)
             continue
-        if type(clause) is NoRows:
+        if clause.name == "no_rows" and isinstance(clause, Prunes):
             index = None if index is None else clause.prune(index)
         if not is_one_of(clause, ROW_WISE):
             kept += draft.clauses[position:]

@@ -10,6 +10,8 @@ __all__ = ["write_shorthands"]
 
 def write_shorthands(draft: Draft) -> Draft:
     """Replace ``value_counts`` and ``describe`` by what they mean."""
+    if not draft.has("describe", "value_counts"):
+        return draft
     from tessel.clauses.describe import Describe
     from tessel.clauses.value_counts import ValueCounts
 

@@ -16,13 +16,13 @@ __all__ = ["stop_early"]
 
 def stop_early(draft: Draft) -> Draft:
     """Start after the last clause that keeps no row, and join limits that follow one another."""
-    from tessel.clauses.no_rows import NoRows
-
     kept: list[Clause] = []
     schemas = draft.schemas()
     inputs = draft.inputs
     for clause, after in zip(draft.clauses, schemas[1:], strict=True):
         if _keeps_nothing(clause):
+            from tessel.clauses.no_rows import NoRows
+
             kept = [NoRows(after, clause.describe())]
             inputs = tuple(each.then(Head(0)) for each in inputs)
         elif kept and type(kept[-1]) is type(clause) is Head and _both_count(kept[-1], clause):

@@ -85,8 +85,6 @@ def run_clauses(
     SchemaPromiseError
         When what comes out is not what ``output_schema`` said.
     """
-    from tessel.clauses.running.first_errors import first_error
-
     result = unit
     for at, clause in enumerate(clauses):
         try:
@@ -100,6 +98,8 @@ def run_clauses(
                     clause = clauses[number]
                     part = _processed(clause, schemas[number + 1], part, clause.process)
                 return part
+
+            from tessel.clauses.running.first_errors import first_error
 
             first = first_error(clauses, unit, at, error, run)
             if first is error:

@@ -34,11 +34,13 @@ KeyLike = str | Expression
 
 def as_expression(value: Any) -> Expression:
     """Return an expression as it is, text parsed, any other value as a literal."""
-    from tessel.expression.text import parse
-
     if isinstance(value, Expression):
         return value
-    return parse(value) if isinstance(value, str) else lit(value)
+    if not isinstance(value, str):
+        return lit(value)
+    from tessel.expression.text import parse
+
+    return parse(value)
 
 
 def as_names(names: tuple[str | Sequence[str], ...]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.expression.encoded import BlockProgram
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
@@ -68,8 +69,12 @@ class OpenedScan:
             if len(own):
                 integers[own], bits[own] = _values_at(span, place, rows[own])
         if column.dictionary is not None:
-            return column.dictionary.take(pa.array(integers))
-        return pa.array(integers) if column.exponents is None else pa.array(bits.view(np.float64))
+            return column.dictionary.take(arrow_array(integers))
+        return (
+            arrow_array(integers)
+            if column.exponents is None
+            else arrow_array(bits.view(np.float64))
+        )
 
 
 def _values_at(
@@ -81,7 +86,7 @@ def _values_at(
     words, exponents = load_rows(blocks.data, facts, blocks.shift, rows)
     integers = words[0].view(np.int64)
     bits = np.empty(len(rows), np.int64)
-    for exponent in np.unique(exponents[0]).tolist():
+    for exponent in np.unique(exponents[0], return_counts=True)[0].tolist():
         own = exponents[0] == exponent
         bits[own] = floats_of(integers[own], exponent).view(np.int64)
     if blocks.gaps is not None and blocks.gaps[Gap.EXCEPTIONS, column].any():

@@ -368,14 +368,14 @@ class CandidateRows:
     def _asked(
         self, context: ExpressionContext, names: Sequence[str]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]:
-        from tessel.store.segment.page_statistics import PageStatistics
-
         zones = self._zones(names)
         conditions = plain_conditions(context, self.schema)
         found = plain_verdicts(conditions, zones, self._rows) if conditions else None
         if found is not None:
             return found
         types = {name: self.schema.type_of(name) for name in names}
+        from tessel.store.segment.page_statistics import PageStatistics
+
         statistics = PageStatistics(self._rows, zones, types)
         return statistics.edges, evaluate_statistics(context, statistics, self.schema)
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 from tessel.store.manifest.stretch import Stretch
@@ -100,7 +101,7 @@ class HeldColumns:
             if dictionary is not None:
                 codes = column.codes()
                 if not stretch.is_whole:
-                    codes = codes.filter(pa.array(stretch.keep))
+                    codes = codes.filter(arrow_array(stretch.keep))
                 return pa.DictionaryArray.from_arrays(codes, dictionary, safe=False)
         values = column.decode() if stretch.is_whole else column.filter(stretch.keep)
         if values.type == type_:
@@ -122,7 +123,7 @@ class HeldColumns:
             if entries is None:
                 return None
             held = column.codes()
-            codes.append(held if stretch.is_whole else held.filter(pa.array(stretch.keep)))
+            codes.append(held if stretch.is_whole else held.filter(arrow_array(stretch.keep)))
         if entries is None:
             return None
         indices = codes[0] if len(codes) == 1 else pa.concat_arrays(codes)

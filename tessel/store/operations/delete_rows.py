@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import fill_null, numpy_array
 from tessel.errors import ExpressionTypeError, InvalidInputError
 from tessel.expression.evaluate import evaluate
 from tessel.expression.node import Expression
@@ -100,9 +101,9 @@ def _matching(reader: Reader, condition: Expression) -> list[Planned]:
         if verdict > 0:
             _extend(runs, start, stop)
             continue
-        mask = evaluate(condition, columns.slice(number)).fill_null(False)
+        mask = fill_null(evaluate(condition, columns.slice(number)), False)
         flags = np.zeros(stop - start + 2, dtype=np.int8)
-        flags[1:-1] = mask.to_numpy(zero_copy_only=False)
+        flags[1:-1] = numpy_array(mask)
         changes = np.flatnonzero(np.diff(flags))
         for low, high in zip(changes[::2].tolist(), changes[1::2].tolist(), strict=True):
             _extend(runs, start + low, start + high)

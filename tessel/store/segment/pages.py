@@ -27,6 +27,7 @@ from tessel.store.encodings.base import (
     page_from_record,
     widen,
 )
+from tessel.store.encodings.block_codec import decompress_blocks
 from tessel.store.encodings.codes import Codec, EncodingCode, Role, ValueKind
 from tessel.store.encodings.fields import FieldNode, NodeValues, to_arrow
 from tessel.store.encodings.registry import encoding_by_code
@@ -316,7 +317,7 @@ class SegmentPages:
             if np.count_nonzero(sound) == sound.size:
                 return
             missing = numbers[~sound]
-        for number in np.unique(missing).tolist():
+        for number in np.flatnonzero(np.bincount(missing)).tolist():
             self.page_for_rows(node, number)
 
     def verify(self) -> None:
@@ -368,8 +369,6 @@ class SegmentPages:
             _verify(stored, record, place)
         codec = int(record["codec"])
         if codec != Codec.NONE:
-            from tessel.store.encodings.block_codec import decompress_blocks
-
             stored = decompress_blocks(stored, codec, int(record["payload_length"]), place)
         column = self.nodes[node]
         page = page_from_record(

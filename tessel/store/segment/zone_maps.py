@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import numpy_array
 from tessel.store.encodings.base import PhysicalValues
 from tessel.store.encodings.codes import PageFlag, ValueKind
 
@@ -73,7 +74,7 @@ class DictionaryBounds:
 
     def __init__(self, dictionary: PhysicalValues) -> None:
         keys = _comparable(dictionary, None)
-        order = np.asarray(pc.array_sort_indices(keys)) if isinstance(keys, pa.Array) else None
+        order = numpy_array(pc.array_sort_indices(keys)) if isinstance(keys, pa.Array) else None
         if order is None:
             order = np.argsort(keys, kind="stable")
         self._values = keys

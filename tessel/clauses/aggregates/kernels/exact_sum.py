@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.aggregates.kernels.limbs import (
     LIMB_BITS,
     add_shifted,
@@ -201,34 +202,34 @@ class FloatSums:
 
         Limbs are there without their sign, which is that of the sum.
         """
-        sizes = pa.array(np.abs(self.limbs).astype(np.uint32))
+        sizes = arrow_array(np.abs(self.limbs).astype(np.uint32))
         below = np.zeros(self.groups, np.bool_)
         if self.limbs.min(initial=0) < 0:
             some = np.diff(self.ends) > 0
             below[some] = self.limbs[self.ends[:-1][some]] < 0
         return [
-            pa.array(self.first_limb),
-            pa.ListArray.from_arrays(pa.array(self.ends.astype(np.int32)), sizes),
-            pa.array(below),
-            pa.array(self.positive_infinity),
-            pa.array(self.negative_infinity),
+            arrow_array(self.first_limb),
+            pa.ListArray.from_arrays(arrow_array(self.ends.astype(np.int32)), sizes),
+            arrow_array(below),
+            arrow_array(self.positive_infinity),
+            arrow_array(self.negative_infinity),
         ]
 
     @classmethod
     def from_arrays(cls, arrays: Sequence[pa.Array]) -> Self:
         """Rebuild sums from the columns of :meth:`to_arrays`."""
         first_limb, lists, below, positive, negative = arrays
-        lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
-        limbs = lists.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
+        lengths = numpy_array(lists.value_lengths())
+        limbs = numpy_array(lists.flatten()).astype(np.int64)
         if below.true_count:
-            negated = np.repeat(below.to_numpy(zero_copy_only=False), lengths)
+            negated = np.repeat(numpy_array(below), lengths)
             np.negative(limbs, out=limbs, where=negated)
         return cls(
-            first_limb.to_numpy(zero_copy_only=False),
+            numpy_array(first_limb),
             np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
             limbs,
-            positive.to_numpy(zero_copy_only=False),
-            negative.to_numpy(zero_copy_only=False),
+            numpy_array(positive),
+            numpy_array(negative),
         )
 
     def rounded(self, counts: NDArray[np.int64] | None = None) -> NDArray[np.float64]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -204,6 +203,8 @@ class ManifestConfiguration:
     def packing_order(self) -> tuple[ManifestSet, ...]:
         """All sets, each before the one it overflows to; otherwise in the order given."""
         place = {each.name: at for at, each in enumerate(self.sets)}
+        from graphlib import TopologicalSorter
+
         sorter = TopologicalSorter[str]({each.name: () for each in self.sets})
         for each in self.sets:
             if each.overflow_to is not None:
