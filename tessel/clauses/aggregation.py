@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tessel.clauses.aggregates import find_aggregate
 from tessel.clauses.aggregates.base import has_compact_state
+from tessel.clauses.aggregates.registry import find_aggregate
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.computed import (
     ComputedColumn,
@@ -42,26 +42,23 @@ from tessel.clauses.grouped.grouping import (
     order_of_groups,
     order_of_keys,
 )
-from tessel.clauses.grouped.ordered_aggregation import aggregate_pieces, aggregate_states
 from tessel.clauses.grouped.scanned_groups import each_alone, scanned_groups
 from tessel.clauses.grouped.scanned_values import all_from_stored_values, scanned_values
 from tessel.clauses.grouped.stored_facts import all_from_facts
 from tessel.clauses.grouped.stored_groups import StoredGroups
 from tessel.clauses.grouped.stored_merging import StoredMerge
-from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.clauses.ordering import Ordering
 from tessel.clauses.registry import register
 from tessel.clauses.results import AggregatingClause
 from tessel.clauses.running.bound_unit import is_bound
 from tessel.clauses.running.streams import units_of_tables
-from tessel.clauses.spill import Workspace, workspace_of
-from tessel.clauses.spill.sorting import ExternalSort
+from tessel.clauses.spill.workspace import Workspace, workspace_of
 from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
-from tessel.store import Batch, index_integers
+from tessel.store.index_column import index_integers
+from tessel.store.manifest.batch import Batch
 
 __all__ = ["Aggregation", "MergeAggregation", "OrderGroups", "PartialAggregation"]
 
@@ -157,6 +154,8 @@ class Aggregation(AggregatingClause):
             yield self.process(ProcessingUnit(0, schema, pieces)).table
             return
         with workspace_of(units) as workspace:
+            from tessel.clauses.grouped.ordered_aggregation import aggregate_pieces
+
             tables = (unit.table for unit in units)
             for table in aggregate_pieces(tables, schema, keys, outputs, workspace):
                 yield table.select(names)
@@ -211,6 +210,9 @@ class OrderGroups(Clause):
         self, units: Iterable[ProcessingUnit], schema: TableSchema
     ) -> Iterator[ProcessingUnit]:
         """Order everything within the byte budget."""
+        from tessel.clauses.ordering import Ordering
+        from tessel.clauses.spill.sorting import ExternalSort
+
         by = self.keys if self.sort else (POSITION,)
         with (
             workspace_of(units) as workspace,
@@ -344,6 +346,8 @@ class MergeAggregation(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Merge and finish."""
+        from tessel.clauses.index_values import with_times_of_index
+
         merged = merge_partials(unit.table, self.keys, self.aggregates, self.source, sort=self.sort)
         result = unit.replace(merged, index=self.index)
         return result if self.index is None else with_times_of_index(result)
@@ -373,7 +377,7 @@ class MergeAggregation(Clause):
         by_position = POSITION in held
         with (
             StoredMerge(workspace.account) as stored,
-            GroupMerge(shape, held.arrow, workspace, beyond=aggregate_states) as groups,
+            GroupMerge(shape, held.arrow, workspace, beyond=_aggregate_states) as groups,
         ):
             row = 0
             for table in stored.left_of(units):
@@ -400,6 +404,8 @@ class MergeAggregation(Clause):
         """
         times, last = self.keys[0], 0
         with contextlib.ExitStack() as stack:
+            from tessel.clauses.grouped.ordered_aggregation import aggregate_states
+
             groups: GroupMerge | None = None
             for unit in units:
                 table = unit.table
@@ -439,6 +445,9 @@ class MergeAggregation(Clause):
     def _ordered(self, groups: GroupMerge, workspace: Workspace) -> Iterator[pa.Table]:
         """Give the groups of all buckets by key, or in order of first appearance."""
         # Of times that never go back, that of appearance is the order of the keys.
+        from tessel.clauses.ordering import Ordering
+        from tessel.clauses.spill.sorting import ExternalSort
+
         by_keys = self.keys and (self.sort or self.index is not None)
         by = self.keys if by_keys else (POSITION,)
         ordering = Ordering(by, (False,) * len(by))
@@ -461,3 +470,11 @@ class MergeAggregation(Clause):
                 rows.add(table)
             for table in rows.sorted():
                 yield table.select(names)
+
+
+def _aggregate_states(
+    tables: Iterable[pa.Table], shape: GroupShape, workspace: Workspace
+) -> Iterator[pa.Table]:
+    from tessel.clauses.grouped.ordered_aggregation import aggregate_states
+
+    return aggregate_states(tables, shape, workspace)

@@ -8,12 +8,12 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from tessel.clauses.aggregates import Count
 from tessel.clauses.aggregates.base import MergeableAggregate
+from tessel.clauses.aggregates.count import Count
 from tessel.clauses.along_rows.cumulative import Cumulative, Running
 from tessel.clauses.registry import register
 from tessel.clauses.values import missing_rows
-from tessel.kernels import run_counts
+from tessel.kernels.running_rows import run_counts
 
 __all__ = ["CumCount"]
 

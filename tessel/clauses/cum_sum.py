@@ -8,12 +8,12 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from tessel.clauses.aggregates import Sum
 from tessel.clauses.aggregates.base import MergeableAggregate
 from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
 from tessel.clauses.aggregates.kernels.limbs import LIMB_BITS, LIMB_MASK
 from tessel.clauses.aggregates.kernels.sums import sums_from
 from tessel.clauses.aggregates.kernels.windows import ExactRows
+from tessel.clauses.aggregates.sum import Sum
 from tessel.clauses.along_rows.cumulative import Cumulative, Running
 from tessel.clauses.along_rows.key_order import in_rows
 from tessel.clauses.along_rows.running_sums import running_sums

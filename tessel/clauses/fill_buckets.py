@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.buckets import Bucketer
+from tessel.clauses.buckets.base import Bucketer
 from tessel.clauses.computed import stored_names
 from tessel.clauses.grouped.group_tables import complete_table
 from tessel.clauses.grouped.grouping import group_codes, order_of_keys
@@ -24,12 +24,13 @@ from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.registry import register
 from tessel.clauses.resample import Resample
 from tessel.clauses.running.streams import unit_of_table
-from tessel.clauses.spill import Parked, Spool, workspace_of
+from tessel.clauses.spill.spool import Parked, Spool
+from tessel.clauses.spill.workspace import workspace_of
 from tessel.clauses.values import plain
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
-from tessel.store import index_integers
+from tessel.store.index_column import index_integers
 
 __all__ = ["FillBuckets"]
 

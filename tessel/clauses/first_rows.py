@@ -20,8 +20,10 @@ import pyarrow as pa
 from tessel.clauses.ordering import Ordering, Rows
 from tessel.clauses.values import missing_rows, plain
 from tessel.errors import TesselError
-from tessel.expression import Expression, col, lit
-from tessel.store import CandidateRows, RowPart
+from tessel.expression.build import col, lit
+from tessel.expression.node import Expression
+from tessel.store.manifest.candidate_rows import CandidateRows
+from tessel.store.manifest.stretch import RowPart
 
 __all__ = ["Bar", "keep_first"]
 

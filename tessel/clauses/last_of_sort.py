@@ -20,7 +20,8 @@ from tessel.clauses.registry import register
 from tessel.clauses.stored_first_rows import KeyBar, stored_first_rows
 from tessel.clauses.top_k import PartialTopK, TopK
 from tessel.ecs import ProcessingUnit
-from tessel.store import Batch, CandidateRows
+from tessel.store.manifest.batch import Batch
+from tessel.store.manifest.candidate_rows import CandidateRows
 
 __all__ = ["LastOfSort", "PartialLastOfSort"]
 

@@ -20,7 +20,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import DuplicateColumnError, IndexColumnError, PlanError
 from tessel.expression.periods import instant_units
 from tessel.expression.schema import TableSchema
-from tessel.store import index_integers
+from tessel.store.index_column import index_integers
 
 __all__ = ["LatestAt"]
 

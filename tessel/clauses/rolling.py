@@ -19,7 +19,7 @@ from tessel.clauses.along_rows.ordered import check_keys, check_names, check_rea
 from tessel.clauses.along_rows.time_neighbours import TimeReach
 from tessel.clauses.along_rows.window_aggregates import Windows, window_aggregate
 from tessel.clauses.base import ClauseInfo, Structure
-from tessel.clauses.buckets import parse_span
+from tessel.clauses.buckets.rules import parse_span
 from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.registry import register
@@ -27,7 +27,7 @@ from tessel.clauses.results import AggregatingClause
 from tessel.ecs import ProcessingUnit
 from tessel.errors import AggregateError, IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
-from tessel.kernels import rows_until
+from tessel.kernels.window_rows import rows_until
 
 __all__ = ["Closed", "Rolling"]
 

@@ -35,7 +35,8 @@ from tessel.clauses.grouped.hashing import hash_rows
 from tessel.clauses.positional import check_count
 from tessel.clauses.registry import register
 from tessel.clauses.running.streams import unit_of_table
-from tessel.clauses.spill import Parked, Spool, workspace_of
+from tessel.clauses.spill.spool import Parked, Spool
+from tessel.clauses.spill.workspace import workspace_of
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema

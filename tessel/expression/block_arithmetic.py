@@ -19,7 +19,8 @@ from tessel.expression.leaves import Literal
 from tessel.expression.node import Expression
 from tessel.expression.operators.arithmetic import Add, Multiply, Subtract
 from tessel.expression.stored_ranges import EXACT, GREATEST, LEAST
-from tessel.kernels import DecimalBounds, Op
+from tessel.kernels.decimal_bounds import DecimalBounds
+from tessel.kernels.program import Op
 
 __all__ = [
     "ARITHMETIC",

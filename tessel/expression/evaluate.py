@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array, arrow_scalar, fill_null
 from tessel.cancelling import check_cancelled
 from tessel.errors import ExpressionError, IntegerOverflowError, TesselError
 from tessel.expression.checking import NodeType, node_types
@@ -84,7 +85,7 @@ class _Evaluation:
         return _rows(value, table.num_rows, self._types[root].result)
 
     def _empty(self, name: str) -> pa.Array:
-        return pa.array([], self._types[name].result)
+        return arrow_array([], self._types[name].result)
 
     def _everywhere(self, table: pa.Table, memo: MutableMapping[str, Any]) -> Value:
         for name in self._context.order:
@@ -143,7 +144,7 @@ class _Evaluation:
         value = yield self._as_written(name, chosen, {})
         value = _rows(value, chosen.num_rows, self._types[name].result)
         places = pc.cast(pc.cumulative_sum(pc.cast(reach, pa.int64())), pa.int64())
-        places = pc.if_else(reach, pc.subtract(places, 1), pa.scalar(None, pa.int64()))
+        places = pc.if_else(reach, pc.subtract(places, 1), arrow_scalar(None, pa.int64()))
         return value.take(places)
 
     def _chain(
@@ -165,7 +166,7 @@ class _Evaluation:
     ) -> Generator[Any, Value, Value]:
         type_ = self._types[name]
         left = pa.repeat(pa.scalar(True), table.num_rows)
-        chosen = pa.scalar(None, type_.result)
+        chosen = arrow_scalar(None, type_.result)
         for place in range(count + 1):
             taken = left
             if place < count:
@@ -183,7 +184,7 @@ class _Evaluation:
         self, name: str, children: tuple[str, ...], table: pa.Table, memo: Any
     ) -> Generator[Any, Value, Value]:
         type_ = self._types[name]
-        chosen: Value = pa.repeat(pa.scalar(None, type_.result), table.num_rows)
+        chosen: Value = pa.repeat(arrow_scalar(None, type_.result), table.num_rows)
         for place, child in enumerate(children):
             value = yield from self._reached(child, pc.is_null(chosen), table, memo)
             value = _operand(value, type_.operands[place].literal, type_.result)
@@ -261,7 +262,7 @@ def _on_dictionary(node: Expression, type_: NodeType, operands: list[Value]) -> 
     except (pa.ArrowInvalid, TesselError):
         return None
     codes = pc.cast(encoded.indices, pa.int64())
-    return computed.take(pc.fill_null(codes, len(encoded.dictionary)))
+    return computed.take(fill_null(codes, len(encoded.dictionary)))
 
 
 def _rows(value: Value, count: int, type_: pa.DataType) -> pa.Array:

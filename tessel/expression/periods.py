@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from tessel.errors import IndexColumnError, InvalidInputError, PlanError, shown
 from tessel.expression.scalars import scalar_of
-from tessel.expression.temporal import format_instant
 
 __all__ = [
     "NANOSECONDS",
@@ -215,6 +214,8 @@ def instant_text(value: Any) -> str | None:
         if isinstance(found, pa.Date32Scalar | pa.Date64Scalar) and found.is_valid:
             text = str(found.cast(pa.date32()))
         elif isinstance(found, pa.TimestampScalar) and found.is_valid:
+            from tessel.expression.temporal import format_instant
+
             aware = found.type.tz is not None
             text = format_instant(found.value, found.type.unit, aware=aware)
         else:

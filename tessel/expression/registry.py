@@ -2,10 +2,12 @@
 
 Text calls, JSON, the fluent methods and the kernels find an operator here by its name. A module of
 `tessel.expression.operators` enters its classes with `register`; nothing else writes to the table.
+Whoever asks for all of them imports the table from there.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
@@ -35,6 +37,8 @@ def register(cls: _Class) -> _Class:
 
 def operator_class(name: str) -> type[Expression]:
     """Return the operator of a name; an unknown one raises with the nearest match."""
+    if name not in _operators:
+        importlib.import_module("tessel.expression.operators")  # all of them
     if name not in _operators:
         raise NameNotFoundError.for_name("operator", name, sorted(_operators))
     return _operators[name]

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_scalar, fill_null, numpy_array
 from tessel.expression.kernels import KERNELS
 from tessel.expression.kernels.membership import members
 from tessel.expression.kernels.values import Value, coerce, literal_value, nan_to_null
@@ -203,11 +204,11 @@ def _outside(found: pa.Array, low: pa.Array, high: pa.Array, asked: Asked) -> Fl
     if family(found.type) in (Family.TEXT, Family.BINARY, Family.DECIMAL, Family.BOOL):
         values = found.to_pylist()
         if len(values) > _LOOKED_UP_ONE_BY_ONE:
-            first, last = (pa.scalar(end, found.type) for end in (min(values), max(values)))
+            first, last = (arrow_scalar(end, found.type) for end in (min(values), max(values)))
             return asked.proved(_less(high, first)) | asked.proved(_less(last, low))
         outside = asked.flags(True)
         for value in values:
-            one = pa.scalar(value, found.type)
+            one = arrow_scalar(value, found.type)
             outside &= asked.proved(_less(high, one)) | asked.proved(_less(one, low))
         return outside
     unknown = null_flags(low) | null_flags(high)
@@ -224,7 +225,7 @@ def _less(left: Value, right: Value) -> Value:
 def _counts(array: pa.Array) -> npt.NDArray[Any]:
     if pa.types.is_temporal(array.type):
         array = array.view(pa.int64() if array.type.bit_width == 64 else pa.int32())
-    return np.asarray(array.fill_null(0).to_numpy(zero_copy_only=False))
+    return np.asarray(numpy_array(fill_null(array, 0)))
 
 
 @known_of.register
@@ -233,7 +234,7 @@ def _(node: StartsWith, asked: Asked) -> Known:
     if operand.low is None or operand.high is None:
         return asked.truth(asked.flags(False), asked.flags(False))
     plain = asked.type.operands[0].type
-    prefix, length = pa.scalar(node.part, plain), len(node.part)
+    prefix, length = arrow_scalar(node.part, plain), len(node.part)
     low, high = coerce(operand.low, plain), coerce(operand.high, plain)
     low_start, high_start = (
         pc.utf8_slice_codeunits(bound, start=0, stop=length) for bound in (low, high)

@@ -24,12 +24,13 @@ from tessel.errors.arguments import checks_arguments
 from tessel.expression import build, literal_codec, temporal
 from tessel.expression.leaves import KEYWORDS, Column, Literal, Regex, ValueSet
 from tessel.expression.node import Expression, post_order
+from tessel.expression.operators import OPERATORS
 from tessel.expression.operators.aggregate import Aggregated, aggregate_call_names
 from tessel.expression.operators.boolean import And, Not, Or
 from tessel.expression.operators.conditional import Case
 from tessel.expression.operators.membership import IsIn, IsMissing
 from tessel.expression.operators.text import Like, Matches
-from tessel.expression.registry import OPERATORS, make
+from tessel.expression.registry import make
 from tessel.expression.syntax_errors import cut, marked, syntax_error
 from tessel.expression.types import parse_type, type_name
 from tessel.options import LEAST_TEXT_BYTES, current

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from tessel.store.encodings.base import Integers
 from tessel.store.kept import Kept
-from tessel.store.manifest import PieceSource, SegmentIndex, SegmentSource
+from tessel.store.manifest.index import SegmentIndex
+from tessel.store.manifest.piece import PieceSource, SegmentSource
 
 __all__ = ["SingleRows"]
 

@@ -19,13 +19,13 @@ from tessel.expression import (
     TableSchema,
     coalesce,
     col,
-    evaluate,
     lit,
     max_of,
     min_of,
     parse,
     when,
 )
+from tessel.expression.evaluate import evaluate
 from tessel.expression.node import post_order
 
 NAN = float("nan")

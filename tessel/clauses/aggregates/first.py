@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import Codes
 from tessel.clauses.aggregates.kernels.positions import first_rows
 from tessel.clauses.aggregates.one_value import OneValueAggregate
@@ -28,4 +29,4 @@ class First(OneValueAggregate):
 
     def choose(self, values: pa.Array, codes: Codes, groups: int) -> pa.Array:  # noqa: D102
         rows = first_rows(codes, groups)
-        return values.take(pa.array(rows, mask=rows < 0))
+        return values.take(arrow_array(rows, mask=rows < 0))

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
@@ -79,14 +80,14 @@ class Sum(MergeableAggregate):
         sums = sums_from(states, value_type)
         if isinstance(sums, FloatSums):
             rounded = sums.rounded()
-            return pa.array(rounded, result_type, mask=np.isnan(rounded))
+            return arrow_array(rounded, result_type, mask=np.isnan(rounded))
         if pa.types.is_decimal(result_type):
             return self._decimals(sums, result_type, column)
         unsigned = pa.types.is_unsigned_integer(result_type)
         numbers, overflow = sums.to_integers(signed=not unsigned)
         if overflow.any():
             raise self._overflow(sums, int(np.argmax(overflow)), result_type, column)
-        return pa.array(numbers).view(result_type)
+        return arrow_array(numbers).view(result_type)
 
     def _decimals(
         self, sums: IntegerSums, result_type: pa.DataType, column: str | None

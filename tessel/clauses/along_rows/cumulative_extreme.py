@@ -10,7 +10,7 @@ import pyarrow as pa
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
 from tessel.clauses.along_rows.cumulative import Cumulative, Running
 from tessel.clauses.values import raw_values
-from tessel.kernels import run_best
+from tessel.kernels.running_rows import run_best
 
 __all__ = ["CumulativeExtreme"]
 

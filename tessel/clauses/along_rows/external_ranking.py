@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from tessel.clauses.along_rows.ranking import Places, Ranking
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.ordering import Ordering
-from tessel.clauses.spill import Parked, Spool, Workspace
 from tessel.clauses.spill.sorting import ExternalSort
+from tessel.clauses.spill.spool import Parked, Spool
+from tessel.clauses.spill.workspace import Workspace
 from tessel.clauses.values import missing_rows, plain
 
 __all__ = ["VALUE", "ranked_rows"]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tessel.cached import cached
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.values import is_temporal, plain, plain_type, raw_values
-from tessel.kernels import rows_by_code
+from tessel.kernels.rows_by_code import rows_by_code
 
 __all__ = [
     "KeyOrder",

@@ -18,7 +18,7 @@ from tessel.clauses.aggregates.kernels.part_sums import LEAST_EXPONENT
 from tessel.clauses.aggregates.kernels.sums import sums_from
 from tessel.clauses.along_rows.cumulative import Running
 from tessel.clauses.values import integers, plain_type, raw_values
-from tessel.kernels import REST_BITS, exponent_range, run_doubles, run_integers
+from tessel.kernels.running_rows import REST_BITS, exponent_range, run_doubles, run_integers
 
 __all__ = ["running_sums"]
 

@@ -17,9 +17,11 @@ from tessel.clauses.positional import check_count
 from tessel.clauses.values import BoolArray
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
-from tessel.expression import Expression, col, evaluate
+from tessel.expression.build import col
+from tessel.expression.evaluate import evaluate
+from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
-from tessel.kernels import rows_away
+from tessel.kernels.source_rows import rows_away
 
 __all__ = ["ComparedColumns", "ShiftedColumns"]
 

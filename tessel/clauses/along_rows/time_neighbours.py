@@ -18,7 +18,7 @@ from tessel.clauses.along_rows.neighbours import Around, carried_keys, values_ar
 from tessel.clauses.base import Carry
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
-from tessel.store import index_integers
+from tessel.store.index_column import index_integers
 
 __all__ = ["TimeReach"]
 

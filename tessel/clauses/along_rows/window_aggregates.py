@@ -18,24 +18,23 @@ from numpy.typing import NDArray
 
 from tessel.cached import cached
 from tessel.cancelling import check_cancelled
-from tessel.clauses.aggregates import (
-    Aggregate,
-    Count,
-    First,
-    Last,
-    Max,
-    Mean,
-    Min,
-    Sem,
-    Sum,
-)
+from tessel.clauses.aggregates.base import Aggregate
+from tessel.clauses.aggregates.count import Count
+from tessel.clauses.aggregates.first import First
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
 from tessel.clauses.aggregates.kernels.short_sums import short_window_sums
 from tessel.clauses.aggregates.kernels.windows import ExactRows
+from tessel.clauses.aggregates.last import Last
+from tessel.clauses.aggregates.max import Max
+from tessel.clauses.aggregates.mean import Mean
+from tessel.clauses.aggregates.min import Min
+from tessel.clauses.aggregates.sem import Sem
 from tessel.clauses.aggregates.spread import Spread
+from tessel.clauses.aggregates.sum import Sum
 from tessel.clauses.values import integers, missing_rows, plain, raw_values
-from tessel.kernels import window_best, window_spreads, window_sums
+from tessel.kernels.window_rows import window_best, window_sums
+from tessel.kernels.window_spreads import window_spreads
 
 __all__ = ["Windows", "window_aggregate"]
 

@@ -13,15 +13,14 @@ from typing import Literal
 
 import numpy as np
 
-from tessel.clauses.buckets.base import Closed, Integers
+from tessel.clauses.buckets.base import DAY_NS, Closed, Integers
 from tessel.clauses.buckets.elapsed import past_the_index
 from tessel.clauses.buckets.units import CalendarUnit
 from tessel.errors import PlanError
 from tessel.expression.periods import first_instant_ns
 
-__all__ = ["DAY_NS", "CalendarBucketer"]
+__all__ = ["CalendarBucketer"]
 
-DAY_NS = 24 * 3600 * 1_000_000_000
 _MARGIN_DAYS = 3
 """A local date is at most a day from that of UTC, and the hours of an offset are one day more."""
 _LIMITS = np.iinfo(np.int64)

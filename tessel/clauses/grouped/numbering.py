@@ -24,7 +24,8 @@ from tessel.clauses.values import (
     plain_type,
     raw_values,
 )
-from tessel.kernels import Texts, group_texts, group_words
+from tessel.kernels.group_rows import group_words
+from tessel.kernels.group_texts import Texts, group_texts
 
 __all__ = ["WIDEST", "Numbers", "dictionary_parts", "numbered", "numbered_range"]
 

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tessel.clauses.aggregates.held_values import HeldValuesAggregate, held_values_state
 from tessel.clauses.aggregates.kernels.value_runs import (
     BITS,
     WIDEST,
@@ -32,12 +31,11 @@ from tessel.clauses.grouped.scanned_groups import scanned_groups
 from tessel.clauses.grouped.stored_facts import all_from_facts
 from tessel.clauses.grouped.stored_keys import NumberedGroups, few_groups, key_values
 from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.clauses.stored_numbers import decimal_integers
 from tessel.clauses.values import missing_rows, plain, plain_type
-from tessel.expression import Number
+from tessel.expression.encoded import Number
 from tessel.expression.schema import TableSchema
-from tessel.kernels import count_values, first_of_groups, register_rows, runs_of_counts
-from tessel.store import Batch, OpenedBatch
+from tessel.store.manifest.batch import Batch
+from tessel.store.manifest.opened_batch import OpenedBatch
 
 __all__ = ["all_from_stored_values", "scanned_values"]
 
@@ -76,6 +74,8 @@ def all_from_stored_values(aggregates: Sequence[NamedAggregate]) -> bool:
 def _split(
     aggregates: Sequence[NamedAggregate],
 ) -> tuple[list[NamedAggregate], list[NamedAggregate]]:
+    from tessel.clauses.aggregates.held_values import HeldValuesAggregate
+
     held = [each for each in aggregates if isinstance(each.aggregate, HeldValuesAggregate)]
     others = [each for each in aggregates if not isinstance(each.aggregate, HeldValuesAggregate)]
     return held, others
@@ -99,6 +99,8 @@ def scanned_values(
     drop_missing
         Whether rows with a missing key fall away.
     """
+    from tessel.clauses.aggregates.held_values import HeldValuesAggregate
+
     held, others = _split(aggregates)
     names = list(dict.fromkeys(str(each.column) for each in held))
     opened = rows.open([*keys, *names])
@@ -186,12 +188,16 @@ class _Scan:
         self._program = program.program()
         self._found = np.zeros((0, 0), np.int64)
         if self._lines:
+            from tessel.kernels.register_rows import register_rows
+
             self._found = register_rows(
                 opened.spans, self._program, select=self._select, registers=registers
             )
 
     def order(self) -> Integers:
         """Return the groups that have rows in order of first appearance."""
+        from tessel.kernels.first_of_groups import first_of_groups
+
         if self._group is None:
             return np.zeros(1, np.int64)  # one group of everything, also of nothing
         first = first_of_groups(
@@ -212,6 +218,8 @@ class _Scan:
         return self._sorted(name, once).of_groups(order)
 
     def _counted(self, name: str, once: bool, order: Integers) -> ValueRuns:
+        from tessel.kernels.count_values import count_values, runs_of_counts
+
         number, (select, value) = self._columns[name].number, self._counted_of[name]
         counts = count_values(
             self._opened.spans,
@@ -254,6 +262,8 @@ def _span(number: Number) -> int:
 
 def _state(runs: ValueRuns, column: _Column) -> list[pa.Array]:
     """Return the state of the groups of some runs."""
+    from tessel.clauses.aggregates.held_values import held_values_state
+
     if column.entries is not None:
         values = column.entries.take(pa.array(runs.numbers))
     elif pa.types.is_uint64(column.kind):
@@ -265,6 +275,8 @@ def _state(runs: ValueRuns, column: _Column) -> list[pa.Array]:
 
 def _column(opened: OpenedBatch, name: str, schema: TableSchema) -> _Column | None:
     """Return a column as integers; None where its values are needed."""
+    from tessel.clauses.stored_numbers import decimal_integers
+
     kind = plain_type(schema.type_of(name))
     program = opened.program
     coded = program.codes(name)

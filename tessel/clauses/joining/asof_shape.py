@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.cached import cached
-from tessel.clauses.buckets import parse_span
+from tessel.clauses.buckets.rules import parse_span
 from tessel.clauses.joining.keys import as_keys, key_type
 from tessel.clauses.joining.shape import (
     JoinShape,
@@ -23,7 +23,7 @@ from tessel.clauses.joining.shape import (
 from tessel.clauses.plain import fields_from_json
 from tessel.errors import IntegerOverflowError, PlanError
 from tessel.expression.schema import TableSchema
-from tessel.store import index_integers
+from tessel.store.index_column import index_integers
 
 __all__ = ["DIRECTIONS", "NANOSECONDS", "AsofShape", "Direction", "Times", "check_tolerance"]
 

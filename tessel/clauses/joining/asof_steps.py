@@ -31,7 +31,7 @@ from tessel.clauses.structures import UnitFacts
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
-from tessel.store import checked_order
+from tessel.store.index_column import checked_order
 
 __all__ = ["AsofInputs", "BroadcastAsof", "HashAsof", "InOrder"]
 

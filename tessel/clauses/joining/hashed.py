@@ -36,7 +36,7 @@ from tessel.clauses.structures import UnitFacts, structure_by_bucket
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.errors import ExecutionError
 from tessel.expression.schema import TableSchema
-from tessel.kernels import order_of_codes
+from tessel.kernels.rows_by_code import order_of_codes
 
 __all__ = ["ExpandJoined", "HashJoin", "JoinPartition", "OrderJoined", "placed", "rows_of_side"]
 

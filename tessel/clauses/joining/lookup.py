@@ -28,7 +28,10 @@ from tessel.cached import cached
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.grouped.hashing import byte_offsets, hash_column
 from tessel.clauses.values import integers, is_text_or_binary, raw_values
-from tessel.kernels import TextNumbers, Texts, WordNumbers, rows_by_code
+from tessel.kernels.group_texts import Texts
+from tessel.kernels.rows_by_code import rows_by_code
+from tessel.kernels.text_numbers import TextNumbers
+from tessel.kernels.word_numbers import WordNumbers
 
 __all__ = ["KeyTable"]
 

@@ -21,14 +21,13 @@ from tessel.clauses.aggregates.min import Min
 from tessel.clauses.aggregates.size import Size
 from tessel.clauses.aggregation import PartialAggregation
 from tessel.clauses.grouped.group_tables import partial_schema
-from tessel.clauses.known_rows import KnownRows
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.powers import Proves
 from tessel.clauses.rename import Rename
 from tessel.clauses.select import Select
 from tessel.clauses.values import plain_type
-from tessel.store import SegmentIndex
+from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["answer_from_statistics"]
 
@@ -70,6 +69,8 @@ def answer_from_statistics(draft: Draft) -> Draft:
         told = told & _exact(each, index, reduced.names)
     if not told.any():
         return draft
+    from tessel.clauses.known_rows import KnownRows
+
     source = draft.schemas()[reduced.at]
     arrays: list[pa.Array] = []
     for each in partial.aggregates:

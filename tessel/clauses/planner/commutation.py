@@ -29,8 +29,9 @@ from tessel.clauses.row_range import RowRange
 from tessel.clauses.select import Select
 from tessel.clauses.sort import Sort
 from tessel.clauses.tail import Tail
-from tessel.expression import Expression, cannot_raise
 from tessel.expression.leaves import Column
+from tessel.expression.node import Expression
+from tessel.expression.raising import cannot_raise
 from tessel.expression.rewriting import rewrite
 
 __all__ = [

@@ -18,12 +18,11 @@ from tessel.clauses.base import Clause
 from tessel.clauses.date_range import DateRange
 from tessel.clauses.filter import Filter
 from tessel.clauses.planner.draft import Draft
-from tessel.clauses.planner.instants import instant
-from tessel.expression import Expression, all_of
+from tessel.expression.build import all_of
 from tessel.expression.comparable import fitted_literal
 from tessel.expression.kernels.membership import members
 from tessel.expression.leaves import Column, Literal
-from tessel.expression.node import post_order
+from tessel.expression.node import Expression, post_order
 from tessel.expression.operators.boolean import And, Not, Or
 from tessel.expression.operators.comparison import (
     FLIPPED,
@@ -120,6 +119,8 @@ def _date_range(span: _Span, kind: pa.DataType) -> DateRange | None:
 
 def _end(bound: int | None, kind: pa.DataType, *, is_start: bool) -> tuple[str | None, bool]:
     """Return the instant that an end names, and whether it is included: the rounder of the two."""
+    from tessel.clauses.planner.instants import instant
+
     if bound is None:
         return None, True
     included = bound if is_start else bound - 1

@@ -16,7 +16,6 @@ from tessel.clauses.aggregation import (
 )
 from tessel.clauses.base import Clause
 from tessel.clauses.computed import ComputedColumn, key_names, stored_names
-from tessel.clauses.fill_buckets import FillBuckets
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.partition import Partition
 from tessel.clauses.planner.draft import Draft
@@ -153,7 +152,11 @@ def _groupby(
 def _resample(clause: Resample, schema: TableSchema, draft: Draft) -> list[Clause]:
     if schema.index is None:
         return [clause]
-    filled: list[Clause] = [] if clause.empty == "omit" else [FillBuckets(clause, schema)]
+    filled: list[Clause] = []
+    if clause.empty != "omit":
+        from tessel.clauses.fill_buckets import FillBuckets
+
+        filled = [FillBuckets(clause, schema)]
     if not _reduces_units(clause, draft):
         return [dataclasses.replace(clause, empty="omit"), *filled]
     fields = {field.name: getattr(clause, field.name) for field in dataclasses.fields(clause)}

@@ -24,7 +24,8 @@ from tessel.clauses.plan import Plan, Question
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.select import Select
 from tessel.clauses.values import is_temporal
-from tessel.store import SegmentIndex, expected_distinct
+from tessel.store.encodings.distinct import expected_distinct
+from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["hint_of_groups"]
 

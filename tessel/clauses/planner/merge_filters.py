@@ -9,7 +9,8 @@ from tessel.clauses.date_range import DateRange
 from tessel.clauses.filter import Filter
 from tessel.clauses.planner.commutation import is_one_of
 from tessel.clauses.planner.draft import Draft
-from tessel.expression import all_of, cannot_raise
+from tessel.expression.build import all_of
+from tessel.expression.raising import cannot_raise
 
 __all__ = ["merge_filters"]
 

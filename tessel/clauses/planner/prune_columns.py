@@ -9,7 +9,6 @@ from tessel.clauses.apply import Apply
 from tessel.clauses.base import Clause
 from tessel.clauses.drop import Drop
 from tessel.clauses.planner.draft import Draft
-from tessel.clauses.planner.narrow_inputs import narrow_inputs
 from tessel.clauses.powers import Narrows
 from tessel.clauses.select import Select
 from tessel.expression.schema import TableSchema
@@ -58,7 +57,11 @@ def prune_columns(draft: Draft) -> Draft:
     if index is not None:
         index = index.keep_columns(columns, clause="columns", reason="no clause reads them")
     draft = draft.replace(schema=read, clauses=clauses, columns=columns, index=index)
-    return draft if draft.combining is None else narrow_inputs(draft)
+    if draft.combining is None:
+        return draft
+    from tessel.clauses.planner.narrow_inputs import narrow_inputs
+
+    return narrow_inputs(draft)
 
 
 def _narrowed(clause: Clause, needed: set[str]) -> Clause | None:

@@ -15,8 +15,8 @@ from tessel.clauses.filter import Filter
 from tessel.clauses.planner.commutation import MAKING, is_one_of, swapped
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.positional import Positional
-from tessel.expression import cannot_raise
 from tessel.expression.operators.boolean import And
+from tessel.expression.raising import cannot_raise
 
 __all__ = ["push_left"]
 

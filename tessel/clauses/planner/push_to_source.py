@@ -10,13 +10,12 @@ rows that clause counts.
 from __future__ import annotations
 
 from tessel.clauses.base import Clause
-from tessel.clauses.no_rows import NoRows
 from tessel.clauses.planner.commutation import KEEPS_ROWS, ROW_WISE, is_one_of
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.positional import Positional
 from tessel.clauses.powers import Proves, Prunes
 from tessel.clauses.rename import Rename
-from tessel.store import SegmentIndex
+from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["push_to_source"]
 
@@ -36,7 +35,7 @@ def push_to_source(draft: Draft) -> Draft:
             pruning.append(clause)
             index = None if index is None else clause.cut(index)
             continue
-        if type(clause) is NoRows:
+        if clause.name == "no_rows" and isinstance(clause, Prunes):
             index = None if index is None else clause.prune(index)
         if not is_one_of(clause, ROW_WISE):
             kept += draft.clauses[position:]

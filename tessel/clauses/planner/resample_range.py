@@ -15,7 +15,6 @@ from tessel.clauses.base import Clause
 from tessel.clauses.date_range import DateRange
 from tessel.clauses.planner.commutation import MAKING, is_one_of
 from tessel.clauses.planner.draft import Draft
-from tessel.clauses.planner.instants import instant
 from tessel.clauses.rename import Rename
 from tessel.clauses.resample import Resample
 from tessel.clauses.select import Select
@@ -60,6 +59,8 @@ def _maker_of_labels(
 
 def _rows_of(resample: Resample, labels: DateRange, schema: TableSchema) -> DateRange | None:
     """Return a range that holds all rows of the buckets with such labels; None without one."""
+    from tessel.clauses.planner.instants import instant
+
     assert schema.index is not None  # a resample has one
     kind = schema.type_of(schema.index)
     if not pa.types.is_timestamp(kind) or not resample.whole_by_itself:

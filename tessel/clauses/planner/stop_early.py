@@ -5,7 +5,6 @@ from __future__ import annotations
 from tessel.clauses.base import Clause
 from tessel.clauses.filter import Filter
 from tessel.clauses.head import Head
-from tessel.clauses.no_rows import NoRows
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.positional import Positional
 from tessel.clauses.row_range import RowRange
@@ -22,6 +21,8 @@ def stop_early(draft: Draft) -> Draft:
     inputs = draft.inputs
     for clause, after in zip(draft.clauses, schemas[1:], strict=True):
         if _keeps_nothing(clause):
+            from tessel.clauses.no_rows import NoRows
+
             kept = [NoRows(after, clause.describe())]
             inputs = tuple(each.then(Head(0)) for each in inputs)
         elif kept and type(kept[-1]) is type(clause) is Head and _both_count(kept[-1], clause):

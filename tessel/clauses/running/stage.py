@@ -26,7 +26,6 @@ from tessel.clauses.powers import (
     ReducesPieces,
 )
 from tessel.clauses.running.bound_unit import BoundUnit, is_bound
-from tessel.clauses.running.first_errors import first_error
 from tessel.clauses.running.pieces import is_of_storage
 from tessel.clauses.running.reduced import ReducedUnit
 from tessel.ecs import Piece, ProcessingUnit, segments_of
@@ -106,6 +105,8 @@ def run_clauses(
                     clause = clauses[number]
                     part = _processed(clause, schemas[number + 1], part, clause.process)
                 return part
+
+            from tessel.clauses.running.first_errors import first_error
 
             first = first_error(clauses, unit, at, error, run)
             if first is error:

@@ -11,8 +11,9 @@ from tessel.clauses.combining import SubQuery
 from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.drop import Drop
 from tessel.errors import PlanError
-from tessel.expression import Expression, lit, parse
+from tessel.expression.build import lit
 from tessel.expression.leaves import Column
+from tessel.expression.node import Expression
 
 __all__ = [
     "ExpressionLike",
@@ -35,7 +36,11 @@ def as_expression(value: Any) -> Expression:
     """Return an expression as it is, text parsed, any other value as a literal."""
     if isinstance(value, Expression):
         return value
-    return parse(value) if isinstance(value, str) else lit(value)
+    if not isinstance(value, str):
+        return lit(value)
+    from tessel.expression.text import parse
+
+    return parse(value)
 
 
 def as_names(names: tuple[str | Sequence[str], ...]) -> tuple[str, ...]:

@@ -8,11 +8,9 @@ import pyarrow as pa
 
 from tessel.clauses.apply import Apply
 from tessel.clauses.cast import Cast
-from tessel.clauses.describe import Describe
 from tessel.clauses.drop import Drop
 from tessel.clauses.rename import Rename
 from tessel.clauses.select import Select
-from tessel.clauses.value_counts import ValueCounts
 from tessel.clauses.verbs.arguments import ExpressionLike, as_expression, as_names
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
@@ -85,8 +83,12 @@ class ColumnVerbs(Query):
         The most frequent come first (``sort=False``: in order of first appearance). With
         ``normalise`` counts are parts of all rows counted.
         """
+        from tessel.clauses.value_counts import ValueCounts
+
         return self.then(ValueCounts(as_names(columns), sort, normalise, drop_missing, output))
 
     def describe(self: QueryType, *, quantiles: bool = True) -> QueryType:
         """Give one row of figures for each column: how many values, mean, median and others."""
+        from tessel.clauses.describe import Describe
+
         return self.then(Describe(quantiles))

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tessel.clauses.combining import SubQuery
 from tessel.clauses.concat import Concat
-from tessel.clauses.join import Join
-from tessel.clauses.join_asof import JoinAsof
-from tessel.clauses.joining.asof_shape import Direction
-from tessel.clauses.joining.shape import How
 from tessel.clauses.merge import Merge
 from tessel.clauses.verbs.arguments import as_pairs, as_queries
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.scalars import elapsed_text, whole_number
+
+if TYPE_CHECKING:
+    from tessel.clauses.joining.asof_shape import Direction
+    from tessel.clauses.joining.shape import How
 
 __all__ = ["CombiningVerbs", "KeysLike"]
 
@@ -63,6 +63,8 @@ class CombiningVerbs(Query):
         suffix
             Added to the name of a right column that the left has as well.
         """
+        from tessel.clauses.join import Join
+
         (query,) = as_queries("join", (other,))
         return self.then(Join(query, as_pairs("join", on, left_on, right_on), how, suffix))
 
@@ -96,6 +98,8 @@ class CombiningVerbs(Query):
         suffix
             Added to the name of a right column that the left has as well.
         """
+        from tessel.clauses.join_asof import JoinAsof
+
         (query,) = as_queries("join_asof", (other,))
         times = None if on is None else as_pairs("join_asof", _one_pair(on), None, None)[0]
         keys = as_pairs("join_asof", by, None, None)

@@ -5,32 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Generic, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 import pyarrow as pa
 
 from tessel.clauses.aggregate_forms import AggregateForm, AggregateLike, read_outputs
-from tessel.clauses.along_rows.fading import fading_of
-from tessel.clauses.along_rows.ranking import RankMethod
-from tessel.clauses.constants import constant_text
-from tessel.clauses.cum_count import CumCount
-from tessel.clauses.cum_max import CumMax
-from tessel.clauses.cum_min import CumMin
-from tessel.clauses.cum_sum import CumSum
-from tessel.clauses.diff import Diff
-from tessel.clauses.ewm import Ewm
-from tessel.clauses.fill import Fill, Method
-from tessel.clauses.latest_at import LatestAt
-from tessel.clauses.pct_change import PctChange
-from tessel.clauses.rank import Rank
-from tessel.clauses.rolling import Closed, Rolling
-from tessel.clauses.shift import Shift
 from tessel.clauses.verbs.arguments import as_names, as_row_count
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.periods import instant_text
 from tessel.expression.scalars import elapsed_text, whole_number
+
+if TYPE_CHECKING:
+    from tessel.clauses.along_rows.ranking import RankMethod
+    from tessel.clauses.fill import Method
+    from tessel.clauses.rolling import Closed
 
 __all__ = ["EwmQuery", "OrderedVerbs", "RollingQuery"]
 
@@ -65,6 +55,9 @@ class OrderedVerbs(Query):
             What stands where there is no such row: a value that the column's type holds. By
             default missing.
         """
+        from tessel.clauses.constants import constant_text
+        from tessel.clauses.shift import Shift
+
         count = as_row_count("shift", n)
         return self.then(Shift(_pairs("shift", columns), _keys(by), count, constant_text(fill)))
 
@@ -81,6 +74,8 @@ class OrderedVerbs(Query):
         by
             Keys: rows are counted within each.
         """
+        from tessel.clauses.diff import Diff
+
         return self.then(Diff(_pairs("diff", columns), _keys(by), as_row_count("diff", n)))
 
     def pct_change(
@@ -97,6 +92,8 @@ class OrderedVerbs(Query):
         by
             Keys: rows are counted within each.
         """
+        from tessel.clauses.pct_change import PctChange
+
         count = as_row_count("pct_change", n)
         return self.then(PctChange(_pairs("pct_change", columns), _keys(by), count))
 
@@ -111,6 +108,8 @@ class OrderedVerbs(Query):
         by
             Keys: each has results of its own.
         """
+        from tessel.clauses.cum_sum import CumSum
+
         return self.then(CumSum(_pairs("cum_sum", columns), _keys(by)))
 
     def cum_min(self: QueryType, columns: ColumnsLike, *, by: KeysLike = ()) -> QueryType:
@@ -123,6 +122,8 @@ class OrderedVerbs(Query):
         by
             Keys: each has results of its own.
         """
+        from tessel.clauses.cum_min import CumMin
+
         return self.then(CumMin(_pairs("cum_min", columns), _keys(by)))
 
     def cum_max(self: QueryType, columns: ColumnsLike, *, by: KeysLike = ()) -> QueryType:
@@ -135,6 +136,8 @@ class OrderedVerbs(Query):
         by
             Keys: each has results of its own.
         """
+        from tessel.clauses.cum_max import CumMax
+
         return self.then(CumMax(_pairs("cum_max", columns), _keys(by)))
 
     def cum_count(self: QueryType, columns: ColumnsLike, *, by: KeysLike = ()) -> QueryType:
@@ -147,6 +150,8 @@ class OrderedVerbs(Query):
         by
             Keys: each has results of its own.
         """
+        from tessel.clauses.cum_count import CumCount
+
         return self.then(CumCount(_pairs("cum_count", columns), _keys(by)))
 
     def fill(
@@ -178,6 +183,9 @@ class OrderedVerbs(Query):
         along
             What ``"linear"`` goes along: ``"rows"``, or the ``"time"`` of the index.
         """
+        from tessel.clauses.constants import constant_text
+        from tessel.clauses.fill import Fill
+
         if value is not None and method == "forward":
             method = "value"
         pairs = _pairs("fill", columns)
@@ -208,6 +216,8 @@ class OrderedVerbs(Query):
         pct
             Whether ranks are parts of the number of values, up to 1 (float64).
         """
+        from tessel.clauses.rank import Rank
+
         return self.then(Rank(_pairs("rank", columns), _keys(by), method, descending, pct))
 
     def latest_at(
@@ -225,6 +235,8 @@ class OrderedVerbs(Query):
         origin
             Name of a column that gets the time of the row itself; by default it is not kept.
         """
+        from tessel.clauses.latest_at import LatestAt
+
         one = isinstance(times, str | pa.Scalar) or not isinstance(times, Iterable)
         instants = tuple(_instant(time) for time in ([times] if one else times))
         return self.then(LatestAt(instants, _keys(by), origin))
@@ -260,6 +272,8 @@ class OrderedVerbs(Query):
         min_periods
             Values that there must be so far, or the result is missing.
         """
+        from tessel.clauses.along_rows.fading import fading_of
+
         share, half = fading_of(alpha, span, elapsed_text(halflife), com)
         return EwmQuery(self, share, half, _keys(by), adjust, ignore_missing, min_periods)
 
@@ -311,6 +325,8 @@ class RollingQuery(Generic[QueryType]):
         **outputs: AggregateForm,
     ) -> QueryType:
         """Add aggregates of each row's window; the forms are those of ``groupby(...).agg``."""
+        from tessel.clauses.rolling import Rolling
+
         found = read_outputs(by_column, outputs)
         return self.query.then(
             Rolling(
@@ -344,6 +360,8 @@ class EwmQuery(Generic[QueryType]):
         **outputs: AggregateForm,
     ) -> QueryType:
         """Add weighted ``mean``, ``var`` or ``std``; the forms are those of ``groupby``'s agg."""
+        from tessel.clauses.ewm import Ewm
+
         found = read_outputs(by_column, outputs)
         return self.query.then(
             Ewm(

@@ -13,7 +13,6 @@ from tessel.errors import ExpressionError
 from tessel.expression.kernels.values import Kernel, Value, as_numpy, from_numpy
 from tessel.expression.node import Expression
 from tessel.expression.operators.time import Floor
-from tessel.expression.temporal import zone_of
 from tessel.expression.types import UNIT_NANOSECONDS
 
 __all__ = ["date_of", "first_instant", "floor", "part", "weekday"]
@@ -74,6 +73,8 @@ def _instants(
     result: pa.DataType,
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return the first instants of local days; each distinct day is looked up once."""
+    from tessel.expression.temporal import zone_of
+
     distinct, places = np.unique(np.where(valid, days, 0), return_inverse=True)
     per_second = UNIT_NANOSECONDS["s"] // UNIT_NANOSECONDS[result.unit]
     zone = zone_of(result.tz)

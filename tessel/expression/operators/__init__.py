@@ -16,8 +16,10 @@ from tessel.expression.operators import (
     text,
     time,
 )
+from tessel.expression.registry import OPERATORS
 
 __all__ = [
+    "OPERATORS",
     "aggregate",
     "arithmetic",
     "boolean",

@@ -11,7 +11,6 @@ from tessel.errors import ExpressionError, shown
 from tessel.expression.node import Expression, require_text
 from tessel.expression.operators.shapes import Unary, require
 from tessel.expression.registry import register
-from tessel.expression.temporal import parse_duration
 from tessel.expression.types import UNIT_NANOSECONDS, Family, Operand, Signature, refuse
 
 __all__ = [
@@ -135,6 +134,8 @@ class Floor(Expression):
     @property
     def nanoseconds(self) -> int:
         """The length of the bucket; of a calendar rule, as if no clock ever changed."""
+        from tessel.expression.temporal import parse_duration
+
         found = parse_duration(self.rule)
         return 0 if found is None else found
 

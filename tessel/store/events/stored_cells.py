@@ -17,7 +17,7 @@ import pyarrow as pa
 from tessel.errors import InvalidInputError
 from tessel.store.encodings.base import Integers
 from tessel.store.events.cell_cache import CellCache
-from tessel.store.manifest import PieceSource
+from tessel.store.manifest.piece import PieceSource
 from tessel.store.view import SymbolView
 
 __all__ = ["StoredCells", "StoredColumn"]

@@ -11,7 +11,6 @@ stopped on the way for instance, looks once more at what it has won.
 from __future__ import annotations
 
 import contextlib
-import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ from tessel.store.history.tree import NodeWriter
 from tessel.store.history.turns import turn
 from tessel.store.history.versions import Versions, seconds
 from tessel.store.names import new_id, refs_name
-from tessel.store.objects import ObjectStore, checksum, put_all
+from tessel.store.objects.base import ObjectStore, checksum, put_all
 
 __all__ = ["ENTRY_AGE", "Draft", "Landing", "Saying"]
 
@@ -118,6 +117,8 @@ class Landing(Versions):
                     turns.enter_context(turn(self._objects, "commit"))
                 elif losses < _LOSSES_BEFORE_A_TURN:
                     pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**losses)
+                    import random
+
                     time.sleep(random.uniform(0, pause))
                 looked = seconds()
                 head = self.head()

@@ -13,8 +13,8 @@ from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.store.encodings.registry import encoding_names
 from tessel.store.history.documents import Fields, damaged
-from tessel.store.manifest import ManifestReference
-from tessel.store.segment import is_index_type, normalise_schema
+from tessel.store.manifest.format import ManifestReference
+from tessel.store.segment.types import is_index_type, normalise_schema
 
 __all__ = [
     "ManifestEntry",

@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.cached import cached
-from tessel.expression import BlockProgram
-from tessel.kernels import Gap, StoredBlocks, floats_of, load_rows
-from tessel.store.segment import StoredColumn
+from tessel.expression.encoded import BlockProgram
+from tessel.kernels.blocks import Gap, StoredBlocks, floats_of
+from tessel.kernels.load_rows import load_rows
+from tessel.store.segment.stored_columns import StoredColumn
 
 __all__ = ["OpenedBatch"]
 
@@ -67,8 +69,8 @@ class OpenedBatch:
             if len(own):
                 integers[own], bits[own] = _values_at(span, place, rows[own])
         if column.dictionary is not None:
-            return column.dictionary.take(pa.array(integers))
-        return pa.array(integers) if column.exponents is None else pa.array(bits.view(np.float64))
+            return column.dictionary.take(arrow_array(integers))
+        return arrow_array(integers if column.exponents is None else bits.view(np.float64))
 
 
 def _values_at(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from tessel.errors import InvalidInputError, NotAStoreError, UnicodeTextError
 from tessel.store.objects.base import ObjectStore
-from tessel.store.objects.cloud import CloudObjects
-from tessel.store.objects.cloud_place import CLOUDS, CloudOptions, CloudPlace
-from tessel.store.objects.credentials import CredentialsSource
 from tessel.store.objects.local import LocalObjects
 from tessel.store.objects.memory import MemoryObjects
+
+if TYPE_CHECKING:
+    from tessel.store.objects.cloud_place import CloudOptions
+    from tessel.store.objects.credentials import CredentialsSource
 
 __all__ = ["open_objects"]
 
@@ -53,6 +54,8 @@ def open_objects(
     ForkUnsafeError
         For a cloud, in a process forked from one that had used a cloud.
     """
+    from tessel.store.objects.cloud_place import CLOUDS
+
     if isinstance(uri, os.PathLike):
         uri = os.fspath(uri)
     if not isinstance(uri, str) or not uri or "\0" in uri:
@@ -65,6 +68,9 @@ def open_objects(
         UnicodeTextError.require(uri, "the URI of a store")
     scheme, separator, rest = uri.partition("://")
     if separator and scheme in CLOUDS:
+        from tessel.store.objects.cloud import CloudObjects
+        from tessel.store.objects.cloud_place import CloudOptions, CloudPlace
+
         place = CloudPlace.parse(uri)
         return CloudObjects(place, credentials=credentials, options=CloudOptions.of(options))
     if credentials is not None or options is not None:

@@ -30,7 +30,7 @@ from tessel.errors import (
     InvalidInputError,
 )
 from tessel.errors.arguments import checks_arguments
-from tessel.store.history import SymbolState
+from tessel.store.history.symbol import SymbolState
 from tessel.store.index_column import checked_order, index_integers
 from tessel.store.operations.gathering import aligned, rows_as_table
 from tessel.store.operations.incoming import take

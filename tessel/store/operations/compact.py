@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.options import current, options
-from tessel.store.history import Edit
-from tessel.store.manifest import SegmentTable
+from tessel.store.history.changes import Edit
+from tessel.store.manifest.table import SegmentTable
 from tessel.store.operations.reading import Reader
 from tessel.store.operations.stage import Stage
-from tessel.store.segment import column_slices
+from tessel.store.segment.layout import column_slices
 
 __all__ = ["CompactReport", "compact", "footprint", "planned_compaction"]
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 from tessel.errors import InvalidInputError, SchemaMismatchError
 from tessel.expression.schema import TableSchema
 from tessel.store.frames import Frame, describe_differences, read_frame
-from tessel.store.history import SymbolState
+from tessel.store.history.symbol import SymbolState
 from tessel.store.operations.widening import can_widen, can_widen_index
 from tessel.store.operations.working import Working
-from tessel.store.segment import normalise
+from tessel.store.segment.types import normalise
 
 __all__ = ["EVOLUTIONS", "Incoming", "checked_metadata", "take"]
 

@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from tessel.errors import IndexColumnError, InvalidInputError
-from tessel.store.history import Claim, TimeBounds
+from tessel.store.history.changes import Claim
+from tessel.store.history.landed import TimeBounds
 from tessel.store.index_column import checked_order, index_integers
 from tessel.store.operations.incoming import take
 from tessel.store.operations.planning import Planned, staged_edits

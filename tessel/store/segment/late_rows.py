@@ -7,7 +7,7 @@ bytes of other pages are never touched, also where they come from afar.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,12 @@ from tessel.store.encodings.fields import FieldNode
 from tessel.store.segment.encoded_column import SegmentColumn
 from tessel.store.segment.gather import SegmentRows, gather_columns
 from tessel.store.segment.opened import SegmentOpener
-from tessel.store.segment.page_statistics import ColumnZones
 from tessel.store.segment.pages import SegmentPages
 from tessel.store.segment.row_selection import RowIndices, RowRanges
 from tessel.store.segment.stored_columns import StoredColumns, may_be_stored, stored_columns
+
+if TYPE_CHECKING:
+    from tessel.store.segment.page_statistics import ColumnZones
 
 __all__ = ["LateRows"]
 
@@ -69,6 +71,8 @@ class LateRows:
 
     def zones(self, column_id: int) -> ColumnZones | None:
         """Return what the page table says of a column; None for nested ones."""
+        from tessel.store.segment.page_statistics import ColumnZones
+
         node = self._nodes[column_id]
         if node.role != Role.VALUES:
             return None

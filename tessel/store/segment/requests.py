@@ -22,7 +22,7 @@ from tessel.errors import (
 )
 from tessel.store.segment.coalesce import CoalesceLimits, coalesce
 from tessel.store.segment.read_plan import DICTIONARY_PAGE, ReadPlan
-from tessel.store.segment.sources import ByteRanges, Integers
+from tessel.store.segment.sources.base import ByteRanges, Integers
 
 __all__ = ["Answer", "Batch", "Delivered", "Part", "Proceed", "Request", "read_failed"]
 

@@ -10,21 +10,23 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.kernels import ALL_MISSING, ALL_PRESENT, Gap, StoredBlocks, beside
+from tessel.kernels.blocks import ALL_MISSING, ALL_PRESENT, Gap, StoredBlocks, beside
 from tessel.store.encodings.arithmetic import proven_bounds
 from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import ValueKind
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.kept import Kept
 from tessel.store.segment.gather_table import NOT_SCALED, GatherFact, GatherTable
-from tessel.store.segment.page_tables import PageForm, PageTable, placed_pages
 from tessel.store.segment.pages import SegmentPages
+
+if TYPE_CHECKING:
+    from tessel.store.segment.page_tables import PageTable
 
 __all__ = ["StoredColumn", "StoredColumns", "may_be_stored", "stored_columns"]
 
@@ -265,6 +267,8 @@ def _same_integers(table: GatherTable, bounds: tuple[int, int]) -> bool:
 def _columns_with_gaps(
     segment: SegmentPages, nodes: Sequence[FieldNode], start: int, stop: int
 ) -> StoredColumns | None:
+    from tessel.store.segment.page_tables import PageForm
+
     tables: list[PageTable] = []
     for node in nodes:
         table = segment.page_table(node.number)
@@ -277,6 +281,8 @@ def _columns_with_gaps(
     shift = tables[0].shift
     numbers = _page_numbers(shift, start, stop)
     if any((table.forms[numbers] != PageForm.IN_PLACE).any() for table in tables):
+        from tessel.store.segment.page_tables import placed_pages
+
         pages = [[segment.page(t.node.number, n) for n in numbers.tolist()] for t in tables]
         data, facts, gaps = placed_pages(tables, pages, numbers)
     else:
@@ -334,6 +340,8 @@ def _proven_bounds(segment: SegmentPages, table: PageTable) -> tuple[int, int]:
 
     Page tables say little of decimals.
     """
+    from tessel.store.segment.page_tables import PageForm
+
     lows, highs = [0], [0]
     for page, rows in enumerate(segment.records(table.node.number)["row_count"].tolist()):
         _, width, _, base, step, _ = table.facts[:, page].tolist()

@@ -15,7 +15,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.values import integers, is_temporal, raw_values
-from tessel.kernels import add_counts, count_repeats, rows_by_code, runs_of_counts, sort_runs
 
 __all__ = [
     "BITS",
@@ -249,6 +248,8 @@ def joined_runs(
         span = high - low + 1
         total = len(numbers) if times is None or once else int(times.sum())
         if total <= _MOST_COUNTED and few_cells(groups * span, len(numbers)):
+            from tessel.kernels.count_values import add_counts, runs_of_counts
+
             own = None if once else times
             counts = add_counts(numbers, own, lengths, codes, groups=groups, low=low, span=span)
             found, counted, starts = runs_of_counts(counts, np.arange(groups), low)
@@ -307,6 +308,8 @@ def _counted(
 
 def _together(ordered: Integers, once: bool) -> tuple[Integers, Integers | None]:
     """Keep what repeats once, with how often it occurs, where that is less."""
+    from tessel.kernels.count_repeats import count_repeats
+
     numbers, times = count_repeats(ordered)
     if once:
         return numbers.copy(), None
@@ -341,6 +344,8 @@ def _wide_runs(
     if times is None:
         ordered, starts = _sorted_groups(numbers, codes, groups)
     else:
+        from tessel.kernels.rows_by_code import rows_by_code
+
         by_value = np.argsort(numbers)
         rows, starts = rows_by_code(codes[by_value], groups)
         order = by_value[rows]
@@ -359,6 +364,9 @@ def _wide_runs(
 
 def _sorted_groups(numbers: Integers, codes: Integers, groups: int) -> tuple[Integers, Integers]:
     """Return the numbers of each group in order, and where groups start."""
+    from tessel.kernels.rows_by_code import rows_by_code
+    from tessel.kernels.sort_runs import sort_runs
+
     if groups == 1:
         return np.sort(numbers), np.array([0, len(numbers)])
     rows, starts = rows_by_code(codes, groups)
