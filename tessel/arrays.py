@@ -15,7 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-__all__ = ["arrow_array", "arrow_scalar", "empty_table", "fill_null", "numpy_array"]
+__all__ = [
+    "arrow_array",
+    "arrow_scalar",
+    "different",
+    "empty_table",
+    "fill_null",
+    "numpy_array",
+]
 
 _TYPES: dict[np.dtype[Any], pa.DataType] = {
     np.dtype(np.int8): pa.int8(),
@@ -128,6 +135,12 @@ def numpy_array(values: Any) -> NDArray[Any]:
         bits = np.frombuffer(buffer, np.uint8)
         return np.unpackbits(bits, count=first + count, bitorder="little")[first:].view(np.bool_)
     return np.frombuffer(buffer, dtype, count=count, offset=first * dtype.itemsize)
+
+
+def different(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the different values of integers, ascending; ``np.unique`` imports ``numpy.ma``."""
+    ordered = np.sort(values)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
 
 
 def fill_null(values: Any, filler: Any) -> Any:

@@ -404,8 +404,6 @@ class MergeAggregation(Clause):
         """
         times, last = self.keys[0], 0
         with contextlib.ExitStack() as stack:
-            from tessel.clauses.grouped.ordered_aggregation import aggregate_states
-
             groups: GroupMerge | None = None
             for unit in units:
                 table = unit.table
@@ -422,7 +420,7 @@ class MergeAggregation(Clause):
                         groups = None
                 if groups is None:
                     groups = stack.enter_context(
-                        GroupMerge(shape, schema.arrow, workspace, beyond=aggregate_states)
+                        GroupMerge(shape, schema.arrow, workspace, beyond=_aggregate_states)
                     )
                 if table.num_rows:
                     groups.add(table)
@@ -430,7 +428,7 @@ class MergeAggregation(Clause):
                     last = int(index_integers(end, times)[0])
             if groups is None:
                 groups = stack.enter_context(
-                    GroupMerge(shape, schema.arrow, workspace, beyond=aggregate_states)
+                    GroupMerge(shape, schema.arrow, workspace, beyond=_aggregate_states)
                 )
             yield from self._ordered(groups, workspace)
 
@@ -444,13 +442,6 @@ class MergeAggregation(Clause):
 
     def _ordered(self, groups: GroupMerge, workspace: Workspace) -> Iterator[pa.Table]:
         """Give the groups of all buckets by key, or in order of first appearance."""
-        # Of times that never go back, that of appearance is the order of the keys.
-        from tessel.clauses.ordering import Ordering
-        from tessel.clauses.spill.sorting import ExternalSort
-
-        by_keys = self.keys and (self.sort or self.index is not None)
-        by = self.keys if by_keys else (POSITION,)
-        ordering = Ordering(by, (False,) * len(by))
         names = [*self.keys, *(each.output for each in self.aggregates)]
         tables = groups.finished()
         if not groups.spilled:
@@ -465,6 +456,13 @@ class MergeAggregation(Clause):
         if not self.keys:
             yield first.select(names)  # one group
             return
+        from tessel.clauses.ordering import Ordering
+        from tessel.clauses.spill.sorting import ExternalSort
+
+        # Of times that never go back, that of appearance is the order of the keys.
+        by_keys = self.sort or self.index is not None
+        by = self.keys if by_keys else (POSITION,)
+        ordering = Ordering(by, (False,) * len(by))
         with ExternalSort(ordering, first.schema, workspace) as rows:
             for table in itertools.chain([first], tables):
                 rows.add(table)

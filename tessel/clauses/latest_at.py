@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import different
 from tessel.clauses.along_rows.key_order import KeyOrder, codes_of_parts, edge_rows
 from tessel.clauses.along_rows.ordered import check_keys, check_names
 from tessel.clauses.base import Carry, Clause, ClauseInfo, IndexEffect, Structure
@@ -188,7 +189,7 @@ class LatestAt(Clause):
         if not both.num_rows or not len(targets):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         order = KeyOrder.of_codes(codes, groups)
-        starts = np.unique(order.start)
+        starts = different(order.start)
         first_rows = order.rows_at(starts)
         by_key = np.arange(len(starts))
         if keys:

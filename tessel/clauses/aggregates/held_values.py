@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import different
 from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
 from tessel.clauses.aggregates.kernels.value_runs import (
     BITS,
@@ -265,12 +266,12 @@ def _of_one_kind(
     """Return integers of one kind, and their decimal places; of several kinds, ordered bits."""
     numbers = values.to_numpy()
     held = lengths > 0
-    different = np.unique(places[held]).tolist()
-    if len(different) < 2:
-        return numbers, (different or [BITS])[0]
+    kinds = different(places[held]).tolist()
+    if len(kinds) < 2:
+        return numbers, (kinds or [BITS])[0]
     each = np.repeat(places, lengths)
     found = numbers.copy()
-    for place in different:
+    for place in kinds:
         if place != BITS:
             chosen = each == place
             found[chosen] = integers_of_decimals(numbers[chosen], place)

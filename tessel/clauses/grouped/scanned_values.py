@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tessel.arrays import different
+from tessel.clauses.aggregates.base import has_compact_state
 from tessel.clauses.aggregates.kernels.value_runs import (
     BITS,
     WIDEST,
@@ -74,6 +76,8 @@ def all_from_stored_values(aggregates: Sequence[NamedAggregate]) -> bool:
 def _split(
     aggregates: Sequence[NamedAggregate],
 ) -> tuple[list[NamedAggregate], list[NamedAggregate]]:
+    if all(has_compact_state(each.aggregate) for each in aggregates):
+        return [], list(aggregates)
     from tessel.clauses.aggregates.held_values import HeldValuesAggregate
 
     held = [each for each in aggregates if isinstance(each.aggregate, HeldValuesAggregate)]
@@ -302,6 +306,6 @@ def _of_codes(codes: Number, entries: pa.Array, kind: pa.DataType) -> _Column | 
         return _Column(codes, kind, entries=entries) if whole else None
     numbers = ordered_integers(entries)
     # Codes stand for integers where those are in order, and none occurs twice.
-    if len(np.unique(numbers)) < len(numbers) or (np.diff(numbers) <= 0).any():
+    if len(different(numbers)) < len(numbers) or (np.diff(numbers) <= 0).any():
         return None
     return _Column(codes, kind, entries=pa.array(numbers))

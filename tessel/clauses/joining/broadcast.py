@@ -17,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import different
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.joining.lookup import KeyTable
@@ -179,7 +180,7 @@ class AppendUnmatched(UnboundStep):
 
     def noted(self, unit: ProcessingUnit) -> pa.Table:
         """Return which rows of the right a unit has used."""
-        rows = np.unique(unit.column(POSITION).drop_null().to_numpy())
+        rows = different(unit.column(POSITION).drop_null().to_numpy())
         return pa.table({POSITION: pa.array(rows, pa.int64())})
 
     def appended(self, notes: Iterable[pa.Table]) -> Iterator[pa.Table]:

@@ -20,6 +20,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import different
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.grouped.grouping import missing_rows
@@ -223,7 +224,7 @@ class _Bucket:
         if stretch.unit >= _RIGHT_UNITS:
             return np.zeros(0, np.int64)
         codes = self._codes[stretch.start : stretch.stop]
-        return np.unique(codes[self._sizes[codes] > 1])
+        return different(codes[self._sizes[codes] > 1])
 
     def _joined(self, stretch: _Stretch, keys: np.ndarray) -> pa.Table:
         table = self._table

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import different
 from tessel.clauses.aggregates.base import has_compact_state
 from tessel.clauses.aggregation import (
     Aggregation,
@@ -96,7 +96,7 @@ def _reduces_units(clause: Resample, draft: Draft) -> bool:
     rows = index.slice_row_end - index.slice_row_start
     units = clause.structure_units(index).units
     largest = max(
-        (int(rows[np.unique(index.slice_number[unit])].sum()) for unit in units), default=0
+        (int(rows[different(index.slice_number[unit])].sum()) for unit in units), default=0
     )
     width = sum(map(_width, index.schema.arrow.types))
     return largest * width * _GATHERED_IN_BUDGET > draft.live_bytes

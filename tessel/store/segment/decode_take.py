@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.arrays import different
 from tessel.errors import InvalidInputError
 from tessel.store.encodings.base import (
     Bytes,
@@ -181,7 +182,7 @@ class _Pages:
         found: list[tuple[Integers, PhysicalValues]] = []
         codes = records["encoding"]
         same = len(codes) > 0 and bool((codes == codes[0]).all())
-        for code in [int(codes[0])] if same else np.unique(codes).tolist():
+        for code in [int(codes[0])] if same else different(codes).tolist():
             at = np.arange(len(rows)) if same else np.flatnonzero(codes == code)
             kind, width = stored_kind(node.kind, node.width, code)
             gathered = None

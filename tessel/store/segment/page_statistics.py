@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pat
 
+from tessel.arrays import different
 from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import ValueKind
 from tessel.store.segment.zone_maps import ZoneMaps
@@ -83,7 +84,7 @@ class PageStatistics:
         types: Mapping[str, pa.DataType],
     ) -> None:
         inside = [column.edges for column in columns.values()]
-        edges = np.unique(np.concatenate([np.array([0, rows], np.int64), *inside]))
+        edges = different(np.concatenate([np.array([0, rows], np.int64), *inside]))
         self.edges: Integers = edges[(edges >= 0) & (edges <= rows)]
         self._columns = columns
         self._types = types

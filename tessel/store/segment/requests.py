@@ -13,6 +13,7 @@ from typing import Self, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import different
 from tessel.errors import (
     CorruptSegmentError,
     CorruptStoreError,
@@ -180,7 +181,7 @@ def _grouped(group: Integers, value: Integers, groups: int) -> list[list[int]]:
     """Return the values of each group, ascending, each once."""
     found: list[list[int]] = [[] for _ in range(groups)]
     span = int(value.max(initial=0)) + 1
-    for pair in np.unique(group * span + value).tolist():
+    for pair in different(group * span + value).tolist():
         found[pair // span].append(pair % span)
     return found
 

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, numpy_array
+from tessel.arrays import arrow_array, different, numpy_array
 from tessel.clauses.aggregates.kernels.limbs import (
     LIMB_BITS,
     add_shifted,
@@ -191,7 +191,7 @@ class FloatSums:
         places, owners = self.places()
         targets = codes[owners]
         sums: PartSums = {}
-        for place in np.unique(places).tolist():
+        for place in different(places).tolist():
             here = places == place
             sums[place * LIMB_BITS] = total = np.zeros(groups, np.int64)
             np.add.at(total, targets[here], self.limbs[here])
