@@ -19,7 +19,7 @@ __getattr__ = names_from(
         "encoded": "BlockProgram Number",
         "node": "Expression",
         "plain_conditions": "PlainCondition",
-        "operators": "OPERATORS",
+        "registry": "all_operators",
         "raising": "cannot_raise",
         "rewriting": "with_columns",
         "protocols": "ArithmeticColumn ColumnFacts EncodedColumn StatisticsView",

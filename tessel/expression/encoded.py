@@ -38,9 +38,7 @@ from tessel.expression.checking import NodeType, node_types
 from tessel.expression.context import ExpressionContext
 from tessel.expression.leaves import Column, Literal
 from tessel.expression.node import Expression
-from tessel.expression.operators.arithmetic import Abs
 from tessel.expression.operators.boolean import And, Not, Or, Xor
-from tessel.expression.operators.casting import Cast
 from tessel.expression.operators.comparison import (
     FLIPPED,
     Comparison,
@@ -51,8 +49,6 @@ from tessel.expression.operators.comparison import (
     LessEqual,
     NotEqual,
 )
-from tessel.expression.operators.conditional import Coalesce
-from tessel.expression.operators.membership import IsMissing
 from tessel.expression.schema import TableSchema
 from tessel.expression.stored_ranges import EXACT, GREATEST, LEAST, integer_range, scaled_range
 from tessel.kernels.program import Op
@@ -175,17 +171,17 @@ class BlockProgram(BlockArithmetic):
             return self._boolean(node, operands, wanted, whole)
         if isinstance(node, Comparison):
             return self._comparison(node, kind, operands, wanted)
-        if isinstance(node, IsMissing):
-            asked = node.operand
+        if node.name == "is_missing":
+            (asked,) = node.children
             held = self._values.get(asked.column) if isinstance(asked, Column) else operands[0]
             return self._is_missing(held, wanted)
-        if isinstance(node, Coalesce):
+        if node.name == "coalesce":
             return self._first_known(kind, operands)
-        if type(node) in ARITHMETIC:
+        if node.name in ARITHMETIC:
             return self._arithmetic(node, kind, operands)
-        if isinstance(node, Abs):
+        if node.name == "abs":
             return self._absolute(kind, operands[0])
-        if isinstance(node, Cast):
+        if node.name == "cast":
             return self._as_type(kind, operands[0])
         return None
 

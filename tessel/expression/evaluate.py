@@ -18,13 +18,11 @@ from tessel.cancelling import check_cancelled
 from tessel.errors import ExpressionError, IntegerOverflowError, TesselError
 from tessel.expression.checking import NodeType, node_types
 from tessel.expression.context import ExpressionContext
-from tessel.expression.kernels import KERNELS
+from tessel.expression.kernels import kernel_of
 from tessel.expression.kernels.values import Value, coerce, literal_value, nan_to_null
 from tessel.expression.leaves import Column, Literal
 from tessel.expression.node import Expression
 from tessel.expression.operators.boolean import And, Or
-from tessel.expression.operators.casting import Cast
-from tessel.expression.operators.conditional import Case, Coalesce
 from tessel.expression.printing import limited_text
 from tessel.expression.schema import TableSchema
 from tessel.expression.types import TEXT_CHARACTERS
@@ -121,9 +119,10 @@ class _Evaluation:
         children = self._context.children(name)
         if isinstance(node, And | Or):
             value = yield from self._chain(isinstance(node, And), children, table, memo)
-        elif isinstance(node, Case):
-            value = yield from self._case(name, len(node.conditions), children, table, memo)
-        elif isinstance(node, Coalesce):
+        elif node.name == "case":
+            conditions = len(children) // 2  # and as many values, and one more
+            value = yield from self._case(name, conditions, children, table, memo)
+        elif node.name == "coalesce":
             value = yield from self._coalesce(name, children, table, memo)
         else:
             operands: list[Value] = []
@@ -238,7 +237,7 @@ def _apply(node: Expression, type_: NodeType, operands: list[Value]) -> Value:
             operands, type_.operands, type_.signature.inputs, strict=True
         )
     ]
-    result = KERNELS[type(node)](node, values, type_.result)
+    result = kernel_of(type(node))(node, values, type_.result)
     return result if result.type == type_.result else pc.cast(result, type_.result)
 
 
@@ -272,6 +271,8 @@ def _rows(value: Value, count: int, type_: pa.DataType) -> pa.Array:
 
 
 def _failure(node: Expression, type_: NodeType, error: Exception) -> TesselError:
+    from tessel.expression.operators.casting import Cast
+
     text = limited_text(node, TEXT_CHARACTERS)
     if isinstance(node, Cast):
         return ExpressionError(

@@ -20,7 +20,6 @@ from tessel.clauses.filter import Filter
 from tessel.clauses.planner.draft import Draft
 from tessel.expression.build import all_of
 from tessel.expression.comparable import fitted_literal
-from tessel.expression.kernels.membership import members
 from tessel.expression.leaves import Column, Literal
 from tessel.expression.node import Expression, post_order
 from tessel.expression.operators.boolean import And, Not, Or
@@ -33,7 +32,6 @@ from tessel.expression.operators.comparison import (
     Less,
     LessEqual,
 )
-from tessel.expression.operators.membership import IsIn
 from tessel.expression.schema import TableSchema
 from tessel.expression.types import UNIT_NANOSECONDS, Operand
 
@@ -153,8 +151,8 @@ def _span_of(
         case Not(operand=Comparison() as inner) if type(inner) in _NEGATED:
             negated = _NEGATED[type(inner)](inner.left, inner.right)
             return _span_of(negated, index, kind, below)
-        case IsIn(operand=Column(column=name), values=values) if name == index:
-            return _one_of(members(values, kind)[0])
+        case Expression(name="is_in"):
+            return _listed(predicate, index, kind)
         case Or(operands=operands):
             return _any([below[id(each)] for each in operands])
         case And(operands=operands):
@@ -179,6 +177,18 @@ def _any(spans: Sequence[_Span | None]) -> _Span | None:
     for span in found[1:]:
         whole = whole.around(span)
     return whole
+
+
+def _listed(predicate: Expression, index: str, kind: pa.DataType) -> _Span | None:
+    """Return the span of the values that a predicate lists; None where it is not on the index."""
+    from tessel.expression.kernels.membership import members
+    from tessel.expression.operators.membership import IsIn
+
+    match predicate:
+        case IsIn(operand=Column(column=name), values=values) if name == index:
+            return _one_of(members(values, kind)[0])
+        case _:
+            return None
 
 
 def _one_of(instants: pa.Array) -> _Span | None:

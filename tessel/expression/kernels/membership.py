@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 
 from tessel.expression import literal_codec
 from tessel.expression.comparable import fitted_literal
-from tessel.expression.kernels.values import Value, nan_to_null
+from tessel.expression.kernels.values import Kernel, Value, nan_to_null
 from tessel.expression.leaves import Literal, ValueSet
 from tessel.expression.node import Expression
 from tessel.expression.operators.membership import IsIn
 from tessel.expression.types import UNIT_NANOSECONDS, Family, Operand, family
 
-__all__ = ["is_in", "is_missing", "members"]
+__all__ = ["KERNELS", "members"]
 
 _DAY_MS = 86_400_000
 
@@ -135,3 +135,9 @@ def _decimal(value: Any, type_: pa.DataType) -> decimal.Decimal | None:
     except (decimal.Inexact, decimal.InvalidOperation):
         return None
     return fitted if len(fitted.as_tuple().digits) <= type_.precision else None
+
+
+KERNELS: dict[str, Kernel] = {
+    "is_in": is_in,
+    "is_missing": is_missing,
+}

@@ -15,7 +15,7 @@ from tessel.expression.node import Expression
 from tessel.expression.operators.time import Floor
 from tessel.expression.types import UNIT_NANOSECONDS
 
-__all__ = ["date_of", "first_instant", "floor", "part", "weekday"]
+__all__ = ["KERNELS", "first_instant"]
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _DAY_SECONDS = 86_400
@@ -126,3 +126,16 @@ def _offset_seconds(moment: datetime.datetime) -> int:
     offset = moment.utcoffset()
     assert offset is not None
     return offset.days * _DAY_SECONDS + offset.seconds
+
+
+KERNELS: dict[str, Kernel] = {
+    "year": part(pc.year),
+    "month": part(pc.month),
+    "day": part(pc.day),
+    "weekday": weekday,
+    "hour": part(pc.hour),
+    "minute": part(pc.minute),
+    "second": part(pc.second),
+    "date": date_of,
+    "floor": floor,
+}

@@ -16,7 +16,7 @@ from tessel.expression.kernels.values import Kernel, Value, as_numpy, from_numpy
 from tessel.expression.node import Expression
 from tessel.expression.types import UNIT_NANOSECONDS
 
-__all__ = ["comparing", "three_way"]
+__all__ = ["KERNELS", "three_way"]
 
 _EXACT_LIMIT = 1 << 53
 
@@ -96,3 +96,13 @@ def _coarse_with_fine(coarse: str, fine: str) -> Callable[[Any, Any], Any]:
         return np.where((against == 0) & (rest > 0), np.int8(-1), against)
 
     return compare
+
+
+KERNELS: dict[str, Kernel] = {
+    "equal": comparing(pc.equal),
+    "not_equal": comparing(pc.not_equal),
+    "less": comparing(pc.less),
+    "less_equal": comparing(pc.less_equal),
+    "greater": comparing(pc.greater),
+    "greater_equal": comparing(pc.greater_equal),
+}
