@@ -17,15 +17,14 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.ordering import Missing
 from tessel.clauses.registry import register
 from tessel.clauses.running.streams import units_of_tables
 from tessel.clauses.spill.workspace import Workspace, workspace_of
-from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
 
 if TYPE_CHECKING:
-    from tessel.clauses.ordering import Ordering
+    from tessel.clauses.ordering import Missing, Ordering
+    from tessel.ecs import ProcessingUnit
 
 __all__ = ["MergeSorted", "OrderedClause", "Sort", "SortUnits"]
 

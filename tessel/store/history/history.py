@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tessel.errors import SnapshotExpiredError, VersionNotFoundError
-from tessel.store.history.changes import Change, Tried
 from tessel.store.history.landing import Draft, Landing, Saying
-from tessel.store.history.leaves import Node
-from tessel.store.history.log import LogEntry
-from tessel.store.history.rebase import Objection, ReadRange
 from tessel.store.history.refs import MAIN, Refs
 from tessel.store.history.snapshot import Snapshot
 from tessel.store.history.versions import Commit, timestamp_of
-from tessel.store.manifest.packing.configuration import ManifestConfiguration
-from tessel.store.objects.base import ObjectStore
+
+if TYPE_CHECKING:
+    from tessel.store.history.changes import Change, Tried
+    from tessel.store.history.leaves import Node
+    from tessel.store.history.log import LogEntry
+    from tessel.store.history.rebase import Objection, ReadRange
+    from tessel.store.manifest.packing.configuration import ManifestConfiguration
+    from tessel.store.objects.base import ObjectStore
 
 __all__ = ["Commit", "History", "timestamp_of"]
 
