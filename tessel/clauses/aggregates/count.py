@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +18,6 @@ __all__ = ["Count"]
 
 
 @register
-@dataclass(frozen=True)
 class Count(MergeableAggregate):
     """How many values are neither null nor NaN, int64; 0 of none. Takes every type."""
 

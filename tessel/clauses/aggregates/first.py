@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -17,7 +16,6 @@ __all__ = ["First"]
 
 
 @register
-@dataclass(frozen=True)
 class First(OneValueAggregate):
     """The first value in row order that is not missing, of its own type; missing of none.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -16,7 +15,6 @@ __all__ = ["Last"]
 
 
 @register
-@dataclass(frozen=True)
 class Last(OneValueAggregate):
     """The last value in row order that is not missing, of its own type; missing of none.
 

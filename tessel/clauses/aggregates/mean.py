@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,7 +42,6 @@ def mean_type(value_type: pa.DataType) -> pa.DataType | None:
 
 
 @register
-@dataclass(frozen=True)
 class Mean(MergeableAggregate):
     """The mean of the values that are not missing; missing of none.
 

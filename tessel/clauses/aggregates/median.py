@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -21,7 +20,6 @@ __all__ = ["Median", "mean_of_two", "spread_out"]
 
 
 @register
-@dataclass(frozen=True)
 class Median(HeldValuesAggregate):
     """The median of the values that are not missing, by linear interpolation; missing of none.
 

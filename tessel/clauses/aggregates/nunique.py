@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -17,7 +16,6 @@ __all__ = ["NUnique"]
 
 
 @register
-@dataclass(frozen=True)
 class NUnique(HeldValuesAggregate):
     """How many different values that are not missing there are, int64; 0 of none.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,7 +19,6 @@ __all__ = ["Size"]
 
 
 @register
-@dataclass(frozen=True)
 class Size(MergeableAggregate):
     """How many rows a group has, missing values included, int64. Needs no column."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,7 +27,6 @@ _DECIMAL_HIGH_WORD = 10**_DECIMAL_DIGITS >> 64
 
 
 @register
-@dataclass(frozen=True)
 class Sum(MergeableAggregate):
     """The sum of the values that are not missing; 0 of none.
 

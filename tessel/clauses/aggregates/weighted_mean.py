@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,7 +31,6 @@ __all__ = ["WeightedMean"]
 
 
 @register
-@dataclass(frozen=True)
 class WeightedMean(MergeableAggregate):
     """The sum of value times weight over the sum of weights, both exact, rounded once.
 

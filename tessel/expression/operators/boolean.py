@@ -104,7 +104,6 @@ class Connective(Expression):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class And(Connective):
     """True where all operands are; false where one is false, whatever the others are."""
 
@@ -114,7 +113,6 @@ class And(Connective):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Or(Connective):
     """True where one operand is, whatever the others are; false where all are false."""
 
@@ -124,7 +122,6 @@ class Or(Connective):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Xor(Binary):
     """True where exactly one of the two is; written ``^``."""
 
@@ -139,7 +136,6 @@ class Xor(Binary):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Not(Unary):
     """True where the operand is false."""
 

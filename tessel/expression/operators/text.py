@@ -76,7 +76,6 @@ class TextPredicate(Expression):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Like(TextPredicate):
     """Whether the whole text fits an SQL pattern of ``%`` and ``_``."""
 
@@ -100,7 +99,6 @@ class Like(TextPredicate):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class StartsWith(TextPredicate):
     """Whether the text starts with a part."""
 
@@ -108,7 +106,6 @@ class StartsWith(TextPredicate):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class EndsWith(TextPredicate):
     """Whether the text ends with a part."""
 
@@ -116,14 +113,12 @@ class EndsWith(TextPredicate):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Contains(TextPredicate):
     """Whether the part stands anywhere in the text."""
 
     name: ClassVar[str] = "contains"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class TextFunction(Unary):
     """Text made of one text."""
 
@@ -133,7 +128,6 @@ class TextFunction(Unary):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Lower(TextFunction):
     """The text in lower case."""
 
@@ -141,7 +135,6 @@ class Lower(TextFunction):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Upper(TextFunction):
     """The text in upper case."""
 
@@ -149,7 +142,6 @@ class Upper(TextFunction):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Strip(TextFunction):
     """The text without white space at its ends."""
 
@@ -157,7 +149,6 @@ class Strip(TextFunction):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Length(Unary):
     """The number of characters of a text, of bytes of a binary."""
 

@@ -26,7 +26,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class TimePart(Unary):
     """A number read from the calendar or the clock."""
 
@@ -40,7 +39,6 @@ class TimePart(Unary):
         return Signature((taken,), pa.int32())
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class ClockPart(TimePart):
     """A number read from the clock: dates have none."""
 
@@ -48,7 +46,6 @@ class ClockPart(TimePart):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Year(TimePart):
     """The year."""
 
@@ -56,7 +53,6 @@ class Year(TimePart):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Month(TimePart):
     """The month, 1 to 12."""
 
@@ -64,7 +60,6 @@ class Month(TimePart):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Day(TimePart):
     """The day of the month."""
 
@@ -72,7 +67,6 @@ class Day(TimePart):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Weekday(TimePart):
     """The day of the week, Monday 0 to Sunday 6."""
 
@@ -80,7 +74,6 @@ class Weekday(TimePart):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Hour(ClockPart):
     """The hour, 0 to 23."""
 
@@ -88,7 +81,6 @@ class Hour(ClockPart):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Minute(ClockPart):
     """The minute."""
 
@@ -96,7 +88,6 @@ class Minute(ClockPart):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Second(ClockPart):
     """The whole second."""
 
@@ -104,7 +95,6 @@ class Second(ClockPart):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class DateOf(Unary):
     """The date on the clock of the column's zone."""
 
