@@ -86,9 +86,9 @@ def test_queries_import_what_they_use(tmp_path: Path) -> None:
     run(tmp_path, WRITES)
     reading, all_reading = run(tmp_path, READS)
     asking, all_asking = run(tmp_path, READS, QUERIES)
-    assert reading <= 338
+    assert reading <= 312
     assert all_reading <= 600
-    assert asking <= 350
+    assert asking <= 318
     assert all_asking <= 620
 
 

@@ -85,6 +85,6 @@ __getattr__ = names_from(
         "value_counts": "Shares ValueCounts",
         "verbs": "Verbs",
         "verbs.grouping": "GroupedQuery ResampledQuery",
-        "verbs.ordered": "EwmQuery RollingQuery",
+        "verbs.windows": "EwmQuery RollingQuery",
     },
 )

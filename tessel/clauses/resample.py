@@ -39,7 +39,6 @@ from tessel.clauses.results import AggregatingClause
 from tessel.clauses.running.bound_unit import is_bound
 from tessel.clauses.select import Select
 from tessel.clauses.structures import StructuredUnits, UnitFacts, structure_by_time_bucket
-from tessel.clauses.tail import Tail
 from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.ecs.components import RowRange, TimeRange
@@ -232,6 +231,8 @@ class Resample(_Resampling):
 
     def question(self, schema: TableSchema) -> tuple[Clause, ...]:
         """Return what finds the first or the last time: the index never goes back."""
+        from tessel.clauses.tail import Tail
+
         (index, *_) = self._keys(schema)
         return Select((index.name,)), Tail(1) if self.origin.startswith("end") else Head(1)
 

@@ -97,9 +97,9 @@ def encode(kind: str, value: Any) -> str:
 @functools.cache
 def encoder(kind: str) -> Callable[[Any], str]:
     """Return what writes plain values of a kind as their canonical text."""
-    from tessel.expression import temporal
-
     type_ = literal_type(kind)
+    if family(type_) in _COUNTED:
+        return _temporal_encoder(type_)
     match family(type_):
         case Family.NULL:
             return lambda value: "null"
@@ -109,6 +109,16 @@ def encoder(kind: str) -> Callable[[Any], str]:
             return lambda value: repr(float(value))
         case Family.BINARY:
             return lambda value: str(value.hex())
+        case Family.DECIMAL:
+            return lambda value: format(value, "f")
+        case _:
+            return str
+
+
+def _temporal_encoder(type_: pa.DataType) -> Callable[[Any], str]:
+    from tessel.expression import temporal
+
+    match family(type_):
         case Family.TIMESTAMP:
             aware = type_.tz is not None
             return functools.partial(temporal.format_instant, unit=type_.unit, aware=aware)
@@ -116,12 +126,8 @@ def encoder(kind: str) -> Callable[[Any], str]:
             return functools.partial(_date_text, type_=type_)
         case Family.TIME:
             return lambda value: temporal.format_time(value * UNIT_NANOSECONDS[type_.unit])
-        case Family.DURATION:
-            return functools.partial(temporal.format_duration, unit=type_.unit)
-        case Family.DECIMAL:
-            return lambda value: format(value, "f")
         case _:
-            return str
+            return functools.partial(temporal.format_duration, unit=type_.unit)
 
 
 def _date_text(value: int, type_: pa.DataType) -> str:

@@ -22,9 +22,9 @@ from tessel.clauses.aggregates.size import Size
 from tessel.clauses.aggregation import PartialAggregation
 from tessel.clauses.grouped.group_tables import partial_schema
 from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.clauses.planner.commutation import is_one_of
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.powers import Proves
-from tessel.clauses.rename import Rename
 from tessel.clauses.select import Select
 from tessel.clauses.values import plain_type
 from tessel.store.manifest.index import SegmentIndex
@@ -94,7 +94,10 @@ def _reduced(draft: Draft, index: SegmentIndex) -> _Reduced | None:
     for at, clause in enumerate(draft.clauses):
         if clause is partial:
             return _Reduced(at, names, told)
-        if type(clause) is Rename:
+        if is_one_of(clause, ("rename",)):
+            from tessel.clauses.rename import Rename
+
+            assert isinstance(clause, Rename)
             renamed = True
             new = dict(clause.columns)
             names = {new.get(name, name): source for name, source in names.items()}

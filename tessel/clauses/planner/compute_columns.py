@@ -19,11 +19,9 @@ from tessel.clauses.apply import Apply
 from tessel.clauses.apply_together import together
 from tessel.clauses.base import Clause
 from tessel.clauses.computed import ComputedColumn, free_name, key_names
-from tessel.clauses.drop import Drop
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.partition import Partition
 from tessel.clauses.planner.draft import Draft
-from tessel.clauses.rename import Rename
 from tessel.clauses.resample import Resample
 from tessel.clauses.results import AggregatingClause, is_itself
 from tessel.clauses.select import Select
@@ -57,6 +55,7 @@ def compute_columns(draft: Draft) -> Draft:
 
 
 def _window(clause: Clause, schema: TableSchema) -> list[Clause]:
+    from tessel.clauses.drop import Drop
     from tessel.clauses.ewm import Ewm
     from tessel.clauses.rolling import Rolling
 
@@ -150,7 +149,11 @@ def _behind(
     clause: AggregatingClause, schema: TableSchema, columns: _Columns, results: Sequence[Apply]
 ) -> list[Clause]:
     """Return what stands behind a clause whose rows are keys and outputs."""
-    renamed = [Rename(tuple(columns.renamed))] if columns.renamed else []
+    renamed: list[Clause] = []
+    if columns.renamed:
+        from tessel.clauses.rename import Rename
+
+        renamed.append(Rename(tuple(columns.renamed)))
     if not clause.results:
         return [*renamed]
     return [*renamed, *results, Select(tuple(clause.output_schema(schema).names))]

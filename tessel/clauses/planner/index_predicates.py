@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.clauses.base import Clause
-from tessel.clauses.date_range import DateRange
 from tessel.clauses.filter import Filter
 from tessel.clauses.planner.draft import Draft
 from tessel.expression.build import all_of
@@ -34,6 +34,9 @@ from tessel.expression.operators.comparison import (
 )
 from tessel.expression.schema import TableSchema
 from tessel.expression.types import UNIT_NANOSECONDS, Operand
+
+if TYPE_CHECKING:
+    from tessel.clauses.date_range import DateRange
 
 __all__ = ["index_predicates"]
 
@@ -102,6 +105,8 @@ def _date_range(span: _Span, kind: pa.DataType) -> DateRange | None:
         return None
     if span.low is not None and span.high is not None and span.low >= span.high:
         return None
+    from tessel.clauses.date_range import DateRange
+
     start, left = _end(span.low, kind, is_start=True)
     end, right = _end(span.high, kind, is_start=False)
     if (start is None) != (span.low is None) or (end is None) != (span.high is None):

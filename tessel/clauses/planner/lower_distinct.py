@@ -6,7 +6,6 @@ from tessel.clauses.base import Clause
 from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.partition import Partition
 from tessel.clauses.planner.draft import Draft
-from tessel.clauses.sort import MergeSorted
 
 __all__ = ["lower_distinct"]
 
@@ -17,6 +16,7 @@ def lower_distinct(draft: Draft) -> Draft:
         return draft
     from tessel.clauses.distinct import Distinct, DistinctBucket, PartialDistinct
     from tessel.clauses.planner.insert_partial import insert_partial
+    from tessel.clauses.sort import MergeSorted
 
     clauses: list[Clause] = []
     for clause, schema in zip(draft.clauses, draft.schemas(), strict=False):

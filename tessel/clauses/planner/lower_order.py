@@ -6,8 +6,6 @@ from tessel.clauses.base import Clause
 from tessel.clauses.head import Head
 from tessel.clauses.planner.commutation import KEEPS_ROWS, is_one_of
 from tessel.clauses.planner.draft import Draft
-from tessel.clauses.sort import MergeSorted, Sort, SortUnits
-from tessel.clauses.tail import Tail
 
 __all__ = ["lower_order", "simplify_sorts"]
 
@@ -24,6 +22,8 @@ def simplify_sorts(draft: Draft) -> Draft:
     if not draft.has("sort"):
         return draft
     from tessel.clauses.last_of_sort import LastOfSort
+    from tessel.clauses.sort import Sort
+    from tessel.clauses.tail import Tail
     from tessel.clauses.top_k import TopK
 
     clauses: list[Clause] = []
@@ -51,6 +51,7 @@ def lower_order(draft: Draft) -> Draft:
         return draft
     from tessel.clauses.last_of_sort import LastOfSort, PartialLastOfSort
     from tessel.clauses.planner.insert_partial import insert_partial
+    from tessel.clauses.sort import MergeSorted, Sort, SortUnits
     from tessel.clauses.top_k import PartialTopK, TopK
 
     clauses: list[Clause] = []

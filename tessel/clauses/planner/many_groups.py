@@ -16,11 +16,10 @@ import pyarrow as pa
 
 from tessel.clauses.aggregation import PartialAggregation
 from tessel.clauses.base import Clause
-from tessel.clauses.date_range import DateRange
-from tessel.clauses.filter import Filter
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.head import Head
 from tessel.clauses.plan import Plan, Question
+from tessel.clauses.planner.commutation import is_one_of
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.select import Select
 from tessel.clauses.values import is_temporal
@@ -91,7 +90,7 @@ def _stored_keys(draft: Draft) -> tuple[str, ...]:
         if type(clause) is PartialAggregation:
             stored = all(key in draft.schema for key in clause.keys)
             return clause.keys if stored else ()
-        if type(clause) not in (Filter, DateRange, Select):
+        if not is_one_of(clause, ("filter", "date_range", "select")):
             return ()
     return ()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tessel.clauses.base import Clause
-from tessel.clauses.date_range import DateRange
 from tessel.clauses.filter import Filter
 from tessel.clauses.planner.commutation import is_one_of
 from tessel.clauses.planner.draft import Draft
@@ -27,7 +26,7 @@ def merge_filters(draft: Draft) -> Draft:
     columns: frozenset[str] = frozenset()
     leading = True
     for clause in draft.clauses:
-        leading = leading and is_one_of(clause, (Filter, DateRange))
+        leading = leading and is_one_of(clause, ("filter", "date_range"))
         if type(clause) is not Filter:
             clauses += [*_one(joined), clause]
             joined = []

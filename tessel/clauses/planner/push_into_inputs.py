@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from tessel.clauses.base import Clause
 from tessel.clauses.combining import Combining
-from tessel.clauses.date_range import DateRange
 from tessel.clauses.filter import Filter
 from tessel.clauses.head import Head
 from tessel.clauses.planner.commutation import (
@@ -25,7 +24,6 @@ from tessel.clauses.planner.commutation import (
 )
 from tessel.clauses.planner.draft import Draft, Input
 from tessel.clauses.positional import Positional
-from tessel.clauses.tail import Tail
 from tessel.errors import TesselError
 from tessel.expression.build import lit
 from tessel.expression.leaves import Column
@@ -90,7 +88,7 @@ def _into_join(
     left, right = inputs
     if join.how not in PASSED_BY_FILTERS_ON_THE_LEFT:
         return None
-    if type(clause) is DateRange and _same_calendar(left.schema, schema):
+    if is_one_of(clause, ("date_range",)) and _same_calendar(left.schema, schema):
         return [left.then(clause), right]
     if type(clause) is not Filter:
         return None
@@ -119,7 +117,7 @@ def _pushed(clause: Clause, inputs: Sequence[Input], schema: TableSchema) -> lis
         if type(clause) is Filter:
             predicate = _for_input(clause.predicate, each.schema, schema)
             own = None if predicate is None else Filter(predicate, clause.optimise)
-        elif type(clause) is DateRange and _same_calendar(each.schema, schema):
+        elif is_one_of(clause, ("date_range",)) and _same_calendar(each.schema, schema):
             own = clause
         if own is None:
             return None
@@ -178,6 +176,8 @@ def _same_calendar(own: TableSchema, common: TableSchema) -> bool:
 
 def _limit(clauses: Sequence[Clause]) -> Clause | None:
     """Return the limit of each input that follows from one on them all; None without one."""
+    from tessel.clauses.tail import Tail
+
     for clause in clauses:
         if isinstance(clause, Tail) and clause.n >= 0:
             return Tail(clause.n)

@@ -14,7 +14,6 @@ from tessel.clauses.planner.commutation import KEEPS_ROWS, ROW_WISE, is_one_of
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.positional import Positional
 from tessel.clauses.powers import Proves, Prunes
-from tessel.clauses.rename import Rename
 from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["push_to_source"]
@@ -48,7 +47,7 @@ def push_to_source(draft: Draft) -> Draft:
                     continue
         info = clause.structure
         original -= info.adds
-        if isinstance(clause, Rename):
+        if is_one_of(clause, ("rename",)):
             original -= info.columns or frozenset()
         original &= set(schemas[position + 1].names)
         rows_untouched = rows_untouched and is_one_of(clause, KEEPS_ROWS)

@@ -7,9 +7,6 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from tessel.clauses.apply import Apply
-from tessel.clauses.cast import Cast
-from tessel.clauses.drop import Drop
-from tessel.clauses.rename import Rename
 from tessel.clauses.select import Select
 from tessel.clauses.verbs.arguments import ExpressionLike, as_expression, as_names
 from tessel.clauses.verbs.base import Query, QueryType
@@ -40,10 +37,14 @@ class ColumnVerbs(Query):
 
     def drop(self: QueryType, *columns: str | Sequence[str]) -> QueryType:
         """Leave these columns out."""
+        from tessel.clauses.drop import Drop
+
         return self.then(Drop(as_names(columns)))
 
     def rename(self: QueryType, columns: Mapping[str, str]) -> QueryType:
         """Give columns other names: a mapping from old to new."""
+        from tessel.clauses.rename import Rename
+
         if not isinstance(columns, Mapping):
             raise PlanError(
                 f"rename takes a mapping from old to new names, not {columns!r}",
@@ -59,6 +60,8 @@ class ColumnVerbs(Query):
         A type is an Arrow type or a name of one, such as ``"float64"``. A value that does not fit
         is an error that names it; with ``strict=False`` it becomes missing.
         """
+        from tessel.clauses.cast import Cast
+
         if not isinstance(columns, Mapping):
             raise PlanError(
                 f"cast takes a mapping from columns to types, not {columns!r}",

@@ -7,8 +7,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from tessel.clauses.combining import SubQuery
-from tessel.clauses.concat import Concat
-from tessel.clauses.merge import Merge
 from tessel.clauses.verbs.arguments import as_pairs, as_queries
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
@@ -33,6 +31,8 @@ class CombiningVerbs(Query):
         self: QueryType, *others: str | SubQuery, join: Literal["outer", "inner"] = "outer"
     ) -> QueryType:
         """Add the rows of other symbols, by name or with clauses of their own first."""
+        from tessel.clauses.concat import Concat
+
         if not others:
             raise PlanError("concat needs another symbol", hint='concat("other")')
         return self.then(Concat(as_queries("concat", others), join))
@@ -118,6 +118,8 @@ class CombiningVerbs(Query):
 
         ``on`` names the column to order by, which becomes the time index; by default the index.
         """
+        from tessel.clauses.merge import Merge
+
         return self.then(Merge(as_queries("merge", others), on, join))
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from tessel.clauses.aggregate_forms import AggregateForm, AggregateLike, read_outputs
 from tessel.clauses.verbs.arguments import as_names, as_row_count
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
@@ -21,8 +19,9 @@ if TYPE_CHECKING:
     from tessel.clauses.along_rows.ranking import RankMethod
     from tessel.clauses.fill import Method
     from tessel.clauses.rolling import Closed
+    from tessel.clauses.verbs.windows import EwmQuery, RollingQuery
 
-__all__ = ["EwmQuery", "OrderedVerbs", "RollingQuery"]
+__all__ = ["OrderedVerbs"]
 
 ColumnsLike = str | Sequence[str] | Mapping[str, str]
 """Columns that are replaced by their results, or a mapping from new names to columns."""
@@ -273,6 +272,7 @@ class OrderedVerbs(Query):
             Values that there must be so far, or the result is missing.
         """
         from tessel.clauses.along_rows.fading import fading_of
+        from tessel.clauses.verbs.windows import EwmQuery
 
         share, half = fading_of(alpha, span, elapsed_text(halflife), com)
         return EwmQuery(self, share, half, _keys(by), adjust, ignore_missing, min_periods)
@@ -302,79 +302,11 @@ class OrderedVerbs(Query):
         center
             Whether the row is in the middle of its window instead of at its end.
         """
+        from tessel.clauses.verbs.windows import RollingQuery
+
         length = elapsed_text(window)
         count = length if isinstance(length, str) else as_row_count("rolling", length)
         return RollingQuery(self, count, _keys(by), min_periods, closed, center)
-
-
-@checks_arguments
-@dataclass(frozen=True)
-class RollingQuery(Generic[QueryType]):
-    """A query that looks at windows of rows, waiting for ``agg``."""
-
-    query: QueryType
-    window: int | str
-    by: tuple[str, ...]
-    min_periods: int | None
-    closed: Closed
-    center: bool
-
-    def agg(
-        self,
-        by_column: Mapping[str, AggregateForm | list[AggregateLike]] | None = None,
-        **outputs: AggregateForm,
-    ) -> QueryType:
-        """Add aggregates of each row's window; the forms are those of ``groupby(...).agg``."""
-        from tessel.clauses.rolling import Rolling
-
-        found = read_outputs(by_column, outputs)
-        return self.query.then(
-            Rolling(
-                self.window,
-                found.aggregates,
-                self.by,
-                self.min_periods,
-                self.closed,
-                self.center,
-                found.results,
-            )
-        )
-
-
-@checks_arguments
-@dataclass(frozen=True)
-class EwmQuery(Generic[QueryType]):
-    """A query that weighs rows, fading into the past, waiting for ``agg``."""
-
-    query: QueryType
-    alpha: float | None
-    halflife: str | None
-    by: tuple[str, ...]
-    adjust: bool
-    ignore_missing: bool
-    min_periods: int
-
-    def agg(
-        self,
-        by_column: Mapping[str, AggregateForm | list[AggregateLike]] | None = None,
-        **outputs: AggregateForm,
-    ) -> QueryType:
-        """Add weighted ``mean``, ``var`` or ``std``; the forms are those of ``groupby``'s agg."""
-        from tessel.clauses.ewm import Ewm
-
-        found = read_outputs(by_column, outputs)
-        return self.query.then(
-            Ewm(
-                found.aggregates,
-                self.alpha,
-                self.by,
-                self.adjust,
-                self.ignore_missing,
-                self.min_periods,
-                self.halflife,
-                found.results,
-            )
-        )
 
 
 def _pairs(verb: str, columns: ColumnsLike) -> tuple[tuple[str, str], ...]:

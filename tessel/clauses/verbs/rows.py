@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from tessel.clauses.date_range import DateRange
 from tessel.clauses.filter import Filter
 from tessel.clauses.head import Head
-from tessel.clauses.row_range import RowRange
-from tessel.clauses.sort import Sort
-from tessel.clauses.tail import Tail
 from tessel.clauses.verbs.arguments import (
     ExpressionLike,
     as_expression,
@@ -54,6 +50,8 @@ class RowVerbs(Query):
         ``start`` and ``end`` are ISO text (a partial one means its whole period), dates,
         date-times, or None for no bound.
         """
+        from tessel.clauses.date_range import DateRange
+
         return self.then(DateRange(instant_text(start), instant_text(end), closed))
 
     def head(self: QueryType, n: int = 5) -> QueryType:
@@ -62,10 +60,14 @@ class RowVerbs(Query):
 
     def tail(self: QueryType, n: int = 5) -> QueryType:
         """Keep the last ``n`` rows; a negative ``n`` drops that many from the start."""
+        from tessel.clauses.tail import Tail
+
         return self.then(Tail(as_row_count("tail", n)))
 
     def row_range(self: QueryType, start: int | None = None, stop: int | None = None) -> QueryType:
         """Keep rows by position, like ``iloc[start:stop]``."""
+        from tessel.clauses.row_range import RowRange
+
         ends = [None if each is None else as_row_count("row_range", each) for each in (start, stop)]
         return self.then(RowRange(*ends))
 
@@ -82,6 +84,8 @@ class RowVerbs(Query):
         NaN) come ``"last"`` in both directions, or ``"first"``. Rows of equal keys keep their
         order.
         """
+        from tessel.clauses.sort import Sort
+
         keys = sort_keys("sort", (by, *more), descending)
         sort = Sort(keys.names, keys.descending, missing)
         return self.then(*keys.before, sort, *keys.after)

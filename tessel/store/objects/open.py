@@ -54,8 +54,6 @@ def open_objects(
     ForkUnsafeError
         For a cloud, in a process forked from one that had used a cloud.
     """
-    from tessel.store.objects.cloud_place import CLOUDS
-
     if isinstance(uri, os.PathLike):
         uri = os.fspath(uri)
     if not isinstance(uri, str) or not uri or "\0" in uri:
@@ -67,12 +65,14 @@ def open_objects(
     except UnicodeEncodeError:
         UnicodeTextError.require(uri, "the URI of a store")
     scheme, separator, rest = uri.partition("://")
-    if separator and scheme in CLOUDS:
-        from tessel.store.objects.cloud import CloudObjects
-        from tessel.store.objects.cloud_place import CloudOptions, CloudPlace
+    if separator:
+        from tessel.store.objects.cloud_place import CLOUDS, CloudOptions, CloudPlace
 
-        place = CloudPlace.parse(uri)
-        return CloudObjects(place, credentials=credentials, options=CloudOptions.of(options))
+        if scheme in CLOUDS:
+            from tessel.store.objects.cloud import CloudObjects
+
+            place = CloudPlace.parse(uri)
+            return CloudObjects(place, credentials=credentials, options=CloudOptions.of(options))
     if credentials is not None or options is not None:
         raise InvalidInputError(
             "credentials and options are for stores in a cloud, and this is none",
