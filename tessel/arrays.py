@@ -84,6 +84,8 @@ def _of_list(values: list[Any] | tuple[Any, ...], kind: pa.DataType | None) -> p
     if kind is None and not others:
         kind = _OF_PYTHON.get(held)
     missing = np.fromiter((each is None for each in values), bool, len(values))
+    if not others and held is int and _is_counted(kind):
+        return _of_list(values, pa.int64()).view(kind)
     dtype = _DTYPES.get(kind)
     if not others and dtype is not None and held is _PYTHON[dtype.kind]:
         with contextlib.suppress(OverflowError):
@@ -110,14 +112,22 @@ _OF_PYTHON: dict[type, pa.DataType] = {
 }
 
 
-def arrow_scalar(value: Any, type: pa.DataType) -> pa.Scalar:  # noqa: A002
-    """Return one value as an Arrow scalar of a type."""
+def _is_counted(kind: pa.DataType | None) -> bool:
+    """Return whether a type counts units of time in 64 bits: instants and durations."""
+    return kind is not None and (pa.types.is_timestamp(kind) or pa.types.is_duration(kind))
+
+
+def arrow_scalar(value: Any, type: pa.DataType | None = None) -> pa.Scalar:  # noqa: A002
+    """Return one value as an Arrow scalar, by default of its type."""
     return arrow_array([value], type)[0]
 
 
 def numpy_array(values: Any) -> NDArray[Any]:
     """Return what ``to_numpy(zero_copy_only=False)`` does of an Arrow array or chunked array."""
-    dtype = _DTYPES.get(values.type)
+    kind = values.type
+    dtype = _DTYPES.get(kind)
+    if dtype is None and _is_counted(kind):
+        dtype = np.dtype(f"{'M' if pa.types.is_timestamp(kind) else 'm'}8[{kind.unit}]")
     if dtype is None or values.null_count:
         found: NDArray[Any] = (
             values.to_numpy()
@@ -145,6 +155,8 @@ def different(values: NDArray[Any]) -> NDArray[Any]:
 
 def fill_null(values: Any, filler: Any) -> Any:
     """Return an Arrow array, chunked array or scalar with a value of its type in place of nulls."""
+    if pa.types.is_floating(values.type):
+        filler = float(filler)
     return pc.fill_null(values, arrow_scalar(filler, values.type))
 
 

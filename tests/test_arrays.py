@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tessel
 from tessel.arrays import arrow_array, arrow_scalar, empty_table, fill_null, numpy_array
 
 KINDS = [
@@ -81,6 +84,15 @@ def test_numbers_are_read_as_a_type(kind: pa.DataType) -> None:
     assert arrow_array(values, kind).equals(pa.array(values, kind))
 
 
+@pytest.mark.parametrize("kind", [pa.timestamp("ns", "UTC"), pa.duration("s"), pa.timestamp("ms")])
+def test_times_become_numpy_s(kind: pa.DataType) -> None:
+    made = pa.array([0, 1, -5, 1 << 40], kind)
+    for each in (made, made.slice(2), pa.chunked_array([made, made]), pa.chunked_array([], kind)):
+        theirs = each.to_numpy() if isinstance(each, pa.ChunkedArray) else each.to_numpy(False)
+        np.testing.assert_array_equal(numpy_array(each), theirs)
+        assert numpy_array(each).dtype == theirs.dtype
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_a_table_without_rows(kind: pa.DataType) -> None:
     schema = pa.schema([("a", kind), pa.field("b", pa.int64(), metadata={"c": "d"})])
@@ -89,4 +101,31 @@ def test_a_table_without_rows(kind: pa.DataType) -> None:
 
 def test_nulls_are_filled() -> None:
     assert fill_null(pa.array([1, None], pa.int8()), 3).to_pylist() == [1, 3]
+    assert fill_null(pa.array([0.5, None]), 0).to_pylist() == [0.5, 0.0]
     assert fill_null(pa.chunked_array([[True, None]]), False).to_pylist() == [True, False]
+
+
+OTHERS = {"arrays.py", "compare.py", "plotting.py", "cli", "spark_exec", "testing"}
+"""What makes and reads arrays here, and what no query needs."""
+UNKNOWN = {
+    ("scalars.py", "scalar"): 2,
+    ("quantile.py", "array"): 1,
+    ("weighted_mean.py", "array"): 1,
+}
+"""Values of any type, of which Arrow says the type; NaN that becomes null."""
+
+
+def test_queries_make_arrays_by_buffers() -> None:
+    found: dict[tuple[str, str], int] = {}
+    root = Path(tessel.__file__).parent
+    for path in root.rglob("*.py"):
+        if path.relative_to(root).parts[0] in OTHERS:
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            name = node.func.attr
+            of_arrow = name in ("array", "scalar") and ast.unparse(node.func.value) == "pa"
+            if of_arrow or name in ("to_numpy", "empty_table"):
+                found[path.name, name] = found.get((path.name, name), 0) + 1
+    assert found == UNKNOWN

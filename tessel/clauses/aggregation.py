@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import has_compact_state
 from tessel.clauses.aggregates.registry import find_aggregate
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
@@ -132,11 +133,11 @@ class Aggregation(AggregatingClause):
         result, first_row = complete_table(table, keys, self.aggregates)
         if POSITION in unit.schema:
             result = result.append_column(
-                POSITION, table.column(POSITION).take(pa.array(first_row))
+                POSITION, table.column(POSITION).take(arrow_array(first_row))
             )
         elif self.sort and keys:
             columns = [result.column(key) for key in keys]
-            result = result.take(pa.array(order_of_keys(columns)))
+            result = result.take(arrow_array(order_of_keys(columns)))
         bucket = unit.pieces[0].bucket if unit.pieces else None
         return unit.replace(result, bucket=bucket)
 
@@ -201,7 +202,7 @@ class OrderGroups(Clause):
         """Order by key, missing last, or by first appearance."""
         table = unit.table
         if self.sort:
-            order = pa.array(order_of_keys([table.column(key) for key in self.keys]))
+            order = arrow_array(order_of_keys([table.column(key) for key in self.keys]))
         else:
             order = pc.sort_indices(table.column(POSITION))
         return unit.replace(_without_position(table).take(order))
@@ -302,7 +303,7 @@ class PartialAggregation(Clause):
             columns = [table.column(key) for key in self.keys]
             found = group_codes(columns, drop_missing=self.drop_missing)
             if found.rows is not None:
-                table = table.take(pa.array(found.rows))
+                table = table.take(arrow_array(found.rows))
             codes, groups, keys = found.codes, len(found.first_row), list(found.keys)
         return partial_table(table, codes, groups, keys, self.keys, self.aggregates, schema)
 
@@ -382,7 +383,7 @@ class MergeAggregation(Clause):
             row = 0
             for table in stored.left_of(units):
                 if by_position:
-                    place = pa.array(np.arange(row, row + table.num_rows, dtype=np.int64))
+                    place = arrow_array(np.arange(row, row + table.num_rows, dtype=np.int64))
                     table = table.append_column(POSITION, place)
                 row += table.num_rows
                 groups.add(table)
@@ -449,7 +450,7 @@ class MergeAggregation(Clause):
             table = table.select(names)
             if self.sort and self.keys:
                 order = order_of_groups([table.column(key) for key in self.keys])
-                table = table.take(pa.array(order))
+                table = table.take(arrow_array(order))
             yield table
             return
         first = next(tables)

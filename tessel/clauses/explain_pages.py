@@ -9,8 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-import pyarrow as pa
-
+from tessel.arrays import arrow_scalar
 from tessel.clauses.base import Clause
 from tessel.clauses.date_range import DateRange
 from tessel.clauses.filter import Filter
@@ -82,8 +81,8 @@ def _as_predicate(clause: DateRange, schema: TableSchema) -> Expression:
     kind = schema.type_of(schema.index)
     low, high = clause.bounds(schema)
     index = col(schema.index)
-    conditions = [] if low is None else [index >= lit(pa.scalar(low, kind))]
-    conditions += [] if high is None else [index < lit(pa.scalar(high, kind))]
+    conditions = [] if low is None else [index >= lit(arrow_scalar(low, kind))]
+    conditions += [] if high is None else [index < lit(arrow_scalar(high, kind))]
     return all_of(conditions)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array, empty_table
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.buckets.base import Bucketer
 from tessel.clauses.computed import stored_names
@@ -147,7 +148,7 @@ class FillBuckets(Clause):
     def _filled(
         self, parts: Iterable[tuple[pa.Table, Integers]], schema: TableSchema, grid: _Grid
     ) -> Iterator[ProcessingUnit]:
-        last = schema.arrow.empty_table(), np.empty(0, np.int64), np.empty(0, np.int64)
+        last = empty_table(schema.arrow), np.empty(0, np.int64), np.empty(0, np.int64)
         ordinal = start = 0
         at = grid.begin
         waiting = iter(parts)
@@ -163,7 +164,7 @@ class FillBuckets(Clause):
                 yield unit_of_table(ordinal, start, made, schema.index)
                 ordinal, start = ordinal + 1, start + len(made)
             kept = rows.last(latest)
-            last = table.take(pa.array(kept)), numbers[kept], codes[kept]
+            last = table.take(arrow_array(kept)), numbers[kept], codes[kept]
             at, part = latest + 1, following
 
     @property
@@ -180,8 +181,8 @@ class FillBuckets(Clause):
         for numbers, rows, known in cells:
             from_before = rows if repeats else np.where(known, rows, len(table))
             arrays = [self.resample.labels(numbers, self.source)]
-            arrays += [column.take(pa.array(rows)) for column in columns[1:fixed]]
-            arrays += [column.take(pa.array(from_before)) for column in columns[fixed:]]
+            arrays += [column.take(arrow_array(rows)) for column in columns[1:fixed]]
+            arrays += [column.take(arrow_array(from_before)) for column in columns[fixed:]]
             yield pa.Table.from_arrays(arrays, schema=schema.arrow)
 
     def _with_none(self, columns: list[pa.ChunkedArray]) -> list[pa.ChunkedArray]:
@@ -231,7 +232,9 @@ class _Spans:
         self._merge()
         ((keys, first, last),) = self._waiting
         order = order_of_keys(keys) if keys else np.zeros(1, np.int64)
-        return _Grid([key.take(pa.array(order)) for key in keys], first[order], last[order], rows)
+        return _Grid(
+            [key.take(arrow_array(order)) for key in keys], first[order], last[order], rows
+        )
 
     def _merge(self) -> None:
         parts = self._waiting

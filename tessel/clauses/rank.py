@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
 from tessel.clauses.along_rows.external_ranking import VALUE, ranked_rows
 from tessel.clauses.along_rows.key_order import codes_of_parts
@@ -148,7 +149,7 @@ class Rank(OrderedColumns):
         ranks = self._ranking.ranks_in_order(new_key, new_value)
         found = np.zeros(len(values), ranks.dtype)
         found[order if rows is None else rows[order]] = ranks
-        return pa.array(found, kind, mask=missing)
+        return arrow_array(found, kind, mask=missing)
 
     # --- more than may be held --------------------------------------------------------------------
 
@@ -211,7 +212,7 @@ class Rank(OrderedColumns):
                 found = np.zeros(each.rows, kind.to_pandas_dtype())
                 missing = np.ones(each.rows, np.bool_)
                 found[rows], missing[rows] = ranks, False
-                table = pa.table([pa.array(found, kind, mask=missing)], names=["rank"])
+                table = pa.table([arrow_array(found, kind, mask=missing)], names=["rank"])
                 made.append(_put(table, spool, workspace))
         return made
 

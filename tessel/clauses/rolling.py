@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import empty_table
 from tessel.cached import cached
 from tessel.clauses.aggregates.present_rows import whole_structs
 from tessel.clauses.along_rows.index_spans import span_on_index
@@ -175,7 +176,7 @@ class Rolling(AggregatingClause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Compute the windows of a unit that is everything."""
-        nothing = self.carry_schema(unit.schema).empty_table()
+        nothing = empty_table(self.carry_schema(unit.schema))
         return self.process_between(unit, nothing, nothing)
 
     def process_between(

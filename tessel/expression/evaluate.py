@@ -149,12 +149,12 @@ class _Evaluation:
     def _chain(
         self, conjunction: bool, children: tuple[str, ...], table: pa.Table, memo: Any
     ) -> Generator[Any, Value, Value]:
-        identity = pa.scalar(conjunction)
+        identity = arrow_scalar(conjunction)
         join = pc.and_kleene if conjunction else pc.or_kleene
         so_far = pa.repeat(identity, table.num_rows)
         for child in children:
             # decided rows (false in an And, true in an Or) do not reach the next operand
-            reach = pc.coalesce(pc.equal(so_far, identity), pa.scalar(True))
+            reach = pc.coalesce(pc.equal(so_far, identity), arrow_scalar(True))
             value = yield from self._reached(child, reach, table, memo)
             value = coerce(value, pa.bool_())
             so_far = join(so_far, pc.if_else(reach, value, identity))
@@ -164,14 +164,14 @@ class _Evaluation:
         self, name: str, count: int, children: tuple[str, ...], table: pa.Table, memo: Any
     ) -> Generator[Any, Value, Value]:
         type_ = self._types[name]
-        left = pa.repeat(pa.scalar(True), table.num_rows)
+        left = pa.repeat(arrow_scalar(True), table.num_rows)
         chosen = arrow_scalar(None, type_.result)
         for place in range(count + 1):
             taken = left
             if place < count:
                 condition = yield from self._reached(children[place], left, table, memo)
                 condition = coerce(condition, pa.bool_())
-                taken = pc.and_(left, pc.coalesce(condition, pa.scalar(False)))
+                taken = pc.and_(left, pc.coalesce(condition, arrow_scalar(False)))
             at = count + place
             value = yield from self._reached(children[at], taken, table, memo)
             value = _operand(value, type_.operands[at].literal, type_.result)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tessel.arrays import fill_null, numpy_array
+from tessel.arrays import arrow_scalar, fill_null, numpy_array
 from tessel.expression.checking import NodeType
 from tessel.expression.kernels.values import Value, coerce
 from tessel.expression.node import Expression
@@ -113,7 +113,7 @@ def as_truth(known: Known, slices: int) -> Known:
     for place, (bound, seen) in enumerate(((known.high, True), (known.low, False))):
         if bound is None:
             continue
-        same = pc.equal(coerce(bound, pa.bool_()), pa.scalar(seen))
+        same = pc.equal(coerce(bound, pa.bool_()), arrow_scalar(seen))
         if isinstance(same, pa.Scalar):
             possible = np.full(slices, same.as_py() is not False)
         else:

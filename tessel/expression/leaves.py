@@ -209,7 +209,7 @@ class Regex:
     def __post_init__(self) -> None:
         require_text(self.pattern, "a regex")
         try:
-            pc.match_substring_regex(pa.array([""]), self.pattern)
+            pc.match_substring_regex(arrow_array([""]), self.pattern)
         except pa.ArrowInvalid as error:
             raise ExpressionError(
                 f"{shown(self.pattern)} is not a regular expression: {shown(str(error))}",

@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_scalar
 from tessel.errors import IndexColumnError, InvalidInputError, PlanError, shown
 from tessel.expression.scalars import scalar_of
 
@@ -210,7 +211,7 @@ def instant_text(value: Any) -> str | None:
         try:
             found = scalar_of(value)
         except InvalidInputError:
-            found = pa.scalar(None)
+            found = arrow_scalar(None)
         if isinstance(found, pa.Date32Scalar | pa.Date64Scalar) and found.is_valid:
             text = str(found.cast(pa.date32()))
         elif isinstance(found, pa.TimestampScalar) and found.is_valid:

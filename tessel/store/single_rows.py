@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.store.encodings.base import Integers
 from tessel.store.kept import Kept
 from tessel.store.manifest.index import SegmentIndex
@@ -135,7 +136,7 @@ class SingleRows:
             return joined
         back = np.empty(len(wanted.places), np.int64)
         back[wanted.places] = np.arange(len(back))
-        return joined.take(pa.array(back))
+        return joined.take(arrow_array(back))
 
 
 class _Choice:

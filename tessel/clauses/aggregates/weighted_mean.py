@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.products import (
@@ -129,7 +130,7 @@ class WeightedMean(MergeableAggregate):
                     value=str(unit),
                     type=str(result_type),
                 )
-        return pa.array(units, width).view(result_type)
+        return arrow_array(units, width).view(result_type)
 
 
 def _read(states: Sequence[Values]) -> tuple[FloatSums, FloatSums]:

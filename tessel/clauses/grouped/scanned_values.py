@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tessel.arrays import different
+from tessel.arrays import arrow_array, different
 from tessel.clauses.aggregates.base import has_compact_state
 from tessel.clauses.aggregates.kernels.value_runs import (
     BITS,
@@ -252,10 +252,10 @@ class _Scan:
         if self._group is not None:
             owners = self._found[0] if known is None else self._found[0][known]
         if column.number.is_float:
-            values = plain(pa.array(line.view(np.float64)))
+            values = plain(arrow_array(line.view(np.float64)))
             missing = missing_rows(values)
             if missing is not None:
-                values, owners = values.filter(pa.array(~missing)), owners[~missing]
+                values, owners = values.filter(arrow_array(~missing)), owners[~missing]
             line = ordered_integers(values)
         return value_runs(line, owners, groups, once=once)
 
@@ -269,11 +269,11 @@ def _state(runs: ValueRuns, column: _Column) -> list[pa.Array]:
     from tessel.clauses.aggregates.held_values import held_values_state
 
     if column.entries is not None:
-        values = column.entries.take(pa.array(runs.numbers))
+        values = column.entries.take(arrow_array(runs.numbers))
     elif pa.types.is_uint64(column.kind):
-        values = pa.array(ordered_integers(pa.array(runs.numbers.view(np.uint64))))
+        values = arrow_array(ordered_integers(arrow_array(runs.numbers.view(np.uint64))))
     else:
-        values = pa.array(runs.numbers)
+        values = arrow_array(runs.numbers)
     return held_values_state(runs, values, column.places)
 
 
@@ -308,4 +308,4 @@ def _of_codes(codes: Number, entries: pa.Array, kind: pa.DataType) -> _Column | 
     # Codes stand for integers where those are in order, and none occurs twice.
     if len(different(numbers)) < len(numbers) or (np.diff(numbers) <= 0).any():
         return None
-    return _Column(codes, kind, entries=pa.array(numbers))
+    return _Column(codes, kind, entries=arrow_array(numbers))

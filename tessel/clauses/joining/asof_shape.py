@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import numpy_array
 from tessel.cached import cached
 from tessel.clauses.buckets.rules import parse_span
 from tessel.clauses.joining.keys import as_keys, key_type
@@ -186,7 +187,7 @@ class AsofShape:
                 f'col("{name}").cast("{column.type}")), or filter such times away',
                 column=name,
             )
-        counts: Times = found.cast(pa.int64()).to_numpy()
+        counts: Times = numpy_array(found.cast(pa.int64()))
         return counts
 
     def by_keys(self, table: pa.Table, side: Literal[0, 1]) -> list[pa.Array]:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.count import Count
 from tessel.clauses.aggregates.max import Max
 from tessel.clauses.aggregates.min import Min
@@ -134,11 +135,11 @@ def _state(
     """Return the state of one aggregate over the row slices that are told."""
     rows = (index.slice_row_end - index.slice_row_start)[told]
     if each.column is None or type(each.aggregate) is Size:
-        return [pa.array([int(rows.sum())], pa.int64())]
+        return [arrow_array([int(rows.sum())], pa.int64())]
     facts = index.statistics.facts(names[each.column])
     if type(each.aggregate) is Count:
-        return [pa.array([int((rows - facts.missing[told]).sum())], pa.int64())]
+        return [arrow_array([int((rows - facts.missing[told]).sum())], pa.int64())]
     assert isinstance(each.aggregate, Min | Max)
     bounds = facts.minimum if type(each.aggregate) is Min else facts.maximum
-    values = bounds.filter(pa.array(told)).cast(plain_type(kind))
+    values = bounds.filter(arrow_array(told)).cast(plain_type(kind))
     return each.aggregate.partial(values, np.zeros(len(values), np.int64), 1)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import numpy_array
 from tessel.clauses.aggregation import PartialAggregation
 from tessel.clauses.base import Clause
 from tessel.clauses.grouped.grouping import group_codes
@@ -108,8 +109,8 @@ def _are_few(index: SegmentIndex, keys: tuple[str, ...]) -> bool:
         facts = index.statistics.facts(key)
         if facts.minimum.null_count or facts.maximum.null_count:
             return False
-        least = np.asarray(facts.minimum.to_numpy(zero_copy_only=False)).min()
-        greatest = np.asarray(facts.maximum.to_numpy(zero_copy_only=False)).max()
+        least = np.asarray(numpy_array(facts.minimum)).min()
+        greatest = np.asarray(numpy_array(facts.maximum)).max()
         groups *= int(_integer(greatest)) - int(_integer(least)) + 2
     return groups <= _FEW
 

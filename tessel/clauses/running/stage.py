@@ -10,6 +10,7 @@ from typing import TypeVar, cast
 import pyarrow as pa
 
 from tessel import telemetry
+from tessel.arrays import empty_table
 from tessel.cancelling import check_cancelled
 from tessel.clauses.base import Clause
 from tessel.clauses.plan import Stage
@@ -212,7 +213,7 @@ def carrying_clause(stage: Stage) -> Carries:
 
 def nothing_carried(stage: Stage) -> pa.Table:
     """Return the carry of no rows."""
-    return carrying_clause(stage).carry_schema(stage.schemas[0]).empty_table()
+    return empty_table(carrying_clause(stage).carry_schema(stage.schemas[0]))
 
 
 def _carry_of(

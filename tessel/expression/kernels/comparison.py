@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_scalar
 from tessel.expression.kernels.values import Kernel, Value, as_numpy, from_numpy, nan_to_null
 from tessel.expression.node import Expression
 from tessel.expression.types import UNIT_NANOSECONDS
@@ -32,8 +33,7 @@ def comparing(function: Callable[[Value, Value], Value]) -> Kernel:
             if pa.types.is_boolean(left.type):
                 left, right = pc.cast(left, pa.uint8()), pc.cast(right, pa.uint8())
             return function(left, right)
-        # Made here: pyarrow imports pandas with its first scalar, which import time must not pay.
-        return function(three_way(left, right), pa.scalar(0, pa.int8()))
+        return function(three_way(left, right), arrow_scalar(0, pa.int8()))
 
     return kernel
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_scalar
 from tessel.expression.kernels.values import Kernel, Value, nan_to_null
 from tessel.expression.node import Expression
 from tessel.expression.operators.conditional import Case
@@ -21,7 +22,7 @@ def case(node: Case, values: Sequence[Value], result: pa.DataType) -> Value:
     for condition, value in zip(
         reversed(values[:count]), reversed(values[count : 2 * count]), strict=True
     ):
-        chosen = pc.if_else(pc.coalesce(condition, pa.scalar(False)), value, chosen)
+        chosen = pc.if_else(pc.coalesce(condition, arrow_scalar(False)), value, chosen)
     return chosen
 
 

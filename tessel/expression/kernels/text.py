@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_scalar
 from tessel.expression.kernels.values import Kernel, Value, elementwise
 from tessel.expression.node import Expression
 from tessel.expression.operators.text import Matches, Replace, Slice, TextPredicate
@@ -49,7 +50,7 @@ def slice_characters(node: Slice, values: Sequence[Value], result: pa.DataType) 
 
 def concat(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
     """Join texts."""
-    return pc.binary_join_element_wise(*values, pa.scalar("", result), null_handling="emit_null")
+    return pc.binary_join_element_wise(*values, arrow_scalar("", result), null_handling="emit_null")
 
 
 KERNELS: dict[str, Kernel] = {

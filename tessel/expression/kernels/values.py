@@ -123,5 +123,5 @@ def from_numpy(
         stored = pa.int64() if type_.bit_width == 64 else pa.int32()
         array = arrow_array(values, stored, mask=mask).view(type_)
     else:
-        array = pa.array(values, type_, mask=mask, from_pandas=False)
+        array = arrow_array(values, type_, mask=mask)
     return array[0] if all(isinstance(operand, pa.Scalar) for operand in operands) else array

@@ -9,6 +9,7 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array
 from tessel.errors import ExpressionError, shown
 from tessel.expression.leaves import Regex
 from tessel.expression.node import Expression, argument_text, require_text
@@ -86,7 +87,7 @@ class Like(TextPredicate):
         """Raise where RE2, which the pattern runs on, does not take it."""
         super().check()
         try:
-            pc.match_like(pa.array(["_"]), self.part)
+            pc.match_like(arrow_array(["_"]), self.part)
         except pa.ArrowInvalid as error:
             raise ExpressionError(
                 f"like takes no pattern of {len(self.part):,} characters: {error}",

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.arrays import numpy_array
 from tessel.ecs.components import SegmentKey
 from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import Role
@@ -199,5 +200,5 @@ class LateRows:
 
 def _integers(values: pa.Array) -> npt.NDArray[np.int64]:
     width = pa.int64() if values.type.bit_width == 64 else pa.int32()
-    found: npt.NDArray[np.int64] = values.view(width).to_numpy(zero_copy_only=True)
+    found: npt.NDArray[np.int64] = numpy_array(values.view(width))
     return found

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pat
 
+from tessel.arrays import arrow_array
 from tessel.errors import CorruptSegmentError
 from tessel.kernels.decode_rows import TextTable
 from tessel.store.encodings.base import (
@@ -217,7 +218,7 @@ class SegmentPages:
             kind = kind.value_type if pa.types.is_dictionary(kind) else kind
             values = self.dictionary(node)
             found = (
-                pa.array([], kind)
+                arrow_array([], kind)
                 if values is None
                 else to_arrow(kind, NodeValues(values.length, values))
             )

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.kernels.blocks import ALL_MISSING, ALL_PRESENT, Gap, StoredBlocks, beside
 from tessel.store.encodings.arithmetic import proven_bounds
 from tessel.store.encodings.base import Integers
@@ -60,7 +61,7 @@ def _absent(kind: pa.DataType) -> StoredColumn | None:
     types = pa.types
     held = kind.value_type if types.is_dictionary(kind) else kind
     if types.is_string(held):
-        return StoredColumn(kind, pa.array([""], held), None, None, True)  # a place no row has
+        return StoredColumn(kind, arrow_array([""], held), None, None, True)  # a place no row has
     if types.is_float32(kind) or types.is_float64(kind):
         exponents = np.full(1, NOT_SCALED, np.int64)
         return StoredColumn(kind, None, exponents, (0.0, 0.0), True)

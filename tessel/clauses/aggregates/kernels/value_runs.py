@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array
 from tessel.clauses.values import integers, is_temporal, raw_values
 
 __all__ = [
@@ -174,15 +175,15 @@ def values_of_integers(numbers: Integers, kind: pa.DataType, places: int = BITS)
         return pa.nulls(len(numbers))
     if pa.types.is_floating(kind):
         found = ordered_bits(integers_of_decimals(numbers, places)).view(np.float64)
-        return pa.array(found.astype(kind.to_pandas_dtype(), copy=False), kind)
+        return arrow_array(found.astype(kind.to_pandas_dtype(), copy=False), kind)
     if pa.types.is_boolean(kind):
-        return pa.array(numbers.astype(np.bool_))
+        return arrow_array(numbers.astype(np.bool_))
     if pa.types.is_uint64(kind):
-        return pa.array((numbers ^ _SIGN).view(np.uint64))
+        return arrow_array((numbers ^ _SIGN).view(np.uint64))
     if pa.types.is_integer(kind):
-        return pa.array(numbers.astype(kind.to_pandas_dtype(), copy=False), kind)
+        return arrow_array(numbers.astype(kind.to_pandas_dtype(), copy=False), kind)
     width = np.int32 if kind.bit_width == 32 else np.int64
-    return pa.array(numbers.astype(width, copy=False)).view(kind)
+    return arrow_array(numbers.astype(width, copy=False)).view(kind)
 
 
 def few_cells(cells: int, rows: int) -> bool:
