@@ -10,21 +10,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from tessel.arrays import arrow_array
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+from tessel.clauses.ordering import Missing, Ordering
 from tessel.clauses.registry import register
 from tessel.clauses.running.streams import units_of_tables
 from tessel.clauses.spill.workspace import Workspace, workspace_of
+from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
-
-if TYPE_CHECKING:
-    from tessel.clauses.ordering import Missing, Ordering
-    from tessel.ecs import ProcessingUnit
 
 __all__ = ["MergeSorted", "OrderedClause", "Sort", "SortUnits"]
 
@@ -39,8 +37,6 @@ class OrderedClause(Clause):
     @property
     def ordering(self) -> Ordering:
         """By what rows are ordered."""
-        from tessel.clauses.ordering import Ordering
-
         return Ordering(self.by, self.descending, self.missing)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:

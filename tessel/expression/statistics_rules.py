@@ -87,14 +87,8 @@ def _chain(asked: Asked, decisive: bool) -> Known:
     return Known(true | false, missing, asked.exact(), true=true, false=false)
 
 
-@_rule("and")
-def _and(node: Expression, asked: Asked) -> Known:
-    return _chain(asked, decisive=False)
-
-
-@_rule("or")
-def _or(node: Expression, asked: Asked) -> Known:
-    return _chain(asked, decisive=True)
+_rules["and"] = lambda node, asked: _chain(asked, decisive=False)
+_rules["or"] = lambda node, asked: _chain(asked, decisive=True)
 
 
 @_rule("not")
@@ -275,14 +269,8 @@ def _sum(asked: Asked, low_of: tuple[str, str], high_of: tuple[str, str]) -> Kno
     return Known(asked.present(), missing, asked.exact(), low, high)
 
 
-@_rule("add")
-def _add(node: Expression, asked: Asked) -> Known:
-    return _sum(asked, ("low", "low"), ("high", "high"))
-
-
-@_rule("subtract")
-def _subtract(node: Expression, asked: Asked) -> Known:
-    return _sum(asked, ("low", "high"), ("high", "low"))
+_rules["add"] = lambda node, asked: _sum(asked, ("low", "low"), ("high", "high"))
+_rules["subtract"] = lambda node, asked: _sum(asked, ("low", "high"), ("high", "low"))
 
 
 @_rule("year", "date", "floor")
