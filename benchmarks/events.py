@@ -35,7 +35,8 @@ from pyarrow import feather
 import tessel
 from benchmarks.encodings import Clock
 from benchmarks.measure import anonymous_bytes
-from tessel.expression import Expression, evaluate, parse
+from tessel.expression import Expression, parse
+from tessel.expression.evaluate import evaluate
 from tessel.store.events import EventBatch, EventIds, LiveStore, Recorder, id_bytes
 from tessel.store.rows import RowBuffer, RowPipeline, Rows, RowSchema
 

@@ -31,7 +31,8 @@ from tessel.store.segment.read_all import read_all
 from tessel.store.segment.read_plan import ReadPlan
 from tessel.store.segment.records import PAGE_RECORD
 from tessel.store.segment.row_selection import RowIndices, RowRanges
-from tessel.store.segment.sources import LOCAL, REMOTE, ByteRanges, ReadSource, open_source
+from tessel.store.segment.sources.base import LOCAL, REMOTE, ByteRanges, ReadSource
+from tessel.store.segment.sources.open import open_source
 
 PAGE_SHIFT = 16
 OBJECT = "data"

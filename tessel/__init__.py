@@ -14,30 +14,32 @@ Tessel starts as fast as without it.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tessel.errors import TesselError
+from tessel.lazy import names_from
 from tessel.options import Options, options
 
 if TYPE_CHECKING:
     from tessel.api import Job, JobState, LazyTable, Lineage, Result, Store
     from tessel.api import open_store as open  # noqa: A004  # a module's own, as in gzip and io
-    from tessel.clauses import (
-        Clause,
-        ClauseInfo,
-        Explanation,
-        IndexEffect,
-        LocalExecutor,
-        QueryBuilder,
-        Structure,
-        SubQuery,
-        register,
-    )
-    from tessel.ecs import ProcessingUnit
-    from tessel.expression import Expression, coalesce, col, lit, parse, when, where
+    from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
+    from tessel.clauses.builder import QueryBuilder
+    from tessel.clauses.combining import SubQuery
+    from tessel.clauses.explain import Explanation
+    from tessel.clauses.registry import register
+    from tessel.clauses.running.pipeline import LocalExecutor
+    from tessel.ecs.unit import ProcessingUnit
+    from tessel.expression.build import coalesce, col, lit, when, where
+    from tessel.expression.node import Expression
     from tessel.expression.schema import TableSchema
-    from tessel.store import AzureCredentials, CloudOptions, GoogleCredentials, S3Credentials
+    from tessel.expression.text import parse
+    from tessel.store.objects.cloud_place import CloudOptions
+    from tessel.store.objects.credentials import (
+        AzureCredentials,
+        GoogleCredentials,
+        S3Credentials,
+    )
 
 __all__ = [
     "AzureCredentials",
@@ -74,42 +76,26 @@ __all__ = [
     "where",
 ]
 
-_MODULES = {
-    "tessel.api": ("Job", "JobState", "LazyTable", "Lineage", "Result", "Store", "open"),
-    "tessel.clauses": (
-        "Clause",
-        "ClauseInfo",
-        "Explanation",
-        "IndexEffect",
-        "LocalExecutor",
-        "QueryBuilder",
-        "Structure",
-        "SubQuery",
-        "register",
-    ),
-    "tessel.ecs": ("ProcessingUnit",),
-    "tessel.expression": (
-        "Expression",
-        "TableSchema",
-        "coalesce",
-        "col",
-        "lit",
-        "parse",
-        "when",
-        "where",
-    ),
-    "tessel.store": ("AzureCredentials", "CloudOptions", "GoogleCredentials", "S3Credentials"),
-}
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
-_OTHER_NAMES = {"open": "open_store"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'tessel' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), _OTHER_NAMES.get(name, name))
-    globals()[name] = value
-    return value
+__getattr__ = names_from(
+    __name__,
+    {
+        "api": "Job JobState LazyTable Lineage Result Store open_store",
+        "clauses.base": "Clause ClauseInfo IndexEffect Structure",
+        "clauses.builder": "QueryBuilder",
+        "clauses.combining": "SubQuery",
+        "clauses.explain": "Explanation",
+        "clauses.registry": "register",
+        "clauses.running.pipeline": "LocalExecutor",
+        "ecs.unit": "ProcessingUnit",
+        "expression.build": "coalesce col lit when where",
+        "expression.node": "Expression",
+        "expression.schema": "TableSchema",
+        "expression.text": "parse",
+        "store.objects.cloud_place": "CloudOptions",
+        "store.objects.credentials": "AzureCredentials GoogleCredentials S3Credentials",
+    },
+    open="open_store",
+)
 
 
 def __dir__() -> list[str]:

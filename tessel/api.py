@@ -12,33 +12,32 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from tessel.clauses import (
-    Clause,
-    Executor,
-    Explanation,
-    LocalExecutor,
-    Plan,
-    QueryBuilder,
-    SubQuery,
-    Verbs,
-    explain_plan,
-    plan_query,
-    query_schema,
-    result_table,
-)
+from tessel.clauses.base import Clause
+from tessel.clauses.builder import QueryBuilder
+from tessel.clauses.combining import SubQuery
+from tessel.clauses.plan import Plan
+from tessel.clauses.planner.planner import plan_query, query_schema
+from tessel.clauses.running.pipeline import Executor, LocalExecutor, result_table
+from tessel.clauses.verbs import Verbs
 from tessel.errors import InvalidInputError, NameNotFoundError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.schema import TableSchema
 from tessel.job import Job, JobState
 from tessel.result import Lineage, Result
-from tessel.store import MAIN, AsOf, CloudOptions, CredentialsSource, Repository, SymbolView
+from tessel.store.history.refs import MAIN
+from tessel.store.repository import Repository
+from tessel.store.timeline import AsOf
+from tessel.store.view import SymbolView
 
 if TYPE_CHECKING:
+    from tessel.clauses.explain import Explanation
     from tessel.clauses.joining.asof_shape import Direction
     from tessel.clauses.joining.shape import How
     from tessel.clauses.verbs.combining import KeysLike
     from tessel.store.maintenance.fsck import CheckReport
-    from tessel.store.manifest.packing import ManifestConfiguration
+    from tessel.store.manifest.packing.configuration import ManifestConfiguration
+    from tessel.store.objects.cloud_place import CloudOptions
+    from tessel.store.objects.credentials import CredentialsSource
 
 __all__ = ["Job", "JobState", "LazyTable", "Lineage", "Result", "Store", "open_store"]
 
@@ -346,6 +345,8 @@ class LazyTable(Verbs):
         With an ``executor`` the plan is the one that it would get; Spark's tells where each stage
         runs, in tasks or in the driver.
         """
+        from tessel.clauses.explain import explain_plan
+
         chosen = _executor(executor)
         plan = _plan(*self._bound(), chosen)
         explained = getattr(chosen, "explained", None)

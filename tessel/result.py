@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tessel.display import preview, render_html, render_text
 from tessel.errors import MissingDependencyError
 from tessel.errors.arguments import checks_arguments
-from tessel.plotting import Plot
 
 if TYPE_CHECKING:
     import duckdb
     import pandas
     import polars
+
+    from tessel.plotting import Plot
 
 __all__ = ["Lineage", "Result"]
 
@@ -63,9 +63,15 @@ class Result:
         return int(self._table.num_rows)
 
     def __repr__(self) -> str:
+        from tessel.display.preview import preview
+        from tessel.display.text import render_text
+
         return render_text(preview(self._table, index=self.index))
 
     def _repr_html_(self) -> str:
+        from tessel.display.html import render_html
+        from tessel.display.preview import preview
+
         return render_html(preview(self._table, index=self.index))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -82,6 +88,8 @@ class Result:
 
         An index that is not among the columns is none.
         """
+        from tessel.plotting import Plot
+
         return Plot(self._table, self.index)
 
     def to_arrow(self) -> pa.Table:

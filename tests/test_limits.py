@@ -28,7 +28,8 @@ from tessel.errors import (
     LimitError,
     UnicodeTextError,
 )
-from tessel.expression import all_of, any_of, evaluate, when
+from tessel.expression import all_of, any_of, when
+from tessel.expression.evaluate import evaluate
 from tests.clauses.helpers import fresh_store
 
 Q = QueryBuilder()

@@ -411,7 +411,11 @@ def test_a_constant_is_not_cut_to_the_unit_of_its_column() -> None:
 
 WITHOUT_PANDAS = """
 import sys
-sys.modules["pandas"] = None
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Absent())
 import numpy as np, pyarrow as pa, tessel as ts
 store = ts.open("memory://without-pandas")
 t = pa.array([1, 2, 3, 1001], pa.timestamp("ns"))

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tessel.clauses.aggregates import (
-    Aggregate,
+from tessel.clauses.aggregates.base import Aggregate
+from tessel.clauses.aggregates.registry import (
     aggregate_from_json,
     bind_aggregate,
     find_aggregate,
@@ -23,9 +23,8 @@ from tessel.clauses.aggregates import (
 from tessel.clauses.computed import ComputedColumn, free_name
 from tessel.clauses.named_aggregate import FORMS, NamedAggregate, named_aggregate
 from tessel.errors import AggregateError
-from tessel.expression import Expression, parse
 from tessel.expression.leaves import Column, Literal
-from tessel.expression.node import post_order
+from tessel.expression.node import Expression, post_order
 from tessel.expression.operators.aggregate import Aggregated
 from tessel.expression.rewriting import rewrite
 
@@ -115,6 +114,8 @@ def _of_output(output: str, value: Any) -> Iterator[_Output]:
     elif isinstance(value, Aggregate):
         yield named_aggregate(output, value, [])
     elif isinstance(value, str | Expression):
+        from tessel.expression.text import parse
+
         expression = parse(value) if isinstance(value, str) else value
         if not isinstance(expression, Aggregated):
             yield _computed(output, expression)

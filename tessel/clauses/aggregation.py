@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tessel.clauses.aggregates import find_aggregate
+from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import has_compact_state
+from tessel.clauses.aggregates.registry import find_aggregate
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.computed import (
     ComputedColumn,
@@ -42,26 +43,23 @@ from tessel.clauses.grouped.grouping import (
     order_of_groups,
     order_of_keys,
 )
-from tessel.clauses.grouped.ordered_aggregation import aggregate_pieces, aggregate_states
 from tessel.clauses.grouped.scanned_groups import each_alone, scanned_groups
 from tessel.clauses.grouped.scanned_values import all_from_stored_values, scanned_values
 from tessel.clauses.grouped.stored_facts import all_from_facts
 from tessel.clauses.grouped.stored_groups import StoredGroups
 from tessel.clauses.grouped.stored_merging import StoredMerge
-from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.clauses.ordering import Ordering
 from tessel.clauses.registry import register
 from tessel.clauses.results import AggregatingClause
 from tessel.clauses.running.bound_unit import is_bound
 from tessel.clauses.running.streams import units_of_tables
-from tessel.clauses.spill import Workspace, workspace_of
-from tessel.clauses.spill.sorting import ExternalSort
+from tessel.clauses.spill.workspace import Workspace, workspace_of
 from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
-from tessel.store import Batch, index_integers
+from tessel.store.index_column import index_integers
+from tessel.store.manifest.batch import Batch
 
 __all__ = ["Aggregation", "MergeAggregation", "OrderGroups", "PartialAggregation"]
 
@@ -135,11 +133,11 @@ class Aggregation(AggregatingClause):
         result, first_row = complete_table(table, keys, self.aggregates)
         if POSITION in unit.schema:
             result = result.append_column(
-                POSITION, table.column(POSITION).take(pa.array(first_row))
+                POSITION, table.column(POSITION).take(arrow_array(first_row))
             )
         elif self.sort and keys:
             columns = [result.column(key) for key in keys]
-            result = result.take(pa.array(order_of_keys(columns)))
+            result = result.take(arrow_array(order_of_keys(columns)))
         bucket = unit.pieces[0].bucket if unit.pieces else None
         return unit.replace(result, bucket=bucket)
 
@@ -157,6 +155,8 @@ class Aggregation(AggregatingClause):
             yield self.process(ProcessingUnit(0, schema, pieces)).table
             return
         with workspace_of(units) as workspace:
+            from tessel.clauses.grouped.ordered_aggregation import aggregate_pieces
+
             tables = (unit.table for unit in units)
             for table in aggregate_pieces(tables, schema, keys, outputs, workspace):
                 yield table.select(names)
@@ -202,7 +202,7 @@ class OrderGroups(Clause):
         """Order by key, missing last, or by first appearance."""
         table = unit.table
         if self.sort:
-            order = pa.array(order_of_keys([table.column(key) for key in self.keys]))
+            order = arrow_array(order_of_keys([table.column(key) for key in self.keys]))
         else:
             order = pc.sort_indices(table.column(POSITION))
         return unit.replace(_without_position(table).take(order))
@@ -211,6 +211,9 @@ class OrderGroups(Clause):
         self, units: Iterable[ProcessingUnit], schema: TableSchema
     ) -> Iterator[ProcessingUnit]:
         """Order everything within the byte budget."""
+        from tessel.clauses.ordering import Ordering
+        from tessel.clauses.spill.sorting import ExternalSort
+
         by = self.keys if self.sort else (POSITION,)
         with (
             workspace_of(units) as workspace,
@@ -300,7 +303,7 @@ class PartialAggregation(Clause):
             columns = [table.column(key) for key in self.keys]
             found = group_codes(columns, drop_missing=self.drop_missing)
             if found.rows is not None:
-                table = table.take(pa.array(found.rows))
+                table = table.take(arrow_array(found.rows))
             codes, groups, keys = found.codes, len(found.first_row), list(found.keys)
         return partial_table(table, codes, groups, keys, self.keys, self.aggregates, schema)
 
@@ -344,6 +347,8 @@ class MergeAggregation(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Merge and finish."""
+        from tessel.clauses.index_values import with_times_of_index
+
         merged = merge_partials(unit.table, self.keys, self.aggregates, self.source, sort=self.sort)
         result = unit.replace(merged, index=self.index)
         return result if self.index is None else with_times_of_index(result)
@@ -373,12 +378,12 @@ class MergeAggregation(Clause):
         by_position = POSITION in held
         with (
             StoredMerge(workspace.account) as stored,
-            GroupMerge(shape, held.arrow, workspace, beyond=aggregate_states) as groups,
+            GroupMerge(shape, held.arrow, workspace, beyond=_aggregate_states) as groups,
         ):
             row = 0
             for table in stored.left_of(units):
                 if by_position:
-                    place = pa.array(np.arange(row, row + table.num_rows, dtype=np.int64))
+                    place = arrow_array(np.arange(row, row + table.num_rows, dtype=np.int64))
                     table = table.append_column(POSITION, place)
                 row += table.num_rows
                 groups.add(table)
@@ -416,7 +421,7 @@ class MergeAggregation(Clause):
                         groups = None
                 if groups is None:
                     groups = stack.enter_context(
-                        GroupMerge(shape, schema.arrow, workspace, beyond=aggregate_states)
+                        GroupMerge(shape, schema.arrow, workspace, beyond=_aggregate_states)
                     )
                 if table.num_rows:
                     groups.add(table)
@@ -424,7 +429,7 @@ class MergeAggregation(Clause):
                     last = int(index_integers(end, times)[0])
             if groups is None:
                 groups = stack.enter_context(
-                    GroupMerge(shape, schema.arrow, workspace, beyond=aggregate_states)
+                    GroupMerge(shape, schema.arrow, workspace, beyond=_aggregate_states)
                 )
             yield from self._ordered(groups, workspace)
 
@@ -438,10 +443,6 @@ class MergeAggregation(Clause):
 
     def _ordered(self, groups: GroupMerge, workspace: Workspace) -> Iterator[pa.Table]:
         """Give the groups of all buckets by key, or in order of first appearance."""
-        # Of times that never go back, that of appearance is the order of the keys.
-        by_keys = self.keys and (self.sort or self.index is not None)
-        by = self.keys if by_keys else (POSITION,)
-        ordering = Ordering(by, (False,) * len(by))
         names = [*self.keys, *(each.output for each in self.aggregates)]
         tables = groups.finished()
         if not groups.spilled:
@@ -449,15 +450,30 @@ class MergeAggregation(Clause):
             table = table.select(names)
             if self.sort and self.keys:
                 order = order_of_groups([table.column(key) for key in self.keys])
-                table = table.take(pa.array(order))
+                table = table.take(arrow_array(order))
             yield table
             return
         first = next(tables)
         if not self.keys:
             yield first.select(names)  # one group
             return
+        from tessel.clauses.ordering import Ordering
+        from tessel.clauses.spill.sorting import ExternalSort
+
+        # Of times that never go back, that of appearance is the order of the keys.
+        by_keys = self.sort or self.index is not None
+        by = self.keys if by_keys else (POSITION,)
+        ordering = Ordering(by, (False,) * len(by))
         with ExternalSort(ordering, first.schema, workspace) as rows:
             for table in itertools.chain([first], tables):
                 rows.add(table)
             for table in rows.sorted():
                 yield table.select(names)
+
+
+def _aggregate_states(
+    tables: Iterable[pa.Table], shape: GroupShape, workspace: Workspace
+) -> Iterator[pa.Table]:
+    from tessel.clauses.grouped.ordered_aggregation import aggregate_states
+
+    return aggregate_states(tables, shape, workspace)

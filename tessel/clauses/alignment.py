@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array, fill_null
 from tessel.errors import IntegerOverflowError
 
 __all__ = ["brought_to"]
@@ -85,7 +86,7 @@ def _struct(array: pa.StructArray, kind: pa.StructType) -> pa.Array:
 
 def _list(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return a list of other items; what lies under nulls and outside a slice is left behind."""
-    lengths = np.asarray(pc.list_value_length(array).fill_null(0), np.int64)
+    lengths = np.asarray(fill_null(pc.list_value_length(array), 0), np.int64)
     items = _converted(array.flatten(), kind.value_type)
     null = array.is_null() if array.null_count else None
     if pa.types.is_fixed_size_list(kind):
@@ -93,10 +94,10 @@ def _list(array: pa.Array, kind: pa.DataType) -> pa.Array:
             places = np.full((len(array), kind.list_size), -1, np.int64)
             places[lengths > 0] = np.arange(len(items)).reshape(-1, max(1, kind.list_size))
             flat = places.ravel()
-            items = items.take(pa.array(flat, mask=flat < 0))
+            items = items.take(arrow_array(flat, mask=flat < 0))
         return pa.FixedSizeListArray.from_arrays(items, type=kind, mask=null)
     large = pa.types.is_large_list(kind)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     made = pa.LargeListArray if large else pa.ListArray
     width = pa.int64() if large else pa.int32()
-    return made.from_arrays(pa.array(offsets, width), items, type=kind, mask=null)
+    return made.from_arrays(arrow_array(offsets, width), items, type=kind, mask=null)

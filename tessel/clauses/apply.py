@@ -9,7 +9,7 @@ from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
-from tessel.expression import Expression
+from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 
 __all__ = ["Apply"]

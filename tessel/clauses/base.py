@@ -53,9 +53,9 @@ from tessel.clauses.structures import (
 )
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError, UnicodeTextError
-from tessel.expression import Expression
+from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
-from tessel.store import SegmentIndex
+from tessel.store.manifest.index import SegmentIndex
 
 __all__ = [
     "Carry",

@@ -14,7 +14,8 @@ from tessel.clauses.combining import check_nesting, clauses_from_json
 from tessel.clauses.verbs import Verbs
 from tessel.errors import PlanError, PlanFormatError
 from tessel.errors.arguments import checks_arguments
-from tessel.expression import Expression, col
+from tessel.expression.build import col
+from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 
 __all__ = ["QueryBuilder"]

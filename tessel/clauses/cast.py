@@ -11,7 +11,8 @@ from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError, TesselError, repeated
-from tessel.expression import Expression, col, evaluate
+from tessel.expression.build import col
+from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 
 __all__ = ["Cast"]
@@ -99,6 +100,8 @@ def _cast_or_missing(unit: ProcessingUnit, expression: Expression, name: str) ->
 
     def parts(table: pa.Table) -> list[pa.Array]:
         try:
+            from tessel.expression.evaluate import evaluate
+
             values = evaluate(expression, table)
         except TesselError:
             if table.num_rows == 1:

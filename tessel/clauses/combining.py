@@ -15,9 +15,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import pyarrow as pa
 
-from tessel.clauses.alignment import brought_to
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure, check_texts
-from tessel.clauses.promotion import promote
 from tessel.clauses.registry import find_clause, register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import LimitError, PlanError, PlanFormatError, TesselError
@@ -278,6 +276,8 @@ def common_schema(
     SchemaMismatchError
         Where no type holds all values of columns of one name.
     """
+    from tessel.clauses.promotion import promote
+
     names = list(dict.fromkeys(name for schema in schemas for name in schema.names))
     if join == "inner":
         names = [name for name in names if all(name in schema for schema in schemas)]
@@ -319,4 +319,6 @@ class AlignColumns(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Align one unit."""
+        from tessel.clauses.alignment import brought_to
+
         return unit.replace(brought_to(unit.table, self.schema.arrow, "concat"))

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tessel.clauses.plain import expression_form, expression_from_form
 from tessel.errors import PlanError, PlanFormatError
-from tessel.expression import Expression
+from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 
 __all__ = [

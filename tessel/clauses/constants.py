@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.clauses.values import plain_type
 from tessel.errors import ExpressionTypeError, PlanError, TesselError, shown
 from tessel.expression.leaves import literal
@@ -60,9 +61,9 @@ def constant_of(value: Constant, kind: pa.DataType, *, clause: str, column: str)
     if isinstance(value, float) and value != value and not pa.types.is_floating(plain_type(kind)):
         return pa.nulls(1, kind)
     try:
-        found = pa.array([_converted(value, plain_type(kind))], plain_type(kind))
+        found = arrow_array([_converted(value, plain_type(kind))], plain_type(kind))
         if pa.types.is_dictionary(kind):
-            indices = pa.array([0], kind.index_type)
+            indices = arrow_array([0], kind.index_type)
             entries = found.cast(kind.value_type)
             return pa.DictionaryArray.from_arrays(indices, entries, ordered=kind.ordered)
         return found if found.type == kind else found.cast(kind)
@@ -110,4 +111,4 @@ def _converted(value: bool | int | float | str, kind: pa.DataType) -> Any:
 
 def _counted(units: int, kind: pa.DataType) -> pa.Scalar:
     width = pa.int32() if kind.bit_width == 32 else pa.int64()
-    return pa.array([units], width).view(kind)[0]
+    return arrow_array([units], width).view(kind)[0]

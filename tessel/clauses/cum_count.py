@@ -8,12 +8,13 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from tessel.clauses.aggregates import Count
+from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.aggregates.base import MergeableAggregate
+from tessel.clauses.aggregates.count import Count
 from tessel.clauses.along_rows.cumulative import Cumulative, Running
 from tessel.clauses.registry import register
 from tessel.clauses.values import missing_rows
-from tessel.kernels import run_counts
+from tessel.kernels.running_rows import run_counts
 
 __all__ = ["CumCount"]
 
@@ -37,10 +38,10 @@ class CumCount(Cumulative):
         """Count the values."""
         absent = missing_rows(values)
         missing = 0 if absent is None else int(np.count_nonzero(absent))
-        return [pa.array([len(values) - missing])]
+        return [arrow_array([len(values) - missing])]
 
     def run(self, running: Running, kind: pa.DataType) -> pa.Array:
         """Count what lies up to each row."""
         counts = np.zeros(running.groups, np.int64)
-        counts[running.carried] = running.states[0].to_numpy(zero_copy_only=False)
-        return pa.array(run_counts(len(running.values), running.present, running.codes, counts))
+        counts[running.carried] = numpy_array(running.states[0])
+        return arrow_array(run_counts(len(running.values), running.present, running.codes, counts))

@@ -8,12 +8,13 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from tessel.clauses.aggregates import Sum
+from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import MergeableAggregate
 from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
 from tessel.clauses.aggregates.kernels.limbs import LIMB_BITS, LIMB_MASK
 from tessel.clauses.aggregates.kernels.sums import sums_from
 from tessel.clauses.aggregates.kernels.windows import ExactRows
+from tessel.clauses.aggregates.sum import Sum
 from tessel.clauses.along_rows.cumulative import Cumulative, Running
 from tessel.clauses.along_rows.key_order import in_rows
 from tessel.clauses.along_rows.running_sums import running_sums
@@ -58,7 +59,7 @@ class CumSum(Cumulative):
         """Add up what lies up to each row."""
         found = running_sums(running, kind)
         if found is not None:
-            made = pa.array(found, mask=running.absent)
+            made = arrow_array(found, mask=running.absent)
             wanted = self.aggregate.result_type(kind, running.column)
             return made if made.type == wanted else made.view(wanted)
         return self._limb_by_limb(running, kind)
@@ -81,4 +82,4 @@ def _without(found: pa.Array, missing: np.ndarray) -> pa.Array:
     if not missing.any():
         return found
     places = np.arange(len(found))
-    return found.take(pa.array(places, mask=missing))
+    return found.take(arrow_array(places, mask=missing))

@@ -16,7 +16,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.periods import period_bounds, units_from_ns, zone_of
 from tessel.expression.schema import TableSchema
-from tessel.store import SegmentIndex
+from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["DateRange"]
 

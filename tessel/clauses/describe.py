@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from tessel.clauses.aggregates import find_aggregate
+from tessel.arrays import arrow_array
+from tessel.clauses.aggregates.registry import find_aggregate
 from tessel.clauses.aggregation import Aggregation
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.named_aggregate import NamedAggregate
@@ -156,7 +157,9 @@ class TurnFigures(Clause):
                 figures["missing"] = rows - figures["count"]
             for name, values in columns.items():
                 values.append(figures.get(name))
-        return unit.replace(pa.table(columns, self.output_schema(unit.schema).arrow))
+        schema = self.output_schema(unit.schema).arrow
+        arrays = [arrow_array(columns[field.name], field.type) for field in schema]
+        return unit.replace(pa.table(arrays, schema=schema))
 
 
 def _output(at: int, figure: str) -> str:

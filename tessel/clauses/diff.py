@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from tessel.clauses.along_rows.shifted import ComparedColumns
 from tessel.clauses.registry import register
-from tessel.expression import Expression
+from tessel.expression.node import Expression
 
 __all__ = ["Diff"]
 

@@ -22,7 +22,8 @@ from tessel.clauses.running.bound_unit import is_bound
 from tessel.ecs import ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError, repeated
 from tessel.expression.schema import TableSchema
-from tessel.store import Batch, CandidateRows
+from tessel.store.manifest.batch import Batch
+from tessel.store.manifest.candidate_rows import CandidateRows
 
 __all__ = ["Distinct", "DistinctBucket", "PartialDistinct"]
 

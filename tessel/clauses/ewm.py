@@ -12,9 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array, empty_table, fill_null, numpy_array
 from tessel.cached import cached
-from tessel.clauses.aggregates import Mean, Std, Var
-from tessel.clauses.aggregates.mean import mean_type
+from tessel.clauses.aggregates.mean import Mean, mean_type
+from tessel.clauses.aggregates.std import Std
+from tessel.clauses.aggregates.var import Var
 from tessel.clauses.along_rows.index_spans import span_on_index
 from tessel.clauses.along_rows.key_order import (
     KeyOrder,
@@ -26,7 +28,7 @@ from tessel.clauses.along_rows.key_order import (
 from tessel.clauses.along_rows.neighbours import carried_keys
 from tessel.clauses.along_rows.ordered import check_keys, check_names
 from tessel.clauses.base import Carry, ClauseInfo, Structure
-from tessel.clauses.buckets import parse_span
+from tessel.clauses.buckets.rules import parse_span
 from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.index_values import index_integers
 from tessel.clauses.named_aggregate import NamedAggregate
@@ -36,7 +38,7 @@ from tessel.clauses.values import is_temporal, plain
 from tessel.ecs import ProcessingUnit
 from tessel.errors import AggregateError, IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
-from tessel.kernels import Fading, fade_rows, new_states
+from tessel.kernels.fade_rows import Fading, fade_rows, new_states
 
 __all__ = ["Ewm"]
 
@@ -210,28 +212,28 @@ class Ewm(AggregatingClause):
         rows = np.arange(unit.num_rows)
         arrays = plain_keys([unit.column(name) for name in self.by], rows)
         for name in self._columns:
-            arrays += [pa.array(_floats(unit.column(name))), pa.nulls(len(rows), _STATE)]
+            arrays += [arrow_array(_floats(unit.column(name))), pa.nulls(len(rows), _STATE)]
         if self.halflife is not None:
-            arrays.append(pa.array(index_integers(unit)))
-        arrays.append(pa.array(np.zeros(len(rows), np.bool_)))
+            arrays.append(arrow_array(index_integers(unit)))
+        arrays.append(arrow_array(np.zeros(len(rows), np.bool_)))
         return pa.table(arrays, schema=self.carry_schema(unit.schema))
 
     def combine(self, earlier: pa.Table, later: pa.Table, schema: TableSchema) -> pa.Table:
         """Go on from the states of all before with the rows of one more unit."""
         keys = [carried_keys(each, self.by) for each in (earlier, later)]
-        values = [later.column(f"value_{at}").to_numpy() for at in range(len(self._columns))]
-        times = None if self.halflife is None else later.column("time").to_numpy()
+        values = [numpy_array(later.column(f"value_{at}")) for at in range(len(self._columns))]
+        times = None if self.halflife is None else numpy_array(later.column("time"))
         run = _Run(self._fading(schema), earlier, keys[0], keys[1], values, later.num_rows, times)
         rows = run.rows_of_keys()
         known = rows >= 0
-        both = pa.concat_tables([earlier, later]).take(pa.array(rows[known]))
+        both = pa.concat_tables([earlier, later]).take(arrow_array(rows[known]))
         arrays = [both.column(f"key_{at}") for at in range(len(self.by))]
         for at in range(len(values)):
             _, states, seen = run.fade(at, results=False)
             arrays += [pa.nulls(len(both), pa.float64()), _lists(states[known])]
         if self.halflife is not None:
-            arrays.append(pa.array(seen[known]))
-        arrays.append(pa.array(np.ones(len(both), np.bool_)))
+            arrays.append(arrow_array(seen[known]))
+        arrays.append(arrow_array(np.ones(len(both), np.bool_)))
         return pa.table(arrays, schema=earlier.schema)
 
     def suffices(self, summary: pa.Table, after: pa.Table) -> bool:
@@ -242,7 +244,7 @@ class Ewm(AggregatingClause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Compute the results of a unit that is everything."""
-        nothing = self.carry_schema(unit.schema).empty_table()
+        nothing = empty_table(self.carry_schema(unit.schema))
         return self.process_between(unit, nothing, nothing)
 
     def process_between(
@@ -277,7 +279,7 @@ class Ewm(AggregatingClause):
         missing = np.isnan(values)
         if self.min_periods > 1:
             missing |= counts < self.min_periods
-        return pa.array(values, mask=missing if missing.any() else None)
+        return arrow_array(values, mask=missing if missing.any() else None)
 
 
 _STATE = pa.list_(pa.float64())
@@ -323,10 +325,10 @@ class _Run:
     def fade(self, at: int, *, results: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the moments of a column by place, the states of all keys, and their last times."""
         states, seen = new_states(self._groups), np.zeros(self._groups, np.int64)
-        carried = pc.list_flatten(self._before.column(f"state_{at}")).to_numpy()
+        carried = numpy_array(pc.list_flatten(self._before.column(f"state_{at}")))
         states[self._earlier] = carried.reshape(-1, states.shape[1])
         if self._times is not None:
-            seen[self._earlier] = self._before.column("time").to_numpy()
+            seen[self._earlier] = numpy_array(self._before.column("time"))
         moments = fade_rows(
             self._fading,
             self._values[at],
@@ -350,13 +352,13 @@ class _Run:
 def _lists(states: np.ndarray) -> pa.Array:
     """Return states as they are carried."""
     ends = np.arange(len(states) + 1, dtype=np.int32) * states.shape[1]
-    return pa.ListArray.from_arrays(pa.array(ends), pa.array(states.ravel()))
+    return pa.ListArray.from_arrays(arrow_array(ends), arrow_array(states.ravel()))
 
 
 def _floats(column: pa.ChunkedArray) -> np.ndarray:
     """Return numbers as floats, missing ones as NaN."""
     values = plain(column).cast(pa.float64())
     if values.null_count:
-        values = values.fill_null(math.nan)
-    floats: np.ndarray = values.to_numpy(zero_copy_only=False)
+        values = fill_null(values, math.nan)
+    floats: np.ndarray = numpy_array(values)
     return floats

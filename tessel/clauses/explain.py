@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tessel import display
 from tessel.clauses.base import Carry, Clause, Structure
 from tessel.clauses.explain_pages import pages_table
 from tessel.clauses.line_changes import line_changes
 from tessel.clauses.plan import Change, Intake, Plan, SourcePlan, Stage
 from tessel.clauses.powers import Appends, Broadcasts, Interleaves, Limits
 from tessel.clauses.running.pipeline import units_to_read
+from tessel.display.documents import Document, Table
+from tessel.display.html import render_html
+from tessel.display.plain import render_json
+from tessel.display.text import render_text
 from tessel.errors import NameNotFoundError
 from tessel.errors.arguments import checks_arguments
 
@@ -21,9 +24,9 @@ _SHOWN_UNITS = 6
 _SHOWN_COLUMNS = 8
 _SHOWN_CHARACTERS = 120
 _FORMATS = {
-    "text": display.render_text,
-    "html": display.render_html,
-    "json": display.render_json,
+    "text": render_text,
+    "html": render_html,
+    "json": render_json,
 }
 
 
@@ -41,15 +44,15 @@ class Explanation:
     """
 
     plan: Plan
-    document: display.Document
+    document: Document
 
     def __str__(self) -> str:
-        return display.render_text(self.document)
+        return render_text(self.document)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return display.render_html(self.document)
+        return render_html(self.document)
 
     def render(self, format: str = "text") -> str:  # noqa: A002  # the word users know
         """Return the explanation as ``"text"``, ``"html"`` or ``"json"``."""
@@ -63,7 +66,7 @@ def explain_plan(
     clauses: Sequence[Clause] = (),
     *,
     pages: bool = False,
-    more: Sequence[display.Table] = (),
+    more: Sequence[Table] = (),
 ) -> Explanation:
     """Explain a plan.
 
@@ -79,15 +82,13 @@ def explain_plan(
     more
         What an executor has to say of it.
     """
-    written = display.Table(
-        "as written", ("clause",), tuple((clause.describe(),) for clause in clauses)
-    )
+    written = Table("as written", ("clause",), tuple((clause.describe(),) for clause in clauses))
     parts = [written] if clauses else []
     parts += [*_tables(plan, "", pages), *more]
-    return Explanation(plan, display.Document("query", tuple(parts)))
+    return Explanation(plan, Document("query", tuple(parts)))
 
 
-def _tables(plan: Plan, prefix: str, pages: bool) -> Iterator[display.Table]:
+def _tables(plan: Plan, prefix: str, pages: bool) -> Iterator[Table]:
     if plan.question is not None:
         yield from _tables(plan.question.plan, f"{prefix}asked first: ", pages)
     changed = _passes(plan.changes, prefix)
@@ -104,7 +105,7 @@ def _tables(plan: Plan, prefix: str, pages: bool) -> Iterator[display.Table]:
     yield _stages(plan, prefix)
 
 
-def _passes(changes: Sequence[Change], prefix: str) -> display.Table:
+def _passes(changes: Sequence[Change], prefix: str) -> Table:
     """Tell, pass by pass, what the planner took out of the query and what it put there."""
     rows = []
     for change in changes:
@@ -112,14 +113,14 @@ def _passes(changes: Sequence[Change], prefix: str) -> display.Table:
         for sign, line in line_changes(change.before.lines(), change.after.lines()):
             rows.append((name, sign, _shortened(line)))
             name = ""
-    return display.Table(f"{prefix}planner", ("pass", "", "step"), tuple(rows))
+    return Table(f"{prefix}planner", ("pass", "", "step"), tuple(rows))
 
 
 def _shortened(line: str) -> str:
     return line if len(line) <= _SHOWN_CHARACTERS else line[: _SHOWN_CHARACTERS - 1] + "…"
 
 
-def _source(source: SourcePlan, prefix: str, pages: bool, left: int | None) -> display.Table:
+def _source(source: SourcePlan, prefix: str, pages: bool, left: int | None) -> Table:
     """Tell, clause by clause, what the index dropped and why.
 
     How much is read is told as a bound: filters drop rows that no metadata rule out, and a limit
@@ -151,7 +152,7 @@ def _source(source: SourcePlan, prefix: str, pages: bool, left: int | None) -> d
         "no page was read" if pages else "nothing was read",
     )
     title = f"{prefix}{view.name!r} (version {view.version})"
-    return display.Table(title, ("clause", "segments", "rows", "why"), tuple(lines), notes)
+    return Table(title, ("clause", "segments", "rows", "why"), tuple(lines), notes)
 
 
 def _between_units(stage: Stage) -> str:
@@ -170,7 +171,7 @@ def _between_units(stage: Stage) -> str:
     }[stage.intake]
 
 
-def _stages(plan: Plan, prefix: str) -> display.Table:
+def _stages(plan: Plan, prefix: str) -> Table:
     lines: list[tuple[str, str, str, str]] = []
     for number, stage in enumerate(plan.stages, start=1):
         before = plan.stages[number - 2].output if number > 1 else Structure.ROW_SLICE
@@ -195,7 +196,7 @@ def _stages(plan: Plan, prefix: str) -> display.Table:
             lines.append((str(number), clause.describe(), change, units))
             units = ""
     result = ", ".join(f"{f.name}: {f.type}" for f in plan.schema.arrow)
-    return display.Table(
+    return Table(
         f"{prefix}stages",
         ("stage", "clause", "structure", "units"),
         tuple(lines),

@@ -9,23 +9,23 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-import pyarrow as pa
-
-from tessel import display
+from tessel.arrays import arrow_scalar
 from tessel.clauses.base import Clause
 from tessel.clauses.date_range import DateRange
 from tessel.clauses.filter import Filter
 from tessel.clauses.plan import SourcePlan
-from tessel.expression import Expression, all_of, col, lit
+from tessel.display.documents import Table
+from tessel.expression.build import all_of, col, lit
+from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
-from tessel.store import CandidateRows
+from tessel.store.manifest.candidate_rows import CandidateRows
 
 __all__ = ["pages_table"]
 
 
 def pages_table(
     source: SourcePlan, clauses: Sequence[Clause], prefix: str
-) -> tuple[display.Table, int] | None:
+) -> tuple[Table, int] | None:
     """Return how many pages the first clauses leave, and how many rows are in them.
 
     None where none of them asks page tables.
@@ -61,7 +61,7 @@ def pages_table(
     count = len(source.index)
     read = f"page tables of {count:,} segment{'' if count == 1 else 's'} were read"
     title = f"{prefix}pages of {source.view.name!r}"
-    table = display.Table(title, ("clause", "pages", "rows", "why"), lines, (read,))
+    table = Table(title, ("clause", "pages", "rows", "why"), lines, (read,))
     return table, counts[-1][3]
 
 
@@ -81,8 +81,8 @@ def _as_predicate(clause: DateRange, schema: TableSchema) -> Expression:
     kind = schema.type_of(schema.index)
     low, high = clause.bounds(schema)
     index = col(schema.index)
-    conditions = [] if low is None else [index >= lit(pa.scalar(low, kind))]
-    conditions += [] if high is None else [index < lit(pa.scalar(high, kind))]
+    conditions = [] if low is None else [index >= lit(arrow_scalar(low, kind))]
+    conditions += [] if high is None else [index < lit(arrow_scalar(high, kind))]
     return all_of(conditions)
 
 

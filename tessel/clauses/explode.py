@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.base import Clause, ClauseInfo, Structure
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
@@ -92,7 +93,7 @@ class Explode(Clause):
         empty = lengths[rows] == 0
         result = unit.take(rows)
         for name, each in lists.items():
-            at = pa.array(each.starts[rows] + place, pa.int64(), mask=empty)
+            at = arrow_array(each.starts[rows] + place, pa.int64(), mask=empty)
             result = result.with_column(name, each.items.take(at))
         return result
 
@@ -123,16 +124,16 @@ class _Lists:
     def of(cls, column: pa.ChunkedArray) -> _Lists:
         array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
         if isinstance(array, pa.ChunkedArray):  # no chunk at all, in older versions of Arrow
-            array = pa.array([], column.type)
+            array = arrow_array([], column.type)
         if pa.types.is_fixed_size_list(array.type):
             size = array.type.list_size
             starts = (np.arange(len(array), dtype=np.int64) + array.offset) * size
             lengths = np.full(len(array), size, np.int64)
         else:
-            offsets = array.offsets.to_numpy().astype(np.int64)
+            offsets = numpy_array(array.offsets).astype(np.int64)
             starts, lengths = offsets[:-1], np.diff(offsets)
         if array.null_count:
-            lengths = np.where(array.is_null().to_numpy(zero_copy_only=False), 0, lengths)
+            lengths = np.where(numpy_array(array.is_null()), 0, lengths)
         return cls(array.values, starts, lengths)
 
 

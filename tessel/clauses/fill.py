@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.clauses.along_rows.gaps import Gaps, Side, Sides, present_rows
 from tessel.clauses.along_rows.key_order import KeyOrder, patched
 from tessel.clauses.along_rows.ordered import OrderedColumns, check_reach
@@ -199,7 +200,7 @@ def _linear(order: KeyOrder, sides: Sides, kind: pa.DataType, limit: int | None)
     with np.errstate(all="ignore"):
         share = np.where(whole > 0, passed / np.maximum(whole, 1), 0.0)
         values = np.where(own, first, first + (last - first) * share)
-    found = pa.array(values, mask=~(own | reached))
+    found = arrow_array(values, mask=~(own | reached))
     return order.restored(found.cast(kind) if found.type != kind else found)
 
 
@@ -211,5 +212,5 @@ def _times_of_rows(order: KeyOrder, side: Side) -> np.ndarray:
 
 
 def _floats(side: Side) -> np.ndarray:
-    values = side.values.cast(pa.float64()).fill_null(0.0).to_numpy()
+    values = numpy_array(fill_null(side.values.cast(pa.float64()), 0.0))
     return values if len(values) else np.zeros(1)

@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array, empty_table
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.buckets import Bucketer
+from tessel.clauses.buckets.base import Bucketer
 from tessel.clauses.computed import stored_names
 from tessel.clauses.grouped.group_tables import complete_table
 from tessel.clauses.grouped.grouping import group_codes, order_of_keys
@@ -24,12 +25,13 @@ from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.registry import register
 from tessel.clauses.resample import Resample
 from tessel.clauses.running.streams import unit_of_table
-from tessel.clauses.spill import Parked, Spool, workspace_of
+from tessel.clauses.spill.spool import Parked, Spool
+from tessel.clauses.spill.workspace import workspace_of
 from tessel.clauses.values import plain
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
-from tessel.store import index_integers
+from tessel.store.index_column import index_integers
 
 __all__ = ["FillBuckets"]
 
@@ -146,7 +148,7 @@ class FillBuckets(Clause):
     def _filled(
         self, parts: Iterable[tuple[pa.Table, Integers]], schema: TableSchema, grid: _Grid
     ) -> Iterator[ProcessingUnit]:
-        last = schema.arrow.empty_table(), np.empty(0, np.int64), np.empty(0, np.int64)
+        last = empty_table(schema.arrow), np.empty(0, np.int64), np.empty(0, np.int64)
         ordinal = start = 0
         at = grid.begin
         waiting = iter(parts)
@@ -162,7 +164,7 @@ class FillBuckets(Clause):
                 yield unit_of_table(ordinal, start, made, schema.index)
                 ordinal, start = ordinal + 1, start + len(made)
             kept = rows.last(latest)
-            last = table.take(pa.array(kept)), numbers[kept], codes[kept]
+            last = table.take(arrow_array(kept)), numbers[kept], codes[kept]
             at, part = latest + 1, following
 
     @property
@@ -179,8 +181,8 @@ class FillBuckets(Clause):
         for numbers, rows, known in cells:
             from_before = rows if repeats else np.where(known, rows, len(table))
             arrays = [self.resample.labels(numbers, self.source)]
-            arrays += [column.take(pa.array(rows)) for column in columns[1:fixed]]
-            arrays += [column.take(pa.array(from_before)) for column in columns[fixed:]]
+            arrays += [column.take(arrow_array(rows)) for column in columns[1:fixed]]
+            arrays += [column.take(arrow_array(from_before)) for column in columns[fixed:]]
             yield pa.Table.from_arrays(arrays, schema=schema.arrow)
 
     def _with_none(self, columns: list[pa.ChunkedArray]) -> list[pa.ChunkedArray]:
@@ -230,7 +232,9 @@ class _Spans:
         self._merge()
         ((keys, first, last),) = self._waiting
         order = order_of_keys(keys) if keys else np.zeros(1, np.int64)
-        return _Grid([key.take(pa.array(order)) for key in keys], first[order], last[order], rows)
+        return _Grid(
+            [key.take(arrow_array(order)) for key in keys], first[order], last[order], rows
+        )
 
     def _merge(self) -> None:
         parts = self._waiting

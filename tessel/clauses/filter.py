@@ -13,9 +13,10 @@ from tessel.clauses.base import Clause, ClauseInfo, Structure
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import ExpressionTypeError, PlanError
-from tessel.expression import TRUE, Expression, evaluate_statistics
+from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
-from tessel.store import SegmentIndex
+from tessel.expression.statistics import TRUE, evaluate_statistics
+from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["Filter"]
 

@@ -17,11 +17,14 @@ import threading
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.clauses.ordering import Ordering, Rows
 from tessel.clauses.values import missing_rows, plain
 from tessel.errors import TesselError
-from tessel.expression import Expression, col, lit
-from tessel.store import CandidateRows, RowPart
+from tessel.expression.build import col, lit
+from tessel.expression.node import Expression
+from tessel.store.manifest.candidate_rows import CandidateRows
+from tessel.store.manifest.stretch import RowPart
 
 __all__ = ["Bar", "keep_first"]
 
@@ -63,7 +66,7 @@ class Bar:
 
     def _comes_before(self, one: tuple[pa.Scalar, int], other: tuple[pa.Scalar, int]) -> bool:
         pair = (one, other) if one[1] < other[1] else (other, one)
-        values = pa.array([each[0] for each in pair], one[0].type)
+        values = arrow_array([each[0] for each in pair], one[0].type)
         swapped = self._first_key.order(pa.table({self._first_key.by[0]: values})) is not None
         return (pair[0] is one) is not swapped
 
@@ -133,7 +136,7 @@ def _raise(
     bar: Bar,
 ) -> bool:
     """Offer the last of chosen rows; False where it misses a value."""
-    own = values.take(pa.array(chosen))
+    own = values.take(arrow_array(chosen))
     order = key.order(pa.table({key.by[0]: own}))
     last = len(chosen) - 1 if order is None else int(order[-1])
     value = plain(own.slice(last, 1))

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import numpy_array
 from tessel.ecs import ProcessingUnit
 from tessel.ecs.components import TimeRange
 from tessel.errors import IndexColumnError
@@ -25,7 +26,7 @@ def index_integers(unit: ProcessingUnit) -> np.ndarray:
     if pa.types.is_integer(column.type):
         column = column.cast(pa.int64())
     width = pa.int32() if pa.types.is_date32(column.type) else pa.int64()
-    parts = [chunk.view(width).to_numpy(zero_copy_only=True) for chunk in column.chunks]
+    parts = [numpy_array(chunk.view(width)) for chunk in column.chunks]
     values = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
     return values.astype(np.int64, copy=False)
 

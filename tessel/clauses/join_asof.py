@@ -16,7 +16,7 @@ from tessel.clauses.joining.strategy import bucket_count, is_held_whole
 from tessel.clauses.registry import register
 from tessel.errors import DuplicateColumnError, IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
-from tessel.store import check_index_type
+from tessel.store.index_column import check_index_type
 
 __all__ = ["JoinAsof"]
 

@@ -14,13 +14,15 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.clauses.base import Clause
 from tessel.clauses.ordering import Missing, Ordering, Rows
 from tessel.clauses.registry import register
 from tessel.clauses.stored_first_rows import KeyBar, stored_first_rows
 from tessel.clauses.top_k import PartialTopK, TopK
 from tessel.ecs import ProcessingUnit
-from tessel.store import Batch, CandidateRows
+from tessel.store.manifest.batch import Batch
+from tessel.store.manifest.candidate_rows import CandidateRows
 
 __all__ = ["LastOfSort", "PartialLastOfSort"]
 
@@ -43,7 +45,7 @@ class LastOfSort(TopK):
 
     def _first(self, table: pa.Table) -> pa.Table:
         """Return the last rows of a table, in order."""
-        return table.take(pa.array(_last_rows(table, self.ordering, self.k), pa.int64()))
+        return table.take(arrow_array(_last_rows(table, self.ordering, self.k), pa.int64()))
 
     def _of_sorted(self, tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
         """Return the last rows of tables in order."""
@@ -111,7 +113,7 @@ def backwards(ordering: Ordering) -> Ordering:
 def _last_rows(table: pa.Table, ordering: Ordering, count: int) -> Rows:
     """Return the last rows of a table in an order, in that order; int64."""
     turned = np.arange(table.num_rows, dtype=np.int64)[::-1]
-    keys = table.select(ordering.by).take(pa.array(turned))
+    keys = table.select(ordering.by).take(arrow_array(turned))
     first = backwards(ordering).first(keys, count)
     first = np.arange(min(count, table.num_rows)) if first is None else first
     found: Rows = turned[first][::-1]

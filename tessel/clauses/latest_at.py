@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array, different, empty_table
 from tessel.clauses.along_rows.key_order import KeyOrder, codes_of_parts, edge_rows
 from tessel.clauses.along_rows.ordered import check_keys, check_names
 from tessel.clauses.base import Carry, Clause, ClauseInfo, IndexEffect, Structure
@@ -20,7 +21,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import DuplicateColumnError, IndexColumnError, PlanError
 from tessel.expression.periods import instant_units
 from tessel.expression.schema import TableSchema
-from tessel.store import index_integers
+from tessel.store.index_column import index_integers
 
 __all__ = ["LatestAt"]
 
@@ -126,8 +127,8 @@ class LatestAt(Clause):
         ((codes,), groups) = codes_of_parts([keys], [unit.num_rows])
         rows = edge_rows(codes, groups, 0, 1)
         times = _times(unit)
-        first = pa.array(np.full(len(rows), times[0] if len(times) else 0, np.int64))
-        columns = [column.take(pa.array(rows)) for column in unit.table.columns]
+        first = arrow_array(np.full(len(rows), times[0] if len(times) else 0, np.int64))
+        columns = [column.take(arrow_array(rows)) for column in unit.table.columns]
         return pa.table([first, *columns], schema=self.carry_schema(unit.schema))
 
     def combine(self, earlier: pa.Table, later: pa.Table, schema: TableSchema) -> pa.Table:
@@ -136,8 +137,8 @@ class LatestAt(Clause):
         keys = [both.column(name) for name in self._carried_names(self.by, schema)]
         ((codes,), groups) = codes_of_parts([keys], [both.num_rows])
         rows = edge_rows(codes, groups, 0, 1)
-        first = both.column("first_time").take(pa.array(np.zeros(len(rows), np.int64)))
-        return both.take(pa.array(rows)).set_column(0, both.schema.field(0), first)
+        first = both.column("first_time").take(arrow_array(np.zeros(len(rows), np.int64)))
+        return both.take(arrow_array(rows)).set_column(0, both.schema.field(0), first)
 
     def suffices(self, summary: pa.Table, after: pa.Table) -> bool:
         """Say whether it is known when the next rows come."""
@@ -150,7 +151,7 @@ class LatestAt(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Answer for a unit that is everything."""
-        nothing = self.carry_schema(unit.schema).empty_table()
+        nothing = empty_table(self.carry_schema(unit.schema))
         return self.process_between(unit, nothing, nothing)
 
     def process_between(
@@ -169,11 +170,11 @@ class LatestAt(Clause):
         known = before.drop_columns(["first_time"]).rename_columns(unit.schema.names)
         both = pa.concat_tables([known, unit.table])
         times, rows = self._latest(both, known.num_rows, own, targets)
-        found = both.take(pa.array(rows))
+        found = both.take(arrow_array(rows))
         if self.origin is not None:
             found = found.append_column(self.origin, found.column(index))
         width = np.int32 if pa.types.is_date32(kind) else np.int64
-        asked = pa.array(times.astype(width))
+        asked = arrow_array(times.astype(width))
         asked = asked.cast(kind) if pa.types.is_integer(kind) else asked.view(kind)
         at = unit.schema.names.index(index)
         found = found.set_column(at, pa.field(index, kind), asked)
@@ -188,11 +189,11 @@ class LatestAt(Clause):
         if not both.num_rows or not len(targets):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         order = KeyOrder.of_codes(codes, groups)
-        starts = np.unique(order.start)
+        starts = different(order.start)
         first_rows = order.rows_at(starts)
         by_key = np.arange(len(starts))
         if keys:
-            by_key = order_of_keys([column.take(pa.array(first_rows)) for column in keys])
+            by_key = order_of_keys([column.take(arrow_array(first_rows)) for column in keys])
         # Rows ascend within a key: its number and the row make one ascending number.
         stride = both.num_rows + 1
         rows = order.places if order.order is None else order.order

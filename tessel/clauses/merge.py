@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from tessel.clauses.alignment import brought_to
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.combining import (
     CombinedInput,
@@ -16,15 +15,13 @@ from tessel.clauses.combining import (
     SubQuery,
     common_schema,
 )
-from tessel.clauses.ordering import Ordering
 from tessel.clauses.registry import register
 from tessel.clauses.running.streams import unit_of_table, units_of_tables
-from tessel.clauses.spill import workspace_of
-from tessel.clauses.spill.sorting import ExternalSort
+from tessel.clauses.spill.workspace import workspace_of
 from tessel.ecs import ProcessingUnit
 from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
-from tessel.store import Run, check_index_type, index_integers, merge_ordered, sorted_by
+from tessel.store.index_column import check_index_type, index_integers, sorted_by
 
 __all__ = ["Merge", "MergeInputs"]
 
@@ -135,6 +132,9 @@ class Merge(Combining):
         self, units: Iterable[ProcessingUnit], schema: TableSchema
     ) -> Iterator[ProcessingUnit]:
         """Give the units as they come where they are in order; else order them all."""
+        from tessel.clauses.ordering import Ordering
+        from tessel.clauses.spill.sorting import ExternalSort
+
         index = self.output_schema(schema).index
         assert index is not None
         if schema.index == index:
@@ -200,11 +200,16 @@ class MergeInputs(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Order one unit that holds everything; a stream of units is for ``interleave``."""
+        from tessel.clauses.alignment import brought_to
+
         table = sorted_by(brought_to(unit.table, self.schema.arrow, "merge"), self._index)
         return unit_of_table(unit.ordinal, 0, table, self._index)
 
     def interleave(self, inputs: Sequence[Iterator[ProcessingUnit]]) -> Iterator[ProcessingUnit]:
         """Merge ordered inputs as they stream in."""
+        from tessel.clauses.alignment import brought_to
+        from tessel.store.merging import Run, merge_ordered
+
         schema = self.schema.arrow
         runs = [
             Run((brought_to(unit.table, schema, "merge") for unit in units), f"symbol {name!r}")

@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tessel.clauses.aggregates import Aggregate, aggregate_from_json
+from tessel.clauses.aggregates.base import Aggregate
+from tessel.clauses.aggregates.registry import aggregate_from_json
 from tessel.clauses.computed import (
     ComputedColumn,
     free_name,
@@ -18,9 +19,8 @@ from tessel.clauses.computed import (
 )
 from tessel.clauses.plain import expression_form, expression_from_form
 from tessel.errors import AggregateError, DuplicateColumnError, PlanFormatError, repeated
-from tessel.expression import Expression
 from tessel.expression.leaves import Column
-from tessel.expression.node import post_order
+from tessel.expression.node import Expression, post_order
 from tessel.expression.operators.aggregate import Aggregated
 from tessel.expression.schema import TableSchema
 

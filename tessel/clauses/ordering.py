@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import numpy_array
 from tessel.clauses.stable_order import stable_order
 from tessel.clauses.values import (
     decimal_words,
@@ -334,5 +335,5 @@ def _of_dictionary(
 def _codes(chunk: pa.DictionaryArray) -> NDArray[np.int64]:
     codes = integers(chunk.indices).astype(np.int64)
     if chunk.indices.null_count:
-        codes[chunk.indices.is_null().to_numpy(zero_copy_only=False)] = -1
+        codes[numpy_array(chunk.indices.is_null())] = -1
     return codes

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.computed import (
     ComputedColumn,
@@ -24,7 +25,6 @@ from tessel.clauses.registry import register
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError, repeated
 from tessel.expression.schema import TableSchema
-from tessel.kernels import order_of_codes
 
 __all__ = ["Partition"]
 
@@ -85,13 +85,15 @@ class Partition(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Give each row its bucket; pieces come out by bucket, rows of each in order."""
+        from tessel.kernels.rows_by_code import order_of_codes
+
         schema = self.output_schema(unit.schema)
         if not unit.num_rows:
             return unit.with_pieces([], schema)
         table = unit.table
         if self.positions:
             place = np.arange(table.num_rows, dtype=np.int64) + (unit.ordinal << 32)
-            table = table.append_column(POSITION, pa.array(place))
+            table = table.append_column(POSITION, arrow_array(place))
         keys = [table.column(key) for key in stored_names(self.keys)]
         bucket = bucket_of(keys, self.buckets) if keys else np.zeros(table.num_rows, np.int32)
         missing = missing_rows(keys) if self.drop_missing and keys else None
@@ -105,6 +107,6 @@ class Partition(Clause):
         pieces: list[Piece] = []
         for number, (start, stop) in enumerate(itertools.pairwise([0, *ends])):
             if start < stop:
-                part = table.take(pa.array(order[start:stop]))
+                part = table.take(arrow_array(order[start:stop]))
                 pieces += unit.replace(part, bucket=number).pieces
         return unit.with_pieces(pieces, schema)

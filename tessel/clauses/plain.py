@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tessel.errors import PlanFormatError, nearest
-from tessel.expression import Expression, parse
+from tessel.expression.node import Expression
 
 __all__ = ["expression_form", "expression_from_form", "fields_from_json"]
 
@@ -31,6 +31,8 @@ def expression_form(expression: Expression) -> str | dict[str, Any]:
 
 def expression_from_form(form: Any) -> Expression:
     """Rebuild an expression from :func:`expression_form`; anything else raises."""
+    from tessel.expression.text import parse
+
     return parse(form) if isinstance(form, str) else Expression.from_json(form)
 
 

@@ -14,7 +14,8 @@ from tessel.cached import cached
 from tessel.clauses.base import BUCKETED, Carry, Clause, Structure
 from tessel.clauses.powers import Consumes
 from tessel.expression.schema import TableSchema
-from tessel.store import SegmentIndex, SymbolView
+from tessel.store.manifest.index import SegmentIndex
+from tessel.store.view import SymbolView
 
 __all__ = [
     "Catalog",

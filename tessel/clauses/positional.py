@@ -5,13 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from tessel.clauses.base import Clause, ClauseInfo, Structure
-from tessel.clauses.spill import AsideUnit, workspace_of
+from tessel.clauses.spill.workspace import workspace_of
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
-from tessel.store import SegmentIndex
+from tessel.store.manifest.index import SegmentIndex
+
+if TYPE_CHECKING:
+    from tessel.clauses.spill.aside import AsideUnit
 
 __all__ = ["Positional", "check_count", "cut_units"]
 
@@ -76,6 +80,8 @@ class Positional(Clause):
         held: deque[AsideUnit] = deque()
         first = total = 0
         with workspace_of(units) as workspace, workspace.spool() as spool:
+            from tessel.clauses.spill.aside import AsideUnit
+
             for unit in units:
                 held.append(AsideUnit(unit, spool))
                 total += unit.num_rows

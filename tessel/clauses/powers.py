@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
-from tessel.store import Batch, SegmentIndex
+from tessel.store.manifest.batch import Batch
+from tessel.store.manifest.index import SegmentIndex
 
 if TYPE_CHECKING:
     from tessel.clauses.base import Clause

@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
 from tessel.clauses.along_rows.external_ranking import VALUE, ranked_rows
 from tessel.clauses.along_rows.key_order import codes_of_parts
@@ -18,13 +19,14 @@ from tessel.clauses.along_rows.ranking import Ranking, RankMethod
 from tessel.clauses.base import ClauseInfo, Structure
 from tessel.clauses.registry import register
 from tessel.clauses.running.streams import unit_of_table
-from tessel.clauses.spill import Parked, Spool, Workspace, workspace_of
+from tessel.clauses.spill.spool import Parked, Spool
+from tessel.clauses.spill.workspace import Workspace, workspace_of
 from tessel.clauses.stable_order import stable_order
 from tessel.clauses.values import is_hashable, missing_rows, plain, plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError, UnsupportedTypeError
 from tessel.expression.schema import TableSchema
-from tessel.kernels import order_of_codes
+from tessel.kernels.rows_by_code import order_of_codes
 
 __all__ = ["Rank", "RankMethod"]
 
@@ -147,7 +149,7 @@ class Rank(OrderedColumns):
         ranks = self._ranking.ranks_in_order(new_key, new_value)
         found = np.zeros(len(values), ranks.dtype)
         found[order if rows is None else rows[order]] = ranks
-        return pa.array(found, kind, mask=missing)
+        return arrow_array(found, kind, mask=missing)
 
     # --- more than may be held --------------------------------------------------------------------
 
@@ -210,7 +212,7 @@ class Rank(OrderedColumns):
                 found = np.zeros(each.rows, kind.to_pandas_dtype())
                 missing = np.ones(each.rows, np.bool_)
                 found[rows], missing[rows] = ranks, False
-                table = pa.table([pa.array(found, kind, mask=missing)], names=["rank"])
+                table = pa.table([arrow_array(found, kind, mask=missing)], names=["rank"])
                 made.append(_put(table, spool, workspace))
         return made
 

@@ -1,22 +1,31 @@
 """Clauses by name: our own, those registered by a decorator, those of installed plug-ins.
 
+Our own are imported when they are first named. The class of ``top_k`` is ``TopK``, and
+:mod:`tessel.clauses` says where each class lies.
+
 A plug-in package names its clauses in the entry-point group ``tessel.clauses``::
 
     [project.entry-points."tessel.clauses"]
     z_score = "my_package.z_score:ZScore"
 
-They are imported when a name is looked up that is not known yet, and never before.
+They are imported when a name is looked up that is not known yet, and never before. No lock is held
+while a clause of ours is imported: another thread may be importing the same module.
 """
 
 from __future__ import annotations
 
-import importlib.metadata
+import importlib
 import os
+import pkgutil
+import sys
 import threading
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tessel.clauses.base import Clause
 from tessel.errors import NameNotFoundError, PlanError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 __all__ = ["clause_names", "find_clause", "register"]
 
@@ -50,15 +59,15 @@ def register(cls: ClauseType) -> ClauseType:
         raise PlanError(
             f"{cls.__name__} has no usable name", hint='give it name = "my_clause", an identifier'
         )
-    with _lock:
-        known = _clauses.get(name)
-        if known is not None and _place(known) != _place(cls):
-            raise PlanError(
-                f"a clause {name!r} is registered already, by {_place(known)}",
-                hint=f"choose another name for {_place(cls)}",
-                clause=name,
-            )
-        _clauses[name] = cls
+    _import_ours(name)
+    known = _clauses.setdefault(name, cls)
+    if _place(known) != _place(cls):
+        raise PlanError(
+            f"a clause {name!r} is registered already, by {_place(known)}",
+            hint=f"choose another name for {_place(cls)}",
+            clause=name,
+        )
+    _clauses[name] = cls
     return cls
 
 
@@ -70,22 +79,38 @@ def find_clause(name: str) -> type[Clause]:
     NameNotFoundError
         For an unknown name, with the nearest one.
     """
+    if name not in _clauses:
+        _import_ours(name)
     with _lock:
         if name not in _clauses:
             _load_plugin(name)
-        if name not in _clauses:
-            raise NameNotFoundError.for_name("clause", name, clause_names())
-        return _clauses[name]
+    if name not in _clauses:
+        raise NameNotFoundError.for_name("clause", name, clause_names())
+    return _clauses[name]
+
+
+def _import_ours(name: str) -> None:
+    """Import the module of a clause of ours, if there is one of this name."""
+    words = name.split("_")
+    getattr(sys.modules[__package__], "".join(map(str.capitalize, words)), None)
 
 
 def clause_names() -> list[str]:
     """Return the names of all clauses, those of plug-ins not loaded yet included, sorted."""
-    found = {point.name for point in importlib.metadata.entry_points(group=_GROUP)}
+    for module in pkgutil.walk_packages(sys.modules[__package__].__path__, f"{__package__}."):
+        importlib.import_module(module.name)
+    found = {point.name for point in _plugins()}
     return sorted(found | set(_clauses))
 
 
+def _plugins() -> EntryPoints:
+    from importlib.metadata import entry_points  # takes longer than many a query
+
+    return entry_points(group=_GROUP)
+
+
 def _load_plugin(name: str) -> None:
-    for point in importlib.metadata.entry_points(group=_GROUP, name=name):
+    for point in _plugins().select(name=name):
         key = f"{point.name}={point.value}"
         if key not in _loaded:
             try:

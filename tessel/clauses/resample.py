@@ -10,16 +10,11 @@ from typing import ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.buckets import (
-    DATA_ORIGINS,
-    Bucketer,
-    CalendarRule,
-    Closed,
-    bucket_runs,
-    bucketer_for,
-    parse_rule,
-)
+from tessel.clauses.buckets.base import Bucketer, Closed, bucket_runs
+from tessel.clauses.buckets.origins import DATA_ORIGINS, bucketer_for
+from tessel.clauses.buckets.rules import CalendarRule, parse_rule
 from tessel.clauses.computed import (
     ComputedColumn,
     columns_of_keys,
@@ -35,24 +30,22 @@ from tessel.clauses.grouped.group_tables import (
 )
 from tessel.clauses.grouped.grouping import check_key_type, group_codes, missing_rows, order_of_keys
 from tessel.clauses.grouped.scanned_groups import each_alone
-from tessel.clauses.grouped.scanned_keyed_runs import scanned_keyed_runs
 from tessel.clauses.grouped.scanned_runs import scanned_runs
 from tessel.clauses.grouped.stored_facts import all_from_facts
 from tessel.clauses.head import Head
-from tessel.clauses.index_values import index_integers, with_times_of_index
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.registry import register
 from tessel.clauses.results import AggregatingClause
 from tessel.clauses.running.bound_unit import is_bound
 from tessel.clauses.select import Select
 from tessel.clauses.structures import StructuredUnits, UnitFacts, structure_by_time_bucket
-from tessel.clauses.tail import Tail
 from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.ecs.components import RowRange, TimeRange
 from tessel.errors import ExecutionError, IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
-from tessel.store import Batch, SegmentIndex
+from tessel.store.manifest.batch import Batch
+from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["Empty", "PartialResample", "Resample"]
 
@@ -124,7 +117,7 @@ class _Resampling(AggregatingClause):
         labels = self.bucketer(schema).labels(numbers, self.sides[1])
         assert schema.index is not None  # bucketer() refused a table without one
         kind = schema.type_of(schema.index)
-        return pa.array(labels, _width(kind)).view(kind)
+        return arrow_array(labels, _width(kind)).view(kind)
 
     def numbers_of_labels(self, labels: np.ndarray, schema: TableSchema) -> np.ndarray:
         """Return the buckets that have rows from their labels; int64 in, int64 out."""
@@ -238,6 +231,8 @@ class Resample(_Resampling):
 
     def question(self, schema: TableSchema) -> tuple[Clause, ...]:
         """Return what finds the first or the last time: the index never goes back."""
+        from tessel.clauses.tail import Tail
+
         (index, *_) = self._keys(schema)
         return Select((index.name,)), Tail(1) if self.origin.startswith("end") else Head(1)
 
@@ -283,6 +278,8 @@ class Resample(_Resampling):
         A front piece that an earlier unit fetches too leaves its first bucket there, and rows past
         the front slice's last bucket belong to the units after.
         """
+        from tessel.clauses.index_values import index_integers
+
         self.check_planned()
         table = unit.table
         numbers, starts = bucket_runs(self.bucketer(unit.schema), index_integers(unit))
@@ -297,22 +294,24 @@ class Resample(_Resampling):
         start, stop = (int(starts[0]), int(stops[-1])) if len(starts) else (0, 0)
         labels = self.labels(numbers, unit.schema)
         runs = np.repeat(np.arange(len(numbers)), stops - starts)
-        return self._whole(unit, table.slice(start, stop - start), labels.take(pa.array(runs)))
+        return self._whole(unit, table.slice(start, stop - start), labels.take(arrow_array(runs)))
 
     def _whole(self, unit: ProcessingUnit, table: pa.Table, labels: pa.Array) -> ProcessingUnit:
         """Aggregate rows whose buckets are whole, given the label of each."""
+        from tessel.clauses.index_values import with_times_of_index
+
         name = unit.schema.index
         assert name is not None
         keyed = table.append_column(_KEY, labels)
         by = stored_names(self.by)
         if by and self.drop_missing:
             missing = missing_rows([table.column(key) for key in by])
-            keyed = keyed.filter(pa.array(~missing)) if missing.any() else keyed
+            keyed = keyed.filter(arrow_array(~missing)) if missing.any() else keyed
         result, _ = complete_table(keyed, [_KEY, *by], self.aggregates)
         result = result.rename_columns([name, *result.column_names[1:]])
         if by:
             keys = [result.column(key) for key in (name, *by)]
-            result = result.take(pa.array(order_of_keys(keys)))
+            result = result.take(arrow_array(order_of_keys(keys)))
         return with_times_of_index(unit.replace(result, index=name))
 
 
@@ -359,6 +358,8 @@ class PartialResample(_Resampling):
         return None if found is None else self._partial(schema, found[0], [], found[1])
 
     def _by_keys(self, rows: Batch, bucketer: Bucketer, keys: Sequence[str]) -> pa.Table | None:
+        from tessel.clauses.grouped.scanned_keyed_runs import scanned_keyed_runs
+
         found = scanned_keyed_runs(
             rows, bucketer, keys, self.aggregates, drop_missing=self.drop_missing
         )
@@ -385,6 +386,8 @@ class PartialResample(_Resampling):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Reduce the unit; its buckets are runs, since the index never goes back."""
+        from tessel.clauses.index_values import index_integers
+
         found = self.reduced(unit)
         if found is not None:
             return found
@@ -406,12 +409,12 @@ class PartialResample(_Resampling):
         codes = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(table)))
         keys = []
         if self.by:
-            columns = [pa.array(codes), *(table.column(key) for key in stored_names(self.by))]
+            columns = [arrow_array(codes), *(table.column(key) for key in stored_names(self.by))]
             found = group_codes(columns, drop_missing=self.drop_missing)
             if found.rows is not None:
-                table = table.take(pa.array(found.rows))
+                table = table.take(arrow_array(found.rows))
             codes, keys = found.codes, found.keys[1:]
-            numbers = numbers[found.keys[0].to_numpy()]
+            numbers = numbers[numpy_array(found.keys[0])]
         labels = self.labels(numbers, schema)
         return partial_table(
             table,

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import empty_table
 from tessel.cached import cached
 from tessel.clauses.aggregates.present_rows import whole_structs
 from tessel.clauses.along_rows.index_spans import span_on_index
@@ -19,7 +20,7 @@ from tessel.clauses.along_rows.ordered import check_keys, check_names, check_rea
 from tessel.clauses.along_rows.time_neighbours import TimeReach
 from tessel.clauses.along_rows.window_aggregates import Windows, window_aggregate
 from tessel.clauses.base import ClauseInfo, Structure
-from tessel.clauses.buckets import parse_span
+from tessel.clauses.buckets.rules import parse_span
 from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.registry import register
@@ -27,7 +28,7 @@ from tessel.clauses.results import AggregatingClause
 from tessel.ecs import ProcessingUnit
 from tessel.errors import AggregateError, IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
-from tessel.kernels import rows_until
+from tessel.kernels.window_rows import rows_until
 
 __all__ = ["Closed", "Rolling"]
 
@@ -175,7 +176,7 @@ class Rolling(AggregatingClause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Compute the windows of a unit that is everything."""
-        nothing = self.carry_schema(unit.schema).empty_table()
+        nothing = empty_table(self.carry_schema(unit.schema))
         return self.process_between(unit, nothing, nothing)
 
     def process_between(

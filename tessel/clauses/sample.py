@@ -27,15 +27,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array
 from tessel.clauses.base import Clause, ClauseInfo, Structure
 from tessel.clauses.grouped.hashing import hash_rows
 from tessel.clauses.positional import check_count
 from tessel.clauses.registry import register
 from tessel.clauses.running.streams import unit_of_table
-from tessel.clauses.spill import Parked, Spool, workspace_of
+from tessel.clauses.spill.spool import Parked, Spool
+from tessel.clauses.spill.workspace import workspace_of
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
@@ -174,7 +175,7 @@ class Sample(Clause):
             low, high = np.searchsorted(chosen_last, [row, row + count])
             kept[np.searchsorted(candidates, chosen_last[low:high] - row)] = True
             if kept.any():
-                table = spool.read(parked).take(pa.array(np.flatnonzero(kept)))
+                table = spool.read(parked).take(arrow_array(np.flatnonzero(kept)))
                 yield unit_of_table(ordinal, given, table, schema.index)
                 given += int(kept.sum())
             spool.drop(parked)
@@ -199,7 +200,7 @@ class Sample(Clause):
             for ordinal, each in enumerate(parked):
                 low, high = np.searchsorted(draws, [start, start + each.rows]).tolist()
                 if low < high:
-                    table = spool.read(each).take(pa.array(draws[low:high] - start))
+                    table = spool.read(each).take(arrow_array(draws[low:high] - start))
                     yield unit_of_table(ordinal, given, table, schema.index)
                 spool.drop(each)
                 start, given = start + each.rows, given + high - low
@@ -232,7 +233,7 @@ def _random(seed: int, start: int, count: int) -> Numbers:
 
 def _numbers_of(seed: int, rows: NDArray[np.int64]) -> Numbers:
     """Return the random numbers of rows."""
-    return hash_rows([pa.array(np.full(len(rows), seed, np.int64)), pa.array(rows)])
+    return hash_rows([arrow_array(np.full(len(rows), seed, np.int64)), arrow_array(rows)])
 
 
 def _least(numbers: Numbers, count: int) -> NDArray[np.int64]:

@@ -15,13 +15,12 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.index_values import index_integers, with_times_of_index
 from tessel.clauses.ordering import Missing, Ordering
 from tessel.clauses.registry import register
 from tessel.clauses.running.streams import units_of_tables
-from tessel.clauses.spill import Workspace, workspace_of
-from tessel.clauses.spill.sorting import ExternalSort
+from tessel.clauses.spill.workspace import Workspace, workspace_of
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
 
@@ -162,9 +161,11 @@ class MergeSorted(_Sorting):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Order everything at once."""
+        from tessel.clauses.index_values import with_times_of_index
+
         schema = self.output_schema(unit.schema)
         order = self.ordering.order(unit.table.select(self.by))
-        table = unit.table if order is None else unit.table.take(pa.array(order))
+        table = unit.table if order is None else unit.table.take(arrow_array(order))
         found = unit.replace(table.select(schema.names), index=schema.index)
         return found if schema.index is None else with_times_of_index(found)
 
@@ -184,6 +185,8 @@ class MergeSorted(_Sorting):
     def _all(
         self, units: Iterable[ProcessingUnit], schema: TableSchema, workspace: Workspace
     ) -> Iterator[pa.Table]:
+        from tessel.clauses.spill.sorting import ExternalSort
+
         with ExternalSort(self.ordering, schema.arrow, workspace) as rows:
             for unit in units:
                 rows.add(unit.table)
@@ -193,9 +196,13 @@ class MergeSorted(_Sorting):
         self, units: Iterable[ProcessingUnit], schema: TableSchema, workspace: Workspace
     ) -> Iterator[pa.Table]:
         """Order rows whose index never goes back: a time is complete when a later one has come."""
+        from tessel.clauses.spill.sorting import ExternalSort
+
         rows = ExternalSort(self.ordering, schema.arrow, workspace)
         latest: int | None = None
         try:
+            from tessel.clauses.index_values import index_integers
+
             for unit in units:
                 if not unit.num_rows:
                     continue

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels import order_of_codes
+from tessel.kernels.rows_by_code import order_of_codes
 
 __all__ = ["stable_order"]
 

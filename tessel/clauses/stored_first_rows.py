@@ -23,10 +23,12 @@ from numpy.typing import NDArray
 from tessel.clauses.grouped.asked_facts import is_numeric
 from tessel.clauses.ordering import Ordering
 from tessel.clauses.stored_numbers import decimal_integers
-from tessel.expression import Number
+from tessel.expression.encoded import Number
 from tessel.expression.schema import TableSchema
-from tessel.kernels import NO_LIMIT, BestRows, best_rows, ordered_doubles
-from tessel.store import Batch, OpenedBatch, RowPart
+from tessel.kernels.best_rows import NO_LIMIT, BestRows, best_rows, ordered_doubles
+from tessel.store.manifest.batch import Batch
+from tessel.store.manifest.opened_batch import OpenedBatch
+from tessel.store.manifest.stretch import RowPart
 
 __all__ = ["KeyBar", "stored_first_rows"]
 

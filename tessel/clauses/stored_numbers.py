@@ -10,8 +10,8 @@ import math
 
 import pyarrow as pa
 
-from tessel.expression import Number
-from tessel.store import OpenedBatch
+from tessel.expression.encoded import Number
+from tessel.store.manifest.opened_batch import OpenedBatch
 
 __all__ = ["decimal_integers"]
 

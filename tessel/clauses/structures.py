@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tessel.ecs.components import ColRange, RowRange, TimeRange
-from tessel.store import SegmentIndex
+from tessel.store.manifest.index import SegmentIndex
 
 __all__ = [
     "StructuredUnits",

@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.first_rows import Bar, keep_first
 from tessel.clauses.index_values import with_times_of_index
@@ -23,13 +24,14 @@ from tessel.clauses.registry import register
 from tessel.clauses.running.bound_unit import is_bound
 from tessel.clauses.running.streams import unit_of_table, units_of_tables
 from tessel.clauses.sort import OrderedClause
-from tessel.clauses.spill import workspace_of
 from tessel.clauses.spill.sorting import ExternalSort
+from tessel.clauses.spill.workspace import workspace_of
 from tessel.clauses.stored_first_rows import KeyBar, stored_first_rows
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
-from tessel.store import Batch, CandidateRows
+from tessel.store.manifest.batch import Batch
+from tessel.store.manifest.candidate_rows import CandidateRows
 
 __all__ = ["PartialTopK", "TopK"]
 
@@ -126,7 +128,7 @@ class TopK(_First):
     def _first(self, table: pa.Table) -> pa.Table:
         """Return the first rows of a table, in order."""
         rows = self.ordering.first(table.select(self.by), self.k)
-        return table.slice(0, self.k) if rows is None else table.take(pa.array(rows, pa.int64()))
+        return table.slice(0, self.k) if rows is None else table.take(arrow_array(rows, pa.int64()))
 
     def _of_sorted(self, tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
         """Return the first rows of tables in order, which have ``rows`` together."""

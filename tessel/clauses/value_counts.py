@@ -12,14 +12,16 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from tessel.clauses.aggregates import find_aggregate
+from tessel.arrays import arrow_array, numpy_array
+from tessel.clauses.aggregates.registry import find_aggregate
 from tessel.clauses.aggregation import Aggregation
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.partition import Partition
 from tessel.clauses.registry import register
 from tessel.clauses.sort import Sort
-from tessel.clauses.spill import AsideUnit, workspace_of
+from tessel.clauses.spill.aside import AsideUnit
+from tessel.clauses.spill.workspace import workspace_of
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
@@ -129,7 +131,7 @@ class Shares(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Divide by the sum of all."""
-        counts = unit.column(self.column).to_numpy()
+        counts = numpy_array(unit.column(self.column))
         return self._over(unit, int(counts.sum()))
 
     def consume(
@@ -140,12 +142,12 @@ class Shares(Clause):
             aside: list[AsideUnit] = []
             total = 0
             for unit in units:
-                total += int(unit.column(self.column).to_numpy().sum())
+                total += int(numpy_array(unit.column(self.column)).sum())
                 aside.append(AsideUnit(unit, spool))
             for each in aside:
                 yield self._over(each.unit(), total)
 
     def _over(self, unit: ProcessingUnit, total: int) -> ProcessingUnit:
-        counts = unit.column(self.column).to_numpy()
+        counts = numpy_array(unit.column(self.column))
         # Both are whole numbers below 2**53, so that the quotient is rounded once.
-        return unit.with_column(self.column, pa.array(counts / np.float64(max(1, total))))
+        return unit.with_column(self.column, arrow_array(counts / np.float64(max(1, total))))

@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array, numpy_array
+
 __all__ = [
     "BoolArray",
     "decimal_words",
@@ -59,7 +61,7 @@ def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
         chunks = [plain(chunk) for chunk in values.chunks]
         if len(chunks) == 1:
             return chunks[0]
-        return pa.concat_arrays(chunks) if chunks else pa.array([], plain_type(values.type))
+        return pa.concat_arrays(chunks) if chunks else arrow_array([], plain_type(values.type))
     if pa.types.is_dictionary(values.type):
         # The dictionary is made plain first: Arrow cannot decode into view types.
         return plain(values.dictionary).take(values.indices)
@@ -181,7 +183,7 @@ def missing_rows(array: pa.Array) -> BoolArray | None:
     """
     null: BoolArray | None = None
     if array.null_count:
-        null = array.is_null().to_numpy(zero_copy_only=False)
+        null = numpy_array(array.is_null())
     if pa.types.is_floating(array.type) and len(array):
         raw = raw_values(array, array.type.to_pandas_dtype())
         # The maximum is NaN exactly where some value is: one pass, no temporary.
@@ -197,7 +199,7 @@ def normalised(values: pa.Array | pa.ChunkedArray) -> pa.Array:
         return array
     raw = raw_values(array, array.type.to_pandas_dtype())
     # Adding zero turns −0.0 into 0.0 and leaves all else alone.
-    return pa.array(raw + raw.dtype.type(0), array.type, mask=missing_rows(array))
+    return arrow_array(raw + raw.dtype.type(0), array.type, mask=missing_rows(array))
 
 
 def ranks(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
@@ -216,8 +218,8 @@ def ranks(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
         The distinct values, ascending (text by code point); ``ordered[codes]`` is the array.
     """
     encoded = array.dictionary_encode()
-    order = pc.sort_indices(encoded.dictionary).to_numpy().astype(np.int64)
+    order = numpy_array(pc.sort_indices(encoded.dictionary)).astype(np.int64)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     codes = raw_values(encoded.indices, np.int32)
-    return place[codes], encoded.dictionary.take(pa.array(order))
+    return place[codes], encoded.dictionary.take(arrow_array(order))

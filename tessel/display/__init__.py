@@ -6,37 +6,15 @@ imports nothing beyond pyarrow.
 
 from __future__ import annotations
 
-from tessel.display.diagrams import render_dot, render_mermaid
-from tessel.display.documents import (
-    Document,
-    Edge,
-    Facts,
-    Graph,
-    Node,
-    Part,
-    Section,
-    Table,
-    Tree,
-)
-from tessel.display.html import render_html
-from tessel.display.plain import render_json
-from tessel.display.preview import preview
-from tessel.display.text import render_text
+from tessel.lazy import names_from
 
-__all__ = [
-    "Document",
-    "Edge",
-    "Facts",
-    "Graph",
-    "Node",
-    "Part",
-    "Section",
-    "Table",
-    "Tree",
-    "preview",
-    "render_dot",
-    "render_html",
-    "render_json",
-    "render_mermaid",
-    "render_text",
-]
+__getattr__ = names_from(
+    __name__,
+    {
+        "diagrams": "render_dot render_mermaid",
+        "documents": "Document Edge Facts Graph Node Part Section Table Tree",
+        "html": "render_html",
+        "plain": "render_json",
+        "text": "render_text",
+    },
+)

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as arrow_types
 
+from tessel.arrays import arrow_array
 from tessel.display.cells import ELLIPSIS
 from tessel.display.documents import Table
 from tessel.errors import InvalidInputError
@@ -140,5 +141,5 @@ def _nested(scalar: pa.Scalar) -> str | None:
 
 
 def _one(scalar: pa.Scalar) -> str:
-    (value,) = _values(pa.array([scalar], scalar.type))
+    (value,) = _values(arrow_array([scalar], scalar.type))
     return "null" if value is None else str(value)

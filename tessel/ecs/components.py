@@ -7,10 +7,12 @@ component types of their own; nothing here or in the manager changes for that.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from tessel.expression import StatisticsView
+if TYPE_CHECKING:
+    from tessel.expression.protocols import StatisticsView
 
 __all__ = [
     "Bucket",

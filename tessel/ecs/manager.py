@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.ecs.components import Columns, FetchCount
 from tessel.ecs.facts import FactBlock, FactColumn, FactRow, Selection
 from tessel.ecs.world import World
@@ -195,10 +196,10 @@ class ComponentManager:
             chosen = self._select(world, entities)
             kinds = list(self._kinds)
             columns = [self._find(world, chosen, kind) for kind in kinds]
-        table = {"entity": pa.array(entities, pa.int64())}
+        table = {"entity": arrow_array(entities, pa.int64())}
         for title, values in zip(_titles(kinds), columns, strict=True):
             shown = [None if value is None else _shown(value) for value in values]
-            table[title] = pa.array(shown, pa.string())
+            table[title] = arrow_array(shown, pa.string())
         return pa.table(table)
 
     # --- changing ---------------------------------------------------------------------------------

@@ -18,11 +18,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array, fill_null
 from tessel.cached import cached
 from tessel.cancelling import check_cancelled
 from tessel.ecs.components import ColRange, RowRange, TimeRange
 from tessel.errors import ColumnNotFoundError, ExecutionError
-from tessel.expression import Expression, ExpressionContext, evaluate
+from tessel.expression.context import ExpressionContext
+from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 
 __all__ = ["Piece", "ProcessingUnit", "segments_of", "truths"]
@@ -177,6 +179,8 @@ class ProcessingUnit:
         beside
             Columns that stand in front of those of the unit, with a value a row.
         """
+        from tessel.expression.evaluate import evaluate
+
         if isinstance(expression, Expression):
             expression = ExpressionContext.of(expression)
         read = expression.columns.values()
@@ -231,7 +235,7 @@ class ProcessingUnit:
         The index keeps its role, for which the rows must not go back in time; a clause that takes
         them in another order returns the unit with a schema without index (:meth:`with_pieces`).
         """
-        positions = pa.array(rows, pa.int64())
+        positions = arrow_array(rows, pa.int64())
         taken = self.table.take(positions) if self.schema.names else _rows_only(len(rows))
         buckets = {piece.bucket for piece in self.pieces}
         return self.replace(taken, bucket=buckets.pop() if len(buckets) == 1 else None)
@@ -407,7 +411,7 @@ def truths(mask: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
             f"the mask of a filter is {mask.type}, not bool",
             hint="compare the values with something: unit.filter(unit.evaluate(col('a') > 0))",
         )
-    return pc.fill_null(mask.cast(pa.bool_()) if pa.types.is_null(mask.type) else mask, False)
+    return fill_null(mask.cast(pa.bool_()) if pa.types.is_null(mask.type) else mask, False)
 
 
 def _overlap(one: ColRange, other: ColRange) -> bool:

@@ -8,10 +8,12 @@ if one does not fit, that is the error. See ``docs/decisions/0039``.
 
 from __future__ import annotations
 
+import ast
 import collections.abc
 import dataclasses
 import errno
 import functools
+import importlib
 import inspect
 import itertools
 import numbers
@@ -104,7 +106,7 @@ def _explain(
         return  # a wrong number of arguments: Python's own error says so
     if isinstance(error, RecursionError):
         raise InvalidInputError.too_deep(name) from error
-    scope = sys.modules[function.__module__].__dict__
+    scope = _Scope(sys.modules[function.__module__])
     for parameter in signature.parameters.values():
         if parameter.name not in given:
             continue
@@ -122,12 +124,28 @@ def _explain(
                 raise InvalidInputError.for_argument(name, *found) from error
 
 
-def _resolved(annotation: Any, scope: dict[str, Any]) -> Any:
-    """Return what an annotation stands for; Any where it is known to type checkers only."""
+class _Scope(dict[str, Any]):
+    """The names of a module, with those that it imports for type checkers only."""
+
+    def __init__(self, module: types.ModuleType) -> None:
+        super().__init__(vars(module))
+        self._module = module
+
+    def __missing__(self, name: str) -> Any:
+        for node in ast.walk(ast.parse(inspect.getsource(self._module))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                for each in node.names:
+                    if name == (each.asname or each.name):
+                        return getattr(importlib.import_module(node.module), each.name)
+        raise KeyError(name)
+
+
+def _resolved(annotation: Any, scope: _Scope) -> Any:
+    """Return what an annotation stands for; Any where that cannot be found."""
     if not isinstance(annotation, str):
         return Any if annotation is inspect.Parameter.empty else annotation
     try:
-        return eval(annotation, dict(scope))
+        return eval(annotation, {}, scope)
     except Exception:
         return Any
 
@@ -228,7 +246,7 @@ def _misfit_of_fields(value: Any) -> Misfit | None:
         owner = next(
             each for each in cls.__mro__ if field.name in vars(each).get("__annotations__", {})
         )
-        wanted = _resolved(field.type, sys.modules[owner.__module__].__dict__)
+        wanted = _resolved(field.type, _Scope(sys.modules[owner.__module__]))
         found = _misfit(wanted, getattr(value, field.name, None), field.name)
         if found is not None:
             return found

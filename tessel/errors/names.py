@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -24,6 +23,8 @@ def nearest(name: object, existing: Iterable[str]) -> str | None:
         return None
     if len(name) > _LONGEST_COMPARED:
         return None
+    import difflib  # only a wrong name needs it
+
     candidates = list(existing)
     folded, wanted = [candidate.casefold() for candidate in candidates], name.casefold()
     if wanted in folded:

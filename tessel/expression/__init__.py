@@ -5,63 +5,26 @@ make expressions; `evaluate` computes one on an Arrow table; `evaluate_statistic
 minimum, maximum and missing counts. Everything else is reached through these.
 """
 
-from tessel.expression.build import (
-    WhenBranches,
-    WhenCondition,
-    all_of,
-    any_of,
-    coalesce,
-    col,
-    lit,
-    max_of,
-    min_of,
-    when,
-    where,
-)
-from tessel.expression.context import ContextNode, ExpressionContext
-from tessel.expression.encoded import BlockProgram, Number
-from tessel.expression.evaluate import evaluate
-from tessel.expression.node import Expression
-from tessel.expression.plain_conditions import PlainCondition, plain_conditions
-from tessel.expression.protocols import ArithmeticColumn, ColumnFacts, EncodedColumn, StatisticsView
-from tessel.expression.raising import cannot_raise
-from tessel.expression.registry import OPERATORS
-from tessel.expression.rewriting import with_columns
-from tessel.expression.schema import TableSchema
-from tessel.expression.statistics import FALSE, TRUE, UNKNOWN, evaluate_statistics
-from tessel.expression.text import parse
+from __future__ import annotations
 
-__all__ = [
-    "FALSE",
-    "OPERATORS",
-    "TRUE",
-    "UNKNOWN",
-    "ArithmeticColumn",
-    "BlockProgram",
-    "ColumnFacts",
-    "ContextNode",
-    "EncodedColumn",
-    "Expression",
-    "ExpressionContext",
-    "Number",
-    "PlainCondition",
-    "StatisticsView",
-    "TableSchema",
-    "WhenBranches",
-    "WhenCondition",
-    "all_of",
-    "any_of",
-    "cannot_raise",
-    "coalesce",
-    "col",
-    "evaluate",
-    "evaluate_statistics",
-    "lit",
-    "max_of",
-    "min_of",
-    "parse",
-    "plain_conditions",
-    "when",
-    "where",
-    "with_columns",
-]
+from tessel.lazy import names_from
+
+__getattr__ = names_from(
+    __name__,
+    {
+        "build": (
+            "WhenBranches WhenCondition all_of any_of coalesce col lit max_of min_of when where"
+        ),
+        "context": "ContextNode ExpressionContext",
+        "encoded": "BlockProgram Number",
+        "node": "Expression",
+        "plain_conditions": "PlainCondition",
+        "registry": "all_operators",
+        "raising": "cannot_raise",
+        "rewriting": "with_columns",
+        "protocols": "ArithmeticColumn ColumnFacts EncodedColumn StatisticsView",
+        "schema": "TableSchema",
+        "statistics": "FALSE TRUE UNKNOWN evaluate_statistics",
+        "text": "parse",
+    },
+)

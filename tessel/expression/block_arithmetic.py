@@ -17,9 +17,9 @@ from tessel.expression.checking import NodeType
 from tessel.expression.kernels.values import literal_value
 from tessel.expression.leaves import Literal
 from tessel.expression.node import Expression
-from tessel.expression.operators.arithmetic import Add, Multiply, Subtract
 from tessel.expression.stored_ranges import EXACT, GREATEST, LEAST
-from tessel.kernels import DecimalBounds, Op
+from tessel.kernels.decimal_bounds import DecimalBounds
+from tessel.kernels.program import Op
 
 __all__ = [
     "ARITHMETIC",
@@ -37,10 +37,10 @@ _SLACK = 1 + 2.0**-50
 _LARGEST_FLOAT = 2.0**1000
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
-ARITHMETIC: dict[type[Expression], tuple[int, int]] = {
-    Add: (Op.ADD, Op.INTEGER_ADD),
-    Subtract: (Op.SUBTRACT, Op.INTEGER_SUBTRACT),
-    Multiply: (Op.MULTIPLY, Op.INTEGER_MULTIPLY),
+ARITHMETIC: dict[str, tuple[int, int]] = {
+    "add": (Op.ADD, Op.INTEGER_ADD),
+    "subtract": (Op.SUBTRACT, Op.INTEGER_SUBTRACT),
+    "multiply": (Op.MULTIPLY, Op.INTEGER_MULTIPLY),
 }
 """The steps of an operator, of floats and of integers."""
 
@@ -50,7 +50,7 @@ class BlockArithmetic(BlockColumns):
 
     def _arithmetic(self, node: Expression, kind: NodeType, operands: list[Any]) -> Number | None:
         assert kind.signature is not None
-        float_op, integer_op = ARITHMETIC[type(node)]
+        float_op, integer_op = ARITHMETIC[node.name]
         numbers: list[Number] = []
         for value, operand, target in zip(
             operands, kind.operands, kind.signature.inputs, strict=True

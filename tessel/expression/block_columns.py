@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,12 @@ import pyarrow as pa
 
 from tessel.expression.block_entries import entry_numbers, entry_ranks, known_entries
 from tessel.expression.block_steps import BlockSteps
-from tessel.expression.protocols import ArithmeticColumn
 from tessel.expression.stored_ranges import EXACT, GREATEST, LEAST
-from tessel.kernels import RESIDUAL_SHIFT, DecimalBounds, Op, Program
+from tessel.kernels.decimal_bounds import DecimalBounds
+from tessel.kernels.program import RESIDUAL_SHIFT, Op, Program
+
+if TYPE_CHECKING:
+    from tessel.expression.protocols import ArithmeticColumn
 
 __all__ = ["BlockColumns", "Number", "Scaled", "Stored"]
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.expression.stored_ranges import GREATEST
 
 __all__ = ["entry_numbers", "entry_ranks", "known_entries"]
@@ -22,9 +23,9 @@ def known_entries(entries: pa.Array) -> npt.NDArray[np.bool_] | None:
     """Return which entries are values, neither null nor NaN; None where all are."""
     if not entries.null_count and not pa.types.is_floating(entries.type):
         return None
-    known = entries.is_valid().to_numpy(zero_copy_only=False)
+    known = numpy_array(entries.is_valid())
     if pa.types.is_floating(entries.type):
-        known = known & ~np.isnan(entries.to_numpy(zero_copy_only=False))
+        known = known & ~np.isnan(numpy_array(entries))
     return None if known.all() else known
 
 
@@ -42,15 +43,15 @@ def entry_numbers(entries: pa.Array) -> tuple[npt.NDArray[Any], Any, Any] | None
         return None
     known = known_entries(entries)
     if pa.types.is_floating(kind):
-        numbers = entries.to_numpy(zero_copy_only=False).astype(np.float64)
+        numbers = numpy_array(entries).astype(np.float64)
     elif pa.types.is_integer(kind):
-        held = entries.fill_null(0).to_numpy(zero_copy_only=False)
+        held = numpy_array(fill_null(entries, 0))
         if held.dtype == np.uint64 and int(held.max()) > GREATEST:
             return None
         numbers = held.astype(np.int64)
     elif pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
         width = pa.int32() if kind.bit_width == 32 else pa.int64()
-        numbers = entries.view(width).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        numbers = numpy_array(fill_null(entries.view(width), 0)).astype(np.int64)
     else:
         return None
     if known is not None:
@@ -71,7 +72,7 @@ def entry_ranks(entries: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array] | N
     kind = entries.type
     if not len(entries) or not (types.is_string(kind) or types.is_binary(kind)):
         return None
-    order = np.asarray(pc.sort_indices(entries), np.int64)
+    order = numpy_array(pc.sort_indices(entries)).astype(np.int64)
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
-    return ranks, entries.take(pa.array(order))
+    return ranks, entries.take(arrow_array(order))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tessel.kernels import Op, Program
+from tessel.kernels.program import Op, Program
 
 __all__ = ["BlockSteps"]
 

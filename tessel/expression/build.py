@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.leaves import Column, Literal, as_expression, literal
 from tessel.expression.node import Expression
 from tessel.expression.operators.boolean import And, Or
-from tessel.expression.operators.conditional import Case, Coalesce
-from tessel.expression.operators.number import MaxOf, MinOf
+
+if TYPE_CHECKING:
+    from tessel.expression.operators.conditional import Case, Coalesce
+    from tessel.expression.operators.number import MaxOf, MinOf
 
 __all__ = [
     "WhenBranches",
@@ -82,6 +85,8 @@ class WhenBranches:
 
     def otherwise(self, value: object) -> Case:
         """Give the value for all other rows; ``None`` makes them missing."""
+        from tessel.expression.operators.conditional import Case
+
         conditions: list[Expression] = []
         values: list[Expression] = []
         branch: WhenBranches | None = self
@@ -111,16 +116,22 @@ def where(condition: object, value: object, otherwise: object) -> Case:
 @checks_arguments
 def coalesce(*operands: object) -> Coalesce:
     """Return the first operand that is not missing, in each row."""
+    from tessel.expression.operators.conditional import Coalesce
+
     return Coalesce(tuple(as_expression(operand) for operand in operands))
 
 
 def min_of(*operands: object) -> MinOf:
     """Return the smallest of the operands in each row; missing ones are skipped."""
+    from tessel.expression.operators.number import MinOf
+
     return MinOf(tuple(as_expression(operand) for operand in operands))
 
 
 def max_of(*operands: object) -> MaxOf:
     """Return the largest of the operands in each row; missing ones are skipped."""
+    from tessel.expression.operators.number import MaxOf
+
     return MaxOf(tuple(as_expression(operand) for operand in operands))
 
 

@@ -7,7 +7,7 @@ import decimal
 import pyarrow as pa
 
 from tessel.errors import ExpressionTypeError
-from tessel.expression import literal_codec, temporal
+from tessel.expression import literal_codec
 from tessel.expression.leaves import Literal
 from tessel.expression.promotion import adapted, common_integer, refuse_mixed_zones
 from tessel.expression.types import (
@@ -143,6 +143,8 @@ _FORMS = {
 
 
 def _read_beside(content: str, other: Operand) -> Literal | str:
+    from tessel.expression import temporal
+
     family, type_ = other.family, other.type
     if family is Family.TIMESTAMP:
         instant = temporal.parse_instant(content)
@@ -169,6 +171,8 @@ def _read_beside(content: str, other: Operand) -> Literal | str:
 
 
 def _timed(prefix: str, nanoseconds: int, beside: pa.DataType, zone: str | None) -> Literal:
+    from tessel.expression import temporal
+
     unit = temporal.unit_holding(nanoseconds, beside.unit)
     kind = f"{prefix}[{unit}{f', {zone}' if zone else ''}]"
     return Literal(kind, literal_codec.encode(kind, nanoseconds // UNIT_NANOSECONDS[unit]))

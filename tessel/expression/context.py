@@ -12,12 +12,18 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tessel.cached import cached
-from tessel.errors import LimitError, PlanFormatError, TesselError, UnicodeTextError
+from tessel.errors import (
+    LimitError,
+    NameNotFoundError,
+    PlanFormatError,
+    TesselError,
+    UnicodeTextError,
+)
 from tessel.expression import literal_codec
 from tessel.expression.leaves import Column, Literal, Regex, ValueSet
 from tessel.expression.node import Expression, layout, post_order
 from tessel.expression.printing import limited_label
-from tessel.expression.registry import OPERATORS
+from tessel.expression.registry import operator_class
 from tessel.options import LEAST_LIMIT, current
 
 if TYPE_CHECKING:
@@ -264,16 +270,20 @@ class _Reader:
             raise _refuse(f"there is no node {name!r}")
         entry: dict[str, Any] = self._nodes[name]
         operator = entry.get("operator")
-        if not isinstance(operator, str) or operator not in OPERATORS:
+        if not isinstance(operator, str):
             raise _refuse(f"there is no operator {operator!r}")
-        expected = {"operator", *(field.name for field in layout(OPERATORS[operator]))}
+        try:
+            cls = operator_class(operator)
+        except NameNotFoundError:
+            raise _refuse(f"there is no operator {operator!r}") from None
+        expected = {"operator", *(field.name for field in layout(cls))}
         if set(entry) != expected:
             raise _refuse(f"{operator} has the fields {', '.join(sorted(expected))}")
         return entry
 
     def _operands(self, name: str) -> Iterator[str]:
         entry = self._entry(name)
-        for field in layout(OPERATORS[entry["operator"]]):
+        for field in layout(operator_class(entry["operator"])):
             value = entry[field.name]
             if field.kind == "operand":
                 yield self._text(value, field.name)
@@ -284,7 +294,7 @@ class _Reader:
 
     def _operator(self, name: str) -> Expression:
         entry = self._entry(name)
-        cls = OPERATORS[entry["operator"]]
+        cls = operator_class(entry["operator"])
         values: list[Any] = []
         for field in layout(cls):
             value = entry[field.name]

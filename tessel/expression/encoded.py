@@ -16,13 +16,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tessel.arrays import fill_null, numpy_array
 from tessel.errors import TesselError
 from tessel.expression.block_arithmetic import (
     ARITHMETIC,
@@ -36,12 +36,9 @@ from tessel.expression.block_arithmetic import (
 from tessel.expression.block_columns import Number, Stored
 from tessel.expression.checking import NodeType, node_types
 from tessel.expression.context import ExpressionContext
-from tessel.expression.evaluate import evaluate
 from tessel.expression.leaves import Column, Literal
 from tessel.expression.node import Expression
-from tessel.expression.operators.arithmetic import Abs
 from tessel.expression.operators.boolean import And, Not, Or, Xor
-from tessel.expression.operators.casting import Cast
 from tessel.expression.operators.comparison import (
     FLIPPED,
     Comparison,
@@ -52,12 +49,12 @@ from tessel.expression.operators.comparison import (
     LessEqual,
     NotEqual,
 )
-from tessel.expression.operators.conditional import Coalesce
-from tessel.expression.operators.membership import IsMissing
-from tessel.expression.protocols import ArithmeticColumn
 from tessel.expression.schema import TableSchema
 from tessel.expression.stored_ranges import EXACT, GREATEST, LEAST, integer_range, scaled_range
-from tessel.kernels import Op
+from tessel.kernels.program import Op
+
+if TYPE_CHECKING:
+    from tessel.expression.protocols import ArithmeticColumn
 
 __all__ = ["BlockProgram", "Number"]
 
@@ -174,17 +171,17 @@ class BlockProgram(BlockArithmetic):
             return self._boolean(node, operands, wanted, whole)
         if isinstance(node, Comparison):
             return self._comparison(node, kind, operands, wanted)
-        if isinstance(node, IsMissing):
-            asked = node.operand
+        if node.name == "is_missing":
+            (asked,) = node.children
             held = self._values.get(asked.column) if isinstance(asked, Column) else operands[0]
             return self._is_missing(held, wanted)
-        if isinstance(node, Coalesce):
+        if node.name == "coalesce":
             return self._first_known(kind, operands)
-        if type(node) in ARITHMETIC:
+        if node.name in ARITHMETIC:
             return self._arithmetic(node, kind, operands)
-        if isinstance(node, Abs):
+        if node.name == "abs":
             return self._absolute(kind, operands[0])
-        if isinstance(node, Cast):
+        if node.name == "cast":
             return self._as_type(kind, operands[0])
         return None
 
@@ -227,13 +224,15 @@ class BlockProgram(BlockArithmetic):
         if key not in self._looked_up:
             asked = pa.concat_arrays([entries, pa.nulls(1, entries.type)])
             try:
+                from tessel.expression.evaluate import evaluate
+
                 answers = evaluate(node, pa.table({name: asked}))
             except TesselError:
                 return None  # maybe of an entry that no row has
             if not pa.types.is_boolean(answers.type):
                 return None
-            numbers = pc.fill_null(answers.cast(pa.int8()), -1)
-            self._looked_up[key] = np.array(numbers.to_numpy(zero_copy_only=False), np.int8)
+            numbers = fill_null(answers.cast(pa.int8()), -1)
+            self._looked_up[key] = np.array(numpy_array(numbers), np.int8)
         return self._looked_up[key]
 
     def _looked_up_side(self, stored: Stored, answers: npt.NDArray[np.int8], side: bool) -> int:

@@ -13,17 +13,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array, arrow_scalar, fill_null
 from tessel.cancelling import check_cancelled
 from tessel.errors import ExpressionError, IntegerOverflowError, TesselError
 from tessel.expression.checking import NodeType, node_types
 from tessel.expression.context import ExpressionContext
-from tessel.expression.kernels import KERNELS
+from tessel.expression.kernels import kernel_of
 from tessel.expression.kernels.values import Value, coerce, literal_value, nan_to_null
 from tessel.expression.leaves import Column, Literal
 from tessel.expression.node import Expression
 from tessel.expression.operators.boolean import And, Or
-from tessel.expression.operators.casting import Cast
-from tessel.expression.operators.conditional import Case, Coalesce
 from tessel.expression.printing import limited_text
 from tessel.expression.schema import TableSchema
 from tessel.expression.types import TEXT_CHARACTERS
@@ -84,7 +83,7 @@ class _Evaluation:
         return _rows(value, table.num_rows, self._types[root].result)
 
     def _empty(self, name: str) -> pa.Array:
-        return pa.array([], self._types[name].result)
+        return arrow_array([], self._types[name].result)
 
     def _everywhere(self, table: pa.Table, memo: MutableMapping[str, Any]) -> Value:
         for name in self._context.order:
@@ -120,9 +119,10 @@ class _Evaluation:
         children = self._context.children(name)
         if isinstance(node, And | Or):
             value = yield from self._chain(isinstance(node, And), children, table, memo)
-        elif isinstance(node, Case):
-            value = yield from self._case(name, len(node.conditions), children, table, memo)
-        elif isinstance(node, Coalesce):
+        elif node.name == "case":
+            conditions = len(children) // 2  # and as many values, and one more
+            value = yield from self._case(name, conditions, children, table, memo)
+        elif node.name == "coalesce":
             value = yield from self._coalesce(name, children, table, memo)
         else:
             operands: list[Value] = []
@@ -143,18 +143,18 @@ class _Evaluation:
         value = yield self._as_written(name, chosen, {})
         value = _rows(value, chosen.num_rows, self._types[name].result)
         places = pc.cast(pc.cumulative_sum(pc.cast(reach, pa.int64())), pa.int64())
-        places = pc.if_else(reach, pc.subtract(places, 1), pa.scalar(None, pa.int64()))
+        places = pc.if_else(reach, pc.subtract(places, 1), arrow_scalar(None, pa.int64()))
         return value.take(places)
 
     def _chain(
         self, conjunction: bool, children: tuple[str, ...], table: pa.Table, memo: Any
     ) -> Generator[Any, Value, Value]:
-        identity = pa.scalar(conjunction)
+        identity = arrow_scalar(conjunction)
         join = pc.and_kleene if conjunction else pc.or_kleene
         so_far = pa.repeat(identity, table.num_rows)
         for child in children:
             # decided rows (false in an And, true in an Or) do not reach the next operand
-            reach = pc.coalesce(pc.equal(so_far, identity), pa.scalar(True))
+            reach = pc.coalesce(pc.equal(so_far, identity), arrow_scalar(True))
             value = yield from self._reached(child, reach, table, memo)
             value = coerce(value, pa.bool_())
             so_far = join(so_far, pc.if_else(reach, value, identity))
@@ -164,14 +164,14 @@ class _Evaluation:
         self, name: str, count: int, children: tuple[str, ...], table: pa.Table, memo: Any
     ) -> Generator[Any, Value, Value]:
         type_ = self._types[name]
-        left = pa.repeat(pa.scalar(True), table.num_rows)
-        chosen = pa.scalar(None, type_.result)
+        left = pa.repeat(arrow_scalar(True), table.num_rows)
+        chosen = arrow_scalar(None, type_.result)
         for place in range(count + 1):
             taken = left
             if place < count:
                 condition = yield from self._reached(children[place], left, table, memo)
                 condition = coerce(condition, pa.bool_())
-                taken = pc.and_(left, pc.coalesce(condition, pa.scalar(False)))
+                taken = pc.and_(left, pc.coalesce(condition, arrow_scalar(False)))
             at = count + place
             value = yield from self._reached(children[at], taken, table, memo)
             value = _operand(value, type_.operands[at].literal, type_.result)
@@ -183,7 +183,7 @@ class _Evaluation:
         self, name: str, children: tuple[str, ...], table: pa.Table, memo: Any
     ) -> Generator[Any, Value, Value]:
         type_ = self._types[name]
-        chosen: Value = pa.repeat(pa.scalar(None, type_.result), table.num_rows)
+        chosen: Value = pa.repeat(arrow_scalar(None, type_.result), table.num_rows)
         for place, child in enumerate(children):
             value = yield from self._reached(child, pc.is_null(chosen), table, memo)
             value = _operand(value, type_.operands[place].literal, type_.result)
@@ -237,7 +237,7 @@ def _apply(node: Expression, type_: NodeType, operands: list[Value]) -> Value:
             operands, type_.operands, type_.signature.inputs, strict=True
         )
     ]
-    result = KERNELS[type(node)](node, values, type_.result)
+    result = kernel_of(type(node))(node, values, type_.result)
     return result if result.type == type_.result else pc.cast(result, type_.result)
 
 
@@ -261,7 +261,7 @@ def _on_dictionary(node: Expression, type_: NodeType, operands: list[Value]) -> 
     except (pa.ArrowInvalid, TesselError):
         return None
     codes = pc.cast(encoded.indices, pa.int64())
-    return computed.take(pc.fill_null(codes, len(encoded.dictionary)))
+    return computed.take(fill_null(codes, len(encoded.dictionary)))
 
 
 def _rows(value: Value, count: int, type_: pa.DataType) -> pa.Array:
@@ -271,6 +271,8 @@ def _rows(value: Value, count: int, type_: pa.DataType) -> pa.Array:
 
 
 def _failure(node: Expression, type_: NodeType, error: Exception) -> TesselError:
+    from tessel.expression.operators.casting import Cast
+
     text = limited_text(node, TEXT_CHARACTERS)
     if isinstance(node, Cast):
         return ExpressionError(

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_scalar, fill_null, numpy_array
 from tessel.expression.checking import NodeType
 from tessel.expression.kernels.values import Value, coerce
 from tessel.expression.node import Expression
@@ -84,7 +85,7 @@ class Asked:
         """Return where a computed condition is true; null proves nothing."""
         if isinstance(value, pa.Scalar):
             return self.flags(value.as_py() is True)
-        return np.asarray(pc.fill_null(value, False).to_numpy(zero_copy_only=False), dtype=bool)
+        return np.asarray(numpy_array(fill_null(value, False)), dtype=bool)
 
     def truth(self, never_true: Flags, never_false: Flags) -> Known:
         """Return the outcome of a comparison of values that are present."""
@@ -101,7 +102,7 @@ def nothing_known(asked: Asked) -> Known:
 
 def null_flags(values: pa.Array) -> Flags:
     """Return where values are null."""
-    return np.asarray(values.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+    return np.asarray(numpy_array(values.is_null()), dtype=bool)
 
 
 def as_truth(known: Known, slices: int) -> Known:
@@ -112,10 +113,10 @@ def as_truth(known: Known, slices: int) -> Known:
     for place, (bound, seen) in enumerate(((known.high, True), (known.low, False))):
         if bound is None:
             continue
-        same = pc.equal(coerce(bound, pa.bool_()), pa.scalar(seen))
+        same = pc.equal(coerce(bound, pa.bool_()), arrow_scalar(seen))
         if isinstance(same, pa.Scalar):
             possible = np.full(slices, same.as_py() is not False)
         else:
-            possible = pc.fill_null(same, True).to_numpy(zero_copy_only=False)
+            possible = numpy_array(fill_null(same, True))
         can[place] = known.value & possible
     return Known(known.value, known.missing, known.exact, true=can[0], false=can[1])

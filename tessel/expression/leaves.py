@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array, arrow_scalar
 from tessel.cached import cached
 from tessel.errors import (
     ExpressionError,
@@ -118,7 +119,7 @@ class Literal(Expression):
     @cached
     def scalar(self) -> pa.Scalar:
         """The value as an Arrow scalar of its own type."""
-        return pa.scalar(self.value, self.type)
+        return arrow_scalar(self.value, self.type)
 
     @property
     def is_missing_value(self) -> bool:
@@ -208,7 +209,7 @@ class Regex:
     def __post_init__(self) -> None:
         require_text(self.pattern, "a regex")
         try:
-            pc.match_substring_regex(pa.array([""]), self.pattern)
+            pc.match_substring_regex(arrow_array([""]), self.pattern)
         except pa.ArrowInvalid as error:
             raise ExpressionError(
                 f"{shown(self.pattern)} is not a regular expression: {shown(str(error))}",
@@ -274,7 +275,7 @@ def _pairs(values: Iterable[object]) -> Iterable[tuple[str, str]]:
     """Return the kinds and contents of the literals of values; many of one type at once."""
     if isinstance(values, np.ndarray):
         if values.dtype.str in _AS_IN_ARROW:
-            values = pa.array(values)
+            values = arrow_array(values)
         elif values.dtype == np.float64:
             values = values.tolist()
     if isinstance(values, pa.Array | pa.ChunkedArray):

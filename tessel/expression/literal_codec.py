@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array, arrow_scalar
 from tessel.errors import ExpressionError, shown
-from tessel.expression import temporal
 from tessel.expression.types import (
     UNIT_NANOSECONDS,
     Family,
@@ -98,6 +98,8 @@ def encode(kind: str, value: Any) -> str:
 def encoder(kind: str) -> Callable[[Any], str]:
     """Return what writes plain values of a kind as their canonical text."""
     type_ = literal_type(kind)
+    if family(type_) in _COUNTED:
+        return _temporal_encoder(type_)
     match family(type_):
         case Family.NULL:
             return lambda value: "null"
@@ -107,6 +109,16 @@ def encoder(kind: str) -> Callable[[Any], str]:
             return lambda value: repr(float(value))
         case Family.BINARY:
             return lambda value: str(value.hex())
+        case Family.DECIMAL:
+            return lambda value: format(value, "f")
+        case _:
+            return str
+
+
+def _temporal_encoder(type_: pa.DataType) -> Callable[[Any], str]:
+    from tessel.expression import temporal
+
+    match family(type_):
         case Family.TIMESTAMP:
             aware = type_.tz is not None
             return functools.partial(temporal.format_instant, unit=type_.unit, aware=aware)
@@ -114,15 +126,13 @@ def encoder(kind: str) -> Callable[[Any], str]:
             return functools.partial(_date_text, type_=type_)
         case Family.TIME:
             return lambda value: temporal.format_time(value * UNIT_NANOSECONDS[type_.unit])
-        case Family.DURATION:
-            return functools.partial(temporal.format_duration, unit=type_.unit)
-        case Family.DECIMAL:
-            return lambda value: format(value, "f")
         case _:
-            return str
+            return functools.partial(temporal.format_duration, unit=type_.unit)
 
 
 def _date_text(value: int, type_: pa.DataType) -> str:
+    from tessel.expression import temporal
+
     if pa.types.is_date32(type_):
         text = temporal.format_instant(value * 86_400, "s", aware=False)
         return f"@{value}" if text.startswith("@") else text[:10]
@@ -163,7 +173,7 @@ def decode_all(kind: str, contents: Sequence[str]) -> list[Any]:
         return list(map(convert, contents))
     if family(type_) is Family.TIMESTAMP:
         with contextlib.suppress(pa.ArrowInvalid):  # a year that Arrow does not read
-            return plain_values(pa.array(contents).cast(type_))
+            return plain_values(arrow_array(contents).cast(type_))
     return [decode(kind, content) for content in contents]
 
 
@@ -184,7 +194,7 @@ _FORMS = {
 
 def _fits(value: Any, type_: pa.DataType, content: str) -> None:
     try:
-        pa.scalar(value, type_)
+        arrow_scalar(value, type_)
     except (pa.ArrowInvalid, OverflowError, ValueError) as error:
         raise ExpressionError(
             f"{shown(content)} does not fit {type_name(type_)}",
@@ -220,6 +230,8 @@ _EXACT = decimal.Context(prec=80, traps=[decimal.Inexact, decimal.InvalidOperati
 
 
 def _read_temporal(content: str, type_: pa.DataType) -> Any:
+    from tessel.expression import temporal
+
     if content.startswith("@"):
         return int(content[1:])
     match family(type_):

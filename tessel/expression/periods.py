@@ -17,9 +17,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_scalar
 from tessel.errors import IndexColumnError, InvalidInputError, PlanError, shown
 from tessel.expression.scalars import scalar_of
-from tessel.expression.temporal import format_instant
 
 __all__ = [
     "NANOSECONDS",
@@ -211,10 +211,12 @@ def instant_text(value: Any) -> str | None:
         try:
             found = scalar_of(value)
         except InvalidInputError:
-            found = pa.scalar(None)
+            found = arrow_scalar(None)
         if isinstance(found, pa.Date32Scalar | pa.Date64Scalar) and found.is_valid:
             text = str(found.cast(pa.date32()))
         elif isinstance(found, pa.TimestampScalar) and found.is_valid:
+            from tessel.expression.temporal import format_instant
+
             aware = found.type.tz is not None
             text = format_instant(found.value, found.type.unit, aware=aware)
         else:

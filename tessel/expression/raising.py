@@ -11,56 +11,22 @@ import pyarrow as pa
 
 from tessel.expression.checking import NodeType, node_types
 from tessel.expression.context import ExpressionContext
-from tessel.expression.leaves import Column, Literal
 from tessel.expression.node import Expression, post_order
-from tessel.expression.operators.arithmetic import (
-    Abs,
-    Add,
-    Divide,
-    Multiply,
-    Negative,
-    Subtract,
-)
-from tessel.expression.operators.boolean import And, Not, Or, Xor
-from tessel.expression.operators.casting import Cast
-from tessel.expression.operators.comparison import (
-    Equal,
-    Greater,
-    GreaterEqual,
-    Less,
-    LessEqual,
-    NotEqual,
-)
-from tessel.expression.operators.membership import IsIn, IsMissing
-from tessel.expression.operators.number import Exp, Log, Sqrt
-from tessel.expression.operators.text import (
-    Contains,
-    EndsWith,
-    Length,
-    Like,
-    Lower,
-    Matches,
-    StartsWith,
-    Strip,
-    Upper,
-)
 from tessel.expression.schema import TableSchema
 
 __all__ = ["cannot_raise"]
 
-_NEVER_RAISE: frozenset[type[Expression]] = frozenset(
+_NEVER_RAISE = frozenset(
     (
-        *(Column, Literal, And, Or, Xor, Not, IsIn, IsMissing),
-        *(Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual),
-        *(Contains, EndsWith, Like, Matches, StartsWith),
+        *("column", "literal", "and", "or", "xor", "not", "is_in", "is_missing"),
+        *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
+        *("contains", "ends_with", "like", "matches", "starts_with"),
     )
 )
-
-
-_OF_FLOATS: frozenset[type[Expression]] = frozenset(
-    (Add, Subtract, Multiply, Divide, Abs, Negative, Sqrt, Log, Exp)
+_OF_FLOATS = frozenset(
+    ("add", "subtract", "multiply", "divide", "abs", "negative", "sqrt", "log", "exp")
 )
-_OF_TEXT: frozenset[type[Expression]] = frozenset((Lower, Upper, Strip, Length))
+_OF_TEXT = frozenset(("lower", "upper", "strip", "length"))
 
 
 def cannot_raise(expression: Expression, schema: TableSchema | None = None) -> bool:
@@ -69,7 +35,7 @@ def cannot_raise(expression: Expression, schema: TableSchema | None = None) -> b
     With the schema, what it computes of doubles and of text is among them, and casts of
     integers into types that hold all of them.
     """
-    others = [node for node in post_order(expression) if type(node) not in _NEVER_RAISE]
+    others = [node for node in post_order(expression) if node.name not in _NEVER_RAISE]
     if not others or schema is None:
         return not others
     context = ExpressionContext.of(expression)
@@ -77,16 +43,16 @@ def cannot_raise(expression: Expression, schema: TableSchema | None = None) -> b
     return all(
         _is_safe(context.expression(name), types[name])
         for name in context.order
-        if type(context.expression(name)) not in _NEVER_RAISE
+        if context.expression(name).name not in _NEVER_RAISE
     )
 
 
 def _is_safe(node: Expression, kind: NodeType) -> bool:
-    if isinstance(node, Cast):
+    if node.name == "cast":
         return holds_all(kind.operands[0].type, kind.result)
-    if type(node) in _OF_TEXT:
+    if node.name in _OF_TEXT:
         return True
-    return type(node) in _OF_FLOATS and pa.types.is_float64(kind.result)
+    return node.name in _OF_FLOATS and pa.types.is_float64(kind.result)
 
 
 def holds_all(kind: pa.DataType, wider: pa.DataType) -> bool:

@@ -1,13 +1,14 @@
 """The one table of operators: name → class.
 
-Text calls, JSON, the fluent methods and the kernels find an operator here by its name. A module of
+Text calls, JSON and the fluent methods find an operator here by its name. A module of
 `tessel.expression.operators` enters its classes with `register`; nothing else writes to the table.
+The modules are imported one after another until one of them has the name that is asked for.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from tessel.errors import NameNotFoundError
@@ -15,14 +16,24 @@ from tessel.errors import NameNotFoundError
 if TYPE_CHECKING:
     from tessel.expression.node import Expression
 
-__all__ = ["OPERATORS", "make", "operator_class", "register"]
+__all__ = ["all_operators", "make", "operator_class", "register"]
 
 _Class = TypeVar("_Class", bound="type[Expression]")
 
 _operators: dict[str, type[Expression]] = {}
 
-OPERATORS: Mapping[str, type[Expression]] = MappingProxyType(_operators)
-"""Every operator by its name, which is also its name as a function in text."""
+_MODULES = (
+    *("comparison", "boolean", "arithmetic", "membership", "conditional"),
+    *("number", "casting", "text", "time", "aggregate"),
+)
+"""The modules of operators, those of most queries first."""
+
+
+def all_operators() -> Mapping[str, type[Expression]]:
+    """Return every operator by its name, which is also its name as a function in text."""
+    for module in _MODULES:
+        importlib.import_module(f"tessel.expression.operators.{module}")
+    return _operators
 
 
 def register(cls: _Class) -> _Class:
@@ -35,6 +46,10 @@ def register(cls: _Class) -> _Class:
 
 def operator_class(name: str) -> type[Expression]:
     """Return the operator of a name; an unknown one raises with the nearest match."""
+    for module in _MODULES:
+        if name in _operators:
+            break
+        importlib.import_module(f"tessel.expression.operators.{module}")
     if name not in _operators:
         raise NameNotFoundError.for_name("operator", name, sorted(_operators))
     return _operators[name]

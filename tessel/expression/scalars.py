@@ -37,6 +37,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array, arrow_scalar
 from tessel.errors import InvalidInputError
 from tessel.expression.types import UNIT_NANOSECONDS, UNITS, Family, check_zone, family
 
@@ -94,10 +95,10 @@ def scalar_of(value: object, kind: pa.DataType | None = None) -> pa.Scalar:
     if isinstance(value, pa.DictionaryScalar):
         value = value.value
     if is_missing(value):
-        return pa.scalar(None, kind)
+        return arrow_scalar(None, kind)
     try:
         if kind is not None and not isinstance(value, (*_COUNTED, dt.date, pa.Scalar)):
-            return pa.scalar(value, kind)
+            return arrow_scalar(value, kind)
         found = _own(value)
         return found if kind is None or found.type == kind else _fitted(found, kind)
     except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
@@ -113,13 +114,13 @@ def _own(value: Any) -> pa.Scalar:
     if isinstance(counted, np.datetime64 | np.timedelta64):
         count, unit = _count_of_numpy(counted)
         if isinstance(counted, np.timedelta64):
-            return pa.scalar(count, pa.duration(unit))
-        return pa.scalar(count, pa.timestamp(unit, _zone_text(value)))
+            return arrow_scalar(count, pa.duration(unit))
+        return arrow_scalar(count, pa.timestamp(unit, _zone_text(value)))
     if isinstance(value, dt.datetime):
         since = value.replace(tzinfo=None) - _EPOCH - (value.utcoffset() or dt.timedelta())
-        return pa.scalar(since // _MICROSECOND, pa.timestamp("us", _zone_text(value)))
+        return arrow_scalar(since // _MICROSECOND, pa.timestamp("us", _zone_text(value)))
     if isinstance(value, dt.timedelta):
-        return pa.scalar(value // _MICROSECOND, pa.duration("us"))
+        return arrow_scalar(value // _MICROSECOND, pa.duration("us"))
     if isinstance(value, dt.time) and value.tzinfo is not None:
         raise InvalidInputError.zoned_time(value)
     if isinstance(value, (*_PLAIN, dt.date, dt.time)):
@@ -195,22 +196,22 @@ def array_of(values: Any, kind: pa.DataType | None = None) -> pa.Array | pa.Chun
     if isinstance(values, np.ndarray) and values.dtype == object:
         values = values.tolist()
     if isinstance(values, np.ndarray) and values.dtype.kind in "mM":
-        found = pa.array(values)
+        found = arrow_array(values)
         return found if kind is None else found.cast(kind)
     if not isinstance(values, list | tuple) or _NO_COUNTED.issuperset(map(type, values)):
-        return pa.array(values, kind)
+        return arrow_array(values, kind)
     units = {_unit(scalar_of(leaf)) for leaf in _counted(values)}
     if not units:
-        return pa.array(values, kind)
+        return arrow_array(values, kind)
     if kind is not None and pa.types.is_dictionary(kind):
         return array_of(values, kind.value_type).dictionary_encode().cast(kind)
     unit = max(units, key=UNITS.index)
     plain = [_in_unit(value, unit) for value in values]
     if kind is None or not (family(kind) in _TEMPORAL or pa.types.is_nested(kind)):
-        return pa.array(plain, kind)
-    found = pa.array(plain)
+        return arrow_array(plain, kind)
+    found = arrow_array(plain)
     if pa.types.is_null(found.type):
-        return pa.array(plain, kind)
+        return arrow_array(plain, kind)
     if family(found.type) in _TEMPORAL:
         _check_family(found.type, kind)
     made = found.cast(kind)

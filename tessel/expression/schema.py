@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tessel.arrays import empty_table
 from tessel.errors import ColumnNotFoundError, DuplicateColumnError, PlanFormatError, repeated
 from tessel.errors.arguments import checks_arguments
 
@@ -129,7 +130,7 @@ class TableSchema:
 
     def empty(self) -> pa.Table:
         """Return a table of this schema without rows."""
-        return self.arrow.empty_table()
+        return empty_table(self.arrow)
 
     def to_json(self) -> dict[str, Any]:
         """Return the schema as plain data: its Arrow IPC message in base64, and the index."""

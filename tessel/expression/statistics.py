@@ -7,6 +7,8 @@ once, on arrays as long as there are slices.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -17,9 +19,11 @@ from tessel.expression.context import ExpressionContext
 from tessel.expression.known import Asked, Known, as_truth, nothing_known, null_flags
 from tessel.expression.leaves import Column
 from tessel.expression.node import Expression
-from tessel.expression.protocols import StatisticsView
 from tessel.expression.schema import TableSchema
 from tessel.expression.statistics_rules import known_of
+
+if TYPE_CHECKING:
+    from tessel.expression.protocols import StatisticsView
 
 __all__ = ["FALSE", "TRUE", "UNKNOWN", "evaluate_statistics"]
 

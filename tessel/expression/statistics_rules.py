@@ -6,22 +6,19 @@ One function per operator that has a rule; an operator without one is simply not
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import singledispatch
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tessel.expression.kernels import KERNELS
-from tessel.expression.kernels.membership import members
+from tessel.arrays import arrow_scalar, fill_null, numpy_array
+from tessel.expression.kernels import kernel_of
 from tessel.expression.kernels.values import Value, coerce, literal_value, nan_to_null
 from tessel.expression.known import Asked, Flags, Known, as_truth, nothing_known, null_flags
 from tessel.expression.leaves import Literal
 from tessel.expression.node import Expression
-from tessel.expression.operators.arithmetic import Add, Subtract
-from tessel.expression.operators.boolean import And, Not, Or
 from tessel.expression.operators.comparison import (
     Comparison,
     Equal,
@@ -31,26 +28,40 @@ from tessel.expression.operators.comparison import (
     LessEqual,
     NotEqual,
 )
-from tessel.expression.operators.conditional import Coalesce
-from tessel.expression.operators.membership import IsIn, IsMissing
-from tessel.expression.operators.text import StartsWith
-from tessel.expression.operators.time import DateOf, Floor, Year
 from tessel.expression.types import Family, family
 
+if TYPE_CHECKING:
+    from tessel.expression.operators.membership import IsIn
+    from tessel.expression.operators.text import StartsWith
+
 __all__ = ["known_of"]
+
+_Rule = Callable[[Any, Asked], Known]
+
+_rules: dict[str, _Rule] = {}
 
 _LOOKED_UP_ONE_BY_ONE = 64
 """Sets of texts up to this size are compared value by value, larger ones by their ends."""
 
 
-@singledispatch
 def known_of(node: Expression, asked: Asked) -> Known:
     """Return what is known of a node from what is known of its operands; by default nothing."""
-    return nothing_known(asked)
+    rule = _rules.get(node.name)
+    return nothing_known(asked) if rule is None else rule(node, asked)
 
 
-@known_of.register
-def _(node: Literal, asked: Asked) -> Known:
+def _rule(*operators: str) -> Callable[[_Rule], _Rule]:
+    """Enter a function as the rule of operators, by their names; used as a decorator."""
+
+    def entered(rule: _Rule) -> _Rule:
+        _rules.update(dict.fromkeys(operators, rule))
+        return rule
+
+    return entered
+
+
+@_rule("literal")
+def _literal(node: Literal, asked: Asked) -> Known:
     there, yes = asked.flags(not node.is_missing_value), asked.flags(True)
     if node.is_missing_value:
         return Known(there, yes, yes, true=there, false=there)
@@ -76,34 +87,28 @@ def _chain(asked: Asked, decisive: bool) -> Known:
     return Known(true | false, missing, asked.exact(), true=true, false=false)
 
 
-@known_of.register
-def _(node: And, asked: Asked) -> Known:
-    return _chain(asked, decisive=False)
+_rules["and"] = lambda node, asked: _chain(asked, decisive=False)
+_rules["or"] = lambda node, asked: _chain(asked, decisive=True)
 
 
-@known_of.register
-def _(node: Or, asked: Asked) -> Known:
-    return _chain(asked, decisive=True)
-
-
-@known_of.register
-def _(node: Not, asked: Asked) -> Known:
+@_rule("not")
+def _not(node: Expression, asked: Asked) -> Known:
     operand = as_truth(asked.operands[0], asked.slices)
     return Known(
         operand.value, operand.missing, operand.exact, true=operand.false, false=operand.true
     )
 
 
-@known_of.register
-def _(node: IsMissing, asked: Asked) -> Known:
+@_rule("is_missing")
+def _is_missing(node: Expression, asked: Asked) -> Known:
     (operand,) = asked.operands
     yes = asked.flags(True)
     # counts of missing values are limits, not bounds: they may prove TRUE
     return Known(yes, ~yes, yes, true=operand.missing, false=operand.value)
 
 
-@known_of.register
-def _(node: Coalesce, asked: Asked) -> Known:
+@_rule("coalesce")
+def _coalesce(node: Expression, asked: Asked) -> Known:
     if family(asked.type.result) is not Family.BOOL:
         return nothing_known(asked)
     true, false, missing = asked.flags(False), asked.flags(False), asked.flags(True)
@@ -129,15 +134,15 @@ _NEVER: dict[type[Comparison], tuple[_Ends, _Ends]] = {
 """For each order, the comparison of ends that rules out true, and the one that rules out false."""
 
 
-@known_of.register
-def _(node: Comparison, asked: Asked) -> Known:
+@_rule("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+def _comparison(node: Comparison, asked: Asked) -> Known:
     ends = _bounds(asked)
     if ends is None:
         return asked.truth(asked.flags(False), asked.flags(False))
 
     def proved(end: str, comparison: type[Comparison], other: str, *, sides: str = "lr") -> Flags:
         values = [ends[sides[0]][end], ends[sides[1]][other]]
-        return asked.proved(KERNELS[comparison](node, values, pa.bool_()))
+        return asked.proved(kernel_of(comparison)(node, values, pa.bool_()))
 
     if type(node) in _NEVER:
         never_true, never_false = _NEVER[type(node)]
@@ -168,12 +173,14 @@ def _bounds(asked: Asked) -> dict[str, dict[str, Value]] | None:
     return ends
 
 
-@known_of.register
-def _(node: IsIn, asked: Asked) -> Known:
+@_rule("is_in")
+def _is_in(node: IsIn, asked: Asked) -> Known:
     (operand,) = asked.operands
     no, yes = asked.flags(False), asked.flags(True)
     if not len(node.values):
         return Known(yes, no, yes, true=no, false=yes)
+    from tessel.expression.kernels.membership import members
+
     plain = asked.type.operands[0].type
     found, has_missing = members(node.values, plain)
     never_true = asked.flags(len(found) == 0)
@@ -203,11 +210,11 @@ def _outside(found: pa.Array, low: pa.Array, high: pa.Array, asked: Asked) -> Fl
     if family(found.type) in (Family.TEXT, Family.BINARY, Family.DECIMAL, Family.BOOL):
         values = found.to_pylist()
         if len(values) > _LOOKED_UP_ONE_BY_ONE:
-            first, last = (pa.scalar(end, found.type) for end in (min(values), max(values)))
+            first, last = (arrow_scalar(end, found.type) for end in (min(values), max(values)))
             return asked.proved(_less(high, first)) | asked.proved(_less(last, low))
         outside = asked.flags(True)
         for value in values:
-            one = pa.scalar(value, found.type)
+            one = arrow_scalar(value, found.type)
             outside &= asked.proved(_less(high, one)) | asked.proved(_less(one, low))
         return outside
     unknown = null_flags(low) | null_flags(high)
@@ -218,22 +225,22 @@ def _outside(found: pa.Array, low: pa.Array, high: pa.Array, asked: Asked) -> Fl
 
 
 def _less(left: Value, right: Value) -> Value:
-    return KERNELS[Less](None, [left, right], pa.bool_())
+    return kernel_of(Less)(None, [left, right], pa.bool_())
 
 
 def _counts(array: pa.Array) -> npt.NDArray[Any]:
     if pa.types.is_temporal(array.type):
         array = array.view(pa.int64() if array.type.bit_width == 64 else pa.int32())
-    return np.asarray(array.fill_null(0).to_numpy(zero_copy_only=False))
+    return np.asarray(numpy_array(fill_null(array, 0)))
 
 
-@known_of.register
-def _(node: StartsWith, asked: Asked) -> Known:
+@_rule("starts_with")
+def _starts_with(node: StartsWith, asked: Asked) -> Known:
     (operand,) = asked.operands
     if operand.low is None or operand.high is None:
         return asked.truth(asked.flags(False), asked.flags(False))
     plain = asked.type.operands[0].type
-    prefix, length = pa.scalar(node.part, plain), len(node.part)
+    prefix, length = arrow_scalar(node.part, plain), len(node.part)
     low, high = coerce(operand.low, plain), coerce(operand.high, plain)
     low_start, high_start = (
         pc.utf8_slice_codeunits(bound, start=0, stop=length) for bound in (low, high)
@@ -251,7 +258,7 @@ def _sum(asked: Asked, low_of: tuple[str, str], high_of: tuple[str, str]) -> Kno
     ends = _bounds(asked)
     if ends is None:
         return nothing_known(asked)
-    kernel = KERNELS[type(asked.node)]
+    kernel = kernel_of(type(asked.node))
     result = asked.type.result
     low, high = (
         nan_to_null(kernel(asked.node, [ends["l"][left], ends["r"][right]], result))
@@ -262,30 +269,21 @@ def _sum(asked: Asked, low_of: tuple[str, str], high_of: tuple[str, str]) -> Kno
     return Known(asked.present(), missing, asked.exact(), low, high)
 
 
-@known_of.register
-def _(node: Add, asked: Asked) -> Known:
-    return _sum(asked, ("low", "low"), ("high", "high"))
+_rules["add"] = lambda node, asked: _sum(asked, ("low", "low"), ("high", "high"))
+_rules["subtract"] = lambda node, asked: _sum(asked, ("low", "high"), ("high", "low"))
 
 
-@known_of.register
-def _(node: Subtract, asked: Asked) -> Known:
-    return _sum(asked, ("low", "high"), ("high", "low"))
-
-
-def _rising(node: Year | DateOf | Floor, asked: Asked) -> Known:
+@_rule("year", "date", "floor")
+def _rising(node: Expression, asked: Asked) -> Known:
     """Bound a function that never falls, on instants without changes of clocks."""
     (operand,) = asked.operands
     plain = asked.type.operands[0].type
     clocks_change = pa.types.is_timestamp(plain) and plain.tz not in (None, "UTC")
     if clocks_change or operand.low is None or operand.high is None:
         return nothing_known(asked)
-    kernel: Callable[..., Value] = KERNELS[type(node)]
+    kernel = kernel_of(type(node))
     low, high = (
         kernel(node, [coerce(bound, plain)], asked.type.result)
         for bound in (operand.low, operand.high)
     )
     return Known(operand.value, operand.missing, operand.exact, low, high)
-
-
-for _class in (Year, DateOf, Floor):
-    known_of.register(_class, _rising)

@@ -29,7 +29,7 @@ from tessel.expression.operators.boolean import And, Not, Or
 from tessel.expression.operators.conditional import Case
 from tessel.expression.operators.membership import IsIn, IsMissing
 from tessel.expression.operators.text import Like, Matches
-from tessel.expression.registry import OPERATORS, make
+from tessel.expression.registry import all_operators, make
 from tessel.expression.syntax_errors import cut, marked, syntax_error
 from tessel.expression.types import parse_type, type_name
 from tessel.options import LEAST_TEXT_BYTES, current
@@ -67,7 +67,7 @@ _SHORTHANDS: dict[str, Callable[..., Expression]] = {
 def _callable_names() -> dict[str, Callable[..., Expression]]:
     named = {
         name: cls.of
-        for name, cls in OPERATORS.items()
+        for name, cls in all_operators().items()
         if name not in _NOT_CALLED and name not in KEYWORDS
     }
     return {**named, **_SHORTHANDS}

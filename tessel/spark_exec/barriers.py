@@ -23,20 +23,15 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tessel import telemetry
-from tessel.clauses import (
-    Appends,
-    Between,
-    Clause,
-    HashAsof,
-    HashJoin,
-    Limits,
-    Partition,
-    Stage,
-    Structure,
-    carries_between,
-    run_stages,
-    units_of_tables,
-)
+from tessel.clauses.base import Clause, Structure
+from tessel.clauses.joining.asof_steps import HashAsof
+from tessel.clauses.joining.hashed import HashJoin
+from tessel.clauses.partition import Partition
+from tessel.clauses.plan import Stage
+from tessel.clauses.powers import Appends, Limits
+from tessel.clauses.running.carrying import Between, carries_between
+from tessel.clauses.running.pipeline import run_stages
+from tessel.clauses.running.streams import units_of_tables
 from tessel.errors import TesselError
 from tessel.spark_exec.chains import Given
 from tessel.spark_exec.flows import (

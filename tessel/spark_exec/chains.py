@@ -11,15 +11,10 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from tessel.clauses import (
-    Clause,
-    Stage,
-    bound_stage,
-    find_clause,
-    run_between,
-    run_clauses,
-    summarise,
-)
+from tessel.clauses.base import Clause
+from tessel.clauses.plan import Stage
+from tessel.clauses.registry import find_clause
+from tessel.clauses.running.stage import bound_stage, run_between, run_clauses, summarise
 from tessel.ecs import ProcessingUnit
 from tessel.ecs.components import RowRange
 from tessel.expression.schema import TableSchema

@@ -17,21 +17,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from tessel import display
-from tessel.clauses import (
-    Broadcasts,
-    Interleaves,
-    Plan,
-    SourcePlan,
-    Stage,
-    answered,
-    bound_stage,
-    interleave_units,
-    plugins_of,
-    result_table,
-    run_units,
-    symbols_of,
-)
+from tessel.clauses.plan import Plan, SourcePlan, Stage, answered, plugins_of
+from tessel.clauses.powers import Broadcasts, Interleaves
+from tessel.clauses.running.pipeline import result_table, run_units, symbols_of
+from tessel.clauses.running.stage import bound_stage, interleave_units
+from tessel.display.documents import Table
 from tessel.ecs import ProcessingUnit
 from tessel.errors import InvalidInputError, StoreNotVisibleError, TesselError
 from tessel.spark_exec.barriers import Barriers
@@ -49,7 +39,7 @@ from tessel.spark_exec.running_flows import PARTITION_BYTES, FlowRunner, raising
 from tessel.spark_exec.runtime import spark_session
 from tessel.spark_exec.unions import placed_one_after_another
 from tessel.spark_exec.wire import MAX_BLOB_BYTES
-from tessel.store import address_of
+from tessel.store.objects.address import address_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,7 +87,7 @@ class SparkExecutor:
         """Tasks that run at a time, as far as Spark tells."""
         return slots_of_session(self._session)
 
-    def explained(self, plan: Plan) -> display.Table:
+    def explained(self, plan: Plan) -> Table:
         """Return where the stages of a plan would run: in tasks, or here."""
         return placement_table(plan)
 

@@ -20,7 +20,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tessel.clauses import Between, Clause, SourcePlan, Stage
+from tessel.clauses.base import Clause
+from tessel.clauses.plan import SourcePlan, Stage
+from tessel.clauses.running.carrying import Between
 from tessel.ecs import ProcessingUnit
 from tessel.ecs.components import RowRange
 from tessel.spark_exec.blobs import PartFacts, encode

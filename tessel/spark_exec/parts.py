@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tessel.clauses import UnitFacts
+from tessel.clauses.structures import UnitFacts
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, Symbol
 from tessel.errors import SparkError

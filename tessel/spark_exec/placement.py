@@ -10,18 +10,10 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tessel import display
-from tessel.clauses import (
-    Appends,
-    Broadcasts,
-    Clause,
-    Interleaves,
-    Limits,
-    Plan,
-    SourcePlan,
-    Stage,
-    Structure,
-)
+from tessel.clauses.base import Clause, Structure
+from tessel.clauses.plan import Plan, SourcePlan, Stage
+from tessel.clauses.powers import Appends, Broadcasts, Interleaves, Limits
+from tessel.display.documents import Table
 
 __all__ = ["MOST_ROWS_IN_ROUNDS", "Placed", "is_read_here", "placed_stages", "placement_table"]
 
@@ -68,7 +60,7 @@ class Placed:
     why: str
 
 
-def placement_table(plan: Plan) -> display.Table:
+def placement_table(plan: Plan) -> Table:
     """Return what :func:`placed_stages` tells, as a table."""
     rows = [
         (
@@ -79,7 +71,7 @@ def placement_table(plan: Plan) -> display.Table:
         )
         for placed in placed_stages(plan)
     ]
-    return display.Table("on Spark", ("stage", "clauses", "runs in", "why"), tuple(rows))
+    return Table("on Spark", ("stage", "clauses", "runs in", "why"), tuple(rows))
 
 
 def placed_stages(plan: Plan) -> list[Placed]:

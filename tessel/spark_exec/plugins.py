@@ -26,7 +26,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tessel.clauses import Clause
+from tessel.clauses.base import Clause
 from tessel.errors import PlanError, SparkError
 
 __all__ = ["load_plugins", "packed_plugins"]

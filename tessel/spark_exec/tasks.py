@@ -22,7 +22,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from tessel.clauses import bound_unit, load_piece, run_bound, without_segments
+from tessel.clauses.running.bound_unit import bound_unit
+from tessel.clauses.running.pieces import load_piece
+from tessel.clauses.running.stage import run_bound, without_segments
 from tessel.ecs import ProcessingUnit
 from tessel.errors import StoreNotVisibleError, TesselError
 from tessel.expression.schema import TableSchema
@@ -44,7 +46,8 @@ from tessel.spark_exec.chains import (
 from tessel.spark_exec.errors_wire import ERROR_ROWS, WorkerError, error_row
 from tessel.spark_exec.parts import known_of, piece_of_part, schema_of_part, unit_rows
 from tessel.spark_exec.wire import WireRow, read_parts, received, sequence, wire_batch
-from tessel.store import PieceSource, SegmentSource, open_address
+from tessel.store.manifest.piece import PieceSource, SegmentSource
+from tessel.store.objects.address import open_address
 
 __all__ = [
     "MARKER_ROWS",

@@ -5,92 +5,38 @@ data, and its :class:`SegmentSource` loads what is left, in this process or anot
 below (objects, encodings, segment, manifest, history) are for the store itself.
 """
 
-from tessel.store.difference import Difference, SegmentRows, SymbolDifference
-from tessel.store.encodings import decode_batch, encode_batch
-from tessel.store.encodings.distinct import expected_distinct
-from tessel.store.history import MAIN
-from tessel.store.index_column import (
-    check_index_type,
-    checked_order,
-    index_integers,
-    sorted_by,
-)
-from tessel.store.kept import Kept
-from tessel.store.manifest import (
-    Batch,
-    Bound,
-    CandidateRows,
-    Computed,
-    Conjunct,
-    Drop,
-    OpenedBatch,
-    PieceSource,
-    RowPart,
-    SegmentIndex,
-    SegmentSource,
-    SliceFacts,
-    SliceStatistics,
-)
-from tessel.store.merging import Run, merge_ordered
-from tessel.store.objects import (
-    AzureCredentials,
-    CloudOptions,
-    CredentialsSource,
-    GoogleCredentials,
-    ObjectStore,
-    S3Credentials,
-    address_of,
-    open_address,
-    open_objects,
-)
-from tessel.store.operations.gathering import aligned
-from tessel.store.repository import Repository
-from tessel.store.timeline import AsOf
-from tessel.store.transaction import Transaction
-from tessel.store.version import Version
-from tessel.store.view import SymbolView
+from __future__ import annotations
 
-__all__ = [
-    "MAIN",
-    "AsOf",
-    "AzureCredentials",
-    "Batch",
-    "Bound",
-    "CandidateRows",
-    "CloudOptions",
-    "Computed",
-    "Conjunct",
-    "CredentialsSource",
-    "Difference",
-    "Drop",
-    "GoogleCredentials",
-    "Kept",
-    "ObjectStore",
-    "OpenedBatch",
-    "PieceSource",
-    "Repository",
-    "RowPart",
-    "Run",
-    "S3Credentials",
-    "SegmentIndex",
-    "SegmentRows",
-    "SegmentSource",
-    "SliceFacts",
-    "SliceStatistics",
-    "SymbolDifference",
-    "SymbolView",
-    "Transaction",
-    "Version",
-    "address_of",
-    "aligned",
-    "check_index_type",
-    "checked_order",
-    "decode_batch",
-    "encode_batch",
-    "expected_distinct",
-    "index_integers",
-    "merge_ordered",
-    "open_address",
-    "open_objects",
-    "sorted_by",
-]
+from tessel.lazy import names_from
+
+__getattr__ = names_from(
+    __name__,
+    {
+        "difference": "Difference SegmentRows SymbolDifference",
+        "encodings": "decode_batch encode_batch",
+        "encodings.distinct": "expected_distinct",
+        "history.refs": "MAIN",
+        "index_column": "check_index_type checked_order index_integers sorted_by",
+        "kept": "Kept",
+        "manifest.batch": "Batch Bound Computed Conjunct",
+        "manifest.candidate_rows": "CandidateRows",
+        "manifest.index": "Drop SegmentIndex",
+        "manifest.opened_batch": "OpenedBatch",
+        "manifest.piece": "PieceSource SegmentSource",
+        "manifest.slice_statistics": "SliceStatistics",
+        "manifest.stretch": "RowPart",
+        "manifest.table": "SliceFacts",
+        "merging": "Run merge_ordered",
+        "objects.address": "address_of open_address",
+        "objects.base": "ObjectStore",
+        "objects.cloud_place": "CloudOptions",
+        "objects.credentials": "AzureCredentials CredentialsSource GoogleCredentials S3Credentials",
+        "objects.open": "open_objects",
+        "operations.gathering": "aligned",
+        "repository": "Repository",
+        "timeline": "AsOf",
+        "transaction": "Transaction",
+        "version": "Version",
+        "view": "SymbolView",
+    },
+)

@@ -9,20 +9,23 @@ from __future__ import annotations
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tessel.errors import CommitConflictError, InvalidInputError, SymbolNotFoundError
 from tessel.errors.arguments import checks_arguments
-from tessel.store.history import SymbolState
+from tessel.store.history.symbol import SymbolState
 from tessel.store.maintenance.upkeep import Upkeep
-from tessel.store.manifest import Extent, Manifest, ManifestReference, SegmentTable
+from tessel.store.manifest.format import ManifestReference
+from tessel.store.manifest.manifest import Manifest
+from tessel.store.manifest.table import Extent, SegmentTable
 from tessel.store.names import check_symbol_name
-from tessel.store.operations.appender import Appender
-from tessel.store.operations.compact import CompactReport, footprint, planned_compaction
-from tessel.store.operations.finalize import Merged, Mode
-from tessel.store.operations.staged import StagedRows, stage_rows
-from tessel.store.operations.taking import finalized_in, take_staged
-from tessel.store.transaction import Evolve, Isolation, Transaction
+
+if TYPE_CHECKING:
+    from tessel.store.operations.appender import Appender
+    from tessel.store.operations.compact import CompactReport
+    from tessel.store.operations.finalize import Mode
+    from tessel.store.operations.staged import StagedRows
+    from tessel.store.transaction import Evolve, Isolation, Transaction
 
 __all__ = ["Bulk"]
 
@@ -86,6 +89,8 @@ class Bulk(Upkeep):
         InvalidInputError
             In one of its kinds, when the data cannot be taken.
         """
+        from tessel.store.operations.staged import stage_rows
+
         self.check_writable()
         base = self.history.newest(self.branch)
         return stage_rows(
@@ -141,6 +146,9 @@ class Bulk(Upkeep):
         CommitConflictError
             When others kept changing the symbol.
         """
+        from tessel.store.operations.finalize import Merged
+        from tessel.store.operations.taking import finalized_in, take_staged
+
         chosen = take_staged(self.id, symbol, staged, attempts)
         merged = Merged()
         for remaining in reversed(range(_MOST_TRIES)):
@@ -186,6 +194,8 @@ class Bulk(Upkeep):
         evolve
             As for ``append``.
         """
+        from tessel.store.operations.appender import Appender
+
         self.check_writable()
         evolve = evolve if evolve is None or isinstance(evolve, str) else tuple(evolve)
         return Appender(
@@ -221,6 +231,8 @@ class Bulk(Upkeep):
         CommitConflictError
             When others changed the very rows meanwhile; nothing was changed.
         """
+        from tessel.store.operations.compact import footprint, planned_compaction
+
         if target is not None and (
             not isinstance(target, int) or isinstance(target, bool) or target < 1
         ):

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tessel.ecs.components import RowRange, SegmentKey
-from tessel.store.history import Commit, ManifestEntry, SymbolState, changed_symbols
+from tessel.store.history.diff import changed_symbols
+from tessel.store.history.symbol import ManifestEntry, SymbolState
+from tessel.store.history.versions import Commit
 from tessel.store.view import ManifestSource, SymbolView
 
 __all__ = ["Difference", "SegmentRows", "SymbolDifference", "difference"]

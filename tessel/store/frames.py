@@ -32,7 +32,7 @@ from tessel.errors import (
 )
 from tessel.errors.arguments import check_nesting
 from tessel.expression.scalars import array_of
-from tessel.store.segment import normalise, normalise_schema
+from tessel.store.segment.types import normalise, normalise_schema
 
 __all__ = ["Frame", "check_column_names", "describe_differences", "read_frame"]
 

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array, arrow_scalar, numpy_array
 from tessel.errors import IndexColumnError, UnsortedIndexError
-from tessel.store.segment import is_index_type
+from tessel.store.segment.types import is_index_type
 
 __all__ = ["check_index_type", "checked_order", "index_integers", "sorted_by"]
 
@@ -77,7 +78,7 @@ def sorted_by(table: pa.Table, index: str) -> pa.Table:
     values = index_integers(table.column(index), index)
     if (values[1:] >= values[:-1]).all():
         return table
-    return table.take(pa.array(np.argsort(values, kind="stable")))
+    return table.take(arrow_array(np.argsort(values, kind="stable")))
 
 
 def index_integers(column: pa.ChunkedArray, index: str, row: int = 0) -> np.ndarray[Any, Any]:
@@ -105,7 +106,7 @@ def index_integers(column: pa.ChunkedArray, index: str, row: int = 0) -> np.ndar
             row=row + at,
         )
     narrow = pa.int32() if pa.types.is_date32(column.type) else pa.int64()
-    values: np.ndarray[Any, Any] = column.cast(narrow).to_numpy().astype(np.int64, copy=False)
+    values: np.ndarray[Any, Any] = numpy_array(column.cast(narrow)).astype(np.int64, copy=False)
     return values
 
 
@@ -113,7 +114,7 @@ def _goes_back(
     column: pa.ChunkedArray, index: str, row: int, at: int, before: int, hint: str
 ) -> UnsortedIndexError:
     narrow = pa.int32() if pa.types.is_date32(column.type) else pa.int64()
-    earlier = pa.scalar(before, narrow).cast(column.type)
+    earlier = arrow_scalar(before, narrow).cast(column.type)
     return UnsortedIndexError(
         f"the index {index!r} goes back in row {row + at}: {column[at]} after {earlier}",
         hint=hint,

@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tessel.errors import OptionError
 from tessel.errors.arguments import checks_arguments
-from tessel.store.maintenance.leases import WriteSession
-from tessel.store.manifest import Manifest, ManifestReference
-from tessel.store.manifest.packing import ManifestConfiguration
-from tessel.store.packing import Preloader, RepackReport, repack_all, usual_configuration
+from tessel.store.manifest.format import ManifestReference
+from tessel.store.manifest.manifest import Manifest
+from tessel.store.manifest.packing.configuration import ManifestConfiguration, usual_configuration
+from tessel.store.packing.preload import Preloader
 from tessel.store.timeline import AsOf, Timeline
+
+if TYPE_CHECKING:
+    from tessel.store.packing.repacking import RepackReport
 
 __all__ = ["ManifestSets", "Manifests", "checked_configuration"]
 
@@ -96,6 +99,9 @@ class ManifestSets(Timeline):
         OptionError
             For a configuration that cannot be.
         """
+        from tessel.store.maintenance.leases import WriteSession
+        from tessel.store.packing.repacking import RepackReport, repack_all
+
         checked = checked_configuration(configuration)
         if not dry_run:
             self.check_writable()

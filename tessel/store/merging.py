@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.errors import SchemaMismatchError, TesselError
 from tessel.store.frames import describe_differences
 from tessel.store.index_column import checked_order, index_integers
@@ -153,7 +154,7 @@ def _in_order(
     if all(one[-1] <= two[0] for (_, one), (_, two) in pairwise(parts)):
         return joined
     times = np.concatenate([own for _, own in parts])
-    return joined.take(pa.array(np.argsort(times, kind="stable")))
+    return joined.take(arrow_array(np.argsort(times, kind="stable")))
 
 
 def _checked(run: Run, schema: pa.Schema, index: str) -> Iterator[pa.Table]:

@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 import unicodedata
 
 from tessel.errors import RefNameError, SymbolNameError
@@ -54,6 +53,8 @@ _SEGMENT_NAME = re.compile(r"seg/([0-9a-f]{2})/(\1[0-9a-f]{30})")
 
 def new_id() -> bytes:
     """Return a fresh random identifier: 16 bytes from the operating system."""
+    import secrets
+
     return secrets.token_bytes(16)
 
 

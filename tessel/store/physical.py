@@ -11,10 +11,10 @@ import pyarrow as pa
 from tessel.store.encodings.codes import Codec
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.encodings.registry import encoding_by_code
-from tessel.store.objects import ObjectStore
-from tessel.store.segment import SegmentReader
+from tessel.store.objects.base import ObjectStore
 from tessel.store.segment.decode import decode_column
 from tessel.store.segment.pages import SegmentPages
+from tessel.store.segment.reader import SegmentReader
 from tessel.store.view import SymbolView
 
 __all__ = ["physical_columns"]

@@ -6,12 +6,10 @@ is. Reading starts from a version, which never changes.
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import itertools
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tessel.errors import (
     InvalidInputError,
@@ -20,27 +18,27 @@ from tessel.errors import (
     SymbolNotFoundError,
 )
 from tessel.errors.arguments import checks_arguments
-from tessel.expression import Expression
+from tessel.expression.node import Expression
 from tessel.store.bulk import Bulk
-from tessel.store.difference import Difference, difference
-from tessel.store.history import ATTACHED, MAIN, open_store
-from tessel.store.manifest import Manifest, ManifestReference
+from tessel.store.history.identity import open_store
+from tessel.store.history.log import ATTACHED
+from tessel.store.history.refs import MAIN
+from tessel.store.manifest.format import ManifestReference
+from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.packing.patterns import fault_of, full_matches
 from tessel.store.manifest_sets import Manifests, ManifestSets, checked_configuration
 from tessel.store.names import check_symbol_name
-from tessel.store.objects import (
-    CloudOptions,
-    CredentialsSource,
-    MemoryObjects,
-    ObjectStore,
-    address_of,
-    freeing,
-    open_objects,
-)
-from tessel.store.operations.incoming import checked_metadata
+from tessel.store.objects.base import ObjectStore, freeing
+from tessel.store.objects.memory import MemoryObjects
+from tessel.store.objects.open import open_objects
 from tessel.store.timeline import AsOf
-from tessel.store.transaction import Evolve, Isolation, Transaction
 from tessel.store.view import SymbolView
+
+if TYPE_CHECKING:
+    from tessel.store.difference import Difference
+    from tessel.store.objects.cloud_place import CloudOptions
+    from tessel.store.objects.credentials import CredentialsSource
+    from tessel.store.transaction import Evolve, Isolation, Transaction
 
 __all__ = ["Repository"]
 
@@ -104,10 +102,6 @@ class Repository(ManifestSets, Bulk):
         OptionError
             For a configuration of manifests that cannot be.
         """
-        # Arrow imports it at its first look at a Python value, and drops a Ctrl-C that comes then;
-        # a thread of ours that did so would keep others waiting inside Arrow.
-        with contextlib.suppress(Exception):
-            importlib.import_module("pandas")
         override = checked_configuration(manifests)
         objects = open_objects(uri, credentials=credentials, options=options)
         identity = open_store(objects, create=create, read_only=read_only)
@@ -136,6 +130,8 @@ class Repository(ManifestSets, Bulk):
         StoreNotVisibleError
             For a store in the memory of this process.
         """
+        from tessel.store.objects.address import address_of
+
         if isinstance(self.objects, MemoryObjects):
             raise StoreNotVisibleError.in_memory(self.uri)
         address = address_of(self.objects)
@@ -214,6 +210,8 @@ class Repository(ManifestSets, Bulk):
         VersionNotFoundError
             When there is no such version.
         """
+        from tessel.store.difference import difference
+
         return difference(self, self.at(before), self.at(after))
 
     # --- writing ----------------------------------------------------------------------------------
@@ -463,6 +461,9 @@ class Repository(ManifestSets, Bulk):
         metadata
             Plain JSON to keep with the commit; ``log`` shows it.
         """
+        from tessel.store.operations.incoming import checked_metadata
+        from tessel.store.transaction import Transaction
+
         self.check_writable()
         if not isinstance(message, str):
             raise InvalidInputError(f"the message of a transaction is text, not {message!r}")

@@ -15,9 +15,11 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.store.encodings.base import Integers
 from tessel.store.kept import Kept
-from tessel.store.manifest import PieceSource, SegmentIndex, SegmentSource
+from tessel.store.manifest.index import SegmentIndex
+from tessel.store.manifest.piece import PieceSource, SegmentSource
 
 __all__ = ["SingleRows"]
 
@@ -134,7 +136,7 @@ class SingleRows:
             return joined
         back = np.empty(len(wanted.places), np.int64)
         back[wanted.places] = np.arange(len(back))
-        return joined.take(pa.array(back))
+        return joined.take(arrow_array(back))
 
 
 class _Choice:

@@ -9,14 +9,19 @@ import itertools
 import sys
 from collections.abc import Iterator
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from tessel.errors import InvalidInputError, SymbolNotFoundError, shown
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.scalars import moment_of, whole_number
-from tessel.store.history import MAIN, Commit, History, refuse_writes
+from tessel.store.history.identity import refuse_writes
+from tessel.store.history.refs import MAIN
+from tessel.store.history.versions import Commit
 from tessel.store.names import check_ref_name, check_symbol_name
-from tessel.store.objects import ObjectStore, freeing
-from tessel.store.version import Version
+from tessel.store.objects.base import ObjectStore, freeing
+
+if TYPE_CHECKING:
+    from tessel.store.version import Version
 
 __all__ = ["AsOf", "Timeline"]
 
@@ -32,6 +37,8 @@ class Timeline:
     def __init__(
         self, objects: ObjectStore, identity: str, *, read_only: bool, branch: str = MAIN
     ) -> None:
+        from tessel.store.history.history import History
+
         self.objects = objects
         self.id = identity
         self.read_only = read_only
@@ -91,6 +98,8 @@ class Timeline:
         return [version for group in found for version in group]
 
     def _logged(self, start: Commit, symbol: str | None) -> Iterator[list[Version]]:
+        from tessel.store.version import Version
+
         for entry in self.history.line(start):
             versions = list(Version.of(entry, symbol))
             if versions:

@@ -13,13 +13,14 @@ import pyarrow as pa
 
 from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
-from tessel.expression import Expression
+from tessel.expression.node import Expression
 from tessel.options import options
-from tessel.store.history import Commit, History
-from tessel.store.manifest import Manifest, ManifestReference
-from tessel.store.manifest.packing import ManifestConfiguration
-from tessel.store.objects import ObjectStore
-from tessel.store.operations import Stage
+from tessel.store.history.history import History
+from tessel.store.history.versions import Commit
+from tessel.store.manifest.format import ManifestReference
+from tessel.store.manifest.manifest import Manifest
+from tessel.store.manifest.packing.configuration import ManifestConfiguration
+from tessel.store.objects.base import ObjectStore
 from tessel.store.operations.append import append
 from tessel.store.operations.columns import (
     add_column,
@@ -31,6 +32,7 @@ from tessel.store.operations.compact import compact
 from tessel.store.operations.delete_rows import delete_rows
 from tessel.store.operations.finalize import Merged, Mode, finalize
 from tessel.store.operations.read import read
+from tessel.store.operations.stage import Stage
 from tessel.store.operations.staged import StagedRows
 from tessel.store.operations.symbols import delete, rename_symbol, set_metadata
 from tessel.store.operations.update import update

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from tessel.store.history import ATTACHED, MAIN, LogEntry, timestamp_of
+from tessel.store.history.log import ATTACHED, LogEntry
+from tessel.store.history.refs import MAIN
+from tessel.store.history.versions import timestamp_of
 
 __all__ = ["Version"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,11 +15,17 @@ from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.schema import TableSchema
 from tessel.store.encodings.base import Integers
-from tessel.store.history import ManifestEntry, SymbolState
+from tessel.store.history.symbol import ManifestEntry, SymbolState
 from tessel.store.kept import Kept
-from tessel.store.manifest import Extent, Manifest, ManifestReference, SegmentIndex, SegmentSource
-from tessel.store.objects import ObjectStore
-from tessel.store.single_rows import SingleRows
+from tessel.store.manifest.format import ManifestReference
+from tessel.store.manifest.index import SegmentIndex
+from tessel.store.manifest.manifest import Manifest
+from tessel.store.manifest.piece import SegmentSource
+from tessel.store.manifest.table import Extent
+from tessel.store.objects.base import ObjectStore
+
+if TYPE_CHECKING:
+    from tessel.store.single_rows import SingleRows
 
 __all__ = ["SymbolView"]
 
@@ -156,6 +162,8 @@ class SymbolView:
 
     def _single_rows(self) -> SingleRows:
         """Return what finds single rows; kept by the repository for each state of a symbol."""
+        from tessel.store.single_rows import SingleRows
+
         kept = _single_rows.setdefault(self._repository, Kept(_MOST_SYMBOLS))
         return kept.made(self._key(), lambda: SingleRows(self.index(), self.source()))
 

@@ -20,24 +20,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.api import Store, open_store
-from tessel.clauses import (
-    Carries,
-    Clause,
-    Consumes,
-    Executor,
-    LocalExecutor,
-    QueryBuilder,
-    Stage,
-    Structure,
-    carries_between,
-    run_between,
-    summarise,
-)
+from tessel.clauses.base import Clause, Structure
+from tessel.clauses.builder import QueryBuilder
 from tessel.clauses.index_values import index_integers
+from tessel.clauses.plan import Stage
+from tessel.clauses.powers import Carries, Consumes
+from tessel.clauses.running.carrying import carries_between
+from tessel.clauses.running.pipeline import Executor, LocalExecutor
+from tessel.clauses.running.stage import run_between, summarise
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange, TimeRange
 from tessel.errors import TesselError
-from tessel.expression import col
+from tessel.expression.build import col
 from tessel.expression.schema import TableSchema
 from tessel.options import Options, options
 from tessel.testing.tables import bits

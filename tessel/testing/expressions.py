@@ -15,17 +15,9 @@ from typing import Any, TypeVar, cast
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from tessel.expression import (
-    Expression,
-    TableSchema,
-    any_of,
-    coalesce,
-    col,
-    lit,
-    max_of,
-    min_of,
-    when,
-)
+from tessel.expression.build import any_of, coalesce, col, lit, max_of, min_of, when
+from tessel.expression.node import Expression
+from tessel.expression.schema import TableSchema
 
 __all__ = ["SCHEMA", "expressions", "literals", "numbers", "predicates", "tables", "texts"]
 

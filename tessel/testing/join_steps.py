@@ -6,7 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tessel.clauses import Join, JoinAsof, SubQuery
+from tessel.clauses.combining import SubQuery
+from tessel.clauses.join import Join
+from tessel.clauses.join_asof import JoinAsof
 from tessel.errors import (
     DuplicateColumnError,
     IndexColumnError,

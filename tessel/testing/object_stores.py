@@ -20,7 +20,7 @@ from typing import Final
 import pyarrow as pa
 
 from tessel.errors import CorruptStoreError, InvalidInputError, NotFoundError, TesselError
-from tessel.store.objects import ObjectStore, put_all
+from tessel.store.objects.base import ObjectStore, put_all
 
 __all__ = ["CHECKS"]
 

@@ -29,7 +29,6 @@ __all__ = [
     "polars_frame",
     "rows_numbered",
     "same_rows",
-    "widened_integers",
 ]
 
 
@@ -69,15 +68,6 @@ def plain_dictionaries(table: pa.Table) -> pa.Table:
 def rows_numbered(table: pa.Table, name: str = "row") -> pa.Table:
     """Add the row number as a column: SQL has no order of rows, ours is part of the answer."""
     return table.append_column(name, pa.array(range(table.num_rows), pa.int64()))
-
-
-def widened_integers(table: pa.Table) -> pa.Table:
-    """Make integers as wide as they come: Polars wraps sums of 64 bits, and keeps 32 bits."""
-    for at, field in enumerate(table.schema):
-        if pa.types.is_integer(field.type):
-            wide = pa.uint64() if pa.types.is_unsigned_integer(field.type) else pa.int64()
-            table = table.set_column(at, field.with_type(wide), table.column(at).cast(wide))
-    return table
 
 
 def as_declared(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -123,10 +113,6 @@ def same_rows(found: pa.Table, expected: pa.Table) -> bool:
         == [_value(v) for v in expected.column(name).to_pylist()]
         for name in found.column_names
     )
-
-
-def _replaced(column: pa.ChunkedArray, where: pa.ChunkedArray, value: float | None) -> Any:
-    return pc.if_else(where, pa.scalar(value, column.type), column)
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:

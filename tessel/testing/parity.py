@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from tessel.api import Store
-from tessel.clauses import Executor, QueryBuilder
+from tessel.clauses.builder import QueryBuilder
+from tessel.clauses.running.pipeline import Executor
 from tessel.compare import first_difference
 from tessel.errors import TesselError
 

@@ -22,7 +22,8 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from tessel.clauses import Concat, SubQuery
+from tessel.clauses.combining import SubQuery
+from tessel.clauses.concat import Concat
 from tessel.errors import PlanError, SchemaMismatchError
 from tessel.expression.schema import TableSchema
 from tessel.testing.join_steps import draw_asof, draw_join

@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tessel.clauses import QueryBuilder, SubQuery
-from tessel.expression import Expression, col, lit, when
+from tessel.clauses.builder import QueryBuilder
+from tessel.clauses.combining import SubQuery
+from tessel.expression.build import col, lit, when
+from tessel.expression.node import Expression
 
 __all__ = ["Step", "Tree", "build", "expression_of"]
 

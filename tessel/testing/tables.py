@@ -25,7 +25,7 @@ import pyarrow.types as pat
 from hypothesis import strategies as st
 
 from tessel.options import options
-from tessel.store import Repository
+from tessel.store.repository import Repository
 
 __all__ = [
     "PLAIN_TYPES",

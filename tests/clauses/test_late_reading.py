@@ -19,7 +19,8 @@ from tessel.clauses.running.bound_unit import bound_unit
 from tessel.clauses.running.stage import run_bound
 from tessel.ecs import ProcessingUnit
 from tessel.errors import CorruptSegmentError, IntegerOverflowError, TesselError
-from tessel.expression import col, evaluate, parse
+from tessel.expression import col, parse
+from tessel.expression.evaluate import evaluate
 from tessel.expression.schema import TableSchema
 from tessel.options import options
 from tessel.store.segment import paging

@@ -13,7 +13,8 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
-from tessel.expression import Expression, col, evaluate, parse
+from tessel.expression import Expression, col, parse
+from tessel.expression.evaluate import evaluate
 from tessel.expression.operators.comparison import (
     Comparison,
     Equal,

@@ -22,7 +22,8 @@ from tessel.clauses.aggregates.kernels.short_sums import short_window_sums
 from tessel.clauses.aggregates.kernels.windows import ExactRows
 from tessel.clauses.along_rows import window_aggregates
 from tessel.clauses.along_rows.window_aggregates import Windows, window_aggregate
-from tessel.kernels import rows_until, window_best, window_spreads
+from tessel.kernels.window_rows import rows_until, window_best
+from tessel.kernels.window_spreads import window_spreads
 from tessel.testing.tables import bits
 from tests.kernels.forced import FORMS, in_form
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.display import Table, preview, render_text
+from tessel.display import Table, render_text
+from tessel.display.preview import preview
 from tessel.errors import InvalidInputError
 
 SHORT = """\

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tessel.errors import ColumnNotFoundError, ExpressionError, IntegerOverflowError
-from tessel.expression import coalesce, col, evaluate, lit, parse, when
+from tessel.expression import coalesce, col, lit, parse, when
+from tessel.expression.evaluate import evaluate
 from tessel.expression.kernels.time import first_instant
 from tessel.expression.temporal import zone_of
 

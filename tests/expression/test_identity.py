@@ -19,17 +19,8 @@ from tessel.errors import (
     PlanFormatError,
     TruthValueError,
 )
-from tessel.expression import (
-    Expression,
-    ExpressionContext,
-    all_of,
-    any_of,
-    col,
-    evaluate,
-    lit,
-    parse,
-    when,
-)
+from tessel.expression import Expression, ExpressionContext, all_of, any_of, col, lit, parse, when
+from tessel.expression.evaluate import evaluate
 from tessel.expression.leaves import ValueSet
 from tessel.expression.registry import make
 

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.errors import TesselError
-from tessel.expression import Expression, cannot_raise, col, evaluate
+from tessel.expression import Expression, cannot_raise, col
+from tessel.expression.evaluate import evaluate
 from tessel.expression.schema import TableSchema
 from tessel.testing import expressions as drawn
 from tessel.testing.tables import PLAIN_TYPES, columns

@@ -20,10 +20,10 @@ from tessel.expression import (
     Expression,
     TableSchema,
     col,
-    evaluate,
     evaluate_statistics,
     parse,
 )
+from tessel.expression.evaluate import evaluate
 from tessel.testing import expressions as drawn
 
 

@@ -8,7 +8,8 @@ import pyarrow.compute as pc
 from hypothesis import given, note
 
 from tessel.errors import IntegerOverflowError
-from tessel.expression import Expression, ExpressionContext, evaluate, parse
+from tessel.expression import Expression, ExpressionContext, parse
+from tessel.expression.evaluate import evaluate
 from tessel.testing import expressions as drawn
 from tests.expression.oracle import Interpreter, PastRangeError, plain, rows_of, same
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels import ALL_PRESENT, RESIDUAL_SHIFT, Gap, Op, Program, StoredBlocks, floats_of
+from tessel.kernels.blocks import ALL_PRESENT, Gap, StoredBlocks, floats_of
+from tessel.kernels.program import RESIDUAL_SHIFT, Op, Program
 
 __all__ = ["Registers", "run_blocks", "stored_integers"]
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.kernels import ALL_MISSING, ALL_PRESENT, Gap, StoredBlocks, beside, load_rows
+from tessel.kernels.blocks import ALL_MISSING, ALL_PRESENT, Gap, StoredBlocks, beside
+from tessel.kernels.load_rows import load_rows
 from tessel.store.kept import Kept
 from tessel.store.segment.stored_columns import StoredColumns
 from tests.kernels.block_model import stored_integers

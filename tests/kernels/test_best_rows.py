@@ -9,7 +9,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.kernels import NO_LIMIT, Op, Program, StoredBlocks, best_rows, ordered_doubles
+from tessel.kernels.best_rows import NO_LIMIT, best_rows, ordered_doubles
+from tessel.kernels.blocks import StoredBlocks
+from tessel.kernels.program import Op, Program
 from tests.kernels.forced import FORMS, in_form
 
 _SHIFT = 4

@@ -273,7 +273,7 @@ def test_c_has_two_names_of_one_integer() -> None:
 
 
 def test_a_cancelled_run_ends_at_a_kernel() -> None:
-    from tessel.kernels import rows_until
+    from tessel.kernels.window_rows import rows_until
 
     flag = CancelFlag()
     flag.set()

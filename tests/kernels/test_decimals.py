@@ -11,15 +11,12 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
-from tessel.kernels import (
-    RESIDUAL_SHIFT,
-    DecimalSum,
-    Op,
-    StoredBlocks,
-    group_sums,
-    register_rows,
-    select_rows,
-)
+from tessel.kernels.blocks import StoredBlocks
+from tessel.kernels.decimal_sums import DecimalSum
+from tessel.kernels.group_sums import group_sums
+from tessel.kernels.program import RESIDUAL_SHIFT, Op
+from tessel.kernels.register_rows import register_rows
+from tessel.kernels.select_rows import select_rows
 from tests.kernels.forced import FORMS, LEVELS, in_form
 from tests.kernels.test_kernels import _of_integers, _program
 
@@ -135,7 +132,7 @@ def test_words_are_shared_by_narrow_sums_only() -> None:
     """Sums at the ends of what their bits allow, beside each other: none runs into another."""
     random = np.random.default_rng(3)
     columns, fields = [random.integers(0, 3, 5000).tolist()], []
-    from tessel.kernels import SumField
+    from tessel.kernels.fields import SumField
 
     for place, bits in enumerate((1, 3, 13, 24, 30, 42)):
         values = np.where(random.random(5000) < 0.5, -(1 << bits) + 1, (1 << bits) - 1)

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tessel.kernels import Op, StoredBlocks, TextTable, decode_numbers, decode_texts
+from tessel.kernels.blocks import StoredBlocks
+from tessel.kernels.decode_rows import TextTable, decode_numbers, decode_texts
+from tessel.kernels.program import Op
 from tests.kernels.block_model import run_blocks, stored_integers
 from tests.kernels.forced import FORMS, LEVELS, in_form
 from tests.kernels.test_kernels import _blocks, _of_integers, _program

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tessel.kernels import Fading, fade_rows, new_states
+from tessel.kernels.fade_rows import Fading, fade_rows, new_states
 from tests.kernels.forced import FORMS, in_form
 
 _GROUPS = 3

@@ -10,16 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.kernels import (
-    Looks,
-    NearestRows,
-    WordNumbers,
-    match_ends,
-    match_rows,
-    order_of_codes,
-    rows_by_code,
-)
 from tessel.kernels import word_numbers as word_numbers_module
+from tessel.kernels.match_rows import match_ends, match_rows
+from tessel.kernels.nearest_rows import Looks, NearestRows
+from tessel.kernels.rows_by_code import order_of_codes, rows_by_code
+from tessel.kernels.word_numbers import WordNumbers
 from tests.kernels.forced import FORMS, in_form
 
 _LEAST, _MOST = -(2**63), 2**63 - 1

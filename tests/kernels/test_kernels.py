@@ -16,27 +16,23 @@ from hypothesis import strategies as st
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
 from tessel.errors import CorruptSegmentError
-from tessel.kernels import (
+from tessel.kernels.blocks import (
     ALL_MISSING,
     ALL_PRESENT,
     SINGLE_BITS,
     SINGLE_SCALED,
-    FieldKind,
     Gap,
-    GroupSums,
-    Op,
-    Program,
     StoredBlocks,
-    SumField,
-    count_values,
-    first_of_groups,
-    group_sums,
-    register_rows,
-    run_facts,
-    search_rows,
-    select_places,
-    select_rows,
 )
+from tessel.kernels.count_values import count_values
+from tessel.kernels.fields import FieldKind, SumField
+from tessel.kernels.first_of_groups import first_of_groups
+from tessel.kernels.group_sums import GroupSums, group_sums
+from tessel.kernels.program import Op, Program
+from tessel.kernels.register_rows import register_rows
+from tessel.kernels.run_facts import run_facts
+from tessel.kernels.search_rows import search_rows
+from tessel.kernels.select_rows import select_places, select_rows
 from tests.kernels.block_model import run_blocks
 from tests.kernels.forced import FORMS, in_form
 

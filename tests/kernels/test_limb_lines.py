@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
-from tessel.kernels import (
+from tessel.kernels.limb_lines import (
     add_by_group,
     round_sums,
     sums_of_doubles,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.kernels import load_rows
+from tessel.kernels.load_rows import load_rows
 from tests.kernels.forced import FORMS, in_form
 
 _SHIFT = 5

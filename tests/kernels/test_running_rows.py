@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessel.kernels import exponent_range, run_best, run_counts, run_doubles, run_integers
+from tessel.kernels.running_rows import (
+    exponent_range,
+    run_best,
+    run_counts,
+    run_doubles,
+    run_integers,
+)
 from tests.kernels.forced import FORMS, in_form
 
 _GROUPS = 3

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.kernels import count_repeats, sort_runs
+from tessel.kernels.count_repeats import count_repeats
+from tessel.kernels.sort_runs import sort_runs
 from tests.kernels.forced import FORMS, in_form
 
 _NUMBERS = st.one_of(st.integers(-3, 3), st.sampled_from([-(2**63), 2**63 - 1]))

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessel.kernels import edges_of_gaps, nearest_present, rows_away, rows_by_code
+from tessel.kernels.rows_by_code import rows_by_code
+from tessel.kernels.source_rows import edges_of_gaps, nearest_present, rows_away
 from tests.kernels.forced import FORMS, in_form
 
 _GROUPS = 3

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.kernels import TextNumbers, Texts
+from tessel.kernels.group_texts import Texts
+from tessel.kernels.text_numbers import TextNumbers
 from tests.kernels.forced import FORMS, LEVELS, in_form
 
 _FACTOR, _ALL = 0x9E3779B97F4A7C15, 2**64 - 1

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessel.kernels import window_spreads
+from tessel.kernels.window_spreads import window_spreads
 from tests.kernels.forced import FORMS, in_form
 
 _NUMBERS = (

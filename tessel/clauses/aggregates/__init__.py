@@ -6,71 +6,37 @@ for is refused at plan time with :class:`tessel.errors.AggregateError`; a sum pa
 :class:`tessel.errors.IntegerOverflowError`.
 
 A new aggregate is one file here with a registered subclass of :class:`Aggregate` or
-:class:`MergeableAggregate`, and one line in this module.
+:class:`MergeableAggregate`; the file has the name of the aggregate.
 """
 
 from __future__ import annotations
 
-from tessel.clauses.aggregates.all import AllTrue
-from tessel.clauses.aggregates.any import AnyTrue
-from tessel.clauses.aggregates.base import (
-    Aggregate,
-    AggregateBundle,
-    FromFacts,
-    MergeableAggregate,
-)
-from tessel.clauses.aggregates.count import Count
-from tessel.clauses.aggregates.first import First
-from tessel.clauses.aggregates.last import Last
-from tessel.clauses.aggregates.max import Max
-from tessel.clauses.aggregates.mean import Mean
-from tessel.clauses.aggregates.median import Median
-from tessel.clauses.aggregates.min import Min
-from tessel.clauses.aggregates.nunique import NUnique
-from tessel.clauses.aggregates.ohlc import Ohlc
-from tessel.clauses.aggregates.quantile import Quantile
-from tessel.clauses.aggregates.registry import (
-    aggregate_from_json,
-    aggregate_names,
-    bind_aggregate,
-    find_aggregate,
-    find_bundle,
-    register,
-)
-from tessel.clauses.aggregates.sem import Sem
-from tessel.clauses.aggregates.size import Size
-from tessel.clauses.aggregates.std import Std
-from tessel.clauses.aggregates.sum import Sum
-from tessel.clauses.aggregates.var import Var
-from tessel.clauses.aggregates.weighted_mean import WeightedMean
+from tessel.lazy import names_from
 
-__all__ = [
-    "Aggregate",
-    "AggregateBundle",
-    "AllTrue",
-    "AnyTrue",
-    "Count",
-    "First",
-    "FromFacts",
-    "Last",
-    "Max",
-    "Mean",
-    "Median",
-    "MergeableAggregate",
-    "Min",
-    "NUnique",
-    "Ohlc",
-    "Quantile",
-    "Sem",
-    "Size",
-    "Std",
-    "Sum",
-    "Var",
-    "WeightedMean",
-    "aggregate_from_json",
-    "aggregate_names",
-    "bind_aggregate",
-    "find_aggregate",
-    "find_bundle",
-    "register",
-]
+__getattr__ = names_from(
+    __name__,
+    {
+        "all": "AllTrue",
+        "any": "AnyTrue",
+        "base": "Aggregate AggregateBundle FromFacts MergeableAggregate",
+        "count": "Count",
+        "first": "First",
+        "last": "Last",
+        "max": "Max",
+        "mean": "Mean",
+        "median": "Median",
+        "min": "Min",
+        "nunique": "NUnique",
+        "ohlc": "Ohlc",
+        "quantile": "Quantile",
+        "registry": (
+            "aggregate_from_json aggregate_names bind_aggregate find_aggregate find_bundle register"
+        ),
+        "sem": "Sem",
+        "size": "Size",
+        "std": "Std",
+        "sum": "Sum",
+        "var": "Var",
+        "weighted_mean": "WeightedMean",
+    },
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -16,7 +15,6 @@ __all__ = ["AllTrue"]
 
 
 @register
-@dataclass(frozen=True)
 class AllTrue(OneValueAggregate):
     """Whether none of the values that are not missing is false; missing of none.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -16,7 +15,6 @@ __all__ = ["AnyTrue"]
 
 
 @register
-@dataclass(frozen=True)
 class AnyTrue(OneValueAggregate):
     """Whether one of the values that are not missing is true; missing of none.
 

@@ -141,7 +141,6 @@ class Aggregate(ABC):
         )
 
 
-@dataclass(frozen=True)
 class MergeableAggregate(Aggregate):
     """An aggregate whose state over some rows is enough to merge with that of other rows.
 

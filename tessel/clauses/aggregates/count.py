@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
 from tessel.clauses.aggregates.present_rows import counts_of, merged_counts
 from tessel.clauses.aggregates.registry import register
@@ -19,7 +19,6 @@ __all__ = ["Count"]
 
 
 @register
-@dataclass(frozen=True)
 class Count(MergeableAggregate):
     """How many values are neither null nor NaN, int64; 0 of none. Takes every type."""
 
@@ -35,17 +34,17 @@ class Count(MergeableAggregate):
     def partial(self, values: Values, codes: Codes, groups: int) -> list[pa.Array]:  # noqa: D102
         missing = missing_rows(plain(values))
         kept = codes if missing is None else codes[~missing]
-        return [pa.array(counts_of(kept, groups))]
+        return [arrow_array(counts_of(kept, groups))]
 
     def partial_of_facts(  # noqa: D102
         self, counts: NDArray[np.int64], facts: Mapping[str, Any]
     ) -> list[pa.Array]:
-        return [pa.array(counts)]
+        return [arrow_array(counts)]
 
     def merge(  # noqa: D102
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType
     ) -> list[pa.Array]:
-        return [pa.array(merged_counts(states[0], codes, groups))]
+        return [arrow_array(merged_counts(states[0], codes, groups))]
 
     def finish(  # noqa: D102
         self, states: Sequence[Values], value_type: pa.DataType, column: str | None = None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import Codes
 from tessel.clauses.aggregates.kernels.positions import first_rows
 from tessel.clauses.aggregates.one_value import OneValueAggregate
@@ -16,7 +16,6 @@ __all__ = ["First"]
 
 
 @register
-@dataclass(frozen=True)
 class First(OneValueAggregate):
     """The first value in row order that is not missing, of its own type; missing of none.
 
@@ -28,4 +27,4 @@ class First(OneValueAggregate):
 
     def choose(self, values: pa.Array, codes: Codes, groups: int) -> pa.Array:  # noqa: D102
         rows = first_rows(codes, groups)
-        return values.take(pa.array(rows, mask=rows < 0))
+        return values.take(arrow_array(rows, mask=rows < 0))

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array, different, numpy_array
 from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
 from tessel.clauses.aggregates.kernels.value_runs import (
     BITS,
@@ -70,7 +71,7 @@ class GroupValues:
         """Return the value at a place of each of some groups, counted from 0."""
         numbers = self.runs.at(owners, places)
         if self.entries is not None:
-            return self.entries.take(pa.array(numbers))
+            return self.entries.take(arrow_array(numbers))
         return values_of_integers(numbers, self.kind, self.places)
 
 
@@ -103,7 +104,7 @@ class HeldValuesAggregate(MergeableAggregate):
         array, codes, _ = present(values, codes)
         if has_integers(array.type):
             runs = value_runs(ordered_integers(array), codes, groups, once=self.once)
-            return held_values_state(runs, pa.array(runs.numbers))
+            return held_values_state(runs, arrow_array(runs.numbers))
         return self._of_entries(array, codes, groups, None)
 
     def _of_entries(
@@ -111,7 +112,7 @@ class HeldValuesAggregate(MergeableAggregate):
     ) -> list[pa.Array]:
         numbers, entries = _numbered(array)
         runs = value_runs(numbers, codes, groups, times, once=self.once)
-        return held_values_state(runs, entries.take(pa.array(runs.numbers)))
+        return held_values_state(runs, entries.take(arrow_array(runs.numbers)))
 
     def merge(  # noqa: D102
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType
@@ -123,7 +124,7 @@ class HeldValuesAggregate(MergeableAggregate):
             return self._of_entries(values, np.repeat(codes, lengths), groups, times)
         numbers, common = _of_one_kind(values, lengths, places)
         runs = joined_runs(numbers, lengths, codes, groups, times, once=self.once)
-        return held_values_state(runs, pa.array(runs.numbers), common)
+        return held_values_state(runs, arrow_array(runs.numbers), common)
 
     def finish(  # noqa: D102
         self, states: Sequence[Values], value_type: pa.DataType, column: str | None = None
@@ -181,14 +182,14 @@ def held_values_state(runs: ValueRuns, values: pa.Array, places: int = BITS) -> 
     places
         Decimal places of the integers; :data:`BITS` where they are those of the type.
     """
-    offsets = pa.array(runs.starts)
+    offsets = arrow_array(runs.starts)
     groups = len(runs.starts) - 1
     if runs.times is None:
         times = pa.nulls(groups, pa.large_list(pa.int64()))
     else:
-        times = pa.LargeListArray.from_arrays(offsets, pa.array(runs.times))
+        times = pa.LargeListArray.from_arrays(offsets, arrow_array(runs.times))
     lists = pa.LargeListArray.from_arrays(offsets, values)
-    return [lists, times, pa.array(np.full(groups, places, np.int8))]
+    return [lists, times, arrow_array(np.full(groups, places, np.int8))]
 
 
 def values_of_state(
@@ -211,14 +212,14 @@ def values_of_state(
     common = BITS
     if has_integers(kind):
         numbers, common = _of_one_kind(values, lengths, places)
-        values = pa.array(numbers)
+        values = arrow_array(numbers)
     ends = np.arange(1, len(values) + 1) if times is None else np.cumsum(times)
     total = int(ends[-1]) if len(ends) else 0
     for start in range(0, total, rows):
         entries = np.searchsorted(ends, np.arange(start, min(start + rows, total)), side="right")
-        found = values.take(pa.array(entries))
+        found = values.take(arrow_array(entries))
         if has_integers(kind):
-            found = values_of_integers(found.to_numpy(), kind, common)
+            found = values_of_integers(numpy_array(found), kind, common)
         yield found, owners[entries]
 
 
@@ -233,7 +234,7 @@ def ordered_runs(
         State columns of a :class:`HeldValuesAggregate`, of a type whose values have integers.
     """
     values, lengths, times, places = _taken_apart(states)
-    numbers = values.to_numpy()
+    numbers = numpy_array(values)
     ends = np.cumsum(lengths)
     for start, end, place in zip((ends - lengths).tolist(), ends.tolist(), places, strict=True):
         own = numbers[start:end]
@@ -248,14 +249,14 @@ def _taken_apart(
 ) -> tuple[pa.Array, NDArray[np.int64], NDArray[np.int64] | None, NDArray[np.int8]]:
     """Return the values of all states, how many each has, how often each occurs, and places."""
     lists, all_times, places = (plain(state) for state in states)
-    lengths = np.diff(lists.offsets.to_numpy()) if len(lists) else np.zeros(0, np.int64)
+    lengths = np.diff(numpy_array(lists.offsets)) if len(lists) else np.zeros(0, np.int64)
     values = lists.flatten()
-    found = plain(places).to_numpy()
+    found = numpy_array(plain(places))
     if all_times.null_count == len(all_times):
         return values, lengths, None, found
     times = np.ones(len(values), np.int64)
-    told = np.repeat(all_times.is_valid().to_numpy(zero_copy_only=False), lengths)
-    times[told] = all_times.flatten().to_numpy()
+    told = np.repeat(numpy_array(all_times.is_valid()), lengths)
+    times[told] = numpy_array(all_times.flatten())
     return values, lengths, times, found
 
 
@@ -263,14 +264,14 @@ def _of_one_kind(
     values: pa.Array, lengths: NDArray[np.int64], places: NDArray[np.int8]
 ) -> tuple[NDArray[np.int64], int]:
     """Return integers of one kind, and their decimal places; of several kinds, ordered bits."""
-    numbers = values.to_numpy()
+    numbers = numpy_array(values)
     held = lengths > 0
-    different = np.unique(places[held]).tolist()
-    if len(different) < 2:
-        return numbers, (different or [BITS])[0]
+    kinds = different(places[held]).tolist()
+    if len(kinds) < 2:
+        return numbers, (kinds or [BITS])[0]
     each = np.repeat(places, lengths)
     found = numbers.copy()
-    for place in different:
+    for place in kinds:
         if place != BITS:
             chosen = each == place
             found[chosen] = integers_of_decimals(numbers[chosen], place)

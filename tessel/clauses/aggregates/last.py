@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import Codes
 from tessel.clauses.aggregates.kernels.positions import last_rows
 from tessel.clauses.aggregates.one_value import OneValueAggregate
@@ -16,7 +16,6 @@ __all__ = ["Last"]
 
 
 @register
-@dataclass(frozen=True)
 class Last(OneValueAggregate):
     """The last value in row order that is not missing, of its own type; missing of none.
 
@@ -28,4 +27,4 @@ class Last(OneValueAggregate):
 
     def choose(self, values: pa.Array, codes: Codes, groups: int) -> pa.Array:  # noqa: D102
         rows = last_rows(codes, groups)
-        return values.take(pa.array(rows, mask=rows < 0))
+        return values.take(arrow_array(rows, mask=rows < 0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -17,7 +16,6 @@ __all__ = ["Max"]
 
 
 @register
-@dataclass(frozen=True)
 class Max(OneValueAggregate):
     """The greatest of the values that are not missing, of their own type; missing of none.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.sums import (
@@ -42,7 +42,6 @@ def mean_type(value_type: pa.DataType) -> pa.DataType | None:
 
 
 @register
-@dataclass(frozen=True)
 class Mean(MergeableAggregate):
     """The mean of the values that are not missing; missing of none.
 
@@ -67,38 +66,38 @@ class Mean(MergeableAggregate):
     def partial(self, values: Values, codes: Codes, groups: int) -> list[pa.Array]:  # noqa: D102
         array, codes, _ = present(values, codes)
         sums = sums_of(array, codes, groups)
-        return [*sums.to_arrays(), pa.array(counts_of(codes, groups))]
+        return [*sums.to_arrays(), arrow_array(counts_of(codes, groups))]
 
     def partial_of_facts(  # noqa: D102
         self, counts: NDArray[np.int64], facts: Mapping[str, Any]
     ) -> list[pa.Array]:
-        return [*facts["sum"].to_arrays(), pa.array(counts)]
+        return [*facts["sum"].to_arrays(), arrow_array(counts)]
 
     def merge(  # noqa: D102
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType
     ) -> list[pa.Array]:
         *sum_states, counts = states
         sums = merged_sums(sum_states, value_type, codes, groups)
-        return [*sums.to_arrays(), pa.array(merged_counts(counts, codes, groups))]
+        return [*sums.to_arrays(), arrow_array(merged_counts(counts, codes, groups))]
 
     def finish(  # noqa: D102
         self, states: Sequence[Values], value_type: pa.DataType, column: str | None = None
     ) -> pa.Array:
         result_type = self.result_type(value_type, column)
         *sum_states, count_state = states
-        counts = plain(count_state).to_numpy(zero_copy_only=False)
+        counts = numpy_array(plain(count_state))
         sums = sums_from(sum_states, value_type)
         none = counts == 0
         if isinstance(sums, FloatSums):
             means = sums.rounded(counts)
-            return pa.array(means, result_type, mask=none | np.isnan(means))
+            return arrow_array(means, result_type, mask=none | np.isnan(means))
         if not is_temporal(result_type):
             kind = plain_type(value_type)
             scale = kind.scale if pa.types.is_decimal(kind) else 0
-            return pa.array(sums.mean_floats(counts, scale), result_type, mask=none)
+            return arrow_array(sums.mean_floats(counts, scale), result_type, mask=none)
         units = sums.mean_integers(counts)
         if pa.types.is_date64(result_type):
             units = units * DAY_MS
         if result_type.bit_width == 32:
             units = units.astype(np.int32)
-        return pa.array(units, mask=none).view(result_type)
+        return arrow_array(units, mask=none).view(result_type)

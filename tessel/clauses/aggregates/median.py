@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import Codes, OrderedValues, Values
 from tessel.clauses.aggregates.held_values import GroupValues, HeldValuesAggregate
 from tessel.clauses.aggregates.kernels.mixes import means_of_two
@@ -20,7 +20,6 @@ __all__ = ["Median", "mean_of_two", "spread_out"]
 
 
 @register
-@dataclass(frozen=True)
 class Median(HeldValuesAggregate):
     """The median of the values that are not missing, by linear interpolation; missing of none.
 
@@ -48,7 +47,8 @@ class Median(HeldValuesAggregate):
         counts = counts[owners]
         starts = np.cumsum(counts) - counts
         low, high = (
-            ordered.take(pa.array(starts + places)) for places in ((counts - 1) // 2, counts // 2)
+            ordered.take(arrow_array(starts + places))
+            for places in ((counts - 1) // 2, counts // 2)
         )
         return spread_out(mean_of_two(low, high, column), owners, groups)
 
@@ -81,4 +81,4 @@ def spread_out(found: pa.Array, owners: Codes, groups: int) -> pa.Array:
         return found
     places, absent = np.zeros(groups, np.int64), np.ones(groups, np.bool_)
     places[owners], absent[owners] = np.arange(len(owners)), False
-    return found.take(pa.array(places, mask=absent))
+    return found.take(arrow_array(places, mask=absent))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import OrderedValues
 from tessel.clauses.aggregates.held_values import GroupValues, HeldValuesAggregate
 from tessel.clauses.aggregates.registry import register
@@ -17,7 +17,6 @@ __all__ = ["NUnique"]
 
 
 @register
-@dataclass(frozen=True)
 class NUnique(HeldValuesAggregate):
     """How many different values that are not missing there are, int64; 0 of none.
 
@@ -33,7 +32,7 @@ class NUnique(HeldValuesAggregate):
         return pa.int64()
 
     def of_values(self, held: GroupValues, groups: int, column: str | None) -> pa.Array:  # noqa: D102
-        return pa.array(held.runs.different)
+        return arrow_array(held.runs.different)
 
     def from_order(self, values: OrderedValues, column: str | None = None) -> pa.Array:
         """Count the different values of each chunk; the last one may go on in the next."""
@@ -48,4 +47,4 @@ class NUnique(HeldValuesAggregate):
             if before is not None and before.equals(array.slice(0, 1)):
                 found -= 1
             before = array.slice(len(array) - 1)
-        return pa.array([found], pa.int64())
+        return arrow_array([found], pa.int64())

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import Codes
 from tessel.clauses.aggregates.kernels.integer_sum import added_column
 from tessel.clauses.values import BoolArray, missing_rows, plain
@@ -40,14 +41,14 @@ def present(values: Values, codes: Codes) -> tuple[pa.Array, Codes, BoolArray | 
     if missing is None:
         return array, codes, None
     kept = ~missing
-    return array.filter(pa.array(kept)), codes[kept], kept
+    return array.filter(arrow_array(kept)), codes[kept], kept
 
 
 def whole_structs(values: Values) -> pa.StructArray:
     """Return structs that are null where one of their fields is missing: no value of the row."""
     columns = [plain(column) for column in values.flatten()]
     missing = [rows for rows in map(missing_rows, columns) if rows is not None]
-    mask = pa.array(np.logical_or.reduce(missing)) if missing else None
+    mask = arrow_array(np.logical_or.reduce(missing)) if missing else None
     names = [field.name for field in values.type]
     return pa.StructArray.from_arrays(columns, names, mask=mask)
 
@@ -67,7 +68,7 @@ def present_together(values: Values, codes: Codes) -> tuple[list[pa.Array], Code
     if not missing:
         return columns, codes
     kept = ~np.logical_or.reduce(missing)
-    mask = pa.array(kept)
+    mask = arrow_array(kept)
     return [column.filter(mask) for column in columns], codes[kept]
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import Codes, OrderedValues, Values
 from tessel.clauses.aggregates.held_values import GroupValues, HeldValuesAggregate
 from tessel.clauses.aggregates.kernels.mixes import mixes
@@ -128,24 +129,24 @@ class Quantile(HeldValuesAggregate):
         lower = starts + places.numbers
         upper = lower + places.told(lambda share: share > 0)
         if self.interpolation == "lower":
-            return ordered.take(pa.array(lower))
+            return ordered.take(arrow_array(lower))
         if self.interpolation == "higher":
-            return ordered.take(pa.array(upper))
+            return ordered.take(arrow_array(upper))
         if self.interpolation == "nearest":
             halfway = places.told(lambda share: share == _HALF) & (places.numbers % 2 == 1)
             above = halfway | places.told(lambda share: share > _HALF)
-            return ordered.take(pa.array(np.where(above, upper, lower)))
-        low, high = (ordered.take(pa.array(rows)) for rows in (lower, upper))
+            return ordered.take(arrow_array(np.where(above, upper, lower)))
+        low, high = (ordered.take(arrow_array(rows)) for rows in (lower, upper))
         halves = mean_of_two(low, high, column)  # also the answer where both values are one
         mixed = places.told(lambda share: share not in (0, _HALF))
         if self.interpolation == "midpoint" or not mixed.any():
             return halves
         others = np.flatnonzero(mixed)
-        rows = pa.array(others)
+        rows = arrow_array(others)
         found = _mixed(low.take(rows), high.take(rows), places.chosen(others), halves.type)
         index = np.arange(len(halves))
         index[others] = len(halves) + np.arange(len(others))
-        return pa.concat_arrays([halves, found]).take(pa.array(index))
+        return pa.concat_arrays([halves, found]).take(arrow_array(index))
 
     def _place(self, count: int) -> tuple[int, Fraction]:
         """Return the place at or below the quantile of so many values, and what is left of it."""
@@ -208,12 +209,12 @@ def _mixed(low: pa.Array, high: pa.Array, places: _Places, result_type: pa.DataT
     rest = np.flatnonzero(~certain)
     if not len(rest):
         return results
-    rows = pa.array(rest)
+    rows = arrow_array(rest)
     exact = [places.shares[kind] for kind in places.kinds[rest].tolist()]
     mixed = _exact_mixes(low.take(rows), high.take(rows), exact, result_type)
     index = np.arange(len(results))
     index[rest] = len(results) + np.arange(len(rest))
-    return pa.concat_arrays([results, mixed]).take(pa.array(index))
+    return pa.concat_arrays([results, mixed]).take(arrow_array(index))
 
 
 def _exact_mixes(
@@ -228,7 +229,7 @@ def _exact_mixes(
     if pa.types.is_date64(result_type):
         units = [unit * DAY_MS for unit in units]
     width = pa.int32() if result_type.bit_width == 32 else pa.int64()
-    return pa.array(units, width).view(result_type)
+    return arrow_array(units, width).view(result_type)
 
 
 def _numbers(values: pa.Array) -> list[Any]:

@@ -1,7 +1,13 @@
-"""Which aggregates there are, by name: for calls in expressions, plans and ``agg``."""
+"""Which aggregates there are, by name: for calls in expressions, plans and ``agg``.
+
+Our own are imported when they are first named: ``median`` lies in ``median.py``.
+"""
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any, TypeVar
@@ -34,6 +40,8 @@ def register(cls: _AggregateClass) -> _AggregateClass:
     AggregateError
         When another aggregate has the name.
     """
+    if not cls.__module__.startswith(f"{__package__}."):
+        _import_all()
     for name in (cls.name, *cls.aliases):
         if name in _registry:
             raise AggregateError(
@@ -49,7 +57,7 @@ def register(cls: _AggregateClass) -> _AggregateClass:
 
 def find_bundle(name: str) -> AggregateBundle | None:
     """Return the bundle of a name; None where it names no bundle."""
-    cls = _registry.get(name)
+    cls = _found(name)
     return cls() if cls is not None and issubclass(cls, AggregateBundle) else None
 
 
@@ -106,9 +114,9 @@ def find_aggregate(name: str, **parameters: Any) -> Aggregate:
 
 
 def _class_of(name: str) -> type[Aggregate]:
-    if name not in _registry:
+    cls = _found(name)
+    if cls is None:
         raise NameNotFoundError.for_name("aggregate", name, sorted(_registry))
-    cls = _registry[name]
     if not issubclass(cls, AggregateBundle):
         return cls
     parts = ", ".join(part.describe("column") for part in cls().parts().values())
@@ -117,6 +125,21 @@ def _class_of(name: str) -> type[Aggregate]:
         hint=f'write it as one in agg: agg(x=("column", "{name}"))',
         aggregate=name,
     )
+
+
+def _found(name: str) -> type[Aggregate] | type[AggregateBundle] | None:
+    if name not in _registry:
+        path = sys.modules[__package__].__path__
+        if name in {module.name for module in pkgutil.iter_modules(path)}:
+            importlib.import_module(f"{__package__}.{name}")
+        else:  # another name of one of ours, or of none
+            _import_all()
+    return _registry.get(name)
+
+
+def _import_all() -> None:
+    for module in pkgutil.iter_modules(sys.modules[__package__].__path__):
+        importlib.import_module(f"{__package__}.{module.name}")
 
 
 def _spelled(parameters: Iterable[str]) -> str:
@@ -146,4 +169,5 @@ def aggregate_from_json(data: Any) -> Aggregate:
 
 def aggregate_names() -> list[str]:
     """Return the names of all aggregates, without aliases and bundles, sorted."""
+    _import_all()
     return sorted({cls.name for cls in _registry.values() if issubclass(cls, Aggregate)})

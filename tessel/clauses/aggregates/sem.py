@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tessel.clauses.aggregates.registry import register
@@ -12,7 +11,6 @@ __all__ = ["Sem"]
 
 
 @register
-@dataclass(frozen=True)
 class Sem(RootOfSpread):
     """The standard error of the mean: the root of the exact variance over the count of values.
 

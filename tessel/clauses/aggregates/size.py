@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
 from tessel.clauses.aggregates.present_rows import counts_of, merged_counts
 from tessel.clauses.aggregates.registry import register
@@ -19,7 +19,6 @@ __all__ = ["Size"]
 
 
 @register
-@dataclass(frozen=True)
 class Size(MergeableAggregate):
     """How many rows a group has, missing values included, int64. Needs no column."""
 
@@ -36,17 +35,17 @@ class Size(MergeableAggregate):
     def partial(  # noqa: D102
         self, values: Values | None, codes: Codes, groups: int
     ) -> list[pa.Array]:
-        return [pa.array(counts_of(codes, groups))]
+        return [arrow_array(counts_of(codes, groups))]
 
     def partial_of_facts(  # noqa: D102
         self, counts: NDArray[np.int64], facts: Mapping[str, Any]
     ) -> list[pa.Array]:
-        return [pa.array(counts)]
+        return [arrow_array(counts)]
 
     def merge(  # noqa: D102
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType | None
     ) -> list[pa.Array]:
-        return [pa.array(merged_counts(states[0], codes, groups))]
+        return [arrow_array(merged_counts(states[0], codes, groups))]
 
     def finish(  # noqa: D102
         self, states: Sequence[Values], value_type: pa.DataType | None, column: str | None = None
@@ -56,4 +55,4 @@ class Size(MergeableAggregate):
     def compute(  # noqa: D102
         self, values: Values | None, codes: Codes, groups: int, column: str | None = None
     ) -> pa.Array:
-        return pa.array(counts_of(codes, groups))
+        return arrow_array(counts_of(codes, groups))

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.products import (
@@ -94,14 +95,14 @@ class Spread(MergeableAggregate):
             finite = np.isfinite(parts[0])
             parts, finite_codes = [part[finite] for part in parts], codes[finite]
         squares = sums_of_products(parts, parts, finite_codes, groups)
-        counts = pa.array(counts_of(codes, groups))
+        counts = arrow_array(counts_of(codes, groups))
         return [*sums.to_arrays(), *squares.to_arrays(), counts]
 
     def partial_of_facts(  # noqa: D102
         self, counts: NDArray[np.int64], facts: Mapping[str, Any]
     ) -> list[pa.Array]:
         sums, squares = facts["numbers"].to_arrays(), facts["products"].to_arrays()
-        return [*sums, *squares, pa.array(counts)]
+        return [*sums, *squares, arrow_array(counts)]
 
     def merge(  # noqa: D102
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType
@@ -111,7 +112,7 @@ class Spread(MergeableAggregate):
         return [
             *FloatSums.merged_arrays(sums[:half], codes, groups).to_arrays(),
             *FloatSums.merged_arrays(sums[half:], codes, groups).to_arrays(),
-            pa.array(merged_counts(counts, codes, groups)),
+            arrow_array(merged_counts(counts, codes, groups)),
         ]
 
     def finish(  # noqa: D102
@@ -121,7 +122,7 @@ class Spread(MergeableAggregate):
         whole = pa.types.is_duration(result_type)
         found, missing = self._results(states, plain_type(value_type), whole=whole)
         if not whole:
-            return pa.array(found, result_type, mask=missing)
+            return arrow_array(found, result_type, mask=missing)
         what = "a column" if column is None else f"column {column!r}"
         for value in found[~missing]:
             if value >= 1 << 63:
@@ -134,7 +135,7 @@ class Spread(MergeableAggregate):
                     type=str(result_type),
                 )
         units = np.where(missing, 0, found).astype(np.int64)
-        return pa.array(units, mask=missing).view(result_type)
+        return arrow_array(units, mask=missing).view(result_type)
 
     @property
     def takes_root(self) -> bool:
@@ -150,7 +151,7 @@ class Spread(MergeableAggregate):
     ) -> tuple[NDArray[Any], BoolArray]:
         """Return the results, as objects where they are whole, and which are missing."""
         sums, squares, count_state = _read(states)
-        counts = plain(count_state).to_numpy(zero_copy_only=False)
+        counts = numpy_array(plain(count_state))
         missing = sums.positive_infinity | sums.negative_infinity | (counts <= self.ddof)
         above, below = _scale(kind)
         # Of groups that are missing anything may come out.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tessel.clauses.aggregates.registry import register
@@ -12,7 +11,6 @@ __all__ = ["Std"]
 
 
 @register
-@dataclass(frozen=True)
 class Std(RootOfSpread):
     """The standard deviation of the values that are not missing, with ``ddof`` (1: of a sample).
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
@@ -27,7 +27,6 @@ _DECIMAL_HIGH_WORD = 10**_DECIMAL_DIGITS >> 64
 
 
 @register
-@dataclass(frozen=True)
 class Sum(MergeableAggregate):
     """The sum of the values that are not missing; 0 of none.
 
@@ -79,14 +78,14 @@ class Sum(MergeableAggregate):
         sums = sums_from(states, value_type)
         if isinstance(sums, FloatSums):
             rounded = sums.rounded()
-            return pa.array(rounded, result_type, mask=np.isnan(rounded))
+            return arrow_array(rounded, result_type, mask=np.isnan(rounded))
         if pa.types.is_decimal(result_type):
             return self._decimals(sums, result_type, column)
         unsigned = pa.types.is_unsigned_integer(result_type)
         numbers, overflow = sums.to_integers(signed=not unsigned)
         if overflow.any():
             raise self._overflow(sums, int(np.argmax(overflow)), result_type, column)
-        return pa.array(numbers).view(result_type)
+        return arrow_array(numbers).view(result_type)
 
     def _decimals(
         self, sums: IntegerSums, result_type: pa.DataType, column: str | None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -17,7 +16,6 @@ __all__ = ["Var"]
 
 
 @register
-@dataclass(frozen=True)
 class Var(Spread):
     """The variance of the values that are not missing, with ``ddof`` (1: of a sample).
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.products import (
@@ -32,7 +32,6 @@ __all__ = ["WeightedMean"]
 
 
 @register
-@dataclass(frozen=True)
 class WeightedMean(MergeableAggregate):
     """The sum of value times weight over the sum of weights, both exact, rounded once.
 
@@ -131,7 +130,7 @@ class WeightedMean(MergeableAggregate):
                     value=str(unit),
                     type=str(result_type),
                 )
-        return pa.array(units, width).view(result_type)
+        return arrow_array(units, width).view(result_type)
 
 
 def _read(states: Sequence[Values]) -> tuple[FloatSums, FloatSums]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import Codes, MergeableAggregate
 from tessel.clauses.along_rows.key_order import KeyOrder, codes_of_parts, key_fields
 from tessel.clauses.along_rows.ordered import OrderedColumns
@@ -71,7 +72,7 @@ class Running:
         present = np.ones(len(keys), np.bool_)
         if self.present is not None:
             present = np.concatenate([np.ones(carried, np.bool_), self.present])[order]
-            values = values.filter(pa.array(self.present))
+            values = values.filter(arrow_array(self.present))
             number = np.cumsum(self.present) - 1 + carried
             order = np.where(order < carried, order, number[np.maximum(order - carried, 0)])
         ends = np.concatenate([[0], np.cumsum(present)])

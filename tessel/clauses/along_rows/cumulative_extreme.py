@@ -7,10 +7,11 @@ from abc import abstractmethod
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
 from tessel.clauses.along_rows.cumulative import Cumulative, Running
 from tessel.clauses.values import raw_values
-from tessel.kernels import run_best
+from tessel.kernels.running_rows import run_best
 
 __all__ = ["CumulativeExtreme"]
 
@@ -30,7 +31,7 @@ class CumulativeExtreme(Cumulative):
             return None
         best = self.better.reduce(raw_values(values, kind.to_pandas_dtype()))
         # A zero is +0.0, whichever was the best; where one is missing, so is the best.
-        return None if best != best else [pa.array([best + 0], kind)]
+        return None if best != best else [arrow_array([best + 0], kind)]
 
     def run(self, running: Running, kind: pa.DataType) -> pa.Array:
         """Choose among what lies up to each row; what was carried is a value like others."""
@@ -43,7 +44,7 @@ class CumulativeExtreme(Cumulative):
         numbers = found.in_64_bits
         best, known = np.zeros(running.groups, numbers.dtype), np.zeros(running.groups, np.bool_)
         best[running.carried] = numbers[: len(states)]
-        known[running.carried] = states.is_valid().to_numpy(zero_copy_only=False)
+        known[running.carried] = numpy_array(states.is_valid())
         best_so_far = run_best(
             numbers[len(states) :],
             running.present,

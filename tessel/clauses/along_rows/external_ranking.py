@@ -17,11 +17,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.along_rows.ranking import Places, Ranking
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.ordering import Ordering
-from tessel.clauses.spill import Parked, Spool, Workspace
 from tessel.clauses.spill.sorting import ExternalSort
+from tessel.clauses.spill.spool import Parked, Spool
+from tessel.clauses.spill.workspace import Workspace
 from tessel.clauses.values import missing_rows, plain
 
 __all__ = ["VALUE", "ranked_rows"]
@@ -62,14 +64,14 @@ def ranked_rows(
             for table in tables:
                 places = np.arange(start, start + table.num_rows, dtype=np.int64)
                 start += table.num_rows
-                table = table.append_column(_ROW, pa.array(places))
+                table = table.append_column(_ROW, arrow_array(places))
                 missing = missing_rows(plain(table.column(VALUE)))
-                rows.add(table if missing is None else table.filter(pa.array(~missing)))
+                rows.add(table if missing is None else table.filter(arrow_array(~missing)))
             for part in _ranked(rows.sorted(), by, ranking, workspace):
-                found = [pa.array(part.rows), pa.array(ranking.ranks(part.places()), kind)]
+                found = [arrow_array(part.rows), arrow_array(ranking.ranks(part.places()), kind)]
                 ranked.add(pa.Table.from_arrays(found, schema=back))
         for table in ranked.sorted():
-            yield table.column(_ROW).to_numpy(), table.column("rank").to_numpy()
+            yield numpy_array(table.column(_ROW)), numpy_array(table.column("rank"))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,12 +104,14 @@ class _Part:
 
     def to_table(self) -> pa.Table:
         """Return all of it as a table, to be put aside."""
-        return pa.table({f.name: pa.array(getattr(self, f.name)) for f in dataclasses.fields(self)})
+        return pa.table(
+            {f.name: arrow_array(getattr(self, f.name)) for f in dataclasses.fields(self)}
+        )
 
     @classmethod
     def of_table(cls, table: pa.Table) -> _Part:
         """Return what was put aside."""
-        return cls(*(table.column(name).to_numpy() for name in table.column_names))
+        return cls(*(numpy_array(table.column(name)) for name in table.column_names))
 
 
 def _ranked(
@@ -143,7 +147,7 @@ def _begun(tables: Iterator[pa.Table], by: tuple[str, ...]) -> Iterator[_Part]:
         begun = np.where(new_key, counts - 1, 0)
         denses = counts - np.maximum.accumulate(begun)
         nothing = np.zeros(len(rows), np.int64)
-        own = table.column(_ROW).to_numpy()
+        own = numpy_array(table.column(_ROW))
         yield _Part(
             own, rows, key_starts, value_starts, denses, new_key, new_value, nothing, nothing
         )

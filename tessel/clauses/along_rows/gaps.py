@@ -14,13 +14,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.clauses.along_rows.key_order import KeyOrder, codes_of_parts, key_fields, patched
 from tessel.clauses.along_rows.neighbours import carried_keys
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.values import BoolArray, missing_rows, plain
 from tessel.ecs import ProcessingUnit
-from tessel.kernels import edges_of_gaps, nearest_present
-from tessel.store import index_integers
+from tessel.kernels.source_rows import edges_of_gaps, nearest_present
+from tessel.store.index_column import index_integers
 
 __all__ = ["Gaps", "Side", "Sides", "present_rows"]
 
@@ -107,18 +108,18 @@ class Gaps:
         gaps = [
             edges_of_gaps(present_rows(unit.column(name)), codes, groups) for name in self.columns
         ]
-        arrays.append(pa.array(gaps[0][0]))
+        arrays.append(arrow_array(gaps[0][0]))
         for name, edges in zip(self.columns, gaps, strict=True):
             column = unit.column(name)
             for rows, gap in (edges[1:3], edges[3:5]):
                 absent = rows < 0
-                taken = pa.array(np.maximum(rows, 0), mask=absent)
+                taken = arrow_array(np.maximum(rows, 0), mask=absent)
                 arrays += [
                     column.take(taken),
-                    pa.array(gap),
+                    arrow_array(gap),
                     pa.nulls(len(rows), pa.int64())
                     if times is None
-                    else pa.array(times[np.maximum(rows, 0)], mask=absent),
+                    else arrow_array(times[np.maximum(rows, 0)], mask=absent),
                 ]
         return pa.table(arrays, schema=schema)
 
@@ -134,9 +135,9 @@ class Gaps:
         two = np.where(two < 0, -1, two + earlier.num_rows)
         either = np.where(one >= 0, one, two)
         rows = _numbers(both.column("rows"))
-        chosen = [both.column(f"key_{at}").take(pa.array(either)) for at in range(len(self.by))]
+        chosen = [both.column(f"key_{at}").take(arrow_array(either)) for at in range(len(self.by))]
         own_rows, other_rows = (np.where(each >= 0, rows[each], 0) for each in (one, two))
-        chosen.append(pa.array(own_rows + other_rows))
+        chosen.append(arrow_array(own_rows + other_rows))
         for at in range(len(self.columns)):
             for side, near, far, passed in (
                 ("first", one, two, own_rows),
@@ -157,7 +158,7 @@ class Gaps:
                 if is_open.any():
                     return False
                 continue
-            closed = after.column(f"first_{at}").is_valid().to_numpy()
+            closed = numpy_array(after.column(f"first_{at}").is_valid())
             if limit is not None:
                 closed = closed | (_numbers(after.column(f"first_gap_{at}")) >= limit)
             if (is_open & ((there < 0) | ~closed[seen])).any():
@@ -191,7 +192,7 @@ class Gaps:
                 yield column
                 continue
             values = carried.column(f"{side}_{at}")
-            known = np.append(values.is_valid().to_numpy(), False)
+            known = np.append(numpy_array(values.is_valid()), False)
             gaps = np.append(_numbers(carried.column(f"{side}_gap_{at}")), 0)
             rows, sources = nearest_present(
                 present,
@@ -249,7 +250,7 @@ class Gaps:
 def present_rows(column: pa.ChunkedArray) -> BoolArray:
     """Return which rows of a column have a value."""
     if pa.types.is_nested(column.type):
-        valid: BoolArray = column.is_valid().to_numpy()
+        valid: BoolArray = numpy_array(column.is_valid())
         return valid
     absent = missing_rows(plain(column))
     return np.ones(len(column), np.bool_) if absent is None else ~absent
@@ -282,7 +283,7 @@ def _side(
     rows = np.where(nearest < 0, -1, order.rows_at(np.maximum(nearest, 0)) + offset)
     distance = np.abs(order.places - nearest)
     if offset:
-        known = np.append(values.is_valid().to_numpy(), False)
+        known = np.append(numpy_array(values.is_valid()), False)
         gaps = np.append(_numbers(carried.column(f"{side}gap_{at}")), 0)
         use = (nearest < 0) & (there >= 0) & known[there]
         rows = np.where(use, there, rows)
@@ -297,14 +298,14 @@ def _nearer(
     both: pa.Table, side: str, at: int, near: Codes, far: Codes, passed: Codes
 ) -> list[Any]:
     """Return value, gap and time of the near run, or of the far one where that has no value."""
-    known = np.append(both.column(f"{side}{at}").is_valid().to_numpy(), False)
+    known = np.append(numpy_array(both.column(f"{side}{at}").is_valid()), False)
     gaps = np.append(_numbers(both.column(f"{side}gap_{at}")), 0)
     use_near = known[near] | (far < 0)
-    rows = pa.array(np.where(use_near, near, far))
+    rows = arrow_array(np.where(use_near, near, far))
     gap = np.where(use_near, gaps[near], passed + gaps[far])
     return [
         both.column(f"{side}{at}").take(rows),
-        pa.array(gap),
+        arrow_array(gap),
         both.column(f"{side}time_{at}").take(rows),
     ]
 
@@ -318,5 +319,5 @@ def _row_of_group(codes: Codes, groups: int) -> Codes:
 
 def _numbers(column: pa.ChunkedArray) -> Codes:
     """Return a column of integers, 0 where it is null."""
-    found: Codes = column.fill_null(0).to_numpy()
+    found: Codes = numpy_array(fill_null(column, 0))
     return found

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tessel.clauses.buckets import parse_span
+from tessel.clauses.buckets.rules import parse_span
 from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.periods import NANOSECONDS
 

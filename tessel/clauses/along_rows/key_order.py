@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array, numpy_array
 from tessel.cached import cached
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.values import is_temporal, plain, plain_type, raw_values
-from tessel.kernels import rows_by_code
+from tessel.kernels.rows_by_code import rows_by_code
 
 __all__ = [
     "KeyOrder",
@@ -120,7 +121,7 @@ class KeyOrder:
             return column
         place = np.empty(len(self.order), np.int64)
         place[self.order] = np.arange(len(self.order))
-        return column[place] if isinstance(column, np.ndarray) else column.take(pa.array(place))
+        return column[place] if isinstance(column, np.ndarray) else column.take(arrow_array(place))
 
     def places_of(self, first: int, last: int) -> tuple[Codes, Codes]:
         """Return the places of the rows ``[first, last)``, ascending, and the row at each of them.
@@ -151,7 +152,7 @@ def in_rows(values: Column, rows: Codes) -> Column:
         return pa.Array.from_buffers(values.type, len(rows), [None, pa.py_buffer(numbers)])
     place = np.empty(len(rows), np.int64)
     place[rows] = np.arange(len(rows))
-    return values.take(pa.array(place))
+    return values.take(arrow_array(place))
 
 
 def patched(
@@ -184,14 +185,14 @@ def patched(
     if width is None:
         wanted = np.arange(offset, len(both))
         wanted[rows] = sources
-        return both.take(pa.array(wanted))
+        return both.take(arrow_array(wanted))
     values = np.concatenate([raw_values(chunk, width) for chunk in both.chunks])
     values[offset + rows] = values[sources]
     buffers = [None, pa.py_buffer(values[offset:])]
     if column.null_count and not all_valid:
-        valid = column.is_valid().to_numpy()
+        valid = numpy_array(column.is_valid())
         valid[rows] = True
-        buffers[0] = pa.array(valid).buffers()[1]
+        buffers[0] = arrow_array(valid).buffers()[1]
     return pa.Array.from_buffers(kind, len(column), buffers)
 
 
@@ -233,4 +234,4 @@ def key_fields(types: Sequence[pa.DataType]) -> list[pa.Field]:
 
 def plain_keys(columns: Sequence[Column], rows: Codes) -> list[pa.Array]:
     """Return the keys of some rows as a carry holds them."""
-    return [plain(column.take(pa.array(rows))) for column in columns]
+    return [plain(column.take(arrow_array(rows))) for column in columns]

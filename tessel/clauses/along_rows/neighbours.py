@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.clauses.along_rows.key_order import (
     KeyOrder,
     codes_of_parts,
@@ -45,16 +45,6 @@ class Around:
     keys: KeyOrder
     start: int
     stop: int
-
-    def of_unit(self, values: Any) -> Any:
-        """Return values in key order, one a row here, for the rows of the unit in their order.
-
-        ``values`` is a numpy or an Arrow array; so is the result.
-        """
-        restored = self.keys.restored(values)
-        if isinstance(restored, np.ndarray):
-            return restored[self.start : self.stop]
-        return restored.slice(self.start, self.stop - self.start)
 
 
 @dataclass(frozen=True)
@@ -95,7 +85,7 @@ class Reach:
         keys = [unit.column(name) for name in self.by]
         ((codes,), groups) = codes_of_parts([keys], [unit.num_rows])
         rows = edge_rows(codes, groups, self.ahead, self.back)
-        values = [unit.column(name).take(pa.array(rows)) for name in self.columns]
+        values = [unit.column(name).take(arrow_array(rows)) for name in self.columns]
         return pa.table([*plain_keys(keys, rows), *values], schema=self.schema(unit.schema))
 
     def combined(self, earlier: pa.Table, later: pa.Table) -> pa.Table:
@@ -132,7 +122,7 @@ class Reach:
         keys = carried_keys(carried, self.by)
         ((codes,), groups) = codes_of_parts([keys], [carried.num_rows])
         rows = edge_rows(codes, groups, first, last)
-        return carried if len(rows) == carried.num_rows else carried.take(pa.array(rows))
+        return carried if len(rows) == carried.num_rows else carried.take(arrow_array(rows))
 
 
 def values_around(

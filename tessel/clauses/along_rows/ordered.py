@@ -14,6 +14,7 @@ from typing import Self
 
 import pyarrow as pa
 
+from tessel.arrays import empty_table
 from tessel.clauses.base import Carry, Clause, ClauseInfo, Structure
 from tessel.clauses.grouped.grouping import check_key_type
 from tessel.ecs import ProcessingUnit
@@ -98,7 +99,7 @@ class OrderedColumns(Clause):
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Compute the columns of a unit that is everything."""
-        nothing = self.carry_schema(unit.schema).empty_table()
+        nothing = empty_table(self.carry_schema(unit.schema))
         return self.process_between(unit, nothing, nothing)
 
     def suffices(self, summary: pa.Table, after: pa.Table) -> bool:

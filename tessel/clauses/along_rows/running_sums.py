@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import different
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
 from tessel.clauses.aggregates.kernels.limbs import LIMB_BITS
@@ -18,7 +19,7 @@ from tessel.clauses.aggregates.kernels.part_sums import LEAST_EXPONENT
 from tessel.clauses.aggregates.kernels.sums import sums_from
 from tessel.clauses.along_rows.cumulative import Running
 from tessel.clauses.values import integers, plain_type, raw_values
-from tessel.kernels import REST_BITS, exponent_range, run_doubles, run_integers
+from tessel.kernels.running_rows import REST_BITS, exponent_range, run_doubles, run_integers
 
 __all__ = ["running_sums"]
 
@@ -118,7 +119,7 @@ def _parts(sums: FloatSums, low: int) -> tuple[Integers, Integers]:
     """Return sums that are multiples of ``2**low`` as two integers; see :func:`run_doubles`."""
     high, rest = np.zeros((2, sums.groups), np.int64)
     places, owners = sums.places()
-    for place in np.unique(places).tolist():
+    for place in different(places).tolist():
         here = places == place
         limbs, groups = sums.limbs[here], owners[here]
         position = place * LIMB_BITS + LEAST_EXPONENT - low

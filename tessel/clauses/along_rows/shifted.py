@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.clauses.along_rows.key_order import Codes
 from tessel.clauses.along_rows.neighbours import Reach
 from tessel.clauses.along_rows.ordered import OrderedColumns, check_reach
@@ -17,9 +18,11 @@ from tessel.clauses.positional import check_count
 from tessel.clauses.values import BoolArray
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
-from tessel.expression import Expression, col, evaluate
+from tessel.expression.build import col
+from tessel.expression.evaluate import evaluate
+from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
-from tessel.kernels import rows_away
+from tessel.kernels.source_rows import rows_away
 
 __all__ = ["ComparedColumns", "ShiftedColumns"]
 
@@ -137,7 +140,7 @@ class ShiftedColumns(OrderedColumns):
 def _repeated(fill: pa.Array | None, kind: pa.DataType, count: int) -> pa.Array:
     if fill is None:
         return pa.nulls(count, kind)
-    return fill.take(pa.array(np.zeros(count, np.int64)))
+    return fill.take(arrow_array(np.zeros(count, np.int64)))
 
 
 def _taken(
@@ -145,9 +148,9 @@ def _taken(
 ) -> pa.ChunkedArray:
     """Return some rows of a column, and a value where there is none."""
     if fill is None or not absent.any():
-        return values.take(pa.array(rows, mask=absent))
+        return values.take(arrow_array(rows, mask=absent))
     values = pa.chunked_array([*values.chunks, fill], type=values.type)
-    return values.take(pa.array(np.where(absent, len(values) - 1, rows)))
+    return values.take(arrow_array(np.where(absent, len(values) - 1, rows)))
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -13,12 +13,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array
 from tessel.clauses.along_rows.key_order import KeyOrder, codes_of_parts, key_fields, plain_keys
 from tessel.clauses.along_rows.neighbours import Around, carried_keys, values_around
 from tessel.clauses.base import Carry
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
-from tessel.store import index_integers
+from tessel.store.index_column import index_integers
 
 __all__ = ["TimeReach"]
 
@@ -65,15 +66,15 @@ class TimeReach:
         index = unit.column(unit.schema.index)
         rows = self._near_edges(index_integers(index, _TIME))
         keys = plain_keys([unit.column(name) for name in self.by], rows)
-        values = [unit.column(name).take(pa.array(rows)) for name in self.columns]
-        time = index.take(pa.array(rows))
+        values = [unit.column(name).take(arrow_array(rows)) for name in self.columns]
+        time = index.take(arrow_array(rows))
         return pa.table([*keys, time, *values], schema=self.schema(unit.schema))
 
     def combined(self, earlier: pa.Table, later: pa.Table) -> pa.Table:
         """Return the rows near the first and the last time of two runs."""
         both = pa.concat_tables([earlier, later])
         rows = self._near_edges(index_integers(both.column(_TIME), _TIME))
-        return both if len(rows) == both.num_rows else both.take(pa.array(rows))
+        return both if len(rows) == both.num_rows else both.take(arrow_array(rows))
 
     def suffices(self, summary: pa.Table, after: pa.Table) -> bool:
         """Say whether a row was seen that is too late to matter to a unit."""

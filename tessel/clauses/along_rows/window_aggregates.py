@@ -16,26 +16,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array, arrow_scalar, numpy_array
 from tessel.cached import cached
 from tessel.cancelling import check_cancelled
-from tessel.clauses.aggregates import (
-    Aggregate,
-    Count,
-    First,
-    Last,
-    Max,
-    Mean,
-    Min,
-    Sem,
-    Sum,
-)
+from tessel.clauses.aggregates.base import Aggregate
+from tessel.clauses.aggregates.count import Count
+from tessel.clauses.aggregates.first import First
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
 from tessel.clauses.aggregates.kernels.short_sums import short_window_sums
 from tessel.clauses.aggregates.kernels.windows import ExactRows
+from tessel.clauses.aggregates.last import Last
+from tessel.clauses.aggregates.max import Max
+from tessel.clauses.aggregates.mean import Mean
+from tessel.clauses.aggregates.min import Min
+from tessel.clauses.aggregates.sem import Sem
 from tessel.clauses.aggregates.spread import Spread
+from tessel.clauses.aggregates.sum import Sum
 from tessel.clauses.values import integers, missing_rows, plain, raw_values
-from tessel.kernels import window_best, window_spreads, window_sums
+from tessel.kernels.window_rows import window_best, window_sums
+from tessel.kernels.window_spreads import window_spreads
 
 __all__ = ["Windows", "window_aggregate"]
 
@@ -101,7 +101,7 @@ def window_aggregate(
     """
     if values is None:
         lengths = windows.lengths
-        return pa.array(lengths, mask=None if least is None else lengths < least)
+        return arrow_array(lengths, mask=None if least is None else lengths < least)
     array = plain(values)
     absent = missing_rows(array)
     present = windows
@@ -118,27 +118,27 @@ def window_aggregate(
     if kernel is None:
         found = _one_by_one(aggregate, array, windows, column)
     else:
-        there = array if absent is None else array.filter(pa.array(~absent))
+        there = array if absent is None else array.filter(arrow_array(~absent))
         found = kernel(aggregate, there, present, column)
     if enough is None:
         return found
     if pa.types.is_primitive(found.type):
-        return pc.if_else(pa.array(enough), found, pa.scalar(None, found.type))
-    return found.take(pa.array(np.arange(len(found)), mask=~enough))
+        return pc.if_else(arrow_array(enough), found, arrow_scalar(None, found.type))
+    return found.take(arrow_array(np.arange(len(found)), mask=~enough))
 
 
 def _count(_: Count, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
-    return pa.array(windows.lengths)
+    return arrow_array(windows.lengths)
 
 
 def _first(_: First, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
     empty = windows.lengths == 0
-    return values.take(pa.array(np.where(empty, 0, windows.starts), mask=empty))
+    return values.take(arrow_array(np.where(empty, 0, windows.starts), mask=empty))
 
 
 def _last(_: Last, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
     empty = windows.lengths == 0
-    return values.take(pa.array(np.where(empty, 0, windows.stops - 1), mask=empty))
+    return values.take(arrow_array(np.where(empty, 0, windows.stops - 1), mask=empty))
 
 
 def _extreme(
@@ -156,8 +156,8 @@ def _sum(aggregate: Sum, values: pa.Array, windows: Windows, column: str | None)
     if short is not None:
         wanted = aggregate.result_type(values.type, column)
         if pa.types.is_floating(wanted):
-            return pa.array(short)
-        return pa.array(short.astype(np.int64)).view(wanted)
+            return arrow_array(short)
+        return arrow_array(short.astype(np.int64)).view(wanted)
     sums = ExactRows.of_values(values).window_sums(windows.starts, windows.stops)
     return aggregate.finish(sums.to_arrays(), values.type, column)
 
@@ -165,9 +165,9 @@ def _sum(aggregate: Sum, values: pa.Array, windows: Windows, column: str | None)
 def _mean(aggregate: Mean, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
     short = _short_sums(values, windows, mean=True)
     if short is not None:
-        return pa.array(short, mask=windows.empty)
+        return arrow_array(short, mask=windows.empty)
     sums = ExactRows.of_values(values).window_sums(windows.starts, windows.stops)
-    states = [*sums.to_arrays(), pa.array(windows.lengths)]
+    states = [*sums.to_arrays(), arrow_array(windows.lengths)]
     return aggregate.finish(states, values.type, column)
 
 
@@ -211,7 +211,7 @@ def _spread(aggregate: Spread, values: pa.Array, windows: Windows, column: str |
     for part in (states[:half], states[half:]):
         exact = ExactRows.of_sums(FloatSums.from_arrays(part))
         sums += exact.window_sums(windows.starts, windows.stops).to_arrays()
-    return aggregate.finish([*sums, pa.array(windows.lengths)], values.type, column)
+    return aggregate.finish([*sums, arrow_array(windows.lengths)], values.type, column)
 
 
 def _quick_spread(
@@ -247,9 +247,9 @@ def _told_one_by_one(
     if not certain.all():
         rest = np.flatnonzero(~certain)
         few = Windows(windows.starts[rest], windows.stops[rest])
-        found[rest] = _one_by_one(aggregate, values, few, column).to_numpy(zero_copy_only=False)
+        found[rest] = numpy_array(_one_by_one(aggregate, values, few, column))
     missing = windows.lengths <= aggregate.ddof
-    return pa.array(found, mask=missing if missing.any() else None)
+    return arrow_array(found, mask=missing if missing.any() else None)
 
 
 _KERNELS: dict[type[Aggregate], _Kernel] = {
@@ -280,7 +280,7 @@ def _one_by_one(
         codes = np.repeat(np.arange(last - first), own)
         within = np.arange(int(own.sum())) - np.repeat(np.cumsum(own) - own, own)
         rows = np.repeat(windows.starts[first:last], own) + within
-        gathered = values.take(pa.array(rows))
+        gathered = values.take(arrow_array(rows))
         parts.append(aggregate.compute(gathered, codes, last - first, column))
         first = last
     return pa.concat_arrays(parts)

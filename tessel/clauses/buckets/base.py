@@ -7,10 +7,12 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bucketer", "Closed", "Integers", "bucket_runs"]
+__all__ = ["DAY_NS", "Bucketer", "Closed", "Integers", "bucket_runs"]
 
 Closed = Literal["left", "right"]
 Integers = NDArray[np.int64]
+
+DAY_NS = 24 * 3600 * 1_000_000_000
 
 _LEAST_ROWS_A_BUCKET = 4
 

@@ -13,15 +13,15 @@ from typing import Literal
 
 import numpy as np
 
-from tessel.clauses.buckets.base import Closed, Integers
+from tessel.arrays import different
+from tessel.clauses.buckets.base import DAY_NS, Closed, Integers
 from tessel.clauses.buckets.elapsed import past_the_index
 from tessel.clauses.buckets.units import CalendarUnit
 from tessel.errors import PlanError
 from tessel.expression.periods import first_instant_ns
 
-__all__ = ["DAY_NS", "CalendarBucketer"]
+__all__ = ["CalendarBucketer"]
 
-DAY_NS = 24 * 3600 * 1_000_000_000
 _MARGIN_DAYS = 3
 """A local date is at most a day from that of UTC, and the hours of an offset are one day more."""
 _LIMITS = np.iinfo(np.int64)
@@ -67,7 +67,7 @@ class CalendarBucketer:
         changes = np.concatenate([[True], days[1:] != days[:-1]])
         near = days[changes][:, None] + np.arange(-_MARGIN_DAYS, _MARGIN_DAYS + 1)
         units = self.unit.number_of(near.ravel() - self.offset_days)
-        candidates = np.unique((units - self.anchor) // self.count)
+        candidates = different((units - self.anchor) // self.count)
         # Edges past 64 bits are below or above every value.
         below, edges = self._held_edges(self._days(candidates))
         side: Closed = "right" if self.closed == "left" else "left"

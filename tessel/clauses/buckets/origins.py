@@ -11,17 +11,19 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from tessel.clauses.buckets.base import Bucketer, Closed
-from tessel.clauses.buckets.calendar import DAY_NS, CalendarBucketer
+from tessel.clauses.buckets.base import DAY_NS, Bucketer, Closed
 from tessel.clauses.buckets.elapsed import ElapsedBucketer
 from tessel.clauses.buckets.rules import CalendarRule, parse_offset, parse_rule
-from tessel.clauses.buckets.units import Days
 from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.periods import NANOSECONDS, parse_period, zone_of
+
+if TYPE_CHECKING:
+    from tessel.clauses.buckets.calendar import CalendarBucketer
 
 __all__ = ["DATA_ORIGINS", "bucketer_for"]
 
@@ -68,6 +70,9 @@ def bucketer_for(
     offset_days, offset_ns = parse_offset(offset)
     offset_ns += offset_days * DAY_NS
     if isinstance(read, CalendarRule):
+        from tessel.clauses.buckets.calendar import CalendarBucketer
+        from tessel.clauses.buckets.units import Days
+
         index.units(offset_ns, "offset", str(offset))
         if origin != "epoch" and origin not in DATA_ORIGINS and read.unit == Days():
             offset_ns += index.date_and_time(origin)[1]
@@ -111,6 +116,9 @@ class _Index:
 
     def days(self, closed: Closed = "left") -> CalendarBucketer:
         """Return the buckets of the local dates."""
+        from tessel.clauses.buckets.calendar import CalendarBucketer
+        from tessel.clauses.buckets.units import Days
+
         return CalendarBucketer(Days(), 1, self.unit_ns, closed, self.calendar_zone)
 
     @classmethod
@@ -180,6 +188,8 @@ def _anchor(
     plain: CalendarBucketer, index: _Index, rule: str, origin: str, origin_at: int | None
 ) -> int:
     """Return a unit at which a bucket of a calendar rule begins; ``plain`` has one unit each."""
+    from tessel.clauses.buckets.units import Days
+
     if origin in DATA_ORIGINS:
         if origin_at is None:
             return 0

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from tessel.clauses.buckets.calendar import DAY_NS
-from tessel.clauses.buckets.units import BusinessDays, CalendarUnit, Days, Months, Weeks
+from tessel.clauses.buckets.base import DAY_NS
 from tessel.errors import PlanError, nearest, shown
+
+if TYPE_CHECKING:
+    from tessel.clauses.buckets.units import CalendarUnit
 
 __all__ = ["CalendarRule", "ElapsedRule", "parse_offset", "parse_rule", "parse_span"]
 
@@ -114,6 +117,8 @@ def parse_rule(text: str) -> ElapsedRule | CalendarRule:
 
 
 def _calendar_rule(text: str, count: int, unit: str, anchor: str | None) -> CalendarRule:
+    from tessel.clauses.buckets.units import Months
+
     if not 0 < count <= _MOST:
         raise _no_length(text, "rule") if count == 0 else _too_long(text)
     anchors = {"W": _WEEKDAYS, "Q": _MONTHS, "Y": _MONTHS}.get(unit[0], ())
@@ -127,10 +132,16 @@ def _calendar_rule(text: str, count: int, unit: str, anchor: str | None) -> Cale
         )
     ends = unit.endswith("E")
     if unit == "D":
+        from tessel.clauses.buckets.units import Days
+
         return CalendarRule(Days(), count)
     if unit == "B":
+        from tessel.clauses.buckets.units import BusinessDays
+
         return CalendarRule(BusinessDays(), count)
     if unit == "W":
+        from tessel.clauses.buckets.units import Weeks
+
         return CalendarRule(Weeks(_WEEKDAYS.index(anchor or "MON")), count)
     months = {"M": 1, "Q": 3, "Y": 12}[unit[0]]
     # QS-FEB begins in February; QE-JAN ends with January, and is the same quarter.

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array, arrow_scalar, numpy_array
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.integer_sum import (
     DECIMAL_WIDTH,
@@ -25,10 +26,11 @@ from tessel.clauses.aggregates.kernels.integer_sum import (
 )
 from tessel.clauses.grouped.group_facts import FoundParts
 from tessel.clauses.values import is_temporal, plain_type
-from tessel.expression import Number
+from tessel.expression.encoded import Number
 from tessel.expression.schema import TableSchema
-from tessel.kernels import EXTREMES, DecimalSum, Fact, FieldKind, SumField
-from tessel.store import OpenedBatch
+from tessel.kernels.decimal_sums import DecimalSum
+from tessel.kernels.fields import EXTREMES, Fact, FieldKind, SumField
+from tessel.store.manifest.opened_batch import OpenedBatch
 
 __all__ = [
     "MAKERS",
@@ -106,7 +108,7 @@ def of_some(values: pa.Array, counts: Integers) -> pa.Array:
     """Return what was found of groups, null for those that have no value."""
     if counts.all():
         return values
-    return pc.if_else(pa.array(counts > 0), values, pa.scalar(None, values.type))
+    return pc.if_else(arrow_array(counts > 0), values, arrow_scalar(None, values.type))
 
 
 def may_be_asked(fact: str, kind: pa.DataType) -> bool:
@@ -340,7 +342,7 @@ def _extremes(field: SumField, kind: pa.DataType, divisor: float | None) -> Aske
     def made(found: NDArray[Any], counts: Integers) -> pa.Array:
         # What is kept for a group without a value is no value of the type.
         held = found if counts.all() else np.where(counts > 0, found, 0)
-        return of_some(typed_values(pa.array(held), kind), counts)
+        return of_some(typed_values(arrow_array(held), kind), counts)
 
     return AskedFact((field,), values, made, EXTREMES[field.kind])
 
@@ -351,7 +353,7 @@ def typed_values(values: pa.Array, kind: pa.DataType) -> pa.Array:
         return values
     if pa.types.is_decimal(kind):
         words = np.empty((len(values), 2), np.int64)
-        words[:, 0] = values.to_numpy()
+        words[:, 0] = numpy_array(values)
         words[:, 1] = words[:, 0] >> _SIGN
         return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(words)])
     if is_temporal(kind):

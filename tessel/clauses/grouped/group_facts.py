@@ -15,9 +15,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.aggregates.kernels.extremes import greatest, least
-from tessel.kernels import Fact, add_by_group
-from tessel.store import Batch
+from tessel.kernels.fields import Fact
+from tessel.kernels.limb_lines import add_by_group
+from tessel.store.manifest.batch import Batch
 
 __all__ = [
     "MOST_JOINED",
@@ -134,16 +136,16 @@ def joined_facts(
 def _end(values: pa.Array, codes: Integers, groups: int, end: str) -> pa.Array:
     """Return of each group the first, last, least or greatest value not null; null for none."""
     if end in _EXTREMES:
-        some = values.is_valid().to_numpy(zero_copy_only=False)
-        return _EXTREMES[end](values.filter(pa.array(some)), codes[some], groups)
+        some = numpy_array(values.is_valid())
+        return _EXTREMES[end](values.filter(arrow_array(some)), codes[some], groups)
     places = np.arange(len(codes))
     if values.null_count:
-        places = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        places = np.flatnonzero(numpy_array(values.is_valid()))
     if end == "first":
         places = places[::-1]
     found = np.full(groups, -1, np.int64)
     found[codes[places]] = places  # of an index that occurs twice numpy keeps the last value
-    return values.take(pa.array(found, mask=found < 0))
+    return values.take(arrow_array(found, mask=found < 0))
 
 
 def _sums(held: Sequence[FoundParts], own: Sequence[Integers], groups: int) -> dict[int, Integers]:

@@ -17,18 +17,22 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array, empty_table
 from tessel.clauses.aggregates.base import has_compact_state
 from tessel.clauses.grouped.group_tables import finished_table, merged_states
 from tessel.clauses.grouped.hashing import bucket_of
 from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.clauses.spill import Parked, SpillBlock, SpillFile, Spool, Workspace
+from tessel.clauses.spill.workspace import Workspace
 from tessel.expression.schema import TableSchema
-from tessel.kernels import order_of_codes
+
+if TYPE_CHECKING:
+    from tessel.clauses.spill.file import SpillBlock, SpillFile
+    from tessel.clauses.spill.spool import Parked, Spool
 
 __all__ = ["Beyond", "GroupMerge", "GroupShape"]
 
@@ -198,7 +202,7 @@ class GroupMerge:
         return bool(self._held[0].num_rows > 1)
 
     def _merged_states(self) -> pa.Table:
-        table = pa.concat_tables([self._schema.empty_table(), *self._held])
+        table = pa.concat_tables([empty_table(self._schema), *self._held])
         return merged_states(table, self._shape.keys, self._shape.aggregates, self._shape.source)
 
     def _leave(self) -> None:
@@ -214,6 +218,8 @@ class GroupMerge:
             yield self._left_file.read(block)
 
     def _put_aside(self) -> None:
+        from tessel.kernels.rows_by_code import order_of_codes
+
         if self._spool is None:
             self._spool = self._workspace.spool()
         (table,) = self._held
@@ -223,7 +229,7 @@ class GroupMerge:
         bounds = np.searchsorted(buckets[order], np.arange(_BUCKETS + 1)).tolist()
         for number, (start, stop) in enumerate(itertools.pairwise(bounds)):
             if start < stop:
-                part = table.take(pa.array(order[start:stop]))
+                part = table.take(arrow_array(order[start:stop]))
                 self._buckets[number].append(self._spool.put(part))
 
     def _bucket_of(self, keys: Sequence[pa.ChunkedArray]) -> np.ndarray:

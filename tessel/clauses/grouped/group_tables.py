@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from tessel.clauses.aggregates import MergeableAggregate
+from tessel.arrays import arrow_array
+from tessel.clauses.aggregates.base import MergeableAggregate
 from tessel.clauses.grouped.grouping import group_codes, order_of_groups
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.values import plain_type
@@ -103,7 +104,7 @@ def merge_partials(
     result = finished_table(merged, key_names, aggregates, source)
     if not sort or not key_names:
         return result
-    return result.take(pa.array(order_of_groups([result.column(key) for key in key_names])))
+    return result.take(arrow_array(order_of_groups([result.column(key) for key in key_names])))
 
 
 def merged_states(
@@ -123,7 +124,7 @@ def merged_states(
         arrays += merge(held_states(table, each, source), codes, groups, each.input_type(source))
     schema = partial_schema(key_names, aggregates, source)
     if POSITION in table.column_names:
-        arrays.append(table.column(POSITION).take(pa.array(first_row)))
+        arrays.append(table.column(POSITION).take(arrow_array(first_row)))
         schema = schema.append(pa.field(POSITION, pa.int64()))
     return pa.Table.from_arrays(arrays, schema=schema)
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.grouped.numbering import (
     WIDEST,
     Numbers,
@@ -36,7 +37,7 @@ from tessel.clauses.values import (
 )
 from tessel.clauses.values import missing_rows as _missing_values
 from tessel.errors import InvalidInputError, UnsupportedTypeError
-from tessel.kernels import group_range, group_words
+from tessel.kernels.group_rows import group_range, group_words
 
 __all__ = [
     "Groups",
@@ -247,14 +248,14 @@ def _ranked(key: Column) -> Numbers | None:
     encoded = array.dictionary_encode()
     if len(encoded.dictionary) * _ROWS_A_RANK > len(array):
         return None  # nearly every row would be compared either way
-    present = array.is_valid().to_numpy(zero_copy_only=False)
+    present = numpy_array(array.is_valid())
     codes = np.full(len(array), -1, np.int64)
     codes[present] = ranks(array.drop_null())[0]
     return Numbers(codes, len(encoded.dictionary), array.null_count > 0)
 
 
 def _as_codes(indices: pa.Array) -> Codes:
-    codes: Codes = indices.to_numpy().astype(np.int64)
+    codes: Codes = numpy_array(indices).astype(np.int64)
     return codes
 
 
@@ -279,10 +280,10 @@ def _taken(column: Column, rows: Codes) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         entries, indices = dictionary_parts(column)
         wanted = indices[rows]
-        return normalised(entries.take(pa.array(wanted, mask=wanted < 0)))
+        return normalised(entries.take(arrow_array(wanted, mask=wanted < 0)))
     if plain_type(column.type) != column.type:
         column = plain(column)
-    return normalised(column.take(pa.array(rows)))
+    return normalised(column.take(arrow_array(rows)))
 
 
 def _combined(

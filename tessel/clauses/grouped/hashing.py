@@ -40,6 +40,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import numpy_array
 from tessel.clauses.values import (
     decimal_words,
     integers,
@@ -132,7 +133,7 @@ def _hash_dictionary(array: pa.DictionaryArray) -> Hashes:
     entries = np.append(hash_column(array.dictionary), np.uint64(MISSING_HASH))
     indices: NDArray[Any] = integers(array.indices)
     if array.indices.null_count:
-        null = array.indices.is_null().to_numpy(zero_copy_only=False)
+        null = numpy_array(array.indices.is_null())
         indices = np.where(null, len(entries) - 1, indices.astype(np.int64))
     hashes: Hashes = entries[indices]
     return hashes

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import numpy_array
 from tessel.clauses.grouped.hashing import byte_offsets
 from tessel.clauses.values import (
     integers,
@@ -24,7 +25,8 @@ from tessel.clauses.values import (
     plain_type,
     raw_values,
 )
-from tessel.kernels import Texts, group_texts, group_words
+from tessel.kernels.group_rows import group_words
+from tessel.kernels.group_texts import Texts, group_texts
 
 __all__ = ["WIDEST", "Numbers", "dictionary_parts", "numbered", "numbered_range"]
 
@@ -117,7 +119,7 @@ def numbered_range(array: pa.Array) -> Numbers | None:
     numbers = integers(array)
     present = numbers
     if array.null_count:
-        present = numbers[array.is_valid().to_numpy(zero_copy_only=False)]
+        present = numbers[numpy_array(array.is_valid())]
     if not len(present):
         return Numbers(np.full(len(array), -1, np.int64), 0, True)
     low, high = int(present.min()), int(present.max())
@@ -134,7 +136,7 @@ def numbered_range(array: pa.Array) -> Numbers | None:
 def _with_missing(array: pa.Array, codes: Codes) -> Codes:
     if not array.null_count:
         return codes
-    return np.where(array.is_null().to_numpy(zero_copy_only=False), np.int64(-1), codes)
+    return np.where(numpy_array(array.is_null()), np.int64(-1), codes)
 
 
 def dictionary_parts(column: Column) -> tuple[pa.Array, Codes]:
@@ -152,7 +154,7 @@ def dictionary_parts(column: Column) -> tuple[pa.Array, Codes]:
             start, end = end, end + len(chunk.dictionary)
         indices = integers(chunk.indices).astype(np.int64) + start
         if chunk.indices.null_count:
-            indices[chunk.indices.is_null().to_numpy(zero_copy_only=False)] = -1
+            indices[numpy_array(chunk.indices.is_null())] = -1
         pieces.append(indices)
     entries = [plain(dictionary) for dictionary in dictionaries]
     indices = np.concatenate(pieces) if len(pieces) > 2 else pieces[-1]

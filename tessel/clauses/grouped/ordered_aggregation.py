@@ -20,10 +20,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.aggregates import MergeableAggregate, find_aggregate
-from tessel.clauses.aggregates.base import FromOrder, has_compact_state
+from tessel.arrays import arrow_array
+from tessel.clauses.aggregates.base import FromOrder, MergeableAggregate, has_compact_state
 from tessel.clauses.aggregates.held_values import values_of_state
 from tessel.clauses.aggregates.kernels.value_runs import has_integers
+from tessel.clauses.aggregates.registry import find_aggregate
 from tessel.clauses.grouped.group_merging import GroupMerge, GroupShape
 from tessel.clauses.grouped.group_tables import (
     POSITION,
@@ -35,8 +36,9 @@ from tessel.clauses.grouped.grouping import group_codes, missing_rows
 from tessel.clauses.grouped.value_ranges import ValueRanges
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.ordering import Ordering
-from tessel.clauses.spill import Parked, Spool, Workspace
 from tessel.clauses.spill.sorting import ExternalSort
+from tessel.clauses.spill.spool import Parked, Spool
+from tessel.clauses.spill.workspace import Workspace
 from tessel.clauses.values import plain, plain_type
 from tessel.expression.schema import TableSchema
 
@@ -178,7 +180,7 @@ class _Pieces:
         arrays = [table.column(name) for name in (*self._keys, column)]
         found = pa.Table.from_arrays(arrays, schema=self.value_schema(column))
         missing = missing_rows([table.column(column)])
-        yield found.filter(pa.array(~missing)) if missing.any() else found
+        yield found.filter(arrow_array(~missing)) if missing.any() else found
 
     def results(self, column: str, intake: _Intake) -> Iterator[pa.Table]:
         """Return the results of the aggregates of a column, from its values in order."""
@@ -205,7 +207,7 @@ class _Pieces:
         """Return groups with what an aggregate answers for no values, where there were none."""
         for each in self._ordered:
             kind = each.input_type(self._schema)
-            of_none = each.aggregate.compute(pa.array([], kind), _none(), 1, each.column)[0]
+            of_none = each.aggregate.compute(arrow_array([], kind), _none(), 1, each.column)[0]
             if of_none.is_valid:
                 at = table.column_names.index(each.output)
                 filled = table.column(at).fill_null(of_none)
@@ -255,7 +257,7 @@ class _Pieces:
             if each.column in found:
                 arrays += aggregate.partial(found[each.column], np.arange(groups), groups)
             else:
-                nothing = None if kind is None else pa.array([], kind)
+                nothing = None if kind is None else arrow_array([], kind)
                 arrays += aggregate.partial(nothing, _none(), groups)
         return pa.Table.from_arrays(arrays, schema=self.partial_schema)
 
@@ -336,7 +338,7 @@ class _StatePieces(_Pieces):
         each, kind = self._holding(column)
         states = held_states(table, each, self._source)
         for values, owners in values_of_state(states, kind, _ROWS_AT_A_TIME):
-            keys = table.select(list(self._keys)).take(pa.array(owners))
+            keys = table.select(list(self._keys)).take(arrow_array(owners))
             schema = self.value_schema(column)
             yield pa.Table.from_arrays([*keys.columns, values], schema=schema)
 
@@ -383,7 +385,7 @@ class _OpenGroup:
             inside = [place - start for place in places if start <= place < start + part.rows]
             if inside:
                 values = self._spool.read(part).column(_VALUE)
-                found.append(plain(values.take(pa.array(inside, pa.int64()))))
+                found.append(plain(values.take(arrow_array(inside, pa.int64()))))
             start += part.rows
         return pa.concat_arrays(found)
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.grouped.stored_keys import few_groups, key_values
-from tessel.kernels import first_of_groups
-from tessel.store import Batch
+from tessel.kernels.first_of_groups import first_of_groups
+from tessel.store.manifest.batch import Batch
 
 __all__ = ["KnownKeys", "scanned_first_rows"]
 

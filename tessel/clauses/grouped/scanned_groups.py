@@ -14,15 +14,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.grouped.cell_sums import sums_by_cell
 from tessel.clauses.grouped.group_facts import of_groups, reduced_slices, without_zeros
 from tessel.clauses.grouped.stored_facts import all_from_facts, ask_facts
 from tessel.clauses.grouped.stored_groups import StoredGroups, joined_groups
 from tessel.clauses.grouped.stored_keys import NumberedGroups, numbered_groups
 from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.kernels import GroupSums, SumField, group_sums
+from tessel.kernels.fields import SumField
+from tessel.kernels.group_sums import GroupSums, group_sums
 from tessel.options import current
-from tessel.store import Batch, OpenedBatch
+from tessel.store.manifest.batch import Batch
+from tessel.store.manifest.opened_batch import OpenedBatch
 
 __all__ = ["each_alone", "scanned_groups"]
 
@@ -85,6 +86,8 @@ def _reduced(
     if grouped.are_few:
         found = _few(opened, grouped, facts.fields, last=facts.needs_last)
     else:
+        from tessel.clauses.grouped.cell_sums import sums_by_cell
+
         assert grouped.register is not None  # one group is few
         found = sums_by_cell(
             opened,

@@ -14,13 +14,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.buckets import Bucketer
+from tessel.clauses.buckets.base import Bucketer
 from tessel.clauses.grouped.scanned_runs import stored_runs
 from tessel.clauses.grouped.stored_facts import all_from_facts, ask_facts
 from tessel.clauses.grouped.stored_keys import few_groups, key_values
 from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.kernels import Fact, GroupSums, group_sums
-from tessel.store import Batch
+from tessel.kernels.fields import Fact
+from tessel.kernels.group_sums import GroupSums, group_sums
+from tessel.store.manifest.batch import Batch
 
 __all__ = ["scanned_keyed_runs"]
 

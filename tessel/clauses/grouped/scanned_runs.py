@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.buckets import Bucketer
+from tessel.arrays import numpy_array
+from tessel.clauses.buckets.base import Bucketer
 from tessel.clauses.grouped.group_facts import (
     MOST_JOINED,
     GroupFacts,
@@ -28,8 +29,11 @@ from tessel.clauses.grouped.stored_facts import (
     numbers_of,
 )
 from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.kernels import StoredBlocks, run_facts, search_rows
-from tessel.store import Batch, OpenedBatch
+from tessel.kernels.blocks import StoredBlocks
+from tessel.kernels.run_facts import run_facts
+from tessel.kernels.search_rows import search_rows
+from tessel.store.manifest.batch import Batch
+from tessel.store.manifest.opened_batch import OpenedBatch
 
 __all__ = ["scanned_runs", "stored_runs"]
 
@@ -116,7 +120,7 @@ def stored_runs(
     ends = opened.values_at(index, np.array([span.start, span.stop - 1]))
     if place is None or ends is None or not pa.types.is_int64(ends.type):
         return None
-    first, last = bucketer.numbers(ends.to_numpy()).tolist()
+    first, last = bucketer.numbers(numpy_array(ends)).tolist()
     if (last - first) * _LEAST_ROWS_A_BUCKET > len(span):
         return None
     numbers = np.arange(first, last + 1)

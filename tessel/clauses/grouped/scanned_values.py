@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tessel.clauses.aggregates.held_values import HeldValuesAggregate, held_values_state
+from tessel.arrays import arrow_array, different
+from tessel.clauses.aggregates.base import has_compact_state
 from tessel.clauses.aggregates.kernels.value_runs import (
     BITS,
     WIDEST,
@@ -32,12 +33,11 @@ from tessel.clauses.grouped.scanned_groups import scanned_groups
 from tessel.clauses.grouped.stored_facts import all_from_facts
 from tessel.clauses.grouped.stored_keys import NumberedGroups, few_groups, key_values
 from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.clauses.stored_numbers import decimal_integers
 from tessel.clauses.values import missing_rows, plain, plain_type
-from tessel.expression import Number
+from tessel.expression.encoded import Number
 from tessel.expression.schema import TableSchema
-from tessel.kernels import count_values, first_of_groups, register_rows, runs_of_counts
-from tessel.store import Batch, OpenedBatch
+from tessel.store.manifest.batch import Batch
+from tessel.store.manifest.opened_batch import OpenedBatch
 
 __all__ = ["all_from_stored_values", "scanned_values"]
 
@@ -76,6 +76,10 @@ def all_from_stored_values(aggregates: Sequence[NamedAggregate]) -> bool:
 def _split(
     aggregates: Sequence[NamedAggregate],
 ) -> tuple[list[NamedAggregate], list[NamedAggregate]]:
+    if all(has_compact_state(each.aggregate) for each in aggregates):
+        return [], list(aggregates)
+    from tessel.clauses.aggregates.held_values import HeldValuesAggregate
+
     held = [each for each in aggregates if isinstance(each.aggregate, HeldValuesAggregate)]
     others = [each for each in aggregates if not isinstance(each.aggregate, HeldValuesAggregate)]
     return held, others
@@ -99,6 +103,8 @@ def scanned_values(
     drop_missing
         Whether rows with a missing key fall away.
     """
+    from tessel.clauses.aggregates.held_values import HeldValuesAggregate
+
     held, others = _split(aggregates)
     names = list(dict.fromkeys(str(each.column) for each in held))
     opened = rows.open([*keys, *names])
@@ -186,12 +192,16 @@ class _Scan:
         self._program = program.program()
         self._found = np.zeros((0, 0), np.int64)
         if self._lines:
+            from tessel.kernels.register_rows import register_rows
+
             self._found = register_rows(
                 opened.spans, self._program, select=self._select, registers=registers
             )
 
     def order(self) -> Integers:
         """Return the groups that have rows in order of first appearance."""
+        from tessel.kernels.first_of_groups import first_of_groups
+
         if self._group is None:
             return np.zeros(1, np.int64)  # one group of everything, also of nothing
         first = first_of_groups(
@@ -212,6 +222,8 @@ class _Scan:
         return self._sorted(name, once).of_groups(order)
 
     def _counted(self, name: str, once: bool, order: Integers) -> ValueRuns:
+        from tessel.kernels.count_values import count_values, runs_of_counts
+
         number, (select, value) = self._columns[name].number, self._counted_of[name]
         counts = count_values(
             self._opened.spans,
@@ -240,10 +252,10 @@ class _Scan:
         if self._group is not None:
             owners = self._found[0] if known is None else self._found[0][known]
         if column.number.is_float:
-            values = plain(pa.array(line.view(np.float64)))
+            values = plain(arrow_array(line.view(np.float64)))
             missing = missing_rows(values)
             if missing is not None:
-                values, owners = values.filter(pa.array(~missing)), owners[~missing]
+                values, owners = values.filter(arrow_array(~missing)), owners[~missing]
             line = ordered_integers(values)
         return value_runs(line, owners, groups, once=once)
 
@@ -254,17 +266,21 @@ def _span(number: Number) -> int:
 
 def _state(runs: ValueRuns, column: _Column) -> list[pa.Array]:
     """Return the state of the groups of some runs."""
+    from tessel.clauses.aggregates.held_values import held_values_state
+
     if column.entries is not None:
-        values = column.entries.take(pa.array(runs.numbers))
+        values = column.entries.take(arrow_array(runs.numbers))
     elif pa.types.is_uint64(column.kind):
-        values = pa.array(ordered_integers(pa.array(runs.numbers.view(np.uint64))))
+        values = arrow_array(ordered_integers(arrow_array(runs.numbers.view(np.uint64))))
     else:
-        values = pa.array(runs.numbers)
+        values = arrow_array(runs.numbers)
     return held_values_state(runs, values, column.places)
 
 
 def _column(opened: OpenedBatch, name: str, schema: TableSchema) -> _Column | None:
     """Return a column as integers; None where its values are needed."""
+    from tessel.clauses.stored_numbers import decimal_integers
+
     kind = plain_type(schema.type_of(name))
     program = opened.program
     coded = program.codes(name)
@@ -290,6 +306,6 @@ def _of_codes(codes: Number, entries: pa.Array, kind: pa.DataType) -> _Column | 
         return _Column(codes, kind, entries=entries) if whole else None
     numbers = ordered_integers(entries)
     # Codes stand for integers where those are in order, and none occurs twice.
-    if len(np.unique(numbers)) < len(numbers) or (np.diff(numbers) <= 0).any():
+    if len(different(numbers)) < len(numbers) or (np.diff(numbers) <= 0).any():
         return None
-    return _Column(codes, kind, entries=pa.array(numbers))
+    return _Column(codes, kind, entries=arrow_array(numbers))

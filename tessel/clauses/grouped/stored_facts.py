@@ -20,7 +20,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.aggregates import Aggregate, FromFacts, MergeableAggregate
+from tessel.arrays import arrow_array
+from tessel.clauses.aggregates.base import Aggregate, FromFacts, MergeableAggregate
 from tessel.clauses.grouped.asked_facts import (
     MAKERS,
     WORST,
@@ -34,8 +35,8 @@ from tessel.clauses.grouped.group_facts import AskedFor, FoundParts, GroupFacts,
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.values import plain_type
 from tessel.expression.schema import TableSchema
-from tessel.kernels import Fact, FieldKind, SumField
-from tessel.store import OpenedBatch
+from tessel.kernels.fields import Fact, FieldKind, SumField
+from tessel.store.manifest.opened_batch import OpenedBatch
 
 __all__ = ["StoredFacts", "all_from_facts", "ask_facts", "numbers_of"]
 
@@ -121,7 +122,7 @@ class StoredFacts:
                 some = numbers_of(parts[key[0], _COUNT])
                 # What is kept for a group without a value is no place.
                 places = np.where(some > 0, cast(Integers, by_field[asked.fields[0]]), 0)
-                ends[key] = of_some(asked.entries.take(pa.array(places)), some)
+                ends[key] = of_some(asked.entries.take(arrow_array(places)), some)
         for each in self._aggregates:
             for fact in _ENDS.intersection(_from_facts(each).stored_facts):
                 key, rows = (each.inputs, fact), first if fact == "first" else last

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array
 from tessel.cached import cached
 from tessel.clauses.grouped.group_facts import MOST_JOINED, GroupFacts
 from tessel.clauses.grouped.group_tables import finished_table, partial_schema
@@ -103,7 +104,7 @@ class StoredGroups:
         numbers = self.numbers
         if sort and self.keys:
             order = order_of_stored(self.keys, numbers)
-            numbers, results = numbers[order], results.take(pa.array(order))
+            numbers, results = numbers[order], results.take(arrow_array(order))
         columns = [*key_values(self.keys, numbers), *results.columns]
         return pa.table(columns, names=[*self.key_names, *results.column_names])
 

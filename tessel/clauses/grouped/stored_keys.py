@@ -16,12 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array
 from tessel.clauses.grouped.grouping import group_codes, order_of_keys
 from tessel.clauses.grouped.numbering import WIDEST
 from tessel.clauses.values import is_temporal, plain_type
-from tessel.expression import Number
+from tessel.expression.encoded import Number
 from tessel.expression.schema import TableSchema
-from tessel.store import OpenedBatch
+from tessel.store.manifest.opened_batch import OpenedBatch
 
 __all__ = [
     "NumberedGroups",
@@ -70,14 +71,14 @@ class StoredKey:
         """Return the values of some numbers."""
         mask = None if self.missing is None else numbers == self.missing
         if self.entries is not None:
-            return self.entries.take(pa.array(numbers, mask=mask))
+            return self.entries.take(arrow_array(numbers, mask=mask))
         integers = numbers + self.least
         if pa.types.is_boolean(self.type):
-            return pa.array(integers.astype(np.bool_), mask=mask)
+            return arrow_array(integers.astype(np.bool_), mask=mask)
         if is_temporal(self.type):
             width = np.int32 if self.type.bit_width == 32 else np.int64
-            return pa.array(integers.astype(width), mask=mask).view(self.type)
-        return pa.array(integers, self.type, mask=mask)
+            return arrow_array(integers.astype(width), mask=mask).view(self.type)
+        return arrow_array(integers, self.type, mask=mask)
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array, numpy_array
 from tessel.cancelling import check_cancelled
 from tessel.clauses.aggregates.base import Values
 from tessel.clauses.aggregates.held_values import ordered_runs
 from tessel.clauses.aggregates.kernels.value_runs import values_of_integers
-from tessel.clauses.spill import Parked, Workspace
+from tessel.clauses.spill.spool import Parked
+from tessel.clauses.spill.workspace import Workspace
 
 __all__ = ["ValueRanges"]
 
@@ -153,11 +155,11 @@ class ValueRanges:
 
 def _table(numbers: Integers, times: Integers | None) -> pa.Table:
     columns = {"numbers": numbers} if times is None else {"numbers": numbers, "times": times}
-    return pa.table({name: pa.array(values) for name, values in columns.items()})
+    return pa.table({name: arrow_array(values) for name, values in columns.items()})
 
 
 def _arrays(table: pa.Table) -> tuple[Integers, Integers]:
-    numbers = table.column("numbers").to_numpy()
+    numbers = numpy_array(table.column("numbers"))
     if "times" in table.column_names:
-        return numbers, table.column("times").to_numpy()
+        return numbers, numpy_array(table.column("times"))
     return numbers, np.ones(len(numbers), np.int64)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tessel.clauses.joining.asof_shape import AsofShape
 from tessel.clauses.joining.lookup import KeyTable
-from tessel.kernels import Looks, NearestRows
+from tessel.kernels.nearest_rows import Looks, NearestRows
 
 __all__ = ["AsofTable"]
 

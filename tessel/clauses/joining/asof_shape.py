@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import numpy_array
 from tessel.cached import cached
-from tessel.clauses.buckets import parse_span
+from tessel.clauses.buckets.rules import parse_span
 from tessel.clauses.joining.keys import as_keys, key_type
 from tessel.clauses.joining.shape import (
     JoinShape,
@@ -23,7 +24,7 @@ from tessel.clauses.joining.shape import (
 from tessel.clauses.plain import fields_from_json
 from tessel.errors import IntegerOverflowError, PlanError
 from tessel.expression.schema import TableSchema
-from tessel.store import index_integers
+from tessel.store.index_column import index_integers
 
 __all__ = ["DIRECTIONS", "NANOSECONDS", "AsofShape", "Direction", "Times", "check_tolerance"]
 
@@ -186,7 +187,7 @@ class AsofShape:
                 f'col("{name}").cast("{column.type}")), or filter such times away',
                 column=name,
             )
-        counts: Times = found.cast(pa.int64()).to_numpy()
+        counts: Times = numpy_array(found.cast(pa.int64()))
         return counts
 
     def by_keys(self, table: pa.Table, side: Literal[0, 1]) -> list[pa.Array]:

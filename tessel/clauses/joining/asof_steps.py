@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import numpy_array
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.joining.asof_lookup import AsofTable
@@ -31,7 +32,7 @@ from tessel.clauses.structures import UnitFacts
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
-from tessel.store import checked_order
+from tessel.store.index_column import checked_order
 
 __all__ = ["AsofInputs", "BroadcastAsof", "HashAsof", "InOrder"]
 
@@ -184,7 +185,7 @@ class HashAsof(BucketStep):
         left = rows_of_side(unit, 0, self.shape.left)
         right = rows_of_side(unit, 1, self.shape.right)
         rows = AsofTable(self.shape, right).find(left)
-        places = left.column(POSITION).to_numpy()
+        places = numpy_array(left.column(POSITION))
         pieces = placed(unit, self.shape.joined(left, right, rows), places)
         return unit.with_pieces(pieces, self.output_schema(unit.schema))
 

@@ -17,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array, different, numpy_array
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.joining.lookup import KeyTable
@@ -93,7 +94,7 @@ class _BoundJoin(BoundStep):
         codes = self._table.find(self._shape.left_keys(unit.table_as_read))
         if not self._shape.adds_columns:
             kept = (codes < 0) if self._shape.how == "anti" else codes >= 0
-            return unit.replace(unit.filter(pa.array(kept)).table)  # of the promised types
+            return unit.replace(unit.filter(arrow_array(kept)).table)  # of the promised types
         matches = self._matches(codes)
         return self.made(unit, matches, 0, len(matches))
 
@@ -121,7 +122,7 @@ class _BoundJoin(BoundStep):
         rows = None if whole else left
         table = self._shape.joined(unit.table_as_read, rows, self._right, right)
         if self._shape.keeps_right:
-            used = pa.array(right, mask=right < 0)
+            used = arrow_array(right, mask=right < 0)
             table = table.append_column(pa.field(POSITION, pa.int64()), used)
         return unit.replace(table)
 
@@ -179,8 +180,8 @@ class AppendUnmatched(UnboundStep):
 
     def noted(self, unit: ProcessingUnit) -> pa.Table:
         """Return which rows of the right a unit has used."""
-        rows = np.unique(unit.column(POSITION).drop_null().to_numpy())
-        return pa.table({POSITION: pa.array(rows, pa.int64())})
+        rows = different(numpy_array(unit.column(POSITION).drop_null()))
+        return pa.table({POSITION: arrow_array(rows, pa.int64())})
 
     def appended(self, notes: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """Refuse: it must be bound first."""
@@ -214,7 +215,7 @@ class _BoundAppend(BoundStep):
             ordinal = unit.ordinal
             for piece in unit.pieces:
                 row, symbol = max(row, piece.row_range.end), max(symbol, piece.symbol)
-            used[unit.column(POSITION).drop_null().to_numpy()] = True
+            used[numpy_array(unit.column(POSITION).drop_null())] = True
             yield unit.select(promised.names)
         for number, table in enumerate(self._unused(used), ordinal + 1):
             rows = RowRange(row, row + table.num_rows)
@@ -234,7 +235,7 @@ class _BoundAppend(BoundStep):
         """Return the rows of the right that no unit has used."""
         used = np.zeros(self._right.num_rows, np.bool_)
         for note in notes:
-            used[note.column(POSITION).to_numpy()] = True
+            used[numpy_array(note.column(POSITION))] = True
         yield from self._unused(used)
 
     def _unused(self, used: np.ndarray) -> Iterator[pa.Table]:

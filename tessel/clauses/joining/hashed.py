@@ -20,6 +20,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array, different, numpy_array
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.grouped.grouping import missing_rows
@@ -36,7 +37,7 @@ from tessel.clauses.structures import UnitFacts, structure_by_bucket
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.errors import ExecutionError
 from tessel.expression.schema import TableSchema
-from tessel.kernels import order_of_codes
+from tessel.kernels.rows_by_code import order_of_codes
 
 __all__ = ["ExpandJoined", "HashJoin", "JoinPartition", "OrderJoined", "placed", "rows_of_side"]
 
@@ -94,11 +95,11 @@ class JoinPartition(JoinStep):
             rows, bucket = rows[~missing], bucket[~missing]
         order = order_of_codes(bucket, self.buckets)
         rows, bucket = rows[order], bucket[order]
-        positions = pa.array(rows + (unit.ordinal << 32))
+        positions = arrow_array(rows + (unit.ordinal << 32))
         starts = np.flatnonzero(np.diff(bucket, prepend=-1))
         pieces: list[Piece] = []
         for start, stop in itertools.pairwise([*starts.tolist(), len(rows)]):
-            part = table.take(pa.array(rows[start:stop]))
+            part = table.take(arrow_array(rows[start:stop]))
             part = part.append_column(POSITION, positions.slice(start, stop - start))
             pieces += unit.replace(part, bucket=int(bucket[start])).pieces
         return unit.with_pieces(pieces, self.output_schema(unit.schema))
@@ -182,8 +183,8 @@ class _Bucket:
         alone = self._unmatched(codes) if shape.keeps_right else rows[:0]
         self._alone = alone
         self._stretches = [
-            *_stretches(self._left.column(POSITION).to_numpy()[rows], 0),
-            *_stretches(self._right.column(POSITION).to_numpy()[alone], _RIGHT_UNITS),
+            *_stretches(numpy_array(self._left.column(POSITION))[rows], 0),
+            *_stretches(numpy_array(self._right.column(POSITION))[alone], _RIGHT_UNITS),
         ]
         # Of each stretch of the left the keys of its rows that many rows of the right have.
         self._sizes = np.append(np.diff(self._table.starts), 0)  # code −1 finds the last: no row
@@ -223,7 +224,7 @@ class _Bucket:
         if stretch.unit >= _RIGHT_UNITS:
             return np.zeros(0, np.int64)
         codes = self._codes[stretch.start : stretch.stop]
-        return np.unique(codes[self._sizes[codes] > 1])
+        return different(codes[self._sizes[codes] > 1])
 
     def _joined(self, stretch: _Stretch, keys: np.ndarray) -> pa.Table:
         table = self._table
@@ -241,13 +242,13 @@ class _Bucket:
         numbers = np.where(sizes > 1, self._numbers(codes), -1)
         return with_pairing(
             joined,
-            np.append(self._left.column(POSITION).to_numpy()[rows], nowhere),
+            np.append(numpy_array(self._left.column(POSITION))[rows], nowhere),
             np.append(numbers, self._numbers(keys[of_keys])),
         )
 
     def _joined_alone(self, stretch: _Stretch) -> pa.Table:
         rows = self._alone[stretch.start : stretch.stop]
-        positions = self._right.column(POSITION).to_numpy()[rows]
+        positions = numpy_array(self._right.column(POSITION))[rows]
         whole = np.full(len(rows), -1, np.int64)
         return with_pairing(self._shape.unmatched(self._right, rows), positions, whole)
 
@@ -292,7 +293,7 @@ def placed(unit: ProcessingUnit, table: pa.Table, places: np.ndarray) -> Iterato
     table, places
         The rows, and the position of each: the unit that it came from is the piece's bucket.
     """
-    table = table.append_column(POSITION, pa.array(places, pa.int64()))
+    table = table.append_column(POSITION, arrow_array(places, pa.int64()))
     for stretch in _stretches(places, 0):
         part = table.slice(stretch.start, stretch.stop - stretch.start)
         yield from unit.replace(part, bucket=stretch.unit).pieces
@@ -409,8 +410,8 @@ class OrderJoined(Clause):
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Order by position; the rows of one position are of one bucket, in order already."""
         table, schema = unit.table, self.schema
-        order = np.argsort(table.column(POSITION).to_numpy(), kind="stable")
-        ordered = unit.replace(table.select(schema.names).take(pa.array(order)))
+        order = np.argsort(numpy_array(table.column(POSITION)), kind="stable")
+        ordered = unit.replace(table.select(schema.names).take(arrow_array(order)))
         if schema.index is None:
             return ordered
         return with_times_of_index(ordered.with_pieces(ordered.pieces, schema))

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.grouped.grouping import check_key_type
 from tessel.clauses.grouped.numbering import dictionary_parts
 from tessel.clauses.promotion import promote
@@ -101,7 +102,7 @@ def _as_key(column: Column, type_: pa.DataType) -> pa.Array:
         return _compared(normalised(column), type_)
     entries, places = dictionary_parts(column)
     absent = places < 0
-    indices = pa.array(places, mask=absent if absent.any() else None)
+    indices = arrow_array(places, mask=absent if absent.any() else None)
     return pa.DictionaryArray.from_arrays(indices, _compared(normalised(entries), type_))
 
 
@@ -134,11 +135,11 @@ def _compared(array: pa.Array, type_: pa.DataType) -> pa.Array:
 def _scaled(array: pa.Array, factor: int) -> pa.Array:
     """Return the counts of an array in a unit ``factor`` times finer; null where none is."""
     counts = integers(array).astype(np.int64)
-    null = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    null = numpy_array(array.is_null()) if array.null_count else None
     if factor > 1:
         most = np.iinfo(np.int64).max // factor
         past = (counts > most) | (counts < -most)
         null = past if null is None else null | past
         counts = np.where(past, 0, counts) * factor
-    found = pa.array(counts, mask=null)
+    found = arrow_array(counts, mask=null)
     return found if isinstance(found, pa.Array) else pc.cast(found, pa.int64())

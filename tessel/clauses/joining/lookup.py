@@ -24,11 +24,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array, numpy_array
 from tessel.cached import cached
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.grouped.hashing import byte_offsets, hash_column
 from tessel.clauses.values import integers, is_text_or_binary, raw_values
-from tessel.kernels import TextNumbers, Texts, WordNumbers, rows_by_code
+from tessel.kernels.group_texts import Texts
+from tessel.kernels.rows_by_code import rows_by_code
+from tessel.kernels.text_numbers import TextNumbers
+from tessel.kernels.word_numbers import WordNumbers
 
 __all__ = ["KeyTable"]
 
@@ -137,7 +141,7 @@ def _texts(column: pa.Array) -> tuple[Texts, Truths | None]:
     """Return texts as bytes, and which rows have none where some do not."""
     offsets, data = byte_offsets(column)
     held = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    absent = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+    absent = numpy_array(column.is_null()) if column.null_count else None
     return Texts(held, offsets), absent
 
 
@@ -155,7 +159,7 @@ def _entry_of_rows(column: pa.DictionaryArray) -> Codes:
     """Return the entry of each row; of one that is null itself the place after the last entry."""
     at = integers(column.indices).astype(np.int64)
     if column.indices.null_count:
-        at[column.indices.is_null().to_numpy(zero_copy_only=False)] = len(column.dictionary)
+        at[numpy_array(column.indices.is_null())] = len(column.dictionary)
     return at
 
 
@@ -175,7 +179,7 @@ class _Entries:
         used = np.zeros(len(column.dictionary) + 1, np.bool_)
         used[at] = True
         some = np.flatnonzero(used[:-1])
-        self._values = _numbered(column.dictionary.take(pa.array(some)))
+        self._values = _numbered(column.dictionary.take(arrow_array(some)))
         codes = np.full(len(used), -1, np.int64)
         codes[some] = self._values.codes
         self.codes: Codes = codes[at]
@@ -203,7 +207,7 @@ class _Words:
 
 def _words(column: pa.Array) -> tuple[Codes, Truths | None]:
     """Return numbers as words, and which rows have none where some do not."""
-    absent = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+    absent = numpy_array(column.is_null()) if column.null_count else None
     if pa.types.is_floating(column.type):
         doubles = raw_values(column, column.type.to_pandas_dtype()).astype(np.float64, copy=False)
         return doubles.view(np.int64), absent
@@ -298,7 +302,7 @@ class _HashIndex:
         at = self._first(wanted)
         rows = np.flatnonzero(at >= 0)
         if column.null_count:
-            rows = rows[column.is_valid().to_numpy(zero_copy_only=False)[rows]]
+            rows = rows[numpy_array(column.is_valid())[rows]]
         for step in range(self.longest):
             place = at[rows] + step
             same = place < len(self.hashes)
@@ -330,6 +334,6 @@ class _HashIndex:
 
 
 def _equal(left: pa.Array, rows: Codes, right: pa.Array, places: Codes) -> NDArray[np.bool_]:
-    found = pc.equal(left.take(pa.array(rows)), right.take(pa.array(places)))
-    equal: NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
+    found = pc.equal(left.take(arrow_array(rows)), right.take(arrow_array(places)))
+    equal: NDArray[np.bool_] = numpy_array(found)
     return equal

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessel.clauses.joining.lookup import KeyTable
-from tessel.kernels import match_ends, match_rows
+from tessel.kernels.match_rows import match_ends, match_rows
 
 __all__ = ["Matches"]
 

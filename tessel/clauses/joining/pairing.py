@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.joining.lookup import KeyTable
 from tessel.clauses.joining.matching import Matches
@@ -46,7 +47,7 @@ def with_pairing(table: pa.Table, positions: Numbers, keys: Numbers) -> pa.Table
         that is whole.
     """
     for name, numbers in ((POSITION, positions), (_KEY, keys)):
-        values = pa.array(numbers, pa.int64(), mask=numbers < 0)
+        values = arrow_array(numbers, pa.int64(), mask=numbers < 0)
         table = table.append_column(pa.field(name, pa.int64()), values)
     return table
 
@@ -68,13 +69,13 @@ class Pairing:
         # One chunk a column: rows are taken from it again and again.
         self._table = table = table.combine_chunks()
         position, key = _column(table, POSITION), _column(table, _KEY)
-        placed = position.is_valid().to_numpy(zero_copy_only=False)
+        placed = numpy_array(position.is_valid())
         rows = np.flatnonzero(placed)
-        order = np.argsort(position.drop_null().to_numpy(), kind="stable")
+        order = np.argsort(numpy_array(position.drop_null()), kind="stable")
         self._left = rows[order]
         self._right = np.flatnonzero(~placed)
-        keys = KeyTable([key.take(pa.array(self._right))])
-        wanted = keys.find([key.take(pa.array(self._left))])
+        keys = KeyTable([key.take(arrow_array(self._right))])
+        wanted = keys.find([key.take(arrow_array(self._left))])
         self._matches = Matches.of(keys, wanted, keep_unmatched=True)
 
     def __len__(self) -> int:
@@ -93,12 +94,12 @@ class Pairing:
         theirs = np.where(right < 0, ours, np.append(self._right, -1)[right])
         shape, table = self._shape, self._table
         columns = [
-            *table.select(shape.left.names).take(pa.array(ours)).columns,
-            *table.select(list(shape.right_names.values())).take(pa.array(theirs)).columns,
+            *table.select(shape.left.names).take(arrow_array(ours)).columns,
+            *table.select(list(shape.right_names.values())).take(arrow_array(theirs)).columns,
         ]
         return pa.Table.from_arrays(columns, schema=shape.schema.arrow)
 
 
 def _column(table: pa.Table, name: str) -> pa.Array:
     column = table.column(name)
-    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+    return column.chunk(0) if column.num_chunks else arrow_array([], column.type)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array
 from tessel.cached import cached
 from tessel.clauses.joining.keys import as_keys, key_type
 from tessel.clauses.plain import fields_from_json
@@ -77,7 +78,7 @@ def fields_beside(
 def rows_or_missing(table: pa.Table, rows: Rows) -> pa.Table:
     """Return rows of a table, and one of missing values for −1."""
     absent = rows < 0
-    return table.take(pa.array(rows, mask=absent if absent.any() else None))
+    return table.take(arrow_array(rows, mask=absent if absent.any() else None))
 
 
 def typed_columns(columns: Sequence[Any], schema: pa.Schema) -> pa.Table:
@@ -217,7 +218,7 @@ class JoinShape:
 
     def unmatched(self, right: pa.Table, rows: Rows) -> pa.Table:
         """Return rows of the right that no row of the left goes with."""
-        theirs = right.take(pa.array(rows))
+        theirs = right.take(arrow_array(rows))
         of_key = dict(reversed(self.on))
         ours = [
             theirs.column(of_key[name]) if name in of_key else pa.nulls(len(rows), kind)

@@ -15,20 +15,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.count import Count
 from tessel.clauses.aggregates.max import Max
 from tessel.clauses.aggregates.min import Min
 from tessel.clauses.aggregates.size import Size
 from tessel.clauses.aggregation import PartialAggregation
 from tessel.clauses.grouped.group_tables import partial_schema
-from tessel.clauses.known_rows import KnownRows
 from tessel.clauses.named_aggregate import NamedAggregate
+from tessel.clauses.planner.commutation import is_one_of
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.powers import Proves
-from tessel.clauses.rename import Rename
 from tessel.clauses.select import Select
 from tessel.clauses.values import plain_type
-from tessel.store import SegmentIndex
+from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["answer_from_statistics"]
 
@@ -70,6 +70,8 @@ def answer_from_statistics(draft: Draft) -> Draft:
         told = told & _exact(each, index, reduced.names)
     if not told.any():
         return draft
+    from tessel.clauses.known_rows import KnownRows
+
     source = draft.schemas()[reduced.at]
     arrays: list[pa.Array] = []
     for each in partial.aggregates:
@@ -93,7 +95,10 @@ def _reduced(draft: Draft, index: SegmentIndex) -> _Reduced | None:
     for at, clause in enumerate(draft.clauses):
         if clause is partial:
             return _Reduced(at, names, told)
-        if type(clause) is Rename:
+        if is_one_of(clause, ("rename",)):
+            from tessel.clauses.rename import Rename
+
+            assert isinstance(clause, Rename)
             renamed = True
             new = dict(clause.columns)
             names = {new.get(name, name): source for name, source in names.items()}
@@ -130,11 +135,11 @@ def _state(
     """Return the state of one aggregate over the row slices that are told."""
     rows = (index.slice_row_end - index.slice_row_start)[told]
     if each.column is None or type(each.aggregate) is Size:
-        return [pa.array([int(rows.sum())], pa.int64())]
+        return [arrow_array([int(rows.sum())], pa.int64())]
     facts = index.statistics.facts(names[each.column])
     if type(each.aggregate) is Count:
-        return [pa.array([int((rows - facts.missing[told]).sum())], pa.int64())]
+        return [arrow_array([int((rows - facts.missing[told]).sum())], pa.int64())]
     assert isinstance(each.aggregate, Min | Max)
     bounds = facts.minimum if type(each.aggregate) is Min else facts.maximum
-    values = bounds.filter(pa.array(told)).cast(plain_type(kind))
+    values = bounds.filter(arrow_array(told)).cast(plain_type(kind))
     return each.aggregate.partial(values, np.zeros(len(values), np.int64), 1)

@@ -12,25 +12,14 @@ segment, and as long as no positional clause stands to its left.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
-from tessel.clauses.apply import Apply
-from tessel.clauses.apply_together import ApplyTogether
 from tessel.clauses.base import Clause
-from tessel.clauses.cast import Cast
-from tessel.clauses.concat import Concat
-from tessel.clauses.date_range import DateRange
-from tessel.clauses.drop import Drop
 from tessel.clauses.filter import Filter
-from tessel.clauses.head import Head
-from tessel.clauses.merge import Merge
-from tessel.clauses.rename import Rename
-from tessel.clauses.row_range import RowRange
-from tessel.clauses.select import Select
-from tessel.clauses.sort import Sort
-from tessel.clauses.tail import Tail
-from tessel.expression import Expression, cannot_raise
+from tessel.clauses.registry import find_clause
 from tessel.expression.leaves import Column
+from tessel.expression.node import Expression
+from tessel.expression.raising import cannot_raise
 from tessel.expression.rewriting import rewrite
 
 __all__ = [
@@ -44,20 +33,20 @@ __all__ = [
     "swapped",
 ]
 
-MAKING: tuple[type[Clause], ...] = (Apply, ApplyTogether)
+MAKING = ("apply", "apply_together")
 """Columns are computed of each row, added or replaced."""
 
-KEEPS_ROWS: tuple[type[Clause], ...] = (*MAKING, Cast, Select, Drop, Rename)
+KEEPS_ROWS = (*MAKING, "cast", "select", "drop", "rename")
 """One row out for each row in, at the same position: positional clauses may pass to the left."""
 
-ROW_WISE: tuple[type[Clause], ...] = (*KEEPS_ROWS, Filter, DateRange)
+ROW_WISE = (*KEEPS_ROWS, "filter", "date_range")
 """Each row on its own: pruning by statistics may look past them."""
 
-PASSED_BY_FILTERS: tuple[type[Clause], ...] = (Concat, Merge)
+PASSED_BY_FILTERS = ("concat", "merge")
 """Clauses over several symbols that keep every row of each as it is, and its order: a filter may
 run on each symbol before them, and so may head and tail, whose rows are counted once more after."""
 
-PASSED_BY_FILTERS_ON_THE_LEFT: tuple[str, ...] = ("inner", "left", "semi", "anti")
+PASSED_BY_FILTERS_ON_THE_LEFT = ("inner", "left", "semi", "anti")
 """Ways to join whose every row has a row of the left, of which a filter on the left's columns may
 decide before; for ``inner`` that holds of the right as well."""
 
@@ -65,15 +54,16 @@ Swap = Callable[[Clause, Clause], "tuple[Clause, Clause] | None"]
 """From the left and the right clause to what stands there instead; None where they stay."""
 
 
-def is_one_of(clause: Clause, kinds: tuple[type[Clause], ...]) -> bool:
-    """Return whether a clause is exactly of one of these classes; subclasses are others' own."""
-    return type(clause) in kinds
+def is_one_of(clause: Clause, names: Collection[str]) -> bool:
+    """Return whether a clause is one of ours of these names; subclasses are others' own."""
+    return clause.name in names and type(clause) is find_clause(clause.name)
 
 
 def swapped(left: Clause, right: Clause) -> tuple[Clause, Clause] | None:
     """Return the pair that may stand instead of ``left, right``, the former right one first."""
-    swap = SWAPS.get((type(left), type(right)))
-    return None if swap is None else swap(left, right)
+    swap = SWAPS.get((left.name, right.name))
+    ours = swap and is_one_of(left, (left.name,)) and is_one_of(right, (right.name,))
+    return swap(left, right) if swap and ours else None
 
 
 def _always(left: Clause, right: Clause) -> tuple[Clause, Clause]:
@@ -86,6 +76,8 @@ def _unless_it_reads_what_is_made(left: Clause, right: Clause) -> tuple[Clause, 
 
 
 def _under_the_old_names(left: Clause, right: Clause) -> tuple[Clause, Clause] | None:
+    from tessel.clauses.rename import Rename
+
     assert isinstance(left, Rename)
     assert isinstance(right, Filter)
     old = {new: name for name, new in left.columns}
@@ -105,33 +97,25 @@ def _if_it_cannot_raise(left: Clause, right: Clause) -> tuple[Clause, Clause] | 
 
 def _within_one_symbol(left: Clause, right: Clause) -> tuple[Clause, Clause] | None:
     """Let a filter pass a merge that puts the rows of one query in order."""
+    from tessel.clauses.merge import Merge
+
     assert isinstance(left, Merge)
     return None if left.others else (right, left)
 
 
-SWAPS: Mapping[tuple[type[Clause], type[Clause]], Swap] = {
-    **dict.fromkeys(itertools.product(MAKING, (Filter,)), _unless_it_reads_what_is_made),
-    **dict.fromkeys(itertools.product(MAKING, (DateRange, Head, Tail, RowRange)), _always),
-    (Select, Filter): _always,
-    (Drop, Filter): _always,
-    (Rename, Filter): _under_the_old_names,
-    (Merge, Filter): _within_one_symbol,
-    (Sort, Filter): _always,
-    (Filter, Filter): _if_it_cannot_raise,
+_LIMITS = ("head", "tail", "row_range")
+
+SWAPS: Mapping[tuple[str, str], Swap] = {
+    **dict.fromkeys(itertools.product(MAKING, ("filter",)), _unless_it_reads_what_is_made),
+    **dict.fromkeys(itertools.product(MAKING, ("date_range", *_LIMITS)), _always),
+    **dict.fromkeys(itertools.product(("select", "drop", "rename"), _LIMITS), _always),
+    **dict.fromkeys(itertools.product(("select", "drop", "sort"), ("filter",)), _always),
+    ("rename", "filter"): _under_the_old_names,
+    ("merge", "filter"): _within_one_symbol,
+    ("filter", "filter"): _if_it_cannot_raise,
     # What has a time index to its right had the same one before it.
-    (Select, DateRange): _always,
-    (Drop, DateRange): _always,
-    (Rename, DateRange): _always,
-    (Filter, DateRange): _always,
-    (Sort, DateRange): _always,
-    (Select, Head): _always,
-    (Drop, Head): _always,
-    (Rename, Head): _always,
-    (Select, Tail): _always,
-    (Drop, Tail): _always,
-    (Rename, Tail): _always,
-    (Select, RowRange): _always,
-    (Drop, RowRange): _always,
-    (Rename, RowRange): _always,
+    **dict.fromkeys(
+        itertools.product(("select", "drop", "rename", "filter", "sort"), ("date_range",)), _always
+    ),
 }
 """The pairs (left, right) that may change places; the planner moves the right one to the left."""

@@ -19,18 +19,14 @@ from tessel.clauses.apply import Apply
 from tessel.clauses.apply_together import together
 from tessel.clauses.base import Clause
 from tessel.clauses.computed import ComputedColumn, free_name, key_names
-from tessel.clauses.drop import Drop
-from tessel.clauses.ewm import Ewm
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.partition import Partition
 from tessel.clauses.planner.draft import Draft
-from tessel.clauses.rename import Rename
 from tessel.clauses.resample import Resample
 from tessel.clauses.results import AggregatingClause, is_itself
-from tessel.clauses.rolling import Rolling
 from tessel.clauses.select import Select
-from tessel.expression import Expression
 from tessel.expression.leaves import Column
+from tessel.expression.node import Expression
 from tessel.expression.rewriting import rewrite
 from tessel.expression.schema import TableSchema
 
@@ -51,18 +47,29 @@ def compute_columns(draft: Draft) -> Draft:
             position += 1
         elif type(clause) is Resample:
             clauses += _resample(clause, schema)
-        elif type(clause) is Rolling or type(clause) is Ewm:
-            columns = _Columns(schema, clause)
-            aggregates, results = columns.lowered(clause)
-            lowered = dataclasses.replace(clause, aggregates=aggregates, results=())
-            clauses += [*columns.applies, lowered, *results]
-            if results:
-                clauses.append(Select(tuple(clause.output_schema(schema).names)))
-            elif columns.applies:  # these keep the columns of their rows
-                clauses.append(Drop(tuple(each.column for each in columns.applies)))
+        elif clause.name in ("ewm", "rolling"):
+            clauses += _window(clause, schema)
         else:
             clauses.append(clause)
     return draft.replace(clauses=together(clauses))
+
+
+def _window(clause: Clause, schema: TableSchema) -> list[Clause]:
+    from tessel.clauses.drop import Drop
+    from tessel.clauses.ewm import Ewm
+    from tessel.clauses.rolling import Rolling
+
+    if type(clause) is not Rolling and type(clause) is not Ewm:
+        return [clause]
+    columns = _Columns(schema, clause)
+    aggregates, results = columns.lowered(clause)
+    lowered = dataclasses.replace(clause, aggregates=aggregates, results=())
+    clauses: list[Clause] = [*columns.applies, lowered, *results]
+    if results:
+        clauses.append(Select(tuple(clause.output_schema(schema).names)))
+    elif columns.applies:  # these keep the columns of their rows
+        clauses.append(Drop(tuple(each.column for each in columns.applies)))
+    return clauses
 
 
 class _Columns:
@@ -142,7 +149,11 @@ def _behind(
     clause: AggregatingClause, schema: TableSchema, columns: _Columns, results: Sequence[Apply]
 ) -> list[Clause]:
     """Return what stands behind a clause whose rows are keys and outputs."""
-    renamed = [Rename(tuple(columns.renamed))] if columns.renamed else []
+    renamed: list[Clause] = []
+    if columns.renamed:
+        from tessel.clauses.rename import Rename
+
+        renamed.append(Rename(tuple(columns.renamed)))
     if not clause.results:
         return [*renamed]
     return [*renamed, *results, Select(tuple(clause.output_schema(schema).names))]

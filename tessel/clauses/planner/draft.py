@@ -11,7 +11,7 @@ from tessel.cached import cached
 from tessel.clauses.base import Clause
 from tessel.clauses.combining import Combining, SubQuery
 from tessel.expression.schema import TableSchema
-from tessel.store import SegmentIndex
+from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["Draft", "Input"]
 
@@ -107,6 +107,10 @@ class Draft:
         if known is not None and made.schema is self.schema and _same(made.clauses, self.clauses):
             made.__dict__["_schemas"] = known
         return made
+
+    def has(self, *names: str) -> bool:
+        """Return whether a clause has one of these names: if not, its module is not imported."""
+        return any(clause.name in names for clause in self.clauses)
 
     @property
     def hash_buckets(self) -> int:

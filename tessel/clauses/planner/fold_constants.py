@@ -13,11 +13,13 @@ from tessel.clauses.computed import ComputedColumn
 from tessel.clauses.filter import Filter
 from tessel.clauses.planner.draft import Draft
 from tessel.errors import TesselError
-from tessel.expression import FALSE, TRUE, Expression, evaluate, evaluate_statistics, lit
+from tessel.expression.build import lit
 from tessel.expression.leaves import Column, Literal
+from tessel.expression.node import Expression
 from tessel.expression.operators.boolean import And, Or
 from tessel.expression.rewriting import rewrite
 from tessel.expression.schema import TableSchema
+from tessel.expression.statistics import FALSE, TRUE, evaluate_statistics
 from tessel.expression.types import Family, family
 
 __all__ = ["fold_constants"]
@@ -71,6 +73,8 @@ def _folded(expression: Expression, schema: TableSchema) -> Expression:
         if not operands or not all(isinstance(each, Literal) for each in operands):
             return node
         try:
+            from tessel.expression.evaluate import evaluate
+
             (scalar,) = evaluate(node, _ONE_ROW)
             folded = lit(scalar)
         except TesselError:

@@ -12,7 +12,7 @@ from tessel.clauses.plan import Stage, cut_stages
 from tessel.clauses.planner.commutation import ROW_WISE, is_one_of
 from tessel.clauses.structures import StructuredUnits, structure_by_row_slice
 from tessel.expression.schema import TableSchema
-from tessel.store import SegmentIndex
+from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["first_units", "fused_stages"]
 

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.clauses.base import Clause
-from tessel.clauses.date_range import DateRange
 from tessel.clauses.filter import Filter
 from tessel.clauses.planner.draft import Draft
-from tessel.clauses.planner.instants import instant
-from tessel.expression import Expression, all_of
+from tessel.expression.build import all_of
 from tessel.expression.comparable import fitted_literal
-from tessel.expression.kernels.membership import members
 from tessel.expression.leaves import Column, Literal
-from tessel.expression.node import post_order
+from tessel.expression.node import Expression, post_order
 from tessel.expression.operators.boolean import And, Not, Or
 from tessel.expression.operators.comparison import (
     FLIPPED,
@@ -34,9 +32,11 @@ from tessel.expression.operators.comparison import (
     Less,
     LessEqual,
 )
-from tessel.expression.operators.membership import IsIn
 from tessel.expression.schema import TableSchema
 from tessel.expression.types import UNIT_NANOSECONDS, Operand
+
+if TYPE_CHECKING:
+    from tessel.clauses.date_range import DateRange
 
 __all__ = ["index_predicates"]
 
@@ -105,6 +105,8 @@ def _date_range(span: _Span, kind: pa.DataType) -> DateRange | None:
         return None
     if span.low is not None and span.high is not None and span.low >= span.high:
         return None
+    from tessel.clauses.date_range import DateRange
+
     start, left = _end(span.low, kind, is_start=True)
     end, right = _end(span.high, kind, is_start=False)
     if (start is None) != (span.low is None) or (end is None) != (span.high is None):
@@ -120,6 +122,8 @@ def _date_range(span: _Span, kind: pa.DataType) -> DateRange | None:
 
 def _end(bound: int | None, kind: pa.DataType, *, is_start: bool) -> tuple[str | None, bool]:
     """Return the instant that an end names, and whether it is included: the rounder of the two."""
+    from tessel.clauses.planner.instants import instant
+
     if bound is None:
         return None, True
     included = bound if is_start else bound - 1
@@ -152,8 +156,8 @@ def _span_of(
         case Not(operand=Comparison() as inner) if type(inner) in _NEGATED:
             negated = _NEGATED[type(inner)](inner.left, inner.right)
             return _span_of(negated, index, kind, below)
-        case IsIn(operand=Column(column=name), values=values) if name == index:
-            return _one_of(members(values, kind)[0])
+        case Expression(name="is_in"):
+            return _listed(predicate, index, kind)
         case Or(operands=operands):
             return _any([below[id(each)] for each in operands])
         case And(operands=operands):
@@ -178,6 +182,18 @@ def _any(spans: Sequence[_Span | None]) -> _Span | None:
     for span in found[1:]:
         whole = whole.around(span)
     return whole
+
+
+def _listed(predicate: Expression, index: str, kind: pa.DataType) -> _Span | None:
+    """Return the span of the values that a predicate lists; None where it is not on the index."""
+    from tessel.expression.kernels.membership import members
+    from tessel.expression.operators.membership import IsIn
+
+    match predicate:
+        case IsIn(operand=Column(column=name), values=values) if name == index:
+            return _one_of(members(values, kind)[0])
+        case _:
+            return None
 
 
 def _one_of(instants: pa.Array) -> _Span | None:

@@ -9,7 +9,6 @@ from collections.abc import Collection
 
 from tessel.clauses.base import Clause
 from tessel.clauses.planner.commutation import MAKING, is_one_of
-from tessel.clauses.select import Select
 
 __all__ = ["insert_partial"]
 
@@ -36,6 +35,6 @@ def insert_partial(clauses: list[Clause], partial: Clause, keys: Collection[str]
 
 
 def _may_pass(left: Clause, keys: Collection[str]) -> bool:
-    if is_one_of(left, (Select,)):
+    if is_one_of(left, ("select",)):
         return True
     return is_one_of(left, MAKING) and left.structure.adds.isdisjoint(keys)

@@ -16,7 +16,9 @@ from tessel.clauses.base import Clause
 from tessel.clauses.plan import Change, Plan, SourcePlan, Stage, plugins_of
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
-from tessel.store import Kept, SegmentIndex, SymbolView
+from tessel.store.kept import Kept
+from tessel.store.manifest.index import SegmentIndex
+from tessel.store.view import SymbolView
 
 __all__ = ["kept_plan"]
 

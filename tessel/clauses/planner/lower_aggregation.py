@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import different
 from tessel.clauses.aggregates.base import has_compact_state
 from tessel.clauses.aggregation import (
     Aggregation,
@@ -16,7 +16,6 @@ from tessel.clauses.aggregation import (
 )
 from tessel.clauses.base import Clause
 from tessel.clauses.computed import ComputedColumn, key_names, stored_names
-from tessel.clauses.fill_buckets import FillBuckets
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.partition import Partition
 from tessel.clauses.planner.draft import Draft
@@ -97,7 +96,7 @@ def _reduces_units(clause: Resample, draft: Draft) -> bool:
     rows = index.slice_row_end - index.slice_row_start
     units = clause.structure_units(index).units
     largest = max(
-        (int(rows[np.unique(index.slice_number[unit])].sum()) for unit in units), default=0
+        (int(rows[different(index.slice_number[unit])].sum()) for unit in units), default=0
     )
     width = sum(map(_width, index.schema.arrow.types))
     return largest * width * _GATHERED_IN_BUDGET > draft.live_bytes
@@ -153,7 +152,11 @@ def _groupby(
 def _resample(clause: Resample, schema: TableSchema, draft: Draft) -> list[Clause]:
     if schema.index is None:
         return [clause]
-    filled: list[Clause] = [] if clause.empty == "omit" else [FillBuckets(clause, schema)]
+    filled: list[Clause] = []
+    if clause.empty != "omit":
+        from tessel.clauses.fill_buckets import FillBuckets
+
+        filled = [FillBuckets(clause, schema)]
     if not _reduces_units(clause, draft):
         return [dataclasses.replace(clause, empty="omit"), *filled]
     fields = {field.name: getattr(clause, field.name) for field in dataclasses.fields(clause)}

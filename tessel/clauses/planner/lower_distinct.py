@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from tessel.clauses.base import Clause
-from tessel.clauses.distinct import Distinct, DistinctBucket, PartialDistinct
 from tessel.clauses.grouped.group_tables import POSITION
 from tessel.clauses.partition import Partition
 from tessel.clauses.planner.draft import Draft
-from tessel.clauses.planner.insert_partial import insert_partial
-from tessel.clauses.sort import MergeSorted
 
 __all__ = ["lower_distinct"]
 
 
 def lower_distinct(draft: Draft) -> Draft:
     """Replace ``distinct`` by the form it is run in."""
+    if not draft.has("distinct"):
+        return draft
+    from tessel.clauses.distinct import Distinct, DistinctBucket, PartialDistinct
+    from tessel.clauses.planner.insert_partial import insert_partial
+    from tessel.clauses.sort import MergeSorted
+
     clauses: list[Clause] = []
     for clause, schema in zip(draft.clauses, draft.schemas(), strict=False):
         if type(clause) is not Distinct:

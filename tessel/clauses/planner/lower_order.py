@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from tessel.clauses.base import Clause
 from tessel.clauses.head import Head
-from tessel.clauses.last_of_sort import LastOfSort, PartialLastOfSort
 from tessel.clauses.planner.commutation import KEEPS_ROWS, is_one_of
 from tessel.clauses.planner.draft import Draft
-from tessel.clauses.planner.insert_partial import insert_partial
-from tessel.clauses.sort import MergeSorted, Sort, SortUnits
-from tessel.clauses.tail import Tail
-from tessel.clauses.top_k import PartialTopK, TopK
 
 __all__ = ["lower_order", "simplify_sorts"]
 
@@ -24,6 +19,13 @@ def simplify_sorts(draft: Draft) -> Draft:
     A sort by the time index, ascending, changes nothing. Between a sort and the other may stand
     clauses that keep every row.
     """
+    if not draft.has("sort"):
+        return draft
+    from tessel.clauses.last_of_sort import LastOfSort
+    from tessel.clauses.sort import Sort
+    from tessel.clauses.tail import Tail
+    from tessel.clauses.top_k import TopK
+
     clauses: list[Clause] = []
     for clause, schema in zip(draft.clauses, draft.schemas(), strict=False):
         if type(clause) is Sort and clause.by == (schema.index,) and not clause.descending[0]:
@@ -45,6 +47,13 @@ def simplify_sorts(draft: Draft) -> Draft:
 
 def lower_order(draft: Draft) -> Draft:
     """Replace ``sort``, ``top_k`` and ``last_of_sort`` by the two halves they are run in."""
+    if not draft.has("sort", "top_k", "last_of_sort"):
+        return draft
+    from tessel.clauses.last_of_sort import LastOfSort, PartialLastOfSort
+    from tessel.clauses.planner.insert_partial import insert_partial
+    from tessel.clauses.sort import MergeSorted, Sort, SortUnits
+    from tessel.clauses.top_k import PartialTopK, TopK
+
     clauses: list[Clause] = []
     for clause in draft.clauses:
         if type(clause) is Sort:

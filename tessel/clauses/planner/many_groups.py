@@ -14,17 +14,18 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import numpy_array
 from tessel.clauses.aggregation import PartialAggregation
 from tessel.clauses.base import Clause
-from tessel.clauses.date_range import DateRange
-from tessel.clauses.filter import Filter
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.head import Head
 from tessel.clauses.plan import Plan, Question
+from tessel.clauses.planner.commutation import is_one_of
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.select import Select
 from tessel.clauses.values import is_temporal
-from tessel.store import SegmentIndex, expected_distinct
+from tessel.store.encodings.distinct import expected_distinct
+from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["hint_of_groups"]
 
@@ -90,7 +91,7 @@ def _stored_keys(draft: Draft) -> tuple[str, ...]:
         if type(clause) is PartialAggregation:
             stored = all(key in draft.schema for key in clause.keys)
             return clause.keys if stored else ()
-        if type(clause) not in (Filter, DateRange, Select):
+        if not is_one_of(clause, ("filter", "date_range", "select")):
             return ()
     return ()
 
@@ -108,8 +109,8 @@ def _are_few(index: SegmentIndex, keys: tuple[str, ...]) -> bool:
         facts = index.statistics.facts(key)
         if facts.minimum.null_count or facts.maximum.null_count:
             return False
-        least = np.asarray(facts.minimum.to_numpy(zero_copy_only=False)).min()
-        greatest = np.asarray(facts.maximum.to_numpy(zero_copy_only=False)).max()
+        least = np.asarray(numpy_array(facts.minimum)).min()
+        greatest = np.asarray(numpy_array(facts.maximum)).max()
         groups *= int(_integer(greatest)) - int(_integer(least)) + 2
     return groups <= _FEW
 

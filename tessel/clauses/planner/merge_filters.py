@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tessel.clauses.base import Clause
-from tessel.clauses.date_range import DateRange
 from tessel.clauses.filter import Filter
 from tessel.clauses.planner.commutation import is_one_of
 from tessel.clauses.planner.draft import Draft
-from tessel.expression import all_of, cannot_raise
+from tessel.expression.build import all_of
+from tessel.expression.raising import cannot_raise
 
 __all__ = ["merge_filters"]
 
@@ -26,7 +26,7 @@ def merge_filters(draft: Draft) -> Draft:
     columns: frozenset[str] = frozenset()
     leading = True
     for clause in draft.clauses:
-        leading = leading and is_one_of(clause, (Filter, DateRange))
+        leading = leading and is_one_of(clause, ("filter", "date_range"))
         if type(clause) is not Filter:
             clauses += [*_one(joined), clause]
             joined = []

@@ -12,7 +12,7 @@ from tessel.clauses.base import Structure, drops_rows
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.running.late_reading import chooses
 from tessel.clauses.running.packing import sink_of
-from tessel.store import SegmentIndex
+from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["pick_tasks"]
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from tessel.clauses.apply_together import together
 from tessel.clauses.base import Clause, Structure
 from tessel.clauses.combining import CombinedInput, Combining, PlanLimits, SubQuery, check_count
-from tessel.clauses.joining.key_codes import with_key_codes
 from tessel.clauses.plan import Catalog, Change, Plan, SourcePlan, continued, cut_stages
 from tessel.clauses.planner.answer_from_statistics import answer_from_statistics
 from tessel.clauses.planner.compute_columns import compute_columns
@@ -27,7 +26,6 @@ from tessel.clauses.planner.prune_columns import prune_columns, write_drop_as_se
 from tessel.clauses.planner.push_into_inputs import push_into_inputs
 from tessel.clauses.planner.push_left import push_left
 from tessel.clauses.planner.push_to_source import push_to_source
-from tessel.clauses.planner.questions import plan_question
 from tessel.clauses.planner.resample_range import range_before_resample
 from tessel.clauses.planner.shorthands import write_shorthands
 from tessel.clauses.planner.stop_early import stop_early
@@ -36,7 +34,7 @@ from tessel.clauses.powers import Asks
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.options import Options, current
-from tessel.store import SymbolView
+from tessel.store.view import SymbolView
 
 __all__ = ["PASSES", "REQUIRED", "Pass", "plan_query", "query_schema"]
 
@@ -172,6 +170,8 @@ class _Planner:
         combining = next((at for at in reversed(places) if _combines(query.clauses[at])), None)
         try:
             if asking is not None:
+                from tessel.clauses.planner.questions import plan_question
+
                 before = dataclasses.replace(query, clauses=query.clauses[:asking])
                 schema = query_schema(self, before, self._known)
                 return plan_question(query, asking, schema, self.plan)
@@ -218,6 +218,8 @@ class _Planner:
 
     def _combined(self, query: SubQuery, at: int) -> Plan:
         """Plan the last clause over several symbols; what stands before it is its first input."""
+        from tessel.clauses.joining.key_codes import with_key_codes
+
         clause, inputs = self._inputs(query, at)
         parts = [each.query for each in inputs]
         draft = Draft(

@@ -5,11 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from tessel.clauses.apply import Apply
 from tessel.clauses.base import Clause
-from tessel.clauses.drop import Drop
+from tessel.clauses.planner.commutation import is_one_of
 from tessel.clauses.planner.draft import Draft
-from tessel.clauses.planner.narrow_inputs import narrow_inputs
 from tessel.clauses.powers import Narrows
 from tessel.clauses.select import Select
 from tessel.expression.schema import TableSchema
@@ -21,7 +19,7 @@ def write_drop_as_select(draft: Draft) -> Draft:
     """Replace each ``drop`` by the ``select`` of what it leaves, which reads nothing more."""
     schemas = draft.schemas()
     clauses = tuple(
-        Select(tuple(after.names)) if isinstance(clause, Drop) else clause
+        Select(tuple(after.names)) if is_one_of(clause, ("drop",)) else clause
         for clause, after in zip(draft.clauses, schemas[1:], strict=True)
     )
     return draft.replace(clauses=clauses)
@@ -58,14 +56,18 @@ def prune_columns(draft: Draft) -> Draft:
     if index is not None:
         index = index.keep_columns(columns, clause="columns", reason="no clause reads them")
     draft = draft.replace(schema=read, clauses=clauses, columns=columns, index=index)
-    return draft if draft.combining is None else narrow_inputs(draft)
+    if draft.combining is None:
+        return draft
+    from tessel.clauses.planner.narrow_inputs import narrow_inputs
+
+    return narrow_inputs(draft)
 
 
 def _narrowed(clause: Clause, needed: set[str]) -> Clause | None:
     """Return a clause that makes only the columns that are used; None where that is nothing."""
     if type(clause) is Select:
         return Select(tuple(n for n in clause.columns if n in needed) or clause.columns[:1])
-    if type(clause) is Apply and clause.column not in needed:
+    if is_one_of(clause, ("apply",)) and clause.structure.adds.isdisjoint(needed):
         return None
     return clause.narrowed(needed) if isinstance(clause, Narrows) else clause
 

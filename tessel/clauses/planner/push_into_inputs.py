@@ -8,15 +8,14 @@ many rows of it can be wanted.
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from tessel.clauses.base import Clause
 from tessel.clauses.combining import Combining
-from tessel.clauses.date_range import DateRange
 from tessel.clauses.filter import Filter
 from tessel.clauses.head import Head
-from tessel.clauses.join import Join
 from tessel.clauses.planner.commutation import (
     KEEPS_ROWS,
     PASSED_BY_FILTERS,
@@ -25,21 +24,29 @@ from tessel.clauses.planner.commutation import (
 )
 from tessel.clauses.planner.draft import Draft, Input
 from tessel.clauses.positional import Positional
-from tessel.clauses.tail import Tail
 from tessel.errors import TesselError
-from tessel.expression import Expression, cannot_raise, lit
+from tessel.expression.build import lit
 from tessel.expression.leaves import Column
+from tessel.expression.node import Expression
+from tessel.expression.raising import cannot_raise
 from tessel.expression.rewriting import rewrite
 from tessel.expression.schema import TableSchema
 from tessel.expression.types import Family, family, type_name
+
+if TYPE_CHECKING:
+    from tessel.clauses.join import Join
 
 __all__ = ["push_into_inputs"]
 
 
 def push_into_inputs(draft: Draft) -> Draft:
     """Move the filters and date ranges that come first into every input, and copy the limit."""
+    if draft.combining is None:
+        return draft
+    from tessel.clauses.join import Join
+
     joins = type(draft.combining) is Join
-    if draft.combining is None or not (joins or is_one_of(draft.combining, PASSED_BY_FILTERS)):
+    if not (joins or is_one_of(draft.combining, PASSED_BY_FILTERS)):
         return draft
     inputs = list(draft.inputs)
     clauses = list(draft.clauses)
@@ -61,6 +68,8 @@ def push_into_inputs(draft: Draft) -> Draft:
 
 def _limited(combining: Combining) -> range:
     """Return the inputs of which no more rows than those of a limit can be wanted."""
+    from tessel.clauses.join import Join
+
     if not isinstance(combining, Join):
         return range(1 + len(combining.others))
     # Every row of the left comes out at least once, in order.
@@ -79,7 +88,7 @@ def _into_join(
     left, right = inputs
     if join.how not in PASSED_BY_FILTERS_ON_THE_LEFT:
         return None
-    if type(clause) is DateRange and _same_calendar(left.schema, schema):
+    if is_one_of(clause, ("date_range",)) and _same_calendar(left.schema, schema):
         return [left.then(clause), right]
     if type(clause) is not Filter:
         return None
@@ -108,7 +117,7 @@ def _pushed(clause: Clause, inputs: Sequence[Input], schema: TableSchema) -> lis
         if type(clause) is Filter:
             predicate = _for_input(clause.predicate, each.schema, schema)
             own = None if predicate is None else Filter(predicate, clause.optimise)
-        elif type(clause) is DateRange and _same_calendar(each.schema, schema):
+        elif is_one_of(clause, ("date_range",)) and _same_calendar(each.schema, schema):
             own = clause
         if own is None:
             return None
@@ -167,6 +176,8 @@ def _same_calendar(own: TableSchema, common: TableSchema) -> bool:
 
 def _limit(clauses: Sequence[Clause]) -> Clause | None:
     """Return the limit of each input that follows from one on them all; None without one."""
+    from tessel.clauses.tail import Tail
+
     for clause in clauses:
         if isinstance(clause, Tail) and clause.n >= 0:
             return Tail(clause.n)

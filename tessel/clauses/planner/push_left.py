@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tessel.clauses.base import Clause
-from tessel.clauses.date_range import DateRange
 from tessel.clauses.filter import Filter
 from tessel.clauses.planner.commutation import MAKING, is_one_of, swapped
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.positional import Positional
-from tessel.expression import cannot_raise
 from tessel.expression.operators.boolean import And
+from tessel.expression.raising import cannot_raise
 
 __all__ = ["push_left"]
 
@@ -34,7 +33,7 @@ def push_left(draft: Draft) -> Draft:
     for clause in draft.clauses:
         if type(clause) is Filter:
             _insert_filter(runs, clause)
-        elif type(clause) is DateRange or isinstance(clause, Positional):
+        elif is_one_of(clause, ("date_range",)) or isinstance(clause, Positional):
             _insert(runs, _destination(runs, clause))
         else:
             runs.append([clause])
@@ -131,4 +130,4 @@ def _is_worth_it(clause: Clause, passed: Clause) -> bool:
     """
     if isinstance(clause, Positional):
         return is_one_of(passed, MAKING)
-    return type(clause) is DateRange or type(passed) is not Filter
+    return is_one_of(clause, ("date_range",)) or type(passed) is not Filter

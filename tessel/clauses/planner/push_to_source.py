@@ -10,13 +10,11 @@ rows that clause counts.
 from __future__ import annotations
 
 from tessel.clauses.base import Clause
-from tessel.clauses.no_rows import NoRows
 from tessel.clauses.planner.commutation import KEEPS_ROWS, ROW_WISE, is_one_of
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.positional import Positional
 from tessel.clauses.powers import Proves, Prunes
-from tessel.clauses.rename import Rename
-from tessel.store import SegmentIndex
+from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["push_to_source"]
 
@@ -36,7 +34,7 @@ def push_to_source(draft: Draft) -> Draft:
             pruning.append(clause)
             index = None if index is None else clause.cut(index)
             continue
-        if type(clause) is NoRows:
+        if clause.name == "no_rows" and isinstance(clause, Prunes):
             index = None if index is None else clause.prune(index)
         if not is_one_of(clause, ROW_WISE):
             kept += draft.clauses[position:]
@@ -49,7 +47,7 @@ def push_to_source(draft: Draft) -> Draft:
                     continue
         info = clause.structure
         original -= info.adds
-        if isinstance(clause, Rename):
+        if is_one_of(clause, ("rename",)):
             original -= info.columns or frozenset()
         original &= set(schemas[position + 1].names)
         rows_untouched = rows_untouched and is_one_of(clause, KEEPS_ROWS)

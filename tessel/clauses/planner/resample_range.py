@@ -7,21 +7,21 @@ at an instant that the query names, not at the first row, and where empty ones a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from tessel.clauses.base import Clause
-from tessel.clauses.date_range import DateRange
 from tessel.clauses.planner.commutation import MAKING, is_one_of
 from tessel.clauses.planner.draft import Draft
-from tessel.clauses.planner.instants import instant
-from tessel.clauses.rename import Rename
 from tessel.clauses.resample import Resample
-from tessel.clauses.select import Select
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.expression.types import UNIT_NANOSECONDS
+
+if TYPE_CHECKING:
+    from tessel.clauses.date_range import DateRange
 
 __all__ = ["range_before_resample"]
 
@@ -31,6 +31,10 @@ _MARGIN = 2
 
 def range_before_resample(draft: Draft) -> Draft:
     """Add to a date range on the labels of a resample one on the rows before it."""
+    if not draft.has("date_range"):
+        return draft
+    from tessel.clauses.date_range import DateRange
+
     clauses: list[Clause] = []
     schemas = draft.schemas()
     for at, clause in enumerate(draft.clauses):
@@ -51,7 +55,7 @@ def _maker_of_labels(
     """Return the last clause before ``end`` that does not leave rows and labels as they are."""
     for at in reversed(range(end)):
         clause, index = clauses[at], schemas[at].index
-        passes = type(clause) is Select or type(clause) is Rename
+        passes = is_one_of(clause, ("select", "rename"))
         passes = passes or (is_one_of(clause, MAKING) and index not in clause.structure.adds)
         if not passes or schemas[at + 1].index != index:
             return at
@@ -60,6 +64,9 @@ def _maker_of_labels(
 
 def _rows_of(resample: Resample, labels: DateRange, schema: TableSchema) -> DateRange | None:
     """Return a range that holds all rows of the buckets with such labels; None without one."""
+    from tessel.clauses.date_range import DateRange
+    from tessel.clauses.planner.instants import instant
+
     assert schema.index is not None  # a resample has one
     kind = schema.type_of(schema.index)
     if not pa.types.is_timestamp(kind) or not resample.whole_by_itself:

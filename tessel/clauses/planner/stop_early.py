@@ -5,11 +5,8 @@ from __future__ import annotations
 from tessel.clauses.base import Clause
 from tessel.clauses.filter import Filter
 from tessel.clauses.head import Head
-from tessel.clauses.no_rows import NoRows
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.positional import Positional
-from tessel.clauses.row_range import RowRange
-from tessel.clauses.tail import Tail
 from tessel.expression.leaves import Literal
 
 __all__ = ["stop_early"]
@@ -22,12 +19,12 @@ def stop_early(draft: Draft) -> Draft:
     inputs = draft.inputs
     for clause, after in zip(draft.clauses, schemas[1:], strict=True):
         if _keeps_nothing(clause):
+            from tessel.clauses.no_rows import NoRows
+
             kept = [NoRows(after, clause.describe())]
             inputs = tuple(each.then(Head(0)) for each in inputs)
-        elif kept and type(kept[-1]) is type(clause) is Head and _both_count(kept[-1], clause):
-            kept[-1] = Head(min(kept[-1].n, clause.n))
-        elif kept and type(kept[-1]) is type(clause) is Tail and _both_count(kept[-1], clause):
-            kept[-1] = Tail(min(kept[-1].n, clause.n))
+        elif kept and (limit := _joined(kept[-1], clause)) is not None:
+            kept[-1] = limit
         else:
             kept.append(clause)
     return draft.replace(clauses=tuple(kept), inputs=inputs)
@@ -39,16 +36,26 @@ def _keeps_nothing(clause: Clause) -> bool:
         return isinstance(predicate, Literal) and predicate.value is not True
     if isinstance(clause, Positional) and clause.demand() == 0:
         return True
-    match clause:
-        case Tail(n=0):
-            return True
-        case RowRange(start=int(start), stop=int(stop)):
-            return start >= stop and start < 0  # both count from the end
-        case _:
-            return False
+    if clause.name == "tail":
+        from tessel.clauses.tail import Tail
+
+        return isinstance(clause, Tail) and clause.n == 0
+    if clause.name == "row_range":
+        from tessel.clauses.row_range import RowRange
+
+        match clause:
+            case RowRange(start=int(start), stop=int(stop)):
+                return start >= stop and start < 0  # both count from the end
+    return False
 
 
-def _both_count(first: Clause, second: Clause) -> bool:
-    assert isinstance(first, Head | Tail)
-    assert isinstance(second, Head | Tail)
-    return first.n >= 0 and second.n >= 0
+def _joined(first: Clause, second: Clause) -> Clause | None:
+    """Return the stricter of two limits that count from the same end; None of any others."""
+    if first.name not in ("head", "tail") or type(first) is not type(second):
+        return None
+    from tessel.clauses.tail import Tail
+
+    for kind in (Head, Tail):
+        if type(first) is type(second) is kind and first.n >= 0 and second.n >= 0:
+            return kind(min(first.n, second.n))
+    return None

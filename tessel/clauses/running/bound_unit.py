@@ -27,15 +27,13 @@ from tessel.clauses.values import plain
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.unit import truths
 from tessel.errors import TesselError
-from tessel.expression import Expression, ExpressionContext, evaluate
+from tessel.expression.context import ExpressionContext
+from tessel.expression.evaluate import evaluate
+from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
-from tessel.store import (
-    Batch,
-    CandidateRows,
-    Computed,
-    PieceSource,
-    SegmentSource,
-)
+from tessel.store.manifest.batch import Batch, Computed
+from tessel.store.manifest.candidate_rows import CandidateRows
+from tessel.store.manifest.piece import PieceSource, SegmentSource
 
 __all__ = ["BoundUnit", "bound_unit", "is_bound"]
 

@@ -26,7 +26,8 @@ from tessel.clauses.running.stage import (
     run_between,
     summarise,
 )
-from tessel.clauses.spill import AsideUnit, Workspace
+from tessel.clauses.spill.aside import AsideUnit
+from tessel.clauses.spill.workspace import Workspace
 from tessel.ecs import ProcessingUnit
 
 __all__ = ["Between", "carried_units", "carries_between"]

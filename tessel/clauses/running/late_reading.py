@@ -25,7 +25,8 @@ from tessel.clauses.running.bound_unit import BoundUnit
 from tessel.clauses.running.pieces import place_of
 from tessel.ecs import ColRange, Piece
 from tessel.errors import TesselError
-from tessel.store import Batch, PieceSource, SegmentSource
+from tessel.store.manifest.batch import Batch
+from tessel.store.manifest.piece import PieceSource, SegmentSource
 
 __all__ = [
     "ChosenRows",

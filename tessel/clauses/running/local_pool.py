@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from tessel.cancelling import CancelFlag, check_cancelled, current_flag
-from tessel.clauses.spill import Account, give_back
+from tessel.clauses.spill.account import Account
 from tessel.errors import ForkUnsafeError
 from tessel.options import Options
 
@@ -164,6 +164,8 @@ class LocalPool:
                 return task.run()
         finally:
             if self._account.is_tight:
+                from tessel.clauses.spill.giving_back import give_back
+
                 give_back()  # allocators keep what is free for each thread by itself
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from tessel.arrays import empty_table
 from tessel.clauses.structures import UnitFacts
 from tessel.ecs import Piece, ProcessingUnit, RowRange, TimeRange
 
@@ -78,7 +79,7 @@ class _OpenBucket:
 
     def __init__(self, unit: int, first: Piece) -> None:
         self._unit = unit
-        self._first = first.with_table(first.table.schema.empty_table())
+        self._first = first.with_table(empty_table(first.table.schema))
         self._rows = first.row_range
         self._times = first.time_range
         self._tables: list[pa.Table] = []

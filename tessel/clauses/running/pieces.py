@@ -11,7 +11,8 @@ from tessel import telemetry
 from tessel.cancelling import check_cancelled
 from tessel.ecs import Piece, RowRange, TimeRange
 from tessel.errors import TesselError
-from tessel.store import CandidateRows, PieceSource, SegmentSource
+from tessel.store.manifest.candidate_rows import CandidateRows
+from tessel.store.manifest.piece import PieceSource, SegmentSource
 
 __all__ = ["is_of_storage", "load_piece", "piece_of", "place_of", "read_piece"]
 

@@ -19,8 +19,6 @@ from tessel import telemetry
 from tessel.clauses.base import Clause, Structure
 from tessel.clauses.plan import Intake, Plan, SourcePlan, Stage, answered, plugins_of
 from tessel.clauses.powers import Broadcasts, Expands, Interleaves, ReducesPieces
-from tessel.clauses.running.barrier import Barrier
-from tessel.clauses.running.carrying import carried_units
 from tessel.clauses.running.first_stage import loaded_units
 from tessel.clauses.running.local_pool import LocalPool, Task
 from tessel.clauses.running.source_loader import SourceLoader
@@ -33,7 +31,7 @@ from tessel.clauses.running.stage import (
     run_stage,
     stages_of_parts,
 )
-from tessel.clauses.spill import Workspace
+from tessel.clauses.spill.workspace import Workspace
 from tessel.clauses.structures import structure_by_row_slice
 from tessel.ecs import (
     ComponentManager,
@@ -278,6 +276,8 @@ class _Run:
     ) -> Iterator[ProcessingUnit]:
         match stage.intake:
             case Intake.CARRIED:
+                from tessel.clauses.running.carrying import carried_units
+
                 return carried_units(stage, before, self._pool, self._workspace)
             case Intake.ONE_BY_ONE:
                 return self._one_by_one(stage, before)
@@ -339,6 +339,8 @@ class _Run:
     def _regrouped(
         self, clause: Clause, stage: Stage, before: Iterator[ProcessingUnit]
     ) -> Iterator[ProcessingUnit]:
+        from tessel.clauses.running.barrier import Barrier
+
         schema = stage.schemas[0]
         with Barrier(self._manager, self._workspace, joins_pieces=self._joins_units) as barrier:
             for unit in before:

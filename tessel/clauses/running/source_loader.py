@@ -33,7 +33,7 @@ from tessel.ecs import (
     TimeRange,
 )
 from tessel.errors import TesselError
-from tessel.store import PieceSource
+from tessel.store.manifest.piece import PieceSource
 
 __all__ = ["SourceLoader"]
 

@@ -10,6 +10,7 @@ from typing import TypeGuard, TypeVar, cast
 import pyarrow as pa
 
 from tessel import telemetry
+from tessel.arrays import empty_table
 from tessel.cancelling import check_cancelled
 from tessel.clauses.base import Clause
 from tessel.clauses.plan import Stage
@@ -25,7 +26,6 @@ from tessel.clauses.powers import (
     ReducesPieces,
 )
 from tessel.clauses.running.bound_unit import BoundUnit, is_bound
-from tessel.clauses.running.first_errors import first_error
 from tessel.clauses.running.pieces import is_of_storage
 from tessel.clauses.running.promises import as_promised
 from tessel.clauses.running.reduced import ReducedUnit
@@ -107,6 +107,8 @@ def run_clauses(
                     clause = clauses[number]
                     part = _processed(clause, schemas[number + 1], part, clause.process)
                 return part
+
+            from tessel.clauses.running.first_errors import first_error
 
             first = first_error(clauses, unit, at, error, run)
             if first is error:
@@ -215,7 +217,7 @@ def carrying_clause(stage: Stage) -> Carries:
 
 def nothing_carried(stage: Stage) -> pa.Table:
     """Return the carry of no rows."""
-    return carrying_clause(stage).carry_schema(stage.schemas[0]).empty_table()
+    return empty_table(carrying_clause(stage).carry_schema(stage.schemas[0]))
 
 
 def _carry_of(

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from tessel.clauses.spill import Workspace
+from tessel.arrays import arrow_array
+from tessel.clauses.spill.workspace import Workspace
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange, TimeRange
 from tessel.expression.schema import TableSchema
-from tessel.store import index_integers
+from tessel.store.index_column import index_integers
 
 __all__ = ["UNIT_ROWS", "unit_of_table", "units_of_tables"]
 
@@ -26,7 +27,7 @@ def unit_of_table(ordinal: int, row: int, table: pa.Table, index: str | None) ->
     schema = TableSchema(pa.schema([(f.name, f.type) for f in table.schema]), index)
     times = None
     if table.num_rows and index is not None:
-        ends = table.column(index).take(pa.array(np.array([0, table.num_rows - 1])))
+        ends = table.column(index).take(arrow_array(np.array([0, table.num_rows - 1])))
         first, last = index_integers(ends, index).tolist()
         times = TimeRange(first, last)
     rows = RowRange(row, row + table.num_rows)

@@ -17,22 +17,18 @@ Barriers, the sorts, ``distinct``, aggregations and clauses of your own come her
 knows a clause.
 """
 
-from tessel.clauses.spill.account import Account
-from tessel.clauses.spill.aside import AsideUnit
-from tessel.clauses.spill.file import SpillBlock, SpillFile
-from tessel.clauses.spill.giving_back import give_back
-from tessel.clauses.spill.spool import Parked, Spool
-from tessel.clauses.spill.workspace import UnitStream, Workspace, workspace_of
+from __future__ import annotations
 
-__all__ = [
-    "Account",
-    "AsideUnit",
-    "Parked",
-    "SpillBlock",
-    "SpillFile",
-    "Spool",
-    "UnitStream",
-    "Workspace",
-    "give_back",
-    "workspace_of",
-]
+from tessel.lazy import names_from
+
+__getattr__ = names_from(
+    __name__,
+    {
+        "account": "Account",
+        "aside": "AsideUnit",
+        "file": "SpillBlock SpillFile",
+        "giving_back": "give_back",
+        "spool": "Parked Spool",
+        "workspace": "UnitStream Workspace workspace_of",
+    },
+)

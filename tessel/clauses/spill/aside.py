@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tessel.arrays import empty_table
 from tessel.clauses.spill.spool import Parked, Spool
 from tessel.ecs import ProcessingUnit
 
@@ -33,7 +34,7 @@ class AsideUnit:
         if not holds:
             self._parked = [spool.put(piece.table) for piece in unit.pieces]
             # An empty table of its own: a slice without rows would still hold all of them.
-            facts = [piece.with_table(piece.table.schema.empty_table()) for piece in unit.pieces]
+            facts = [piece.with_table(empty_table(piece.table.schema)) for piece in unit.pieces]
             self._unit = unit.with_pieces(facts, unit.schema)
 
     def unit(self) -> ProcessingUnit:

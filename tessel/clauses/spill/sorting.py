@@ -22,6 +22,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array, empty_table
 from tessel.clauses.ordering import Key, Ordering
 from tessel.clauses.spill.account import Account
 from tessel.clauses.spill.file import SpillBlock, SpillFile
@@ -133,7 +134,7 @@ class ExternalSort:
 
     def _in_order(self, rows: int) -> Iterator[pa.Table]:
         """Give what is held in order, some rows at a time."""
-        columns = pa.concat_tables([self._schema.empty_table(), *self._held]).columns
+        columns = pa.concat_tables([empty_table(self._schema), *self._held]).columns
         self._held = []
         for at, column in enumerate(columns):
             # One array a column, for rows are taken in parts; one column at a time is held twice.
@@ -144,7 +145,7 @@ class ExternalSort:
             if order is None:
                 yield table.slice(start, rows)
             else:
-                yield table.take(pa.array(order[start : start + rows]))
+                yield table.take(arrow_array(order[start : start + rows]))
         self._let_go()
 
     def _write_held(self) -> None:
@@ -244,7 +245,7 @@ class ExternalSort:
                 ]
                 table = pa.concat_tables(parts)
                 order = self._ordering.order(table)
-                yield table if order is None else table.take(pa.array(order))
+                yield table if order is None else table.take(arrow_array(order))
         finally:
             for head in heads:
                 head.close()

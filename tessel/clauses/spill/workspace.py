@@ -6,14 +6,16 @@ import contextlib
 import weakref
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from tessel.cancelling import check_cancelled
 from tessel.clauses.spill.account import Account
-from tessel.clauses.spill.file import SpillFile
-from tessel.clauses.spill.spool import Spool
 from tessel.ecs import ProcessingUnit
 from tessel.options import Options, current
+
+if TYPE_CHECKING:
+    from tessel.clauses.spill.file import SpillFile
+    from tessel.clauses.spill.spool import Spool
 
 __all__ = ["UnitStream", "Workspace", "workspace_of"]
 
@@ -44,12 +46,16 @@ class Workspace:
 
     def spool(self) -> Spool:
         """Return a spool; close it when nothing in it is wanted any more."""
+        from tessel.clauses.spill.spool import Spool
+
         spool = Spool(self.account, self._directory)
         self._open.add(spool)
         return spool
 
     def file(self) -> SpillFile:
         """Return a file, for those who know that something does not fit."""
+        from tessel.clauses.spill.file import SpillFile
+
         file = SpillFile(self._directory, self.account)
         self._open.add(file)
         return file

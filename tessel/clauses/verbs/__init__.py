@@ -13,16 +13,15 @@ from typing import Any
 
 from tessel.clauses.base import Clause
 from tessel.clauses.registry import clause_names, find_clause
-from tessel.clauses.verbs.arguments import ExpressionLike
 from tessel.clauses.verbs.base import QueryType
 from tessel.clauses.verbs.columns import ColumnVerbs
 from tessel.clauses.verbs.combining import CombiningVerbs
-from tessel.clauses.verbs.grouping import GroupedQuery, GroupingVerbs, ResampledQuery
-from tessel.clauses.verbs.ordered import EwmQuery, OrderedVerbs, RollingQuery
+from tessel.clauses.verbs.grouping import GroupingVerbs
+from tessel.clauses.verbs.ordered import OrderedVerbs
 from tessel.clauses.verbs.rows import RowVerbs
 from tessel.errors import NameNotFoundError, UnknownVerbError
 
-__all__ = ["EwmQuery", "ExpressionLike", "GroupedQuery", "ResampledQuery", "RollingQuery", "Verbs"]
+__all__ = ["Verbs"]
 
 _NEAR_MISSES = {
     "where": "filter",

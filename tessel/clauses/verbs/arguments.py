@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tessel.clauses.apply import Apply
+from tessel.clauses.base import Clause
 from tessel.clauses.combining import SubQuery
 from tessel.clauses.computed import ComputedColumn
-from tessel.clauses.drop import Drop
 from tessel.errors import PlanError
-from tessel.expression import Expression, lit, parse
+from tessel.expression.build import lit
 from tessel.expression.leaves import Column
+from tessel.expression.node import Expression
 
 __all__ = [
     "ExpressionLike",
@@ -35,7 +36,11 @@ def as_expression(value: Any) -> Expression:
     """Return an expression as it is, text parsed, any other value as a literal."""
     if isinstance(value, Expression):
         return value
-    return parse(value) if isinstance(value, str) else lit(value)
+    if not isinstance(value, str):
+        return lit(value)
+    from tessel.expression.text import parse
+
+    return parse(value)
 
 
 def as_names(names: tuple[str | Sequence[str], ...]) -> tuple[str, ...]:
@@ -156,7 +161,7 @@ class SortKeys:
     names: tuple[str, ...]
     descending: tuple[bool, ...]
     before: tuple[Apply, ...]
-    after: tuple[Drop, ...]
+    after: tuple[Clause, ...]
 
 
 def sort_keys(verb: str, keys: tuple[Any, ...], descending: bool | Sequence[bool]) -> SortKeys:
@@ -183,4 +188,9 @@ def sort_keys(verb: str, keys: tuple[Any, ...], descending: bool | Sequence[bool
             f"{verb}: descending is true or false, or one of them for each key, not {descending!r}"
         )
     hidden = tuple(each.column for each in made)
-    return SortKeys(tuple(names), tuple(descending), tuple(made), (Drop(hidden),) if hidden else ())
+    after: tuple[Clause, ...] = ()
+    if hidden:
+        from tessel.clauses.drop import Drop
+
+        after = (Drop(hidden),)
+    return SortKeys(tuple(names), tuple(descending), tuple(made), after)

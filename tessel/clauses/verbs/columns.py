@@ -7,12 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from tessel.clauses.apply import Apply
-from tessel.clauses.cast import Cast
-from tessel.clauses.describe import Describe
-from tessel.clauses.drop import Drop
-from tessel.clauses.rename import Rename
 from tessel.clauses.select import Select
-from tessel.clauses.value_counts import ValueCounts
 from tessel.clauses.verbs.arguments import ExpressionLike, as_expression, as_names
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
@@ -42,10 +37,14 @@ class ColumnVerbs(Query):
 
     def drop(self: QueryType, *columns: str | Sequence[str]) -> QueryType:
         """Leave these columns out."""
+        from tessel.clauses.drop import Drop
+
         return self.then(Drop(as_names(columns)))
 
     def rename(self: QueryType, columns: Mapping[str, str]) -> QueryType:
         """Give columns other names: a mapping from old to new."""
+        from tessel.clauses.rename import Rename
+
         if not isinstance(columns, Mapping):
             raise PlanError(
                 f"rename takes a mapping from old to new names, not {columns!r}",
@@ -61,6 +60,8 @@ class ColumnVerbs(Query):
         A type is an Arrow type or a name of one, such as ``"float64"``. A value that does not fit
         is an error that names it; with ``strict=False`` it becomes missing.
         """
+        from tessel.clauses.cast import Cast
+
         if not isinstance(columns, Mapping):
             raise PlanError(
                 f"cast takes a mapping from columns to types, not {columns!r}",
@@ -85,8 +86,12 @@ class ColumnVerbs(Query):
         The most frequent come first (``sort=False``: in order of first appearance). With
         ``normalise`` counts are parts of all rows counted.
         """
+        from tessel.clauses.value_counts import ValueCounts
+
         return self.then(ValueCounts(as_names(columns), sort, normalise, drop_missing, output))
 
     def describe(self: QueryType, *, quantiles: bool = True) -> QueryType:
         """Give one row of figures for each column: how many values, mean, median and others."""
+        from tessel.clauses.describe import Describe
+
         return self.then(Describe(quantiles))

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tessel.clauses.combining import SubQuery
-from tessel.clauses.concat import Concat
-from tessel.clauses.join import Join
-from tessel.clauses.join_asof import JoinAsof
-from tessel.clauses.joining.asof_shape import Direction
-from tessel.clauses.joining.shape import How
-from tessel.clauses.merge import Merge
 from tessel.clauses.verbs.arguments import as_pairs, as_queries
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.scalars import elapsed_text, whole_number
+
+if TYPE_CHECKING:
+    from tessel.clauses.joining.asof_shape import Direction
+    from tessel.clauses.joining.shape import How
 
 __all__ = ["CombiningVerbs", "KeysLike"]
 
@@ -33,6 +31,8 @@ class CombiningVerbs(Query):
         self: QueryType, *others: str | SubQuery, join: Literal["outer", "inner"] = "outer"
     ) -> QueryType:
         """Add the rows of other symbols, by name or with clauses of their own first."""
+        from tessel.clauses.concat import Concat
+
         if not others:
             raise PlanError("concat needs another symbol", hint='concat("other")')
         return self.then(Concat(as_queries("concat", others), join))
@@ -63,6 +63,8 @@ class CombiningVerbs(Query):
         suffix
             Added to the name of a right column that the left has as well.
         """
+        from tessel.clauses.join import Join
+
         (query,) = as_queries("join", (other,))
         return self.then(Join(query, as_pairs("join", on, left_on, right_on), how, suffix))
 
@@ -96,6 +98,8 @@ class CombiningVerbs(Query):
         suffix
             Added to the name of a right column that the left has as well.
         """
+        from tessel.clauses.join_asof import JoinAsof
+
         (query,) = as_queries("join_asof", (other,))
         times = None if on is None else as_pairs("join_asof", _one_pair(on), None, None)[0]
         keys = as_pairs("join_asof", by, None, None)
@@ -114,6 +118,8 @@ class CombiningVerbs(Query):
 
         ``on`` names the column to order by, which becomes the time index; by default the index.
         """
+        from tessel.clauses.merge import Merge
+
         return self.then(Merge(as_queries("merge", others), on, join))
 
 

@@ -3,28 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Generic, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from tessel.clauses.aggregate_forms import AggregateForm, AggregateLike, read_outputs
-from tessel.clauses.along_rows.fading import fading_of
-from tessel.clauses.along_rows.ranking import RankMethod
-from tessel.clauses.constants import constant_text
-from tessel.clauses.cum_count import CumCount
-from tessel.clauses.cum_max import CumMax
-from tessel.clauses.cum_min import CumMin
-from tessel.clauses.cum_sum import CumSum
-from tessel.clauses.diff import Diff
-from tessel.clauses.ewm import Ewm
-from tessel.clauses.fill import Fill, Method
-from tessel.clauses.latest_at import LatestAt
-from tessel.clauses.pct_change import PctChange
-from tessel.clauses.rank import Rank
-from tessel.clauses.rolling import Closed, Rolling
-from tessel.clauses.shift import Shift
 from tessel.clauses.verbs.arguments import as_names, as_row_count
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
@@ -32,7 +15,13 @@ from tessel.errors.arguments import checks_arguments
 from tessel.expression.periods import instant_text
 from tessel.expression.scalars import elapsed_text, whole_number
 
-__all__ = ["EwmQuery", "OrderedVerbs", "RollingQuery"]
+if TYPE_CHECKING:
+    from tessel.clauses.along_rows.ranking import RankMethod
+    from tessel.clauses.fill import Method
+    from tessel.clauses.rolling import Closed
+    from tessel.clauses.verbs.windows import EwmQuery, RollingQuery
+
+__all__ = ["OrderedVerbs"]
 
 ColumnsLike = str | Sequence[str] | Mapping[str, str]
 """Columns that are replaced by their results, or a mapping from new names to columns."""
@@ -65,6 +54,9 @@ class OrderedVerbs(Query):
             What stands where there is no such row: a value that the column's type holds. By
             default missing.
         """
+        from tessel.clauses.constants import constant_text
+        from tessel.clauses.shift import Shift
+
         count = as_row_count("shift", n)
         return self.then(Shift(_pairs("shift", columns), _keys(by), count, constant_text(fill)))
 
@@ -81,6 +73,8 @@ class OrderedVerbs(Query):
         by
             Keys: rows are counted within each.
         """
+        from tessel.clauses.diff import Diff
+
         return self.then(Diff(_pairs("diff", columns), _keys(by), as_row_count("diff", n)))
 
     def pct_change(
@@ -97,6 +91,8 @@ class OrderedVerbs(Query):
         by
             Keys: rows are counted within each.
         """
+        from tessel.clauses.pct_change import PctChange
+
         count = as_row_count("pct_change", n)
         return self.then(PctChange(_pairs("pct_change", columns), _keys(by), count))
 
@@ -111,6 +107,8 @@ class OrderedVerbs(Query):
         by
             Keys: each has results of its own.
         """
+        from tessel.clauses.cum_sum import CumSum
+
         return self.then(CumSum(_pairs("cum_sum", columns), _keys(by)))
 
     def cum_min(self: QueryType, columns: ColumnsLike, *, by: KeysLike = ()) -> QueryType:
@@ -123,6 +121,8 @@ class OrderedVerbs(Query):
         by
             Keys: each has results of its own.
         """
+        from tessel.clauses.cum_min import CumMin
+
         return self.then(CumMin(_pairs("cum_min", columns), _keys(by)))
 
     def cum_max(self: QueryType, columns: ColumnsLike, *, by: KeysLike = ()) -> QueryType:
@@ -135,6 +135,8 @@ class OrderedVerbs(Query):
         by
             Keys: each has results of its own.
         """
+        from tessel.clauses.cum_max import CumMax
+
         return self.then(CumMax(_pairs("cum_max", columns), _keys(by)))
 
     def cum_count(self: QueryType, columns: ColumnsLike, *, by: KeysLike = ()) -> QueryType:
@@ -147,6 +149,8 @@ class OrderedVerbs(Query):
         by
             Keys: each has results of its own.
         """
+        from tessel.clauses.cum_count import CumCount
+
         return self.then(CumCount(_pairs("cum_count", columns), _keys(by)))
 
     def fill(
@@ -178,6 +182,9 @@ class OrderedVerbs(Query):
         along
             What ``"linear"`` goes along: ``"rows"``, or the ``"time"`` of the index.
         """
+        from tessel.clauses.constants import constant_text
+        from tessel.clauses.fill import Fill
+
         if value is not None and method == "forward":
             method = "value"
         pairs = _pairs("fill", columns)
@@ -208,6 +215,8 @@ class OrderedVerbs(Query):
         pct
             Whether ranks are parts of the number of values, up to 1 (float64).
         """
+        from tessel.clauses.rank import Rank
+
         return self.then(Rank(_pairs("rank", columns), _keys(by), method, descending, pct))
 
     def latest_at(
@@ -225,6 +234,8 @@ class OrderedVerbs(Query):
         origin
             Name of a column that gets the time of the row itself; by default it is not kept.
         """
+        from tessel.clauses.latest_at import LatestAt
+
         one = isinstance(times, str | pa.Scalar) or not isinstance(times, Iterable)
         instants = tuple(_instant(time) for time in ([times] if one else times))
         return self.then(LatestAt(instants, _keys(by), origin))
@@ -260,6 +271,9 @@ class OrderedVerbs(Query):
         min_periods
             Values that there must be so far, or the result is missing.
         """
+        from tessel.clauses.along_rows.fading import fading_of
+        from tessel.clauses.verbs.windows import EwmQuery
+
         share, half = fading_of(alpha, span, elapsed_text(halflife), com)
         return EwmQuery(self, share, half, _keys(by), adjust, ignore_missing, min_periods)
 
@@ -288,75 +302,11 @@ class OrderedVerbs(Query):
         center
             Whether the row is in the middle of its window instead of at its end.
         """
+        from tessel.clauses.verbs.windows import RollingQuery
+
         length = elapsed_text(window)
         count = length if isinstance(length, str) else as_row_count("rolling", length)
         return RollingQuery(self, count, _keys(by), min_periods, closed, center)
-
-
-@checks_arguments
-@dataclass(frozen=True)
-class RollingQuery(Generic[QueryType]):
-    """A query that looks at windows of rows, waiting for ``agg``."""
-
-    query: QueryType
-    window: int | str
-    by: tuple[str, ...]
-    min_periods: int | None
-    closed: Closed
-    center: bool
-
-    def agg(
-        self,
-        by_column: Mapping[str, AggregateForm | list[AggregateLike]] | None = None,
-        **outputs: AggregateForm,
-    ) -> QueryType:
-        """Add aggregates of each row's window; the forms are those of ``groupby(...).agg``."""
-        found = read_outputs(by_column, outputs)
-        return self.query.then(
-            Rolling(
-                self.window,
-                found.aggregates,
-                self.by,
-                self.min_periods,
-                self.closed,
-                self.center,
-                found.results,
-            )
-        )
-
-
-@checks_arguments
-@dataclass(frozen=True)
-class EwmQuery(Generic[QueryType]):
-    """A query that weighs rows, fading into the past, waiting for ``agg``."""
-
-    query: QueryType
-    alpha: float | None
-    halflife: str | None
-    by: tuple[str, ...]
-    adjust: bool
-    ignore_missing: bool
-    min_periods: int
-
-    def agg(
-        self,
-        by_column: Mapping[str, AggregateForm | list[AggregateLike]] | None = None,
-        **outputs: AggregateForm,
-    ) -> QueryType:
-        """Add weighted ``mean``, ``var`` or ``std``; the forms are those of ``groupby``'s agg."""
-        found = read_outputs(by_column, outputs)
-        return self.query.then(
-            Ewm(
-                found.aggregates,
-                self.alpha,
-                self.by,
-                self.adjust,
-                self.ignore_missing,
-                self.min_periods,
-                self.halflife,
-                found.results,
-            )
-        )
 
 
 def _pairs(verb: str, columns: ColumnsLike) -> tuple[tuple[str, str], ...]:

@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from tessel.clauses.date_range import DateRange
-from tessel.clauses.distinct import Distinct
-from tessel.clauses.explode import Explode
 from tessel.clauses.filter import Filter
 from tessel.clauses.head import Head
-from tessel.clauses.ordering import Missing
-from tessel.clauses.row_range import RowRange
-from tessel.clauses.sample import Sample
-from tessel.clauses.sort import Sort
-from tessel.clauses.tail import Tail
-from tessel.clauses.top_k import TopK
 from tessel.clauses.verbs.arguments import (
     ExpressionLike,
     as_expression,
@@ -26,8 +17,11 @@ from tessel.clauses.verbs.arguments import (
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
 from tessel.errors.arguments import checks_arguments
-from tessel.expression import Expression
+from tessel.expression.node import Expression
 from tessel.expression.periods import instant_text
+
+if TYPE_CHECKING:
+    from tessel.clauses.ordering import Missing
 
 __all__ = ["RowVerbs"]
 
@@ -56,6 +50,8 @@ class RowVerbs(Query):
         ``start`` and ``end`` are ISO text (a partial one means its whole period), dates,
         date-times, or None for no bound.
         """
+        from tessel.clauses.date_range import DateRange
+
         return self.then(DateRange(instant_text(start), instant_text(end), closed))
 
     def head(self: QueryType, n: int = 5) -> QueryType:
@@ -64,10 +60,14 @@ class RowVerbs(Query):
 
     def tail(self: QueryType, n: int = 5) -> QueryType:
         """Keep the last ``n`` rows; a negative ``n`` drops that many from the start."""
+        from tessel.clauses.tail import Tail
+
         return self.then(Tail(as_row_count("tail", n)))
 
     def row_range(self: QueryType, start: int | None = None, stop: int | None = None) -> QueryType:
         """Keep rows by position, like ``iloc[start:stop]``."""
+        from tessel.clauses.row_range import RowRange
+
         ends = [None if each is None else as_row_count("row_range", each) for each in (start, stop)]
         return self.then(RowRange(*ends))
 
@@ -84,6 +84,8 @@ class RowVerbs(Query):
         NaN) come ``"last"`` in both directions, or ``"first"``. Rows of equal keys keep their
         order.
         """
+        from tessel.clauses.sort import Sort
+
         keys = sort_keys("sort", (by, *more), descending)
         sort = Sort(keys.names, keys.descending, missing)
         return self.then(*keys.before, sort, *keys.after)
@@ -100,6 +102,8 @@ class RowVerbs(Query):
 
         The same as ``sort`` and then ``head``, ties included.
         """
+        from tessel.clauses.top_k import TopK
+
         keys = sort_keys("top_k", (by, *more), descending)
         top = TopK(as_row_count("top_k", k), keys.names, keys.descending, missing)
         return self.then(*keys.before, top, *keys.after)
@@ -114,6 +118,8 @@ class RowVerbs(Query):
         The first or the last of them, or none: only rows that have no equal. Missing equals
         missing. The rows that are kept stay in their order.
         """
+        from tessel.clauses.distinct import Distinct
+
         return self.then(Distinct(as_names(columns) if columns else None, keep))
 
     def sample(
@@ -129,6 +135,8 @@ class RowVerbs(Query):
         The same seed chooses the same rows, whatever runs the query; they stay in their order. With
         ``replacement`` a row may be chosen more than once.
         """
+        from tessel.clauses.sample import Sample
+
         rows = None if n is None else as_row_count("sample", n)
         return self.then(Sample(rows, fraction, seed, replacement))
 
@@ -140,4 +148,6 @@ class RowVerbs(Query):
         A row with an empty or missing list stays, with a missing item, unless
         ``keep_empty=False``.
         """
+        from tessel.clauses.explode import Explode
+
         return self.then(Explode(as_names(columns), keep_empty))

@@ -10,19 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tessel.expression.kernels.values import Kernel, Value, as_numpy, from_numpy
+from tessel.expression.kernels.values import Kernel, Value, as_numpy, elementwise, from_numpy
 from tessel.expression.node import Expression
 from tessel.expression.operators.arithmetic import Round
 
-__all__ = [
-    "checked",
-    "divide",
-    "floor_divide",
-    "modulo",
-    "negative",
-    "power",
-    "round_half_even",
-]
+__all__ = ["KERNELS"]
 
 _INT64_MAX = (1 << 63) - 1
 _INT64_MIN = -(1 << 63)
@@ -117,3 +109,17 @@ def round_half_even(node: Round, values: Sequence[Value], result: pa.DataType) -
     if pa.types.is_decimal(result) and node.digits >= result.scale:
         return value
     return pc.round(value, ndigits=node.digits, round_mode="half_to_even")
+
+
+KERNELS: dict[str, Kernel] = {
+    "add": checked(pc.add_checked, "add"),
+    "subtract": checked(pc.subtract_checked, "subtract"),
+    "multiply": checked(pc.multiply_checked, "multiply"),
+    "divide": divide,
+    "floor_divide": floor_divide,
+    "modulo": modulo,
+    "power": power,
+    "negative": negative,
+    "abs": elementwise(pc.abs_checked),
+    "round": round_half_even,
+}

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tessel.expression.kernels.values import Value, nan_to_null
+from tessel.expression.kernels.values import Kernel, Value, nan_to_null
 from tessel.expression.node import Expression
 from tessel.expression.operators.casting import Field
 
-__all__ = ["cast", "field"]
+__all__ = ["KERNELS"]
 
 
 def cast(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
@@ -71,3 +71,9 @@ def field(node: Field, values: Sequence[Value], result: pa.DataType) -> Value:
     if pa.types.is_null(value.type):
         return value
     return pc.struct_field(value, node.field_name)
+
+
+KERNELS: dict[str, Kernel] = {
+    "cast": cast,
+    "field": field,
+}

@@ -11,15 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array, arrow_scalar
 from tessel.expression import literal_codec
 from tessel.expression.comparable import fitted_literal
-from tessel.expression.kernels.values import Value, nan_to_null
+from tessel.expression.kernels.values import Kernel, Value, nan_to_null
 from tessel.expression.leaves import Literal, ValueSet
 from tessel.expression.node import Expression
 from tessel.expression.operators.membership import IsIn
 from tessel.expression.types import UNIT_NANOSECONDS, Family, Operand, family
 
-__all__ = ["is_in", "is_missing", "members"]
+__all__ = ["KERNELS", "members"]
 
 _DAY_MS = 86_400_000
 
@@ -33,9 +34,9 @@ def is_missing(node: Expression, values: Sequence[Value], result: pa.DataType) -
 def is_in(node: IsIn, values: Sequence[Value], result: pa.DataType) -> Value:
     """Look values up in the set; missing ones give missing, unless the set is empty."""
     (value,) = values
-    null = pa.scalar(None, pa.bool_())
+    null = arrow_scalar(None, pa.bool_())
     if not len(node.values):
-        return pc.and_(pc.is_null(value), pa.scalar(False))
+        return pc.and_(pc.is_null(value), arrow_scalar(False))
     if pa.types.is_null(value.type):
         return pc.cast(value, pa.bool_())
     value = nan_to_null(value)
@@ -74,11 +75,11 @@ def _members(values: ValueSet, type_: pa.DataType) -> tuple[pa.Array, bool]:
         # the hash of Arrow's lookup tells the two zeros apart
         found += [0.0, -0.0]
     if pa.types.is_floating(type_):
-        return pa.array(np.array(found, dtype=np.float64)).cast(type_), has_missing
+        return arrow_array(np.array(found, dtype=np.float64)).cast(type_), has_missing
     if pa.types.is_temporal(type_):
         stored = pa.int64() if type_.bit_width == 64 else pa.int32()
-        return pa.array(found, stored).view(type_), has_missing
-    return pa.array(found, type_), has_missing
+        return arrow_array(found, stored).view(type_), has_missing
+    return arrow_array(found, type_), has_missing
 
 
 def _exact(kind: str, values: list[Any], type_: pa.DataType) -> list[Any]:
@@ -135,3 +136,9 @@ def _decimal(value: Any, type_: pa.DataType) -> decimal.Decimal | None:
     except (decimal.Inexact, decimal.InvalidOperation):
         return None
     return fitted if len(fitted.as_tuple().digits) <= type_.precision else None
+
+
+KERNELS: dict[str, Kernel] = {
+    "is_in": is_in,
+    "is_missing": is_missing,
+}

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tessel.expression.kernels.values import Kernel, Value
+from tessel.arrays import arrow_scalar
+from tessel.expression.kernels.values import Kernel, Value, elementwise
 from tessel.expression.node import Expression
 from tessel.expression.operators.text import Matches, Replace, Slice, TextPredicate
 
-__all__ = ["concat", "length", "matches", "predicate", "replace", "slice_characters"]
+__all__ = ["KERNELS"]
 
 
 def matches(node: Matches, values: Sequence[Value], result: pa.DataType) -> Value:
@@ -49,4 +50,20 @@ def slice_characters(node: Slice, values: Sequence[Value], result: pa.DataType) 
 
 def concat(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
     """Join texts."""
-    return pc.binary_join_element_wise(*values, pa.scalar("", result), null_handling="emit_null")
+    return pc.binary_join_element_wise(*values, arrow_scalar("", result), null_handling="emit_null")
+
+
+KERNELS: dict[str, Kernel] = {
+    "matches": matches,
+    "like": predicate(pc.match_like),
+    "starts_with": predicate(pc.starts_with),
+    "ends_with": predicate(pc.ends_with),
+    "contains": predicate(pc.match_substring),
+    "lower": elementwise(pc.utf8_lower),
+    "upper": elementwise(pc.utf8_upper),
+    "strip": elementwise(pc.utf8_trim_whitespace),
+    "length": length,
+    "replace": replace,
+    "slice": slice_characters,
+    "concat": concat,
+}

@@ -13,10 +13,9 @@ from tessel.errors import ExpressionError
 from tessel.expression.kernels.values import Kernel, Value, as_numpy, from_numpy
 from tessel.expression.node import Expression
 from tessel.expression.operators.time import Floor
-from tessel.expression.temporal import zone_of
 from tessel.expression.types import UNIT_NANOSECONDS
 
-__all__ = ["date_of", "first_instant", "floor", "part", "weekday"]
+__all__ = ["KERNELS", "first_instant"]
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _DAY_SECONDS = 86_400
@@ -74,6 +73,8 @@ def _instants(
     result: pa.DataType,
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return the first instants of local days; each distinct day is looked up once."""
+    from tessel.expression.temporal import zone_of
+
     distinct, places = np.unique(np.where(valid, days, 0), return_inverse=True)
     per_second = UNIT_NANOSECONDS["s"] // UNIT_NANOSECONDS[result.unit]
     zone = zone_of(result.tz)
@@ -125,3 +126,16 @@ def _offset_seconds(moment: datetime.datetime) -> int:
     offset = moment.utcoffset()
     assert offset is not None
     return offset.days * _DAY_SECONDS + offset.seconds
+
+
+KERNELS: dict[str, Kernel] = {
+    "year": part(pc.year),
+    "month": part(pc.month),
+    "day": part(pc.day),
+    "weekday": weekday,
+    "hour": part(pc.hour),
+    "minute": part(pc.minute),
+    "second": part(pc.second),
+    "date": date_of,
+    "floor": floor,
+}

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array, arrow_scalar, fill_null, numpy_array
 from tessel.expression.leaves import Literal
 from tessel.expression.node import Expression
 from tessel.expression.types import plain_type
@@ -65,12 +66,12 @@ def coerce(value: Value, target: pa.DataType) -> Value:
 def literal_value(literal: Literal, target: pa.DataType) -> pa.Scalar:
     """Return a literal as a scalar of the type that the operator takes it in."""
     if literal.value is None:
-        return pa.scalar(None, target)
+        return arrow_scalar(None, target)
     if pa.types.is_decimal(target):
-        return pa.scalar(decimal.Decimal(literal.value), target)
+        return arrow_scalar(decimal.Decimal(literal.value), target)
     if literal.kind == "int" and (pa.types.is_integer(target) or pa.types.is_floating(target)):
         whole = pa.types.is_integer(target)
-        return pa.scalar(literal.value if whole else float(literal.value), target)
+        return arrow_scalar(literal.value if whole else float(literal.value), target)
     return coerce(literal.scalar, target)
 
 
@@ -80,11 +81,11 @@ def nan_to_null(value: Value) -> Value:
         return value
     if isinstance(value, pa.Scalar):
         nan = value.is_valid and value.as_py() != value.as_py()
-        return pa.scalar(None, value.type) if nan else value
+        return arrow_scalar(None, value.type) if nan else value
     mask = pc.is_nan(value)
     if not pc.any(mask).as_py():
         return value
-    return pc.if_else(mask, pa.scalar(None, value.type), value)
+    return pc.if_else(mask, arrow_scalar(None, value.type), value)
 
 
 def as_numpy(value: Value) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -92,16 +93,16 @@ def as_numpy(value: Value) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
 
     Temporal values come as int64 counts of their unit.
     """
-    array = pa.array([value.as_py()], value.type) if _plain_scalar(value) else value
+    array = arrow_array([value.as_py()], value.type) if _plain_scalar(value) else value
     if isinstance(array, pa.Scalar):
-        array = pa.array([array.value], pa.int64())
+        array = arrow_array([array.value], pa.int64())
     elif pa.types.is_temporal(array.type):
         array = array.view(pa.int64() if array.type.bit_width == 64 else pa.int32())
     valid = np.ones(len(array), dtype=bool)
     if array.null_count:
-        valid = array.is_valid().to_numpy(zero_copy_only=False)
-        array = array.fill_null(False if pa.types.is_boolean(array.type) else 0)
-    return array.to_numpy(zero_copy_only=False), valid
+        valid = numpy_array(array.is_valid())
+        array = fill_null(array, False if pa.types.is_boolean(array.type) else 0)
+    return numpy_array(array), valid
 
 
 def _plain_scalar(value: Value) -> bool:
@@ -120,7 +121,7 @@ def from_numpy(
     mask = None if valid.all() else ~valid
     if pa.types.is_temporal(type_):
         stored = pa.int64() if type_.bit_width == 64 else pa.int32()
-        array = pa.array(values, stored, mask=mask).view(type_)
+        array = arrow_array(values, stored, mask=mask).view(type_)
     else:
-        array = pa.array(values, type_, mask=mask, from_pandas=False)
+        array = arrow_array(values, type_, mask=mask)
     return array[0] if all(isinstance(operand, pa.Scalar) for operand in operands) else array

@@ -3,29 +3,3 @@
 A new operator is one class here (fields and type rule), one line in `tessel.expression.kernels` and
 one row in the tests. Text call, JSON form, digest, plan label and traversal follow from the class.
 """
-
-from tessel.expression.operators import (
-    aggregate,
-    arithmetic,
-    boolean,
-    casting,
-    comparison,
-    conditional,
-    membership,
-    number,
-    text,
-    time,
-)
-
-__all__ = [
-    "aggregate",
-    "arithmetic",
-    "boolean",
-    "casting",
-    "comparison",
-    "conditional",
-    "membership",
-    "number",
-    "text",
-    "time",
-]

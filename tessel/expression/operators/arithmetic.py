@@ -43,7 +43,6 @@ _FLOATS = Signature((pa.float64(), pa.float64()), pa.float64())
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Add(Binary):
     """``left + right``: numbers; timestamp and duration; two durations."""
 
@@ -58,7 +57,6 @@ class Add(Binary):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Subtract(Binary):
     """``left - right``: numbers; two timestamps or dates (a duration); a duration from either."""
 
@@ -73,7 +71,6 @@ class Subtract(Binary):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Multiply(Binary):
     """``left * right``: numbers; a duration and an integer."""
 
@@ -95,7 +92,6 @@ class Multiply(Binary):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Divide(Binary):
     """``left / right``, always float64; a duration by a duration too."""
 
@@ -116,7 +112,6 @@ class Divide(Binary):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class FloorDivide(Binary):
     """``left // right``, rounded down; by zero it is missing."""
 
@@ -134,7 +129,6 @@ class FloorDivide(Binary):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Modulo(Binary):
     """``left % right``, with the sign of the divisor; by zero it is missing."""
 
@@ -149,7 +143,6 @@ class Modulo(Binary):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Power(Binary):
     """``left ** right``, always float64; binds to the right, as in Python."""
 
@@ -171,7 +164,6 @@ class Power(Binary):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Negative(Unary):
     """``-operand``; integers widen as in ``0 - operand``."""
 
@@ -204,7 +196,6 @@ class Negative(Unary):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Abs(Unary):
     """The distance from zero; signed integers widen."""
 

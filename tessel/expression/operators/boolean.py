@@ -14,7 +14,6 @@ import pyarrow as pa
 from tessel.errors import ExpressionError
 from tessel.expression.leaves import as_expression
 from tessel.expression.node import Expression
-from tessel.expression.operators.membership import IsIn, IsMissing
 from tessel.expression.operators.shapes import Binary, Unary, require
 from tessel.expression.printing import Piece, Sub
 from tessel.expression.registry import register
@@ -105,7 +104,6 @@ class Connective(Expression):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class And(Connective):
     """True where all operands are; false where one is false, whatever the others are."""
 
@@ -115,7 +113,6 @@ class And(Connective):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Or(Connective):
     """True where one operand is, whatever the others are; false where all are false."""
 
@@ -125,7 +122,6 @@ class Or(Connective):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Xor(Binary):
     """True where exactly one of the two is; written ``^``."""
 
@@ -140,7 +136,6 @@ class Xor(Binary):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Not(Unary):
     """True where the operand is false."""
 
@@ -149,7 +144,7 @@ class Not(Unary):
     @property
     def precedence(self) -> int:  # type: ignore[override]
         """Of ``not x``, or of a comparison where it reads ``x not in (…)``."""
-        return 4 if isinstance(self.operand, IsIn | IsMissing) else 3
+        return 4 if self.operand.name in ("is_in", "is_missing") else 3
 
     def signature(self, operands: tuple[Operand, ...]) -> Signature:
         """Return a truth value."""
@@ -157,6 +152,8 @@ class Not(Unary):
 
     def pieces(self) -> Iterable[Piece]:
         """Return ``not x``, ``x not in (…)`` or ``x is not missing``."""
+        from tessel.expression.operators.membership import IsIn, IsMissing
+
         match self.operand:
             case IsIn(operand=inner, values=values):
                 return (Sub(inner, 5), f" not in {values}")

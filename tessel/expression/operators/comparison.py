@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -26,7 +25,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Binary):
     """Two operands whose order, or equality, is asked for."""
 
@@ -48,7 +46,6 @@ class Comparison(Binary):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Equal(Comparison):
     """``left == right``."""
 
@@ -59,7 +56,6 @@ class Equal(Comparison):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class NotEqual(Comparison):
     """``left != right``."""
 
@@ -70,7 +66,6 @@ class NotEqual(Comparison):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Less(Comparison):
     """``left < right``."""
 
@@ -80,7 +75,6 @@ class Less(Comparison):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class LessEqual(Comparison):
     """``left <= right``."""
 
@@ -90,7 +84,6 @@ class LessEqual(Comparison):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Greater(Comparison):
     """``left > right``."""
 
@@ -100,7 +93,6 @@ class Greater(Comparison):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class GreaterEqual(Comparison):
     """``left >= right``."""
 

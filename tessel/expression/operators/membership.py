@@ -56,7 +56,6 @@ class IsIn(Expression):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class IsMissing(Unary):
     """True where the operand is null or NaN; never missing itself."""
 

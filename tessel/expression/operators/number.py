@@ -43,7 +43,6 @@ class Extreme(Expression):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class MinOf(Extreme):
     """The smallest of the operands in each row; missing ones are skipped."""
 
@@ -51,7 +50,6 @@ class MinOf(Extreme):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class MaxOf(Extreme):
     """The largest of the operands in each row; missing ones are skipped."""
 
@@ -75,7 +73,6 @@ class Clip(Expression):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class ClipLow(Clip):
     """The operand, or the bound where the operand is below it."""
 
@@ -83,14 +80,12 @@ class ClipLow(Clip):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class ClipHigh(Clip):
     """The operand, or the bound where the operand is above it."""
 
     name: ClassVar[str] = "clip_high"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class FloatFunction(Unary):
     """A function of one number, computed in float64."""
 
@@ -101,7 +96,6 @@ class FloatFunction(Unary):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Log(FloatFunction):
     """The natural logarithm."""
 
@@ -109,7 +103,6 @@ class Log(FloatFunction):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Exp(FloatFunction):
     """The exponential function."""
 
@@ -117,7 +110,6 @@ class Exp(FloatFunction):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Sqrt(FloatFunction):
     """The square root."""
 

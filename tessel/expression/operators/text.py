@@ -9,6 +9,7 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array
 from tessel.errors import ExpressionError, shown
 from tessel.expression.leaves import Regex
 from tessel.expression.node import Expression, argument_text, require_text
@@ -76,7 +77,6 @@ class TextPredicate(Expression):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Like(TextPredicate):
     """Whether the whole text fits an SQL pattern of ``%`` and ``_``."""
 
@@ -87,7 +87,7 @@ class Like(TextPredicate):
         """Raise where RE2, which the pattern runs on, does not take it."""
         super().check()
         try:
-            pc.match_like(pa.array(["_"]), self.part)
+            pc.match_like(arrow_array(["_"]), self.part)
         except pa.ArrowInvalid as error:
             raise ExpressionError(
                 f"like takes no pattern of {len(self.part):,} characters: {error}",
@@ -100,7 +100,6 @@ class Like(TextPredicate):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class StartsWith(TextPredicate):
     """Whether the text starts with a part."""
 
@@ -108,7 +107,6 @@ class StartsWith(TextPredicate):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class EndsWith(TextPredicate):
     """Whether the text ends with a part."""
 
@@ -116,14 +114,12 @@ class EndsWith(TextPredicate):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Contains(TextPredicate):
     """Whether the part stands anywhere in the text."""
 
     name: ClassVar[str] = "contains"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class TextFunction(Unary):
     """Text made of one text."""
 
@@ -133,7 +129,6 @@ class TextFunction(Unary):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Lower(TextFunction):
     """The text in lower case."""
 
@@ -141,7 +136,6 @@ class Lower(TextFunction):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Upper(TextFunction):
     """The text in upper case."""
 
@@ -149,7 +143,6 @@ class Upper(TextFunction):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Strip(TextFunction):
     """The text without white space at its ends."""
 
@@ -157,7 +150,6 @@ class Strip(TextFunction):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Length(Unary):
     """The number of characters of a text, of bytes of a binary."""
 

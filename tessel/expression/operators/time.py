@@ -11,7 +11,6 @@ from tessel.errors import ExpressionError, shown
 from tessel.expression.node import Expression, require_text
 from tessel.expression.operators.shapes import Unary, require
 from tessel.expression.registry import register
-from tessel.expression.temporal import parse_duration
 from tessel.expression.types import UNIT_NANOSECONDS, Family, Operand, Signature, refuse
 
 __all__ = [
@@ -27,7 +26,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class TimePart(Unary):
     """A number read from the calendar or the clock."""
 
@@ -41,7 +39,6 @@ class TimePart(Unary):
         return Signature((taken,), pa.int32())
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class ClockPart(TimePart):
     """A number read from the clock: dates have none."""
 
@@ -49,7 +46,6 @@ class ClockPart(TimePart):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Year(TimePart):
     """The year."""
 
@@ -57,7 +53,6 @@ class Year(TimePart):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Month(TimePart):
     """The month, 1 to 12."""
 
@@ -65,7 +60,6 @@ class Month(TimePart):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Day(TimePart):
     """The day of the month."""
 
@@ -73,7 +67,6 @@ class Day(TimePart):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Weekday(TimePart):
     """The day of the week, Monday 0 to Sunday 6."""
 
@@ -81,7 +74,6 @@ class Weekday(TimePart):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Hour(ClockPart):
     """The hour, 0 to 23."""
 
@@ -89,7 +81,6 @@ class Hour(ClockPart):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Minute(ClockPart):
     """The minute."""
 
@@ -97,7 +88,6 @@ class Minute(ClockPart):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class Second(ClockPart):
     """The whole second."""
 
@@ -105,7 +95,6 @@ class Second(ClockPart):
 
 
 @register
-@dataclass(frozen=True, eq=False, repr=False)
 class DateOf(Unary):
     """The date on the clock of the column's zone."""
 
@@ -135,6 +124,8 @@ class Floor(Expression):
     @property
     def nanoseconds(self) -> int:
         """The length of the bucket; of a calendar rule, as if no clock ever changed."""
+        from tessel.expression.temporal import parse_duration
+
         found = parse_duration(self.rule)
         return 0 if found is None else found
 

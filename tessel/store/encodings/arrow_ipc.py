@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.errors import CorruptSegmentError
 
 __all__ = ["ArrowIpc"]
@@ -65,7 +66,7 @@ def _write(batch: pa.RecordBatch, sink: pa.NativeFile) -> None:
 def _one_batch(table: pa.Table) -> pa.RecordBatch:
     """Join the chunks of each column; the dictionaries of one column become one."""
     if not table.num_columns:
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * table.num_rows, pa.struct([])))
+        return pa.RecordBatch.from_struct_array(arrow_array([{}] * table.num_rows, pa.struct([])))
     arrays = []
     for column in table.unify_dictionaries().columns:
         joined = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

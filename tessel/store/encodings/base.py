@@ -41,7 +41,6 @@ __all__ = [
     "INTEGER_ENCODINGS",
     "Addressable",
     "Bytes",
-    "Continued",
     "EncodedPage",
     "Gathering",
     "HasCodes",
@@ -264,25 +263,6 @@ class Addressable(Protocol):
 
         Places in the payload; unsorted, may overlap. None where this page needs all its bytes.
         ``page.payload`` may be empty: only the numbers of the record are looked at.
-        """
-
-
-@runtime_checkable
-class Continued(Protocol):
-    """Finds values in two steps: what the first ranges hold says which bytes are needed next."""
-
-    def first_ranges(self, page: Page, rows: Integers) -> Integers | None:
-        """Return what must be read first to find ``rows``, as :meth:`Addressable.ranges` does."""
-
-    def next_ranges(self, page: Page, rows: Integers) -> Integers:
-        """Return what ``take(page, rows)`` needs besides the first ranges.
-
-        ``page.payload`` has its full length, and holds the bytes of ``first_ranges`` by now.
-
-        Raises
-        ------
-        CorruptSegmentError
-            When those bytes point outside the page.
         """
 
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import fill_null, numpy_array
 from tessel.errors import InvalidInputError
 from tessel.store.encodings.base import (
     COMPACT,
@@ -267,8 +268,8 @@ def column_dictionary(
     dtype = np.dtype(np.uint8 if len(held) <= 1 << 8 else "<u2" if len(held) <= 1 << 16 else "<u4")
     indices = found.indices
     if indices.null_count:
-        indices = indices.fill_null(0)
-    return np.asarray(indices).astype(dtype), _like(physical_values(held), values)
+        indices = fill_null(indices, 0)
+    return numpy_array(indices).astype(dtype), _like(physical_values(held), values)
 
 
 def _promising(values: PhysicalValues, profile: Profile) -> bool:

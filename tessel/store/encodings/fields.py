@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from tessel.arrays import fill_null, numpy_array
 from tessel.errors import UnsupportedTypeError
 from tessel.store.encodings.base import Bytes, Integers, PhysicalValues, native_dtype
 from tessel.store.encodings.codes import Role, ValueKind
@@ -230,7 +231,7 @@ def _shred(
     first = nodes[node.number + 1] if node.end > node.number + 1 else None
     if node.role == Role.LIST and first is not None:
         offsets = np.zeros(len(array) + 1, np.int64)
-        np.cumsum(pc.fill_null(pc.list_value_length(array), 0).to_numpy(), out=offsets[1:])
+        np.cumsum(numpy_array(fill_null(pc.list_value_length(array), 0)), out=offsets[1:])
         values = PhysicalValues(ValueKind.OFFSETS, 4, len(array), offsets)
         yield PhysicalColumn(node, values, validity, bounds)
         # Items of null lists are dropped: nobody can read them.
@@ -315,7 +316,7 @@ def _variable(array: pa.Array, kind: ValueKind) -> PhysicalValues:
     validity = _validity(array)
     offsets = _viewed(array.buffers()[1], np.dtype(np.int32), array.offset, len(array) + 1)
     if validity is not None and np.any(np.diff(offsets)[~validity]):
-        return _variable(pc.fill_null(array, "" if kind == ValueKind.TEXT else b""), kind)
+        return _variable(fill_null(array, "" if kind == ValueKind.TEXT else b""), kind)
     held = array.buffers()[2]
     data = np.empty(0, np.uint8) if held is None else np.frombuffer(held, np.uint8)
     return PhysicalValues(kind, 0, len(array), data, offsets)

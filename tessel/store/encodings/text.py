@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array
 from tessel.errors import InvalidInputError
 from tessel.store.encodings.base import Bytes, Integers, Page, PhysicalValues
 from tessel.store.encodings.codes import ValueKind
@@ -69,7 +70,7 @@ def take_values(values: PhysicalValues, rows: npt.NDArray[Any]) -> PhysicalValue
         offsets, data = gather_spans(values.data, starts, lengths)
     else:
         _fitting(int(lengths.sum()))
-        found = pc.take(_arrow(values), pa.array(rows), boundscheck=False)
+        found = pc.take(_arrow(values), arrow_array(rows), boundscheck=False)
         offsets = np.frombuffer(found.buffers()[1], np.int32, len(rows) + 1)
         held = found.buffers()[2]
         data = np.empty(0, np.uint8) if held is None else np.frombuffer(held, np.uint8)

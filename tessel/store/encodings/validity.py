@@ -14,8 +14,6 @@ import numpy.typing as npt
 from tessel.store.encodings.base import Bytes, Integers, Page
 
 __all__ = [
-    "bitmap_at",
-    "bitmap_into",
     "bitmap_of",
     "bits_at",
     "bits_of",
@@ -43,11 +41,6 @@ def bits_at(bitmap: Bytes, rows: Integers) -> npt.NDArray[np.bool_]:
     return ((found >> (rows & 7).astype(np.uint8)) & np.uint8(1)).view(np.bool_)
 
 
-def bitmap_at(bitmap: Bytes, rows: Integers) -> Bytes:
-    """Return the bits of ``rows`` as a bitmap."""
-    return bitmap_of(bits_at(bitmap, rows))
-
-
 def sliced_bitmap(bitmap: Bytes, start: int, stop: int) -> Bytes:
     """Return bits ``[start, stop)`` as a bitmap that begins at bit 0.
 
@@ -62,34 +55,6 @@ def sliced_bitmap(bitmap: Bytes, start: int, stop: int) -> Bytes:
     following = held[1 : length + 1]
     moved[: len(following)] |= following << np.uint8(8 - shift)
     return moved
-
-
-def bitmap_into(bitmap: Bytes, start: int, stop: int, out: Bytes, at: int) -> None:
-    """Copy bits ``[start, stop)`` of a bitmap to bits ``[at, at + stop - start)`` of another.
-
-    All other bits of ``out`` stay as they are, so pages can be put behind one another.
-    """
-    length = stop - start
-    if length <= 0:
-        return
-    first, shift = divmod(at, 8)
-    last = (at + length - 1) >> 3
-    target = out[first : last + 1]
-    head = np.uint8((1 << shift) - 1)
-    tail_bits = (at + length - 1) % 8 + 1
-    tail = np.uint8((0xFF << tail_bits) & 0xFF)
-    kept_head, kept_tail = target[0] & head, target[-1] & tail
-    moved = sliced_bitmap(bitmap, start, stop)
-    if shift:
-        target[: len(moved)] = moved << np.uint8(shift)
-        carried = moved >> np.uint8(8 - shift)
-        target[1:] |= carried[: len(target) - 1]
-        if len(target) > len(moved):
-            target[-1] = carried[-1]
-    else:
-        target[...] = moved
-    target[0] = (target[0] & ~head) | kept_head
-    target[-1] = (target[-1] & ~tail) | kept_tail
 
 
 def count_ones(bitmap: Bytes, length: int) -> int:

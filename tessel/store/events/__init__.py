@@ -19,7 +19,8 @@ from tessel.store.events.reference import Reference
 from tessel.store.events.reference_reader import ReferenceReader
 from tessel.store.events.row import Row
 from tessel.store.events.server import EventServer
-from tessel.store.events.sinks import FileSink, SocketSink
+from tessel.store.events.sinks.file_sink import FileSink
+from tessel.store.events.sinks.socket_sink import SocketSink
 from tessel.store.events.table import Table
 from tessel.store.events.timeline import Timeline, TimelineKind
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.errors import (
     ColumnNotFoundError,
     InvalidInputError,
@@ -252,12 +253,12 @@ class EventAnswers:
                     counts[entity, name] = counts.get((entity, name), 0) + len(log)
         rows = sorted(counts)
         types = [str(kind_of(view, *row)) for row in rows]
-        paths, names = (pa.array([row[at] for row in rows], pa.string()) for at in (0, 1))
+        paths, names = (arrow_array([row[at] for row in rows], pa.string()) for at in (0, 1))
         columns = {
             "entity_path": pa.ExtensionArray.from_storage(EntityPathType(), paths),
             "component": pa.ExtensionArray.from_storage(ComponentNameType(), names),
-            "type": pa.array(types, pa.string()),
-            "events": pa.array([counts[row] for row in rows], pa.int64()),
+            "type": arrow_array(types, pa.string()),
+            "events": arrow_array([counts[row] for row in rows], pa.int64()),
         }
         return pa.table(columns)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array, numpy_array
 from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.store.events.arrivals import from_text, to_text
@@ -66,10 +67,10 @@ class EventBatch:
         columns: list[pa.Array] = [pa.ExtensionArray.from_storage(EventIdType(), stored)]
         fields = [pa.field(EVENT_ID, EventIdType(), metadata={_KIND: b"event_id"})]
         for timeline, times in zip(self.shape.timelines, self.chunk.times, strict=True):
-            columns.append(pa.array(times).view(timeline.type))
+            columns.append(arrow_array(times).view(timeline.type))
             metadata = {_KIND: b"timeline", _TIMELINE: timeline.kind.value.encode()}
             fields.append(pa.field(timeline.name, timeline.type, metadata=metadata))
-        columns.append(pa.array(self.chunk.instances_at(rows)))
+        columns.append(arrow_array(self.chunk.instances_at(rows)))
         fields.append(pa.field(INSTANCES, pa.uint32(), metadata={_KIND: b"num_instances"}))
         for at, (name, _) in enumerate(self.shape.components):
             cells = self.chunk.column(at)
@@ -125,7 +126,7 @@ class EventBatch:
         timelines.sort(key=lambda each: each[0].name)
         components.sort(key=lambda each: each[0])
         raw = np.frombuffer(ids.buffers()[1], ">u8", 2 * len(ids), 16 * ids.offset)
-        counts = instances.to_numpy()
+        counts = numpy_array(instances)
         _check_counts(components, counts)
         arrived = metadata.get(_ARRIVED) if arrivals else None
         chunk = chunk_of(
@@ -175,8 +176,8 @@ def _batch(shape: Shape, rows: Sequence[Row]) -> EventBatch:
     for name, kind in shape.components:
         parts = [row._cells[name].values for row in rows]
         offsets = np.cumsum([0, *map(len, parts)])
-        values = pa.concat_arrays([pa.array([], kind), *parts])
-        cells.append(pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values))
+        values = pa.concat_arrays([arrow_array([], kind), *parts])
+        cells.append(pa.LargeListArray.from_arrays(arrow_array(offsets, pa.int64()), values))
     chunk = chunk_of(
         np.array([id_parts(row.event_id) for row in rows], np.uint64),
         [
@@ -198,7 +199,7 @@ def _timeline(field: pa.Field, column: pa.Array) -> tuple[Timeline, np.ndarray]:
         raise InvalidInputError(
             f"timeline {field.name!r} holds {column.type}, or nulls, not {timeline.type}"
         )
-    return timeline, column.view(pa.int64()).to_numpy()
+    return timeline, numpy_array(column.view(pa.int64()))
 
 
 def _component(field: pa.Field, column: pa.Array) -> tuple[str, pa.DataType, pa.Array]:
@@ -235,7 +236,7 @@ def _check_counts(
     for name, _, cells in components:
         if not pa.types.is_large_list(cells.type):
             continue
-        lengths = np.diff(cells.offsets.to_numpy())
+        lengths = np.diff(numpy_array(cells.offsets))
         wrong = np.flatnonzero((lengths > 1) & (lengths != counts))
         if len(wrong):
             raise InvalidInputError(

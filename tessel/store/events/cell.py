@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.errors import InvalidInputError, TesselError, UnsupportedTypeError
 from tessel.errors.arguments import check_nesting, checks_arguments
 from tessel.errors.uris import without_secrets
@@ -80,7 +81,7 @@ class Cell:
     @classmethod
     def empty(cls, component: str, data_type: pa.DataType) -> Cell:
         """Make a cell without values, which clears the component."""
-        return cls.from_arrow(component, pa.array([], data_type))
+        return cls.from_arrow(component, arrow_array([], data_type))
 
     @property
     def type(self) -> pa.DataType:
@@ -108,7 +109,7 @@ class Cell:
         check_instances(count)
         if len(self.values) in (0, count):
             return self.values
-        return self.values.take(pa.array(np.minimum(np.arange(count), len(self.values) - 1)))
+        return self.values.take(arrow_array(np.minimum(np.arange(count), len(self.values) - 1)))
 
     def __repr__(self) -> str:
         return f"Cell({self.component!r}, {without_secrets(str(self.values))})"

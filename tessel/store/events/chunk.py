@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.arrays import arrow_array, numpy_array
 from tessel.cached import cached
 from tessel.errors import InvalidInputError
 from tessel.store.events.arrivals import Arrivals
@@ -240,7 +241,7 @@ class Chunk:
             return cells.column.is_list
         if not pa.types.is_large_list(cells.type):
             return False
-        return bool((np.diff(cells.offsets.to_numpy()) > 1).any())
+        return bool((np.diff(numpy_array(cells.offsets)) > 1).any())
 
     def blanks(self, component: int) -> tuple[bool, bool]:
         """Return whether cells of a component are empty, and whether values are missing."""
@@ -249,7 +250,7 @@ class Chunk:
             return cells.column.blanks
         if not pa.types.is_large_list(cells.type):
             return False, False
-        no_value = bool((np.diff(cells.offsets.to_numpy()) == 0).any())
+        no_value = bool((np.diff(numpy_array(cells.offsets)) == 0).any())
         return no_value, bool(cells.flatten().null_count)
 
     @property
@@ -277,7 +278,7 @@ class Chunk:
         if isinstance(cells, StoredCells):
             cells = cells.read(rows)
         elif rows is not None:
-            cells = cells.take(pa.array(rows))
+            cells = cells.take(arrow_array(rows))
         if pa.types.is_large_list(cells.type):
             return cells
         return as_lists(cells)
@@ -328,13 +329,13 @@ def _taken(cells: Sequence[Cells], rows: Rows) -> list[Cells]:
     if stored:
         places = stored[0].places(rows)
         return [StoredCells(each.column, places) for each in stored]
-    chosen = pa.array(rows)
+    chosen = arrow_array(rows)
     return [each.take(chosen) for each in cells if not isinstance(each, StoredCells)]
 
 
 def as_lists(values: pa.Array) -> pa.Array:
     """Return single values as lists of one."""
-    offsets = pa.array(np.arange(len(values) + 1, dtype=np.int64))
+    offsets = arrow_array(np.arange(len(values) + 1, dtype=np.int64))
     return pa.LargeListArray.from_arrays(offsets, values)
 
 
@@ -348,7 +349,7 @@ def cast_lists(lists: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def is_plain(cells: pa.Array) -> bool:
     """Return whether every list of a list array holds one value, which is not null."""
-    offsets = cells.offsets.to_numpy()
+    offsets = numpy_array(cells.offsets)
     return bool((np.diff(offsets) == 1).all()) and cells.flatten().null_count == 0
 
 

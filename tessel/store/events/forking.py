@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Protocol
 
-import pyarrow as pa
+from tessel.arrays import arrow_array
 
 __all__ = ["Forked", "finish_preparations", "keep_whole"]
 
@@ -42,7 +42,7 @@ def finish_preparations() -> None:
 
     It imports what it needs then, under a lock of its own, which a child would wait for for ever.
     """
-    pa.array([0.0])
+    arrow_array([0.0])
 
 
 def _before() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array
 from tessel.errors import ColumnNotFoundError, InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.store.events.queries import Found
@@ -56,7 +57,7 @@ def join_instances(state: Mapping[str, Found], primary: str) -> pa.Table:
     count = first.num_instances if len(first.cell) else 0
     keys = first.instance_keys
     if keys is None:
-        shown: pa.Array = pa.array(np.arange(count))
+        shown: pa.Array = arrow_array(np.arange(count))
     else:
         shown = keys.slice(0, count)
     columns = {INSTANCE_KEY: shown}

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.chunk import Shape, chunk_of
 from tessel.store.events.row import CLEAR_RECURSIVE, INSTANCE_KEY, MARKS
@@ -161,7 +162,10 @@ def _merged(
         order = np.argsort(mine)
         parts.append(_taken(batches[source], mine[order].tolist()))
         for at, (name, kind) in enumerate(batches[source].shape.components):
-            cells[name], kinds[name] = batches[source].chunk.column(at).take(pa.array(mine)), kind
+            cells[name], kinds[name] = (
+                batches[source].chunk.column(at).take(arrow_array(mine)),
+                kind,
+            )
     first, last = batches[sources[0]], batches[sources[-1]]
     names = sorted(cells)
     chunk = chunk_of(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.errors import InvalidInputError
 from tessel.expression.scalars import array_of
 from tessel.store.events.batch import EventBatch
@@ -149,11 +150,11 @@ def cell_of(component: str, value: Any, kind: pa.DataType | None) -> Cell:
 def _column(values: Sequence[Any], kind: pa.DataType) -> tuple[pa.Array, np.ndarray]:
     """Return the cells of many events, and the values in each."""
     if not any(isinstance(value, pa.Array) for value in values):
-        return pa.array(values, kind), np.ones(len(values), np.uint32)
-    parts = [v if isinstance(v, pa.Array) else pa.array([v], kind) for v in values]
+        return arrow_array(values, kind), np.ones(len(values), np.uint32)
+    parts = [v if isinstance(v, pa.Array) else arrow_array([v], kind) for v in values]
     lengths = np.array([len(part) for part in parts])
     flat = pa.concat_arrays(parts)
     if (lengths == 1).all():
         return as_lists(flat), lengths.astype(np.uint32)
-    offsets = pa.array(np.cumsum(np.concatenate([[0], lengths])), pa.int64())
+    offsets = arrow_array(np.cumsum(np.concatenate([[0], lengths])), pa.int64())
     return pa.LargeListArray.from_arrays(offsets, flat), lengths.astype(np.uint32)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.store.events.cell import Cell
 from tessel.store.events.chunk import Chunk, cast_lists
 from tessel.store.events.event_ids import Ids, id_bytes, log_time
@@ -226,19 +227,19 @@ class States:
                 parts.append(cast_lists(lists, pa.large_list(kind)))
                 place[wanted] = np.arange(end, end + len(wanted))
                 end += len(wanted)
-        return pa.concat_arrays(parts).take(pa.array(place))
+        return pa.concat_arrays(parts).take(arrow_array(place))
 
     def origins(self, timeline: Timeline) -> pa.Array:
         """Return when each was logged; null for timeless data."""
         if self.is_timeless:
             return pa.nulls(len(self.there), timeline.type)
-        return pa.array(self.found.times, mask=~self.there).view(timeline.type)
+        return arrow_array(self.found.times, mask=~self.there).view(timeline.type)
 
     def event_ids(self) -> pa.Array:
         """Return the event that logged each, or null."""
         raw = pa.py_buffer(self.found.ids.astype(">u8").tobytes())
         ids = pa.Array.from_buffers(pa.binary(16), len(self.there), [None, raw])
-        return ids.take(pa.array(np.arange(len(self.there)), mask=~self.there))
+        return ids.take(arrow_array(np.arange(len(self.there)), mask=~self.there))
 
     def event_times(self) -> tuple[pa.Array, pa.Array]:
         """Return when the event of each was logged, and when it arrived, or null."""
@@ -248,8 +249,8 @@ class States:
             arrived[wanted] = chunk.arrived_at(self.found.row[wanted])
         logged = self.found.ids[:, 0].astype(np.int64)
         return (
-            pa.array(logged, mask=~self.there).view(STAMP),
-            pa.array(arrived, mask=~self.there).view(STAMP),
+            arrow_array(logged, mask=~self.there).view(STAMP),
+            arrow_array(arrived, mask=~self.there).view(STAMP),
         )
 
     def instances(self) -> pa.Array:
@@ -258,7 +259,7 @@ class States:
         for number, (_, chunk) in enumerate(self.found.chunks):
             wanted = self.found.source == number
             counts[wanted] = chunk.instances_at(self.found.row[wanted])
-        return pa.array(counts, mask=~self.there)
+        return arrow_array(counts, mask=~self.there)
 
 
 def states_many(

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array, numpy_array
 from tessel.errors import InvalidInputError, SymbolNotFoundError
 from tessel.store.encodings.base import Integers
 from tessel.store.events.batch import EventBatch
@@ -166,7 +167,7 @@ class _Index:
         if len(kinds) == 1:
             yield kinds[0], range(self.table.num_rows)
             return
-        number = patterns.indices.to_numpy()
+        number = numpy_array(patterns.indices)
         order = np.argsort(number, kind="stable")
         ends = np.cumsum(np.bincount(number, minlength=len(kinds)))
         yield from zip(kinds, np.split(order, ends[:-1]), strict=True)
@@ -187,7 +188,7 @@ class _Index:
             return self._column(PRESENCE)
         # One shape, or a recording of an older release.
         present = [
-            self.table.column(name).is_valid().to_numpy() for name in self.description.timelines
+            numpy_array(self.table.column(name).is_valid()) for name in self.description.timelines
         ]
         present += [column.present() for column in columns.values()]
         if all(bool(each.all()) for each in present):
@@ -208,7 +209,7 @@ class _Index:
         chunk = chunk_of(
             raw.astype(np.uint64).reshape(-1, 2),
             [self._numbers(timeline.name, rows) for timeline in timelines],
-            self._column(INSTANCES, rows).to_numpy(),
+            numpy_array(self._column(INSTANCES, rows)),
             [StoredCells(column, rows) for column in columns],
             self._numbers(ARRIVED, rows) if self.description.has_arrivals else None,
         )
@@ -217,7 +218,7 @@ class _Index:
         return EventBatch(shape, chunk, shape.names & self.description.lists)
 
     def _numbers(self, name: str, rows: Integers | range) -> Integers:
-        found: Integers = self._column(name, rows).view(pa.int64()).to_numpy()
+        found: Integers = numpy_array(self._column(name, rows).view(pa.int64()))
         return found
 
     def _column(self, name: str, rows: Integers | range | None = None) -> pa.Array:
@@ -228,7 +229,7 @@ class _Index:
             else pc.cast(column, column.type).combine_chunks()
         )
         if not isinstance(rows, range | None):
-            found = found.take(pa.array(rows))
+            found = found.take(arrow_array(rows))
         if found.null_count:
             raise InvalidInputError(
                 f"symbol {self.symbol!r} is no saved recording any more: column {name!r} has "

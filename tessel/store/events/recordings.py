@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array, numpy_array
 from tessel.errors import InvalidInputError
 from tessel.expression.schema import TableSchema
 from tessel.store.events.batch import EventBatch
@@ -160,9 +161,9 @@ class _Saved:
         rows = np.arange(count)
         ids = chunk.ids(rows).astype(">u8").tobytes()
         columns = {
-            _LOG_TIME: pa.array(chunk.id_times.astype(np.int64)).view(STAMP),
+            _LOG_TIME: arrow_array(chunk.id_times.astype(np.int64)).view(STAMP),
             EVENT_ID: pa.Array.from_buffers(pa.binary(16), count, [None, pa.py_buffer(ids)]),
-            ARRIVED: pa.array(chunk.arrived_at(rows)).view(STAMP),
+            ARRIVED: arrow_array(chunk.arrived_at(rows)).view(STAMP),
         }
         times = {t.name: each for t, each in zip(batch.shape.timelines, chunk.times, strict=True)}
         for name, timeline in self._timelines.items():
@@ -170,9 +171,9 @@ class _Saved:
             columns[name] = (
                 pa.nulls(count, timeline.type)
                 if held is None
-                else pa.array(held).view(timeline.type)
+                else arrow_array(held).view(timeline.type)
             )
-        columns[INSTANCES] = pa.array(np.array(chunk.instances_at(rows)))
+        columns[INSTANCES] = arrow_array(np.array(chunk.instances_at(rows)))
         places = {name: at for at, (name, _) in enumerate(batch.shape.components)}
         for name, kind in self._kinds.items():
             at = places.get(name)
@@ -184,8 +185,8 @@ class _Saved:
         if self._presence:
             has = np.isin(self._names, list(_names(batch)))
             bits = np.packbits(has, bitorder="little").tobytes()
-            columns[PRESENCE] = pa.array([bits], pa.binary(len(bits))).take(
-                pa.array(np.zeros(count, np.int64))
+            columns[PRESENCE] = arrow_array([bits], pa.binary(len(bits))).take(
+                arrow_array(np.zeros(count, np.int64))
             )
         if self._empty:
             columns[EMPTY] = self._empty_bits(batch)
@@ -198,8 +199,8 @@ class _Saved:
             return cells if is_list else as_lists(cells)
         if not is_list:
             return cells
-        starts, lengths = cells.offsets.to_numpy()[:-1], np.diff(cells.offsets.to_numpy())
-        return cells.values.take(pa.array(starts, mask=lengths == 0))
+        starts, lengths = numpy_array(cells.offsets)[:-1], np.diff(numpy_array(cells.offsets))
+        return cells.values.take(arrow_array(starts, mask=lengths == 0))
 
     def _empty_bits(self, batch: EventBatch) -> pa.Array:
         """Return for each event a bit a component, set where a plain column has no value of it."""
@@ -208,7 +209,7 @@ class _Saved:
         for number, name in enumerate(self._kinds):
             if name in self._empty and name in places:
                 lists = batch.chunk.lists(places[name])
-                has[:, number] = np.diff(lists.offsets.to_numpy()) == 0
+                has[:, number] = np.diff(numpy_array(lists.offsets)) == 0
         packed = np.packbits(has, axis=1, bitorder="little")
         raw = pa.py_buffer(np.ascontiguousarray(packed))
         return pa.Array.from_buffers(pa.binary(packed.shape[1]), len(batch), [None, raw])

@@ -15,6 +15,7 @@ import google_crc32c
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array, arrow_scalar
 from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.errors.uris import without_secrets
@@ -109,7 +110,9 @@ def reference_array(references: Iterable[Reference | None]) -> pa.Array:
                 hint="make references of Reference(uri, offset)",
             )
     values = [None if each is None else asdict(each) for each in given]
-    return pa.ExtensionArray.from_storage(ReferenceType(), pa.array(values, ReferenceType.storage))
+    return pa.ExtensionArray.from_storage(
+        ReferenceType(), arrow_array(values, ReferenceType.storage)
+    )
 
 
 def check_references(component: str, array: pa.Array) -> None:
@@ -124,15 +127,15 @@ def check_references(component: str, array: pa.Array) -> None:
     uri, offset, length, _ = storage.flatten()  # with the nulls of the whole
     there = storage.is_valid()
     size = pc.binary_length(uri)
-    length = pc.coalesce(length, pa.scalar(0, pa.int64()))
-    end = pc.subtract(pa.scalar(_MOST_OFFSET), pc.max_element_wise(length, 0))
+    length = pc.coalesce(length, arrow_scalar(0, pa.int64()))
+    end = pc.subtract(arrow_scalar(_MOST_OFFSET), pc.max_element_wise(length, 0))
     right = (
         pc.and_(pc.greater(size, 0), pc.less_equal(size, _MOST_URI_BYTES)),
         pc.and_(pc.greater_equal(offset, 0), pc.less_equal(offset, end)),
         pc.greater_equal(length, 0),
     )
     for each in right:
-        if pc.any(pc.and_(there, pc.invert(pc.coalesce(each, pa.scalar(False))))).as_py():
+        if pc.any(pc.and_(there, pc.invert(pc.coalesce(each, arrow_scalar(False))))).as_py():
             raise InvalidInputError(
                 f"component {component!r} has a reference that is none",
                 hint="make them of Reference(uri, offset, length)",

@@ -28,7 +28,7 @@ from tessel.store.events.cell import Cell
 from tessel.store.events.extension_types import ReferenceType
 from tessel.store.events.queries import Found
 from tessel.store.events.reference import Reference
-from tessel.store.objects import ForeignObjects, foreign_name, open_foreign
+from tessel.store.objects.foreign import ForeignObjects, foreign_name, open_foreign
 
 __all__ = ["ReferenceReader", "References"]
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.errors import DuplicateColumnError, InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.store.events.cell import Cell, check_instances
@@ -124,7 +125,7 @@ class Row:
         """Make the event that clears an entity, ``recursive`` with all below it."""
         row = cls(event_id, entity, times)
         mark = CLEAR_RECURSIVE if recursive else CLEAR
-        row._cells[mark] = Cell(mark, pa.array([True]))
+        row._cells[mark] = Cell(mark, arrow_array([True]))
         return row
 
     def __eq__(self, other: object) -> bool:

@@ -14,10 +14,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array, numpy_array
 from tessel.errors import InvalidInputError
 from tessel.store.encodings.base import Integers
 from tessel.store.events.cell_cache import CellCache
-from tessel.store.manifest import PieceSource
+from tessel.store.manifest.piece import PieceSource
 from tessel.store.view import SymbolView
 
 __all__ = ["StoredCells", "StoredColumn"]
@@ -130,18 +131,18 @@ class StoredColumn:
             parts.append(self._of_page(page, rows[at:end] - page.start, keep=keep))
             at = end
         if len(parts) != 1:
-            parts = [pa.concat_arrays(parts) if parts else pa.array([], self._stored)]
+            parts = [pa.concat_arrays(parts) if parts else arrow_array([], self._stored)]
         found, absent = parts[0], np.isin(rows, self._empty)
         if found.null_count and (self.is_list or not self.blanks[1]):
             self._check_nulls(found, absent)
         if self.type != self._stored:
             offsets = np.cumsum(np.concatenate([[0], ~absent]))
-            values = found.filter(pa.array(~absent)) if absent.any() else found
-            found = pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values)
+            values = found.filter(arrow_array(~absent)) if absent.any() else found
+            found = pa.LargeListArray.from_arrays(arrow_array(offsets, pa.int64()), values)
         if order is not None:
             back = np.empty(len(order), np.int64)
             back[order] = np.arange(len(order))
-            found = found.take(pa.array(back))
+            found = found.take(arrow_array(back))
         return found
 
     def _check_nulls(self, found: pa.Array, absent: np.ndarray) -> None:
@@ -174,7 +175,7 @@ class StoredColumn:
                     found[start:stop] = True
                 elif missing < rows and start < stop:
                     cells = self._loaded(_Page(row_slice, start, stop), None)
-                    found[start:stop] = cells.is_valid().to_numpy(zero_copy_only=False)
+                    found[start:stop] = numpy_array(cells.is_valid())
         found[self._empty] = True
         return found
 
@@ -215,7 +216,7 @@ class StoredColumn:
                 self._too_large.add(page.start)
         if len(rows) == len(held) and bool((np.diff(rows) == 1).all()):
             return held
-        return held.take(pa.array(rows))  # a copy: who has it does not hold the page
+        return held.take(arrow_array(rows))  # a copy: who has it does not hold the page
 
     def _loaded(self, page: _Page, rows: Integers | None) -> pa.Array:
         """Read a page, or some rows of it; null where there is no cell."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.errors import InvalidInputError
 from tessel.store.events.cell import Cell
 from tessel.store.events.event_ids import EventIds, id_bytes
@@ -30,15 +31,15 @@ _batch_ids = EventIds()
 
 def batch_of_rows(rows: Sequence[Row]) -> pa.RecordBatch:
     """Return events as one record batch, in their order."""
-    ids = pa.array([row.event_id for row in rows], pa.binary(16))
-    paths = pa.array([row.entity for row in rows], pa.string())
+    ids = arrow_array([row.event_id for row in rows], pa.binary(16))
+    paths = arrow_array([row.entity for row in rows], pa.string())
     columns = [
         _column(EventIdType(), ids, "event_id", {_KIND: b"event_id"}),
         _column(EntityPathType(), paths, "entity_path", {_KIND: b"entity_path"}),
         *_timelines(rows),
         (
             pa.field("num_instances", pa.uint32(), metadata={_KIND: b"num_instances"}),
-            pa.array([row.num_instances for row in rows], pa.uint32()),
+            arrow_array([row.num_instances for row in rows], pa.uint32()),
         ),
         *_components(rows),
     ]
@@ -78,7 +79,7 @@ def _timelines(rows: Sequence[Row]) -> Iterator[tuple[pa.Field, pa.Array]]:
                 timeline=timeline.name,
             )
     for name, timeline in sorted(kinds.items()):
-        times = pa.array([row.time_point.get(timeline) for row in rows], pa.int64())
+        times = arrow_array([row.time_point.get(timeline) for row in rows], pa.int64())
         metadata = {
             _KIND: b"timeline",
             _TIMELINE: timeline.kind.value.encode(),
@@ -96,9 +97,9 @@ def _components(rows: Sequence[Row]) -> Iterator[tuple[pa.Field, pa.Array]]:
     for name, kind in sorted(found, key=lambda each: (each[0], str(each[1]))):
         cells = found[name, kind]
         lengths = [len(cells.get(at, ())) for at in range(len(rows))]
-        offsets = pa.array(np.cumsum([0, *lengths]), pa.int64())
+        offsets = arrow_array(np.cumsum([0, *lengths]), pa.int64())
         flat = pa.concat_arrays([pa.nulls(0, kind), *cells.values()])
-        mask = pa.array([at not in cells for at in range(len(rows))], pa.bool_())
+        mask = arrow_array([at not in cells for at in range(len(rows))], pa.bool_())
         lists = pa.LargeListArray.from_arrays(offsets, flat, pa.large_list(kind), mask=mask)
         metadata = {_KIND: b"component", _COMPONENT: name.encode()}
         yield pa.field(name, lists.type, metadata=metadata), lists

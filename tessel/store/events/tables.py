@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.errors import InvalidInputError, repeated
 from tessel.store.events.chunk import Chunk, cast_lists
 from tessel.store.events.index import ShapeLog, View
@@ -39,7 +40,7 @@ def view_of(
     beside = [timeline] * origins + list(EVENT_TIMES) * event_times
     own = (timeline, *(f"{component}.{name}" for component in components for name in beside))
     _check_names(components, own)
-    columns: dict[str, pa.Array] = {timeline: pa.array(times).view(axis.type)}
+    columns: dict[str, pa.Array] = {timeline: arrow_array(times).view(axis.type)}
     for component in components:
         states = states_many(view, timeline, times, entity, component, timeless=fill)
         if not fill:
@@ -68,7 +69,7 @@ def states_of(
     states = states_many(view, timeline, times, entity, component)
     names = [timeline, component, f"{component}.{timeline}", EVENT_ID, INSTANCES]
     columns = [
-        pa.array(times).view(axis.type),
+        arrow_array(times).view(axis.type),
         states.cells(component, kind_of(view, entity, component)),
         states.origins(axis),
         states.event_ids(),
@@ -178,14 +179,14 @@ def _rows_table(
 ) -> pa.Table:
     raw = pa.py_buffer(chunk.ids(rows).astype(">u8").tobytes())
     columns = [
-        pa.array(times).view(schema.field(0).type),
+        arrow_array(times).view(schema.field(0).type),
         pa.Array.from_buffers(pa.binary(16), len(rows), [None, raw]),
-        pa.array(np.array(chunk.instances_at(rows))),
-        pa.array(np.full(len(rows), clear)),
+        arrow_array(np.array(chunk.instances_at(rows))),
+        arrow_array(np.full(len(rows), clear)),
     ]
     if schema.types[4:6] == [STAMP, STAMP]:
         both = chunk.id_times[rows].astype(np.int64), chunk.arrived_at(rows)
-        columns += [pa.array(each).view(STAMP) for each in both]
+        columns += [arrow_array(each).view(STAMP) for each in both]
     for field in list(schema)[len(columns) :]:
         at = None if clear else log.components.get(field.name)
         if at is None:
@@ -223,19 +224,19 @@ def state_rows(state: Mapping[str, Found], schema: pa.Schema, timeline: str) -> 
     for field in schema:
         values = columns[field.name]
         if field.name == timeline:
-            arrays.append(pa.array(values, pa.int64()).view(field.type))
+            arrays.append(arrow_array(values, pa.int64()).view(field.type))
         elif pa.types.is_large_list(field.type):
             arrays.append(_lists(values, field.type))
         elif field.name in EVENT_TIMES:
-            arrays.append(pa.array(np.array(values, "M8[ns]").astype(np.int64)).view(STAMP))
+            arrays.append(arrow_array(np.array(values, "M8[ns]").astype(np.int64)).view(STAMP))
         else:
-            arrays.append(pa.array(values, field.type))
+            arrays.append(arrow_array(values, field.type))
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _lists(values: Sequence[pa.Array | None], kind: pa.DataType) -> pa.Array:
-    parts = [pa.array([], kind.value_type) if each is None else each for each in values]
-    offsets = pa.array(np.cumsum([0, *map(len, parts)]), pa.int64())
-    flat = pa.concat_arrays([pa.array([], kind.value_type), *parts])
-    mask = pa.array([each is None for each in values], pa.bool_())
+    parts = [arrow_array([], kind.value_type) if each is None else each for each in values]
+    offsets = arrow_array(np.cumsum([0, *map(len, parts)]), pa.int64())
+    flat = pa.concat_arrays([arrow_array([], kind.value_type), *parts])
+    mask = arrow_array([each is None for each in values], pa.bool_())
     return pa.LargeListArray.from_arrays(offsets, flat, kind, mask=mask if len(parts) else None)

@@ -3,84 +3,28 @@
 Only the repository enters here.
 """
 
-from tessel.store.history.changes import (
-    Alteration,
-    Change,
-    Claim,
-    Edit,
-    MetadataChange,
-    Removal,
-    Rename,
-    Repacking,
-    Replacement,
-    SchemaChange,
-    Splice,
-    Tried,
-    apply,
-    resolved,
-    spliced,
-)
-from tessel.store.history.diff import changed_symbols
-from tessel.store.history.history import History
-from tessel.store.history.identity import open_store, refuse_writes
-from tessel.store.history.landed import KINDS, LandedChange, LandedEdit, TimeBounds
-from tessel.store.history.leaves import Leaf, cut_leaf
-from tessel.store.history.log import ATTACHED, LogEntry
-from tessel.store.history.lookup import Lookup, Member
-from tessel.store.history.rebase import MATRIX, Objection, ReadRange
-from tessel.store.history.refs import MAIN, Refs
-from tessel.store.history.snapshot import Overlay, Snapshot
-from tessel.store.history.symbol import (
-    ManifestEntry,
-    SymbolPacking,
-    SymbolState,
-    coalesced,
-    rows_of,
-)
-from tessel.store.history.versions import Commit, timestamp_of
+from __future__ import annotations
 
-__all__ = [
-    "ATTACHED",
-    "KINDS",
-    "MAIN",
-    "MATRIX",
-    "Alteration",
-    "Change",
-    "Claim",
-    "Commit",
-    "Edit",
-    "History",
-    "LandedChange",
-    "LandedEdit",
-    "Leaf",
-    "LogEntry",
-    "Lookup",
-    "ManifestEntry",
-    "Member",
-    "MetadataChange",
-    "Objection",
-    "Overlay",
-    "ReadRange",
-    "Refs",
-    "Removal",
-    "Rename",
-    "Repacking",
-    "Replacement",
-    "SchemaChange",
-    "Snapshot",
-    "Splice",
-    "SymbolPacking",
-    "SymbolState",
-    "TimeBounds",
-    "Tried",
-    "apply",
-    "changed_symbols",
-    "coalesced",
-    "cut_leaf",
-    "open_store",
-    "refuse_writes",
-    "resolved",
-    "rows_of",
-    "spliced",
-    "timestamp_of",
-]
+from tessel.lazy import names_from
+
+__getattr__ = names_from(
+    __name__,
+    {
+        "changes": (
+            "Alteration Change Claim Edit MetadataChange Removal Rename Repacking Replacement "
+            "SchemaChange Splice Tried apply resolved spliced"
+        ),
+        "diff": "changed_symbols",
+        "history": "History",
+        "identity": "open_store refuse_writes",
+        "landed": "KINDS LandedChange LandedEdit TimeBounds",
+        "leaves": "Leaf cut_leaf",
+        "log": "ATTACHED LogEntry",
+        "lookup": "Lookup Member",
+        "rebase": "MATRIX Objection ReadRange",
+        "refs": "MAIN Refs",
+        "snapshot": "Overlay Snapshot",
+        "symbol": "ManifestEntry SymbolPacking SymbolState coalesced rows_of",
+        "versions": "Commit timestamp_of",
+    },
+)

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from tessel.errors import CorruptStoreError, FormatVersionError, NotAStoreError, NotFoundError
-from tessel.store.objects import ObjectStore, checksum
+from tessel.store.objects.base import ObjectStore, checksum
 
 __all__ = [
     "FORMAT",

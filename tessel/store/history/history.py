@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tessel.errors import SnapshotExpiredError, VersionNotFoundError
-from tessel.store.history.changes import Change, Removal, Replacement, Tried
-from tessel.store.history.diff import changed_symbols
 from tessel.store.history.landing import Draft, Landing, Saying
-from tessel.store.history.leaves import Node
-from tessel.store.history.log import LogEntry
-from tessel.store.history.rebase import Objection, ReadRange
 from tessel.store.history.refs import MAIN, Refs
 from tessel.store.history.snapshot import Snapshot
-from tessel.store.history.standing import Standing
 from tessel.store.history.versions import Commit, timestamp_of
-from tessel.store.manifest.packing import ManifestConfiguration
-from tessel.store.objects import ObjectStore
+
+if TYPE_CHECKING:
+    from tessel.store.history.changes import Change, Tried
+    from tessel.store.history.leaves import Node
+    from tessel.store.history.log import LogEntry
+    from tessel.store.history.rebase import Objection, ReadRange
+    from tessel.store.manifest.packing.configuration import ManifestConfiguration
+    from tessel.store.objects.base import ObjectStore
 
 __all__ = ["Commit", "History", "timestamp_of"]
 
@@ -87,6 +87,8 @@ class History(Landing):
         CommitUnknownError
             When it cannot be told whether the commit landed.
         """
+        from tessel.store.history.standing import Standing
+
         standing = Standing(self, base, changes, reads, objects, through, objections, tried)
 
         def draft(head: LogEntry | None) -> Draft:
@@ -105,6 +107,10 @@ class History(Landing):
 
         It conflicts with what came after ``base`` as the same changes made by hand would.
         """
+        from tessel.store.history.changes import Removal, Replacement
+        from tessel.store.history.diff import changed_symbols
+        from tessel.store.history.standing import Standing
+
         changes: list[Change] = []
         for symbol, now, then in changed_symbols(base.snapshot, to.snapshot):
             if then is None:

@@ -15,7 +15,7 @@ from tessel.errors import (
 )
 from tessel.store.history.documents import FORMAT, FORMAT_VERSION, check_format, seal, unseal
 from tessel.store.names import STORE, new_id
-from tessel.store.objects import ObjectStore, SupportsReserve, VerifiesPuts
+from tessel.store.objects.base import ObjectStore, SupportsReserve, VerifiesPuts
 
 __all__ = ["StoreIdentity", "open_store"]
 

@@ -11,25 +11,26 @@ stopped on the way for instance, looks once more at what it has won.
 from __future__ import annotations
 
 import contextlib
-import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tessel.errors import CommitUnknownError, CorruptStoreError
 from tessel.store.history.ancestry import jump_from
-from tessel.store.history.changes import LandedChange
 from tessel.store.history.documents import Reference, seal
 from tessel.store.history.leaves import Leaf, Node
 from tessel.store.history.log import LogEntry, Outcome
-from tessel.store.history.refs import Refs
 from tessel.store.history.tree import NodeWriter
 from tessel.store.history.turns import turn
 from tessel.store.history.versions import Versions, seconds
 from tessel.store.names import new_id, refs_name
-from tessel.store.objects import ObjectStore, checksum, put_all
+from tessel.store.objects.base import ObjectStore, checksum, put_all
+
+if TYPE_CHECKING:
+    from tessel.store.history.changes import LandedChange
+    from tessel.store.history.refs import Refs
 
 __all__ = ["ENTRY_AGE", "Draft", "Landing", "Saying"]
 
@@ -118,6 +119,8 @@ class Landing(Versions):
                     turns.enter_context(turn(self._objects, "commit"))
                 elif losses < _LOSSES_BEFORE_A_TURN:
                     pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**losses)
+                    import random
+
                     time.sleep(random.uniform(0, pause))
                 looked = seconds()
                 head = self.head()

@@ -34,7 +34,12 @@ from tessel.store.history.landed import LandedChange, LandedChanges
 from tessel.store.history.leaves import Leaf, Node, read_node
 from tessel.store.history.refs import read_numbers
 from tessel.store.names import LOG, STORE, log_name, log_number
-from tessel.store.objects import ObjectStore, SupportsDurableNames, SupportsReserve, VerifiesPuts
+from tessel.store.objects.base import (
+    ObjectStore,
+    SupportsDurableNames,
+    SupportsReserve,
+    VerifiesPuts,
+)
 
 __all__ = ["ACTS", "ATTACHED", "CommitLog", "LogEntry", "Outcome"]
 

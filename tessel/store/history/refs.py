@@ -27,7 +27,7 @@ from tessel.store.history.documents import (
     check_format,
     damaged,
 )
-from tessel.store.manifest.packing import ManifestConfiguration
+from tessel.store.manifest.packing.configuration import ManifestConfiguration
 from tessel.store.names import check_new_ref_name, check_ref_name
 
 __all__ = ["MAIN", "Refs"]

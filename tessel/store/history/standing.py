@@ -11,7 +11,7 @@ from tessel.store.history.landing import Draft
 from tessel.store.history.log import LogEntry
 from tessel.store.history.rebase import Conflicting, Objection, ReadRange, read_conflict, rebase
 from tessel.store.history.versions import Commit, Versions
-from tessel.store.objects import ObjectStore
+from tessel.store.objects.base import ObjectStore
 
 __all__ = ["Standing"]
 

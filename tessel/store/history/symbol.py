@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,8 +13,8 @@ from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.store.encodings.registry import encoding_names
 from tessel.store.history.documents import Fields, damaged
-from tessel.store.manifest import ManifestReference
-from tessel.store.segment import is_index_type, normalise_schema
+from tessel.store.manifest.format import ManifestReference
+from tessel.store.segment.types import is_index_type, normalise_schema
 
 __all__ = [
     "ManifestEntry",
@@ -22,7 +22,6 @@ __all__ = [
     "SymbolPacking",
     "SymbolState",
     "coalesced",
-    "extents_between",
     "packing_of",
     "rows_of",
 ]
@@ -201,22 +200,6 @@ def packing_of(document: Mapping[str, Any]) -> Packing:
 def rows_of(extents: Iterable[ManifestEntry]) -> int:
     """Return how many rows some extents have."""
     return sum(extent.rows for extent in extents)
-
-
-def extents_between(
-    extents: Sequence[ManifestEntry], start: int, stop: int
-) -> tuple[ManifestEntry, ...]:
-    """Return the extents of rows ``[start, stop)``, counted over all of ``extents``."""
-    found = []
-    position = 0
-    for extent in extents:
-        low, high = max(start - position, 0), min(stop - position, extent.rows)
-        if low < high:
-            found.append(extent.part(low, high))
-        position += extent.rows
-        if position >= stop:
-            break
-    return tuple(found)
 
 
 def coalesced(extents: Iterable[ManifestEntry]) -> tuple[ManifestEntry, ...]:

@@ -26,7 +26,7 @@ from tessel.store.history.leaves import (
 )
 from tessel.store.kept import Kept
 from tessel.store.names import leaf_name, new_id
-from tessel.store.objects import ObjectStore, checksum
+from tessel.store.objects.base import ObjectStore, checksum
 
 __all__ = ["NodeWriter", "Nodes", "differences", "find", "unwritten", "updated", "walk"]
 

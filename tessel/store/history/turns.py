@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
-from tessel.store.objects import LocalObjects, ObjectStore
-from tessel.store.objects.local import TEMPORARY
+from tessel.store.objects.base import ObjectStore
+from tessel.store.objects.local import TEMPORARY, LocalObjects
 
 __all__ = ["SupportsTurns", "turn"]
 

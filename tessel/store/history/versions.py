@@ -15,14 +15,13 @@ from tessel.errors import (
     SnapshotExpiredError,
     VersionNotFoundError,
 )
-from tessel.store.history.ancestry import ancestor, line
 from tessel.store.history.documents import fetch
 from tessel.store.history.log import CommitLog, LogEntry
 from tessel.store.history.refs import MAIN, Refs
 from tessel.store.history.snapshot import Snapshot
 from tessel.store.history.tree import Nodes
 from tessel.store.kept import Kept
-from tessel.store.objects import ObjectStore
+from tessel.store.objects.base import ObjectStore
 
 __all__ = ["Commit", "Versions", "seconds", "timestamp_of"]
 
@@ -223,6 +222,8 @@ class Versions:
         SnapshotExpiredError
             For a moment before the oldest version that is kept.
         """
+        from tessel.store.history.ancestry import ancestor
+
         if moment.tzinfo is None:
             raise InvalidInputError(
                 f"as_of={moment.isoformat()} has no time zone",
@@ -254,6 +255,8 @@ class Versions:
 
     def line(self, start: Commit) -> Iterator[LogEntry]:
         """Yield the versions that led to one, the newest first, as far as they are kept."""
+        from tessel.store.history.ancestry import line
+
         return line(start.entry, self.entry, self.refs().oldest)
 
     def _check_kept(self, head: LogEntry | None, number: int) -> None:

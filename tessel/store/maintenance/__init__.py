@@ -8,5 +8,18 @@
 - ``upkeep``: these as verbs of a repository
 - ``reports``: what they tell
 
-Nothing is imported here, so that a transaction, which needs leases, does not load the rest.
+Nothing of ours is imported here, so that a transaction, which needs leases, does not load the rest.
 """
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+__all__ = ["LEASE_SECONDS", "MINIMUM_AGE"]
+
+LEASE_SECONDS: Final = 24 * 3600
+"""How long a lease lasts where nothing else is said; it can be renewed."""
+
+MINIMUM_AGE: Final = timedelta(hours=24)
+"""The age below which a garbage collection deletes nothing."""

@@ -18,7 +18,10 @@ from datetime import UTC, datetime, timedelta
 
 from tessel.errors import InvalidInputError, VersionNotFoundError
 from tessel.expression.scalars import moment_of, time_span_of, whole_number
-from tessel.store.history import MAIN, History, LogEntry, Refs, timestamp_of
+from tessel.store.history.history import History
+from tessel.store.history.log import LogEntry
+from tessel.store.history.refs import MAIN, Refs
+from tessel.store.history.versions import timestamp_of
 from tessel.store.maintenance.reports import ExpiryReport
 
 __all__ = ["OlderThan", "expire"]

@@ -18,18 +18,22 @@ from tessel.cancelling import thread_pool
 from tessel.ecs.components import SegmentKey
 from tessel.errors import NotFoundError, TesselError
 from tessel.options import current
-from tessel.store.history import LogEntry, ManifestEntry, Refs, SymbolState, open_store
+from tessel.store.history.identity import open_store
 from tessel.store.history.leaves import Child, Leaf, Node
+from tessel.store.history.log import LogEntry
+from tessel.store.history.refs import Refs
+from tessel.store.history.symbol import ManifestEntry, SymbolState
 from tessel.store.history.tree import Nodes
 from tessel.store.history.versions import Versions
 from tessel.store.maintenance.leases import WriteSession, read_lease
 from tessel.store.maintenance.losses import Damage, Losses, Rows, ranges_of, told
 from tessel.store.maintenance.marking import Marker, kept_numbers
-from tessel.store.manifest import Manifest, ManifestReference
+from tessel.store.manifest.format import ManifestReference
+from tessel.store.manifest.manifest import Manifest
 from tessel.store.names import LEASES, LOG, STORE, log_number
-from tessel.store.objects import ObjectStore
-from tessel.store.segment import SegmentReader
+from tessel.store.objects.base import ObjectStore
 from tessel.store.segment.packs import pack_directory
+from tessel.store.segment.reader import SegmentReader
 from tessel.store.view import SymbolView
 from tessel.telemetry import emit
 

@@ -27,13 +27,14 @@ from typing import Final
 from tessel.cancelling import thread_pool
 from tessel.errors import FormatVersionError, InvalidInputError, TesselError
 from tessel.expression.scalars import time_span_of
-from tessel.store.history import History
+from tessel.store.history.history import History
 from tessel.store.history.landing import ENTRY_AGE
+from tessel.store.maintenance import MINIMUM_AGE
 from tessel.store.maintenance.leases import HeldLease, held_leases, inventory_of, put_lease
 from tessel.store.maintenance.marking import Marker
 from tessel.store.maintenance.reports import CollectionReport, Tally
 from tessel.store.names import object_kind
-from tessel.store.objects import (
+from tessel.store.objects.base import (
     ObjectFacts,
     ObjectStore,
     ParallelPuts,
@@ -42,9 +43,7 @@ from tessel.store.objects import (
 )
 from tessel.telemetry import emit
 
-__all__ = ["MINIMUM_AGE", "collect"]
-
-MINIMUM_AGE: Final = timedelta(hours=24)
+__all__ = ["collect"]
 
 _DELETES_IN_FLIGHT: Final = 4
 _MICROSECOND: Final = timedelta(microseconds=1)

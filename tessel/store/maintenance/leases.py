@@ -34,7 +34,6 @@ from tessel.errors import (
     StoreNotFoundError,
     TesselError,
 )
-from tessel.store.history import Refs
 from tessel.store.history.documents import (
     FORMAT,
     FORMAT_VERSION,
@@ -43,12 +42,13 @@ from tessel.store.history.documents import (
     seal,
     unseal,
 )
+from tessel.store.history.refs import Refs
 from tessel.store.history.versions import Versions, seconds
+from tessel.store.maintenance import LEASE_SECONDS
 from tessel.store.names import LEASES, STORE, lease_name, new_id
-from tessel.store.objects import ObjectStore, ParallelPuts, SupportsInventory
+from tessel.store.objects.base import ObjectStore, ParallelPuts, SupportsInventory
 
 __all__ = [
-    "LEASE_SECONDS",
     "HeldLease",
     "Lease",
     "WriteSession",
@@ -57,9 +57,6 @@ __all__ = [
     "put_lease",
     "read_lease",
 ]
-
-LEASE_SECONDS: Final = 24 * 3600
-"""How long a lease lasts where nothing else is said; it can be renewed."""
 
 _LEASED_AFTER_SECONDS: Final = 1800.0
 """From this age on a transaction has a lease: a small part of the age that collections leave."""

@@ -12,14 +12,17 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tessel.errors import TesselError
-from tessel.store.history import History
 from tessel.store.history.versions import seconds
-from tessel.store.maintenance.leases import LEASE_SECONDS, Lease, inventory_of
-from tessel.store.objects import ObjectStore
+from tessel.store.maintenance import LEASE_SECONDS
+from tessel.store.objects.base import ObjectStore
 from tessel.telemetry import emit
+
+if TYPE_CHECKING:
+    from tessel.store.history.history import History
+    from tessel.store.maintenance.leases import Lease
 
 __all__ = ["leased_if_long"]
 
@@ -86,6 +89,8 @@ class _Read:
         lease, since = self._leases.get(version, (None, 0.0))
         now = seconds()
         if lease is None:
+            from tessel.store.maintenance.leases import Lease, inventory_of
+
             inventory_of(self._objects)
             self._leases[version] = Lease(self._objects, self._history, version, LEASE_SECONDS), now
             emit("lease.taken", version=version)

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tessel.errors import TesselError
-from tessel.store.history import LogEntry, ManifestEntry, SymbolState
 from tessel.store.history.leaves import Child, Leaf, Node
+from tessel.store.history.log import LogEntry
+from tessel.store.history.symbol import ManifestEntry, SymbolState
 
 __all__ = ["Damage", "Found", "Losses", "Rows", "ranges_of", "told"]
 

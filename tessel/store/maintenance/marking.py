@@ -16,14 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tessel.errors import CorruptStoreError, NotFoundError, SnapshotExpiredError
-from tessel.store.history import LogEntry, ManifestEntry, Refs
 from tessel.store.history.documents import Fields
 from tessel.store.history.leaves import Child, Leaf, Node
+from tessel.store.history.log import LogEntry
+from tessel.store.history.refs import Refs
+from tessel.store.history.symbol import ManifestEntry
 from tessel.store.history.tree import Nodes
 from tessel.store.history.versions import Versions
-from tessel.store.manifest import Manifest, ManifestReference
+from tessel.store.manifest.format import ManifestReference
+from tessel.store.manifest.manifest import Manifest
 from tessel.store.names import STORE, log_number, segment_id
-from tessel.store.objects import ObjectStore
+from tessel.store.objects.base import ObjectStore
 from tessel.telemetry import emit
 
 __all__ = ["IdSet", "Marker", "is_absence", "kept_numbers", "segment_ids"]

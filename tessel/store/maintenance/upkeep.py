@@ -5,17 +5,20 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from tessel.errors import CorruptStoreError, InvalidInputError, SnapshotExpiredError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.scalars import time_span_of
-from tessel.store.maintenance.expire import OlderThan, expire
-from tessel.store.maintenance.gc import MINIMUM_AGE, collect
-from tessel.store.maintenance.leases import LEASE_SECONDS, Lease, inventory_of
+from tessel.store.maintenance import LEASE_SECONDS, MINIMUM_AGE
 from tessel.store.maintenance.long_reads import leased_if_long
-from tessel.store.maintenance.reports import CollectionReport, ExpiryReport
-from tessel.store.objects import freeing
+from tessel.store.objects.base import freeing
 from tessel.store.timeline import AsOf, Timeline
+
+if TYPE_CHECKING:
+    from tessel.store.maintenance.expire import OlderThan
+    from tessel.store.maintenance.leases import Lease
+    from tessel.store.maintenance.reports import CollectionReport, ExpiryReport
 
 __all__ = ["Upkeep"]
 
@@ -41,6 +44,8 @@ class Upkeep(Timeline):
             In one of its kinds, naming the object, when something cannot be read or is not known.
             Nothing was deleted.
         """
+        from tessel.store.maintenance.gc import collect
+
         if not dry_run:
             self.check_writable()
         return collect(self.objects, self.history, minimum_age=minimum_age, dry_run=dry_run)
@@ -61,6 +66,8 @@ class Upkeep(Timeline):
         if not dry_run:
             self.check_writable()
         with contextlib.nullcontext() if dry_run else freeing(self.objects):
+            from tessel.store.maintenance.expire import expire
+
             return expire(self.history, older_than, dry_run=dry_run)
 
     def lease(
@@ -80,6 +87,8 @@ class Upkeep(Timeline):
         SnapshotExpiredError
             When the version has expired already.
         """
+        from tessel.store.maintenance.leases import Lease, inventory_of
+
         self.check_writable()
         inventory_of(self.objects)
         span = time_span_of(lasting)

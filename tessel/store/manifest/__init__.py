@@ -4,43 +4,23 @@ The repository writes manifests and makes a :class:`SegmentIndex` of them; claus
 :class:`SegmentSource` loads what is left.
 """
 
-from tessel.store.manifest.batch import Batch, Bound, Computed, Conjunct
-from tessel.store.manifest.builder import (
-    ManifestBuilder,
-    Move,
-    build_manifest,
-    join_manifests,
-)
-from tessel.store.manifest.candidate_rows import CandidateRows
-from tessel.store.manifest.format import ManifestReference
-from tessel.store.manifest.index import Drop, SegmentIndex
-from tessel.store.manifest.manifest import Manifest
-from tessel.store.manifest.opened_batch import OpenedBatch
-from tessel.store.manifest.piece import PieceSource, SegmentSource
-from tessel.store.manifest.slice_statistics import SliceStatistics
-from tessel.store.manifest.stretch import RowPart
-from tessel.store.manifest.table import Extent, SegmentTable, SliceFacts
+from __future__ import annotations
 
-__all__ = [
-    "Batch",
-    "Bound",
-    "CandidateRows",
-    "Computed",
-    "Conjunct",
-    "Drop",
-    "Extent",
-    "Manifest",
-    "ManifestBuilder",
-    "ManifestReference",
-    "Move",
-    "OpenedBatch",
-    "PieceSource",
-    "RowPart",
-    "SegmentIndex",
-    "SegmentSource",
-    "SegmentTable",
-    "SliceFacts",
-    "SliceStatistics",
-    "build_manifest",
-    "join_manifests",
-]
+from tessel.lazy import names_from
+
+__getattr__ = names_from(
+    __name__,
+    {
+        "batch": "Batch Bound Computed Conjunct",
+        "builder": "ManifestBuilder Move build_manifest join_manifests",
+        "candidate_rows": "CandidateRows",
+        "format": "ManifestReference",
+        "index": "Drop SegmentIndex",
+        "manifest": "Manifest",
+        "opened_batch": "OpenedBatch",
+        "piece": "PieceSource SegmentSource",
+        "slice_statistics": "SliceStatistics",
+        "stretch": "RowPart",
+        "table": "Extent SegmentTable SliceFacts",
+    },
+)

@@ -19,7 +19,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel import telemetry
-from tessel.expression import BlockProgram, Expression, cannot_raise, col, with_columns
+from tessel.expression.build import col
+from tessel.expression.encoded import BlockProgram
+from tessel.expression.node import Expression
+from tessel.expression.raising import cannot_raise
+from tessel.expression.rewriting import with_columns
 from tessel.store.manifest.candidate_rows import KEPT, CandidateRows
 from tessel.store.manifest.opened_batch import OpenedBatch
 from tessel.store.manifest.stretch import RowPart

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array, arrow_scalar, empty_table, numpy_array
 from tessel.store.manifest.format import (
     SEGMENTS_SCHEMA,
     ManifestReference,
@@ -24,7 +25,8 @@ from tessel.store.manifest.format import (
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.manifest.table import Extent, Integers, SegmentTable
 from tessel.store.names import manifest_name, new_id, segment_id
-from tessel.store.segment import ColumnStatistics, WrittenSegment, WrittenSlice, bounds_type
+from tessel.store.segment.statistics import ColumnStatistics, bounds_type
+from tessel.store.segment.writer import WrittenSegment, WrittenSlice
 
 __all__ = ["ManifestBuilder", "Move", "build_manifest", "join_manifests"]
 
@@ -137,10 +139,10 @@ class ManifestBuilder:
         for column_id, type_ in sorted(types.items()):
             found = table.block(column_id, bounds_type(type_))
             if found.num_rows:
-                moved = pc.add(found.column("segment"), pa.scalar(ordinal, pa.uint32()))
+                moved = pc.add(found.column("segment"), arrow_scalar(ordinal, pa.uint32()))
                 named = [
-                    pa.array(np.full(found.num_rows, symbol, dtype=np.uint64)),
-                    pa.array(np.full(found.num_rows, column_id, dtype=np.int64)),
+                    arrow_array(np.full(found.num_rows, symbol, dtype=np.uint64)),
+                    arrow_array(np.full(found.num_rows, column_id, dtype=np.int64)),
                     moved.cast(pa.uint32()),
                     *found.columns[1:],
                 ]
@@ -175,7 +177,7 @@ class ManifestBuilder:
         inside = np.arange(int(counts.sum())) - np.repeat(starts, counts)
         rows = np.repeat(held.first[place], counts) + inside
         self._moved.append(
-            (manifest.segments.take(pa.array(rows)), inside + np.repeat(before, counts))
+            (manifest.segments.take(arrow_array(rows)), inside + np.repeat(before, counts))
         )
         pairs = _Pairs.of(wanted, moves)
         for table in manifest.all_statistics(wanted):
@@ -185,7 +187,7 @@ class ManifestBuilder:
     def finish(self) -> tuple[bytes, ManifestReference]:
         """Return the bytes of the manifest, and the reference to them."""
         segments = pa.concat_tables(
-            [SEGMENTS_SCHEMA.empty_table()]
+            [empty_table(SEGMENTS_SCHEMA)]
             + [
                 part if isinstance(part, pa.Table) else _segments_table(part)
                 for part in self._ordered_parts()
@@ -223,7 +225,7 @@ class ManifestBuilder:
         joined = pa.concat_tables([segments, *(table for table, _ in self._moved)])
         # What was gathered stands in order; no symbol is both gathered and moved.
         ordinals = [np.arange(segments.num_rows), *(ordinal for _, ordinal in self._moved)]
-        order = np.lexsort([np.concatenate(ordinals), joined.column("symbol").to_numpy()])
+        order = np.lexsort([np.concatenate(ordinals), numpy_array(joined.column("symbol"))])
         return _in_order(joined, order)
 
     def _statistics_of(self, kind: pa.DataType) -> pa.Table:
@@ -236,13 +238,13 @@ class ManifestBuilder:
         if facts:
             tables.append(_facts_table(facts, kind))
         joined = pa.concat_tables(tables)
-        keys = [joined.column(name).to_numpy() for name in ("segment", "column", "symbol")]
+        keys = [numpy_array(joined.column(name)) for name in ("segment", "column", "symbol")]
         return _in_order(joined, np.lexsort(keys))
 
 
 def _in_order(table: pa.Table, order: npt.NDArray[np.intp]) -> pa.Table:
     """Return the rows of a table in another order; mostly they stand in it."""
-    return table if (np.diff(order) == 1).all() else table.take(pa.array(order))
+    return table if (np.diff(order) == 1).all() else table.take(arrow_array(order))
 
 
 @dataclass(frozen=True)
@@ -279,8 +281,8 @@ class _Pairs:
 
         ``moved`` says by how much the segments of each symbol move.
         """
-        owners = table.column("symbol").to_numpy()
-        columns = table.column("column").to_numpy()
+        owners = numpy_array(table.column("symbol"))
+        columns = numpy_array(table.column("column"))
         at = np.minimum(np.searchsorted(self.symbols, owners), len(self.symbols) - 1)
         keys = at * self.columns + columns
         pair = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -288,12 +290,12 @@ class _Pairs:
         rows = np.flatnonzero(kept)
         if not len(rows):
             return
-        segments = table.column("segment").to_numpy().astype(np.int64) + moved[at]
+        segments = numpy_array(table.column("segment")).astype(np.int64) + moved[at]
         place = table.schema.get_field_index("segment")
-        table = table.set_column(place, "segment", pa.array(segments.astype(np.uint32)))
+        table = table.set_column(place, "segment", arrow_array(segments.astype(np.uint32)))
         for number in np.unique(self.kind_of[pair[rows]]).tolist():
             kind = self.kinds[number]
-            part = table.take(pa.array(rows[self.kind_of[pair[rows]] == number]))
+            part = table.take(arrow_array(rows[self.kind_of[pair[rows]] == number]))
             yield kind, part.cast(shared_schema(kind))
 
 
@@ -326,7 +328,7 @@ def _segment_row(
 def _segments_table(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     columns = zip(*rows, strict=True)
     return pa.table(
-        [pa.array(c, f.type) for c, f in zip(columns, SEGMENTS_SCHEMA, strict=True)],
+        [arrow_array(c, f.type) for c, f in zip(columns, SEGMENTS_SCHEMA, strict=True)],
         schema=SEGMENTS_SCHEMA,
     )
 
@@ -335,15 +337,15 @@ def _facts_table(facts: Sequence[_Fact], kind: pa.DataType) -> pa.Table:
     symbols, columns, ordinals, found = zip(*facts, strict=True)
     return pa.table(
         [
-            pa.array(symbols, pa.uint64()),
-            pa.array(columns, pa.int64()),
-            pa.array(ordinals, pa.uint32()),
+            arrow_array(symbols, pa.uint64()),
+            arrow_array(columns, pa.int64()),
+            arrow_array(ordinals, pa.uint32()),
             _bounds([fact.minimum for fact in found], kind),
             _bounds([fact.maximum for fact in found], kind),
-            pa.array([fact.minimum_exact for fact in found], pa.bool_()),
-            pa.array([fact.maximum_exact for fact in found], pa.bool_()),
-            pa.array([fact.nulls for fact in found], pa.int64()),
-            pa.array([fact.nans for fact in found], pa.int64()),
+            arrow_array([fact.minimum_exact for fact in found], pa.bool_()),
+            arrow_array([fact.maximum_exact for fact in found], pa.bool_()),
+            arrow_array([fact.nulls for fact in found], pa.int64()),
+            arrow_array([fact.nans for fact in found], pa.int64()),
         ],
         schema=shared_schema(kind),
     )
@@ -352,15 +354,15 @@ def _facts_table(facts: Sequence[_Fact], kind: pa.DataType) -> pa.Table:
 def _bounds(values: Sequence[pa.Scalar | None], kind: pa.DataType) -> pa.Array:
     if pa.types.is_null(kind):
         return pa.nulls(len(values))
-    nothing = pa.scalar(None, kind)
-    return pa.array([nothing if value is None else value for value in values], kind)
+    nothing = pa.nulls(1, kind)
+    return pa.concat_arrays([nothing if each is None else pa.repeat(each, 1) for each in values])
 
 
 def _cut_blocks(
     table: pa.Table, blocks: dict[tuple[int, int], pa.Table], shared: list[pa.Table]
 ) -> None:
     """Cut sorted statistics into blocks of one column each, and into shared ones."""
-    symbols, columns = (table.column(name).to_numpy() for name in ("symbol", "column"))
+    symbols, columns = (numpy_array(table.column(name)) for name in ("symbol", "column"))
     begins = np.flatnonzero(
         np.concatenate([[True], (symbols[1:] != symbols[:-1]) | (columns[1:] != columns[:-1])])
     )
@@ -372,8 +374,8 @@ def _cut_blocks(
     small = np.repeat(counts <= _OWN_BLOCK_ROWS, counts)
     if not small.any():
         return
-    rest = (table if small.all() else table.filter(pa.array(small))).combine_chunks()
-    owners = rest.column("symbol").to_numpy()
+    rest = (table if small.all() else table.filter(arrow_array(small))).combine_chunks()
+    owners = numpy_array(rest.column("symbol"))
     starts = np.flatnonzero(np.concatenate([[True], owners[1:] != owners[:-1]]))
     # The block in which each symbol begins; its later rows follow it there.
     block = starts // _SHARED_ROWS

@@ -17,27 +17,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.expression import (
-    FALSE,
-    TRUE,
-    BlockProgram,
-    Expression,
-    ExpressionContext,
-    evaluate,
-    evaluate_statistics,
-    plain_conditions,
-)
+from tessel.expression.context import ExpressionContext
+from tessel.expression.encoded import BlockProgram
+from tessel.expression.node import Expression
+from tessel.expression.plain_conditions import plain_conditions
 from tessel.expression.schema import TableSchema
-from tessel.kernels import Program, StoredBlocks, select_places, select_rows
+from tessel.expression.statistics import FALSE, TRUE, evaluate_statistics
+from tessel.kernels.blocks import StoredBlocks
+from tessel.kernels.program import Program
+from tessel.kernels.select_rows import select_places, select_rows
 from tessel.store.manifest.held_columns import FEW, HeldColumns, plain_text
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 from tessel.store.manifest.stretch import RowPart, Stretch
-from tessel.store.segment import (
-    ColumnZones,
-    PageStatistics,
-    StoredColumn,
-    plain_verdicts,
-)
+from tessel.store.segment.page_statistics import ColumnZones
+from tessel.store.segment.plain_verdicts import plain_verdicts
+from tessel.store.segment.stored_columns import StoredColumn
 
 __all__ = ["KEPT", "CandidateRows"]
 
@@ -315,6 +309,8 @@ class CandidateRows:
         """Return what a predicate leaves of a stretch; None where that is nothing."""
         found = self._encoded(stretch, predicate, names)
         if found is None:
+            from tessel.expression.evaluate import evaluate
+
             mask = evaluate(ExpressionContext.of(predicate), self._held.table(stretch, names))
             return None if pa.types.is_null(mask.type) else stretch.only(mask)
         if stretch.is_whole and not stretch.held:
@@ -383,6 +379,8 @@ class CandidateRows:
     def _asked(
         self, context: ExpressionContext, names: Sequence[str]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]:
+        from tessel.store.segment.page_statistics import PageStatistics
+
         zones = self._zones(names)
         conditions = plain_conditions(context, self.schema)
         found = plain_verdicts(conditions, zones, self._rows) if conditions else None

@@ -30,9 +30,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.arrays import arrow_array, numpy_array
 from tessel.errors import CorruptStoreError, NotFoundError
-from tessel.store.encodings import ArrowIpc, TableEncoding
-from tessel.store.objects import ObjectStore, checksum
+from tessel.store.encodings.arrow_ipc import ArrowIpc
+from tessel.store.encodings.tables import TableEncoding
+from tessel.store.objects.base import ObjectStore, checksum
 
 __all__ = [
     "SEGMENTS_SCHEMA",
@@ -157,7 +159,7 @@ def encode_manifest(
     parts = [(0, 0, _SEGMENTS_BLOCK, segments)]
     parts += [(symbol, symbol, column, blocks[symbol, column]) for symbol, column in sorted(blocks)]
     for table in shared:
-        symbols = table.column("symbol").to_numpy()
+        symbols = numpy_array(table.column("symbol"))
         parts.append((int(symbols.min()), int(symbols.max()), _SHARED_BLOCK, table))
     directory = np.zeros(len(parts), _DIRECTORY)
     body = bytearray()
@@ -194,8 +196,8 @@ class BlockReader:
         own = rows["column"][(rows["symbol"] == symbol) & (rows["column"] >= 0)]
         found = set(own.tolist())
         for table in self._shared_with(symbol):
-            mine = table.column("symbol").to_numpy() == symbol
-            found |= set(table.column("column").to_numpy()[mine].tolist())
+            mine = numpy_array(table.column("symbol")) == symbol
+            found |= set(numpy_array(table.column("column"))[mine].tolist())
         return sorted(found)
 
     def segments(self) -> pa.Table:
@@ -234,8 +236,8 @@ class BlockReader:
             found = self.statistics(first, int(rows["column"][at]))
             assert found is not None
             named = [
-                pa.array(np.full(found.num_rows, first, dtype=np.uint64)),
-                pa.array(np.full(found.num_rows, int(rows["column"][at]), dtype=np.int64)),
+                arrow_array(np.full(found.num_rows, first, dtype=np.uint64)),
+                arrow_array(np.full(found.num_rows, int(rows["column"][at]), dtype=np.int64)),
                 *found.columns,
             ]
             yield pa.table(named, schema=shared_schema(found.schema.field("minimum").type))
@@ -243,11 +245,11 @@ class BlockReader:
     def _from_shared(self, symbol: int, column_id: int) -> pa.Table | None:
         for table in self._shared_with(symbol):
             mine = np.flatnonzero(
-                (table.column("symbol").to_numpy() == symbol)
-                & (table.column("column").to_numpy() == column_id)
+                (numpy_array(table.column("symbol")) == symbol)
+                & (numpy_array(table.column("column")) == column_id)
             )
             if len(mine):
-                return table.take(pa.array(mine)).drop_columns(["symbol", "column"])
+                return table.take(arrow_array(mine)).drop_columns(["symbol", "column"])
         return None
 
     def _shared_with(self, symbol: int) -> list[pa.Table]:

@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 from tessel.store.manifest.stretch import Stretch
-from tessel.store.segment import LateRows, StoredColumns
+from tessel.store.segment.late_rows import LateRows
+from tessel.store.segment.stored_columns import StoredColumns
 
 __all__ = ["FEW", "HeldColumns", "plain_text"]
 
@@ -101,7 +103,7 @@ class HeldColumns:
             if dictionary is not None:
                 codes = column.codes()
                 if not stretch.is_whole:
-                    codes = codes.filter(pa.array(stretch.keep))
+                    codes = codes.filter(arrow_array(stretch.keep))
                 return pa.DictionaryArray.from_arrays(codes, dictionary, safe=False)
         values = column.decode() if stretch.is_whole else column.filter(stretch.keep)
         if values.type == type_:
@@ -174,7 +176,7 @@ class HeldColumns:
             if entries is None:
                 return None
             held = column.codes()
-            codes.append(held if stretch.is_whole else held.filter(pa.array(stretch.keep)))
+            codes.append(held if stretch.is_whole else held.filter(arrow_array(stretch.keep)))
         if entries is None:
             return None
         indices = codes[0] if len(codes) == 1 else pa.concat_arrays(codes)

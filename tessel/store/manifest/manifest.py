@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.arrays import numpy_array
 from tessel.cached import cached
 from tessel.ecs.components import SegmentKey
 from tessel.store.manifest.format import SEGMENTS_SCHEMA, BlockReader, ManifestReference
 from tessel.store.names import segment_name
-from tessel.store.objects import ObjectStore
+from tessel.store.objects.base import ObjectStore
 
 __all__ = ["Holdings", "Manifest"]
 
@@ -91,22 +92,22 @@ class Manifest:
         if start >= stop:
             return 0
         table = self.segments_of(symbol)
-        rows = table.column("row_count").to_numpy()
+        rows = numpy_array(table.column("row_count"))
         # All segments of a row slice have its rows, and the first of them begins it.
-        ends = np.cumsum(np.where(table.column("begins").to_numpy(), rows, 0))
+        ends = np.cumsum(np.where(numpy_array(table.column("begins")), rows, 0))
         return int(np.count_nonzero((ends > start) & (ends - rows < stop)))
 
     @cached
     def holdings(self) -> Holdings:
         """How much it holds of each symbol."""
-        owners = self.segments.column("symbol").to_numpy()
+        owners = numpy_array(self.segments.column("symbol"))
         if (owners[1:] < owners[:-1]).any():
             raise self._blocks.damaged("its segment table is not in order")
         first = np.flatnonzero(np.diff(owners, prepend=~owners[:1]))
         counts = np.diff(first, append=len(owners))
         symbols = owners[first]
-        begins = self.segments.column("begins").to_numpy()
-        rows = np.where(begins, self.segments.column("row_count").to_numpy(), 0)
+        begins = numpy_array(self.segments.column("begins"))
+        rows = np.where(begins, numpy_array(self.segments.column("row_count")), 0)
         totals = np.add.reduceat(rows, first) if len(first) else rows
         return Holdings(symbols, first, counts, totals)
 
@@ -117,13 +118,13 @@ class Manifest:
         """
         held = self.holdings
         for table in self._blocks.all_statistics(symbols):
-            owners = table.column("symbol").to_numpy()
+            owners = numpy_array(table.column("symbol"))
             place = np.minimum(np.searchsorted(held.symbols, owners), len(held.symbols) - 1)
             rest = table.select(["segment", "minimum_exact", "maximum_exact", "nulls", "nans"])
             if (
                 any(column.null_count for column in rest.columns)
                 or (held.symbols[place] != owners).any()
-                or (table.column("segment").to_numpy() >= held.segments[place]).any()
+                or (numpy_array(table.column("segment")) >= held.segments[place]).any()
             ):
                 raise self._blocks.damaged("its statistics refer to segments that do not exist")
             yield table
@@ -156,7 +157,7 @@ class Manifest:
             if table.column(name).null_count and name not in ("first_time", "last_time"):
                 raise self._blocks.damaged(f"column {name!r} of its segment table has nulls")
         numbers = {
-            n: table.column(n).to_numpy() for n in SEGMENTS_SCHEMA.names[1:10] if n != "object"
+            n: numpy_array(table.column(n)) for n in SEGMENTS_SCHEMA.names[1:10] if n != "object"
         }
         wrong = (
             (numbers["row_count"] <= 0)
@@ -175,7 +176,7 @@ class Manifest:
         return table
 
     def _check_statistics(self, table: pa.Table, symbol: int) -> None:
-        segments = table.column("segment").to_numpy().astype(np.int64)
+        segments = numpy_array(table.column("segment")).astype(np.int64)
         _, count = self.holdings.segments_of(symbol)
         exact = table.select(["segment", "minimum_exact", "maximum_exact", "nulls", "nans"])
         if (

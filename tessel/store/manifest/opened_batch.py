@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.arrays import arrow_array, different
 from tessel.cached import cached
-from tessel.expression import BlockProgram
-from tessel.kernels import Gap, StoredBlocks, floats_of, load_rows
-from tessel.store.segment import StoredColumn
+from tessel.expression.encoded import BlockProgram
+from tessel.kernels.blocks import Gap, StoredBlocks, floats_of
+from tessel.kernels.load_rows import load_rows
+from tessel.store.segment.stored_columns import StoredColumn
 
 __all__ = ["OpenedBatch"]
 
@@ -61,14 +63,14 @@ class OpenedBatch:
         column = self.columns[place]
         integers, bits = np.zeros((2, len(rows)), np.int64)
         which = np.searchsorted(self._starts, rows, side="right") - 1
-        for at in np.unique(which[which >= 0]).tolist():
+        for at in different(which[which >= 0]).tolist():
             span = self.spans[at]
             own = np.flatnonzero((which == at) & (rows < span.stop))
             if len(own):
                 integers[own], bits[own] = _values_at(span, place, rows[own])
         if column.dictionary is not None:
-            return column.dictionary.take(pa.array(integers))
-        return pa.array(integers) if column.exponents is None else pa.array(bits.view(np.float64))
+            return column.dictionary.take(arrow_array(integers))
+        return arrow_array(integers if column.exponents is None else bits.view(np.float64))
 
 
 def _values_at(
@@ -80,12 +82,12 @@ def _values_at(
     words, exponents = load_rows(blocks.data, facts, blocks.shift, rows)
     integers = words[0].view(np.int64)
     bits = np.empty(len(rows), np.int64)
-    for exponent in np.unique(exponents[0]).tolist():
+    for exponent in different(exponents[0]).tolist():
         own = exponents[0] == exponent
         bits[own] = floats_of(integers[own], exponent).view(np.int64)
     if blocks.gaps is not None and blocks.gaps[Gap.EXCEPTIONS, column].any():
         pages, inside = rows >> blocks.shift, rows & ((1 << blocks.shift) - 1)
-        for page in np.unique(pages).tolist():
+        for page in different(pages).tolist():
             places, held = blocks.exceptions(column, page, 0, 1 << blocks.shift)
             own = np.flatnonzero(pages == page)
             at = np.searchsorted(places, inside[own])

@@ -18,8 +18,9 @@ from tessel.errors import (
 from tessel.expression.schema import TableSchema
 from tessel.store.encodings.base import Integers
 from tessel.store.names import segment_id
-from tessel.store.objects import ObjectStore
-from tessel.store.segment import LateRows, SegmentReader
+from tessel.store.objects.base import ObjectStore
+from tessel.store.segment.late_rows import LateRows
+from tessel.store.segment.reader import SegmentReader
 
 __all__ = ["PieceSource", "SegmentSource"]
 

@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
-import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.table import Flags, Integers, SegmentTable, SliceFacts
-from tessel.store.segment import bounds_type
+from tessel.store.segment.statistics import bounds_type
 
 __all__ = ["SliceStatistics"]
 
@@ -56,7 +56,7 @@ class SliceStatistics:
         if name not in self._facts:
             bounds = bounds_type(self._schema.type_of(name))
             whole = self._table.statistics(self._column_ids[name], bounds)
-            at = pa.array(self._slices)
+            at = arrow_array(self._slices)
             self._facts[name] = dataclasses.replace(
                 whole,
                 minimum=whole.minimum.take(at),

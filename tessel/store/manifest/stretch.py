@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.store.segment.zone_maps import ZoneMaps
 
 __all__ = ["RowPart", "Stretch"]
@@ -111,7 +112,7 @@ class Stretch:
             return self
         if left == 0:
             return None
-        plain = np.asarray(mask.fill_null(False).to_numpy(zero_copy_only=False))
+        plain = np.asarray(numpy_array(fill_null(mask, False)))
         keep = plain
         if self.keep is not None:
             keep = self.keep.copy()
@@ -140,7 +141,7 @@ class Stretch:
             return None
         held = {}
         if self.held:
-            among = pa.array(mask if self.keep is None else mask[self.keep])
+            among = arrow_array(mask if self.keep is None else mask[self.keep])
             held = {name: values.filter(among) for name, values in self.held.items()}
         return Stretch(self.low, self.high, keep, held, left)
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array, empty_table, fill_null, numpy_array
 from tessel.errors import CorruptStoreError
 from tessel.store.manifest.format import SEGMENTS_SCHEMA, statistics_schema
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.names import segment_id
-from tessel.store.segment import WrittenSlice
+
+if TYPE_CHECKING:
+    from tessel.store.segment.writer import WrittenSlice
 
 __all__ = ["Extent", "Flags", "Integers", "SegmentTable", "SliceFacts"]
 
@@ -158,7 +162,7 @@ class SegmentTable:
         slice_of = np.repeat(np.arange(len(slices)), held)
         table = source.table
         if len(segments) != table.num_rows or (np.diff(segments) != 1).any():
-            table = table.take(pa.array(segments))
+            table = table.take(arrow_array(segments))
         skipped = (starts - source.slice_start[slices])[slice_of]
         lows, highs = source.times(slices) if indexed else (None, None)
         return cls(
@@ -192,23 +196,23 @@ class SegmentTable:
     def to_arrow(self, symbol: int) -> pa.Table:
         """Return the segments as rows of a manifest, for a symbol of this id."""
         times = [
-            pa.nulls(len(self), pa.int64()) if bound is None else pa.array(bound[self.slice_of])
+            pa.nulls(len(self), pa.int64()) if bound is None else arrow_array(bound[self.slice_of])
             for bound in (self.slice_first, self.slice_last)
         ]
         return pa.table(
             [
-                pa.array(np.full(len(self), symbol, dtype=np.uint64)),
-                pa.array((self.slice_end - self.slice_start)[self.slice_of]),
-                pa.array(self.row_offset),
-                pa.array(self.column_from),
-                pa.array(self.column_to),
+                arrow_array(np.full(len(self), symbol, dtype=np.uint64)),
+                arrow_array((self.slice_end - self.slice_start)[self.slice_of]),
+                arrow_array(self.row_offset),
+                arrow_array(self.column_from),
+                arrow_array(self.column_to),
                 self.object,
-                pa.array(self.offset),
-                pa.array(self.length),
-                pa.array(self.checksum.astype(np.uint32)),
-                pa.array(self.metadata_start),
+                arrow_array(self.offset),
+                arrow_array(self.length),
+                arrow_array(self.checksum.astype(np.uint32)),
+                arrow_array(self.metadata_start),
                 *times,
-                pa.array(np.diff(self.slice_of, prepend=-1) > 0),
+                arrow_array(np.diff(self.slice_of, prepend=-1) > 0),
             ],
             schema=SEGMENTS_SCHEMA,
         )
@@ -244,7 +248,7 @@ class SegmentTable:
             return made
 
         segments = [part.segments[0] for part in parts]
-        names = pa.array([segment_id(each.key.object) for each in segments], pa.binary(16))
+        names = arrow_array([segment_id(each.key.object) for each in segments], pa.binary(16))
         objects = pa.concat_arrays([self.object, names])
         place = column(np.arange(len(self)), range(len(self), len(self) + len(segments)))
         offsets = column(self.row_offset, [0] * len(segments))
@@ -262,7 +266,7 @@ class SegmentTable:
             metadata_start=column(
                 self.metadata_start, [each.key.metadata_start or 0 for each in segments]
             ),
-            object=objects.take(pa.array(place)),
+            object=objects.take(arrow_array(place)),
             slice_of=slice_of,
             slice_start=ends - rows,
             slice_end=ends,
@@ -282,7 +286,7 @@ class SegmentTable:
         total = int(self.origin.max()) + 1 if len(self.origin) else 0
         row_of_origin = np.full(total, -1, dtype=np.int64)
         count = 0
-        tables: list[pa.Table] = [schema.empty_table()]
+        tables: list[pa.Table] = [empty_table(schema)]
         for manifest, first in self.manifests:
             found = manifest.statistics(self.symbol, column_id)
             if found is None:
@@ -296,12 +300,12 @@ class SegmentTable:
         if count:
             rows = np.where(self.origin < 0, -1, row_of_origin[self.origin])
         holders = np.flatnonzero(rows >= 0)
-        joined = pa.concat_tables(tables).combine_chunks().take(pa.array(rows[holders]))
-        whole = pa.array(
+        joined = pa.concat_tables(tables).combine_chunks().take(arrow_array(rows[holders]))
+        whole = arrow_array(
             ((self.slice_end - self.slice_start) == self.slice_rows)[self.slice_of[holders]]
         )
         columns = {
-            "segment": pa.array(holders.astype(np.uint32)),
+            "segment": arrow_array(holders.astype(np.uint32)),
             "minimum_exact": pc.and_(_joined(joined, "minimum_exact"), whole),
             "maximum_exact": pc.and_(_joined(joined, "maximum_exact"), whole),
         }
@@ -319,9 +323,9 @@ class SegmentTable:
         row_of_slice = np.full(self.slices, -1, dtype=np.int64)
         row_of_slice[self.slice_of[_integers(found, "segment")]] = np.arange(found.num_rows)
         absent = row_of_slice < 0
-        facts = found.take(pa.array(row_of_slice, mask=absent)).combine_chunks()
-        nulls = _joined(facts, "nulls").fill_null(0).to_numpy(zero_copy_only=False)
-        nans = _joined(facts, "nans").fill_null(0).to_numpy(zero_copy_only=False)
+        facts = found.take(arrow_array(row_of_slice, mask=absent)).combine_chunks()
+        nulls = numpy_array(fill_null(_joined(facts, "nulls"), 0))
+        nans = numpy_array(fill_null(_joined(facts, "nans"), 0))
         rows = self.slice_end - self.slice_start
         missing = np.where(absent, rows, np.minimum(nulls + nans, rows))
         return SliceFacts(
@@ -362,7 +366,7 @@ class _Source:
     @classmethod
     def of(cls, symbol: int, manifests: Sequence[Manifest]) -> _Source:
         parts = [manifest.segments_of(symbol) for manifest in manifests]
-        table = pa.concat_tables([SEGMENTS_SCHEMA.empty_table(), *parts]).combine_chunks()
+        table = pa.concat_tables([empty_table(SEGMENTS_SCHEMA), *parts]).combine_chunks()
         counts = np.array([part.num_rows for part in parts], dtype=np.int64)
         firsts = np.cumsum(counts) - counts
         row_count = _integers(table, "row_count")
@@ -398,7 +402,7 @@ class _Source:
         rows were taken out of the middle of a slice, what is left of it is told apart.
         """
         bounds = []
-        first = pa.array(self.slice_first_segment[slices])
+        first = arrow_array(self.slice_first_segment[slices])
         # Only those: rows that a transaction wrote and then replaced may have had no index.
         table = self.table.select(_TIME_COLUMNS).take(first)
         for name in _TIME_COLUMNS:
@@ -437,15 +441,15 @@ def _joined(table: pa.Table, name: str) -> pa.Array:
     return (
         column.chunk(0)
         if column.num_chunks == 1
-        else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+        else pa.concat_arrays(column.chunks or [arrow_array([], column.type)])
     )
 
 
 def _integers(table: pa.Table, name: str) -> Integers:
-    values: Integers = table.column(name).to_numpy().astype(np.int64, copy=False)
+    values: Integers = numpy_array(table.column(name)).astype(np.int64, copy=False)
     return values
 
 
 def _flags(table: pa.Table, name: str) -> Flags:
-    values: Flags = _joined(table, name).fill_null(False).to_numpy(zero_copy_only=False)
+    values: Flags = numpy_array(fill_null(_joined(table, name), False))
     return values.astype(np.bool_)

@@ -3,59 +3,24 @@
 Only the store enters here; everything above it deals in segments and symbols.
 """
 
-from tessel.store.objects.address import address_of, open_address
-from tessel.store.objects.base import (
-    ObjectFacts,
-    ObjectStore,
-    ParallelPuts,
-    SupportsDurableNames,
-    SupportsInventory,
-    SupportsLeftovers,
-    SupportsReserve,
-    VerifiesPuts,
-    check_name,
-    checksum,
-    freeing,
-    put_all,
-)
-from tessel.store.objects.cloud import CloudObjects
-from tessel.store.objects.cloud_place import CloudOptions
-from tessel.store.objects.credentials import (
-    AzureCredentials,
-    CredentialsSource,
-    GoogleCredentials,
-    S3Credentials,
-)
-from tessel.store.objects.foreign import ForeignObjects, foreign_name, open_foreign
-from tessel.store.objects.local import LocalObjects
-from tessel.store.objects.memory import MemoryObjects
-from tessel.store.objects.open import open_objects
+from __future__ import annotations
 
-__all__ = [
-    "AzureCredentials",
-    "CloudObjects",
-    "CloudOptions",
-    "CredentialsSource",
-    "ForeignObjects",
-    "GoogleCredentials",
-    "LocalObjects",
-    "MemoryObjects",
-    "ObjectFacts",
-    "ObjectStore",
-    "ParallelPuts",
-    "S3Credentials",
-    "SupportsDurableNames",
-    "SupportsInventory",
-    "SupportsLeftovers",
-    "SupportsReserve",
-    "VerifiesPuts",
-    "address_of",
-    "check_name",
-    "checksum",
-    "foreign_name",
-    "freeing",
-    "open_address",
-    "open_foreign",
-    "open_objects",
-    "put_all",
-]
+from tessel.lazy import names_from
+
+__getattr__ = names_from(
+    __name__,
+    {
+        "address": "address_of open_address",
+        "base": (
+            "ObjectFacts ObjectStore ParallelPuts SupportsDurableNames SupportsInventory "
+            "SupportsLeftovers SupportsReserve VerifiesPuts check_name checksum freeing put_all"
+        ),
+        "cloud": "CloudObjects",
+        "cloud_place": "CloudOptions",
+        "credentials": "AzureCredentials CredentialsSource GoogleCredentials S3Credentials",
+        "foreign": "ForeignObjects foreign_name open_foreign",
+        "local": "LocalObjects",
+        "memory": "MemoryObjects",
+        "open": "open_objects",
+    },
+)

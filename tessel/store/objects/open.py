@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from tessel.errors import InvalidInputError, NotAStoreError, UnicodeTextError
 from tessel.store.objects.base import ObjectStore
-from tessel.store.objects.cloud import CloudObjects
-from tessel.store.objects.cloud_place import CLOUDS, CloudOptions, CloudPlace
-from tessel.store.objects.credentials import CredentialsSource
 from tessel.store.objects.local import LocalObjects
 from tessel.store.objects.memory import MemoryObjects
+
+if TYPE_CHECKING:
+    from tessel.store.objects.cloud_place import CloudOptions
+    from tessel.store.objects.credentials import CredentialsSource
 
 __all__ = ["open_objects"]
 
@@ -64,9 +65,14 @@ def open_objects(
     except UnicodeEncodeError:
         UnicodeTextError.require(uri, "the URI of a store")
     scheme, separator, rest = uri.partition("://")
-    if separator and scheme in CLOUDS:
-        place = CloudPlace.parse(uri)
-        return CloudObjects(place, credentials=credentials, options=CloudOptions.of(options))
+    if separator:
+        from tessel.store.objects.cloud_place import CLOUDS, CloudOptions, CloudPlace
+
+        if scheme in CLOUDS:
+            from tessel.store.objects.cloud import CloudObjects
+
+            place = CloudPlace.parse(uri)
+            return CloudObjects(place, credentials=credentials, options=CloudOptions.of(options))
     if credentials is not None or options is not None:
         raise InvalidInputError(
             "credentials and options are for stores in a cloud, and this is none",

@@ -4,7 +4,3 @@ Only the transaction enters here. A verb takes the :class:`Stage` of its transac
 arguments, checks them, writes the rows that are new, and changes what the stage knows of the
 symbol. It changes nothing before everything was checked.
 """
-
-from tessel.store.operations.stage import Stage
-
-__all__ = ["Stage"]

@@ -24,13 +24,14 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array, empty_table
 from tessel.errors import (
     CommitConflictError,
     CommitUnknownError,
     InvalidInputError,
 )
 from tessel.errors.arguments import checks_arguments
-from tessel.store.history import SymbolState
+from tessel.store.history.symbol import SymbolState
 from tessel.store.index_column import checked_order, index_integers
 from tessel.store.operations.gathering import aligned, rows_as_table
 from tessel.store.operations.incoming import take
@@ -133,7 +134,7 @@ class Appender:
             incoming = take(self._working, data, self._evolve)
             # Copied: what the caller gave may be memory that is written to before the commit.
             table = incoming.table()
-            table = table.take(pa.array(np.arange(table.num_rows)))
+            table = table.take(arrow_array(np.arange(table.num_rows)))
             index = incoming.state.schema.index
             if index is not None and table.num_rows:
                 (table,) = checked_order([table], index, after=self._last, hint=_HINT)
@@ -201,7 +202,7 @@ class Appender:
             with self._changed:
                 schema = self._working.state.schema.arrow
                 table = pa.concat_tables(
-                    [schema.empty_table(), *(aligned(each, schema) for each in self._waiting)]
+                    [empty_table(schema), *(aligned(each, schema) for each in self._waiting)]
                 )
                 self._dropped(len(self._waiting))
                 self._failure = None

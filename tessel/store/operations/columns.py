@@ -20,17 +20,18 @@ from tessel.errors import (
     UnsupportedTypeError,
 )
 from tessel.errors.arguments import check_nesting
-from tessel.expression import Expression
+from tessel.expression.node import Expression
 from tessel.expression.scalars import array_of, scalar_of
 from tessel.expression.schema import TableSchema
 from tessel.options import current, options
 from tessel.store.frames import check_column_names
-from tessel.store.history import Edit, ManifestEntry, SymbolState
-from tessel.store.manifest import SegmentTable
+from tessel.store.history.changes import Edit
+from tessel.store.history.symbol import ManifestEntry, SymbolState
+from tessel.store.manifest.table import SegmentTable
 from tessel.store.operations.stage import Stage
 from tessel.store.operations.widening import can_widen, can_widen_index
 from tessel.store.operations.working import Working
-from tessel.store.segment import is_index_type, normalise, stored_type
+from tessel.store.segment.types import is_index_type, normalise, stored_type
 
 __all__ = ["add_column", "drop_column", "rename_columns", "widen"]
 

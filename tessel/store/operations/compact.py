@@ -14,12 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.options import current, options
-from tessel.store.history import Edit
-from tessel.store.manifest import SegmentTable
+from tessel.store.history.changes import Edit
+from tessel.store.manifest.table import SegmentTable
 from tessel.store.operations.reading import Reader
 from tessel.store.operations.stage import Stage
-from tessel.store.segment import column_slices
+from tessel.store.segment.layout import column_slices
 
 __all__ = ["CompactReport", "compact", "footprint", "planned_compaction"]
 
@@ -136,7 +137,7 @@ def footprint(table: SegmentTable) -> tuple[int, int]:
 
 def _bytes(table: SegmentTable, which: np.ndarray) -> int:
     held = zip(
-        table.object.filter(pa.array(which)).to_pylist(),
+        table.object.filter(arrow_array(which)).to_pylist(),
         table.offset[which].tolist(),
         table.length[which].tolist(),
         strict=True,

@@ -7,10 +7,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import fill_null, numpy_array
 from tessel.errors import ExpressionTypeError, InvalidInputError
-from tessel.expression import Expression, evaluate, evaluate_statistics, parse
+from tessel.expression.evaluate import evaluate
+from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
-from tessel.store.history import Claim, ReadRange, TimeBounds
+from tessel.expression.statistics import evaluate_statistics
+from tessel.expression.text import parse
+from tessel.store.history.changes import Claim
+from tessel.store.history.landed import TimeBounds
+from tessel.store.history.rebase import ReadRange
 from tessel.store.operations.planning import Planned, staged_edits
 from tessel.store.operations.ranges import row_range, time_range
 from tessel.store.operations.reading import Reader
@@ -95,9 +101,9 @@ def _matching(reader: Reader, condition: Expression) -> list[Planned]:
         if verdict > 0:
             _extend(runs, start, stop)
             continue
-        mask = evaluate(condition, columns.slice(number)).fill_null(False)
+        mask = fill_null(evaluate(condition, columns.slice(number)), False)
         flags = np.zeros(stop - start + 2, dtype=np.int8)
-        flags[1:-1] = mask.to_numpy(zero_copy_only=False)
+        flags[1:-1] = numpy_array(mask)
         changes = np.flatnonzero(np.diff(flags))
         for low, high in zip(changes[::2].tolist(), changes[1::2].tolist(), strict=True):
             _extend(runs, start + low, start + high)

@@ -28,15 +28,12 @@ from tessel.errors import (
 )
 from tessel.expression.schema import TableSchema
 from tessel.store.frames import describe_differences
-from tessel.store.history import (
-    Edit,
-    History,
-    ManifestEntry,
-    SymbolState,
-    coalesced,
-    rows_of,
-)
-from tessel.store.manifest import SegmentIndex, SegmentSource, SegmentTable
+from tessel.store.history.changes import Edit
+from tessel.store.history.history import History
+from tessel.store.history.symbol import ManifestEntry, SymbolState, coalesced, rows_of
+from tessel.store.manifest.index import SegmentIndex
+from tessel.store.manifest.piece import SegmentSource
+from tessel.store.manifest.table import SegmentTable
 from tessel.store.merging import Run, merge_ordered
 from tessel.store.names import segment_name
 from tessel.store.operations.incoming import checked_metadata
@@ -45,7 +42,7 @@ from tessel.store.operations.reading import Reader
 from tessel.store.operations.stage import Stage
 from tessel.store.operations.staged import StagedRows
 from tessel.store.operations.taking import FINALIZED, objection
-from tessel.store.segment import assign_column_ids
+from tessel.store.segment.layout import assign_column_ids
 
 __all__ = ["Merged", "Mode", "finalize"]
 

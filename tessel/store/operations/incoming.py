@@ -10,13 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from tessel.arrays import empty_table
 from tessel.errors import InvalidInputError, SchemaMismatchError
 from tessel.expression.schema import TableSchema
 from tessel.store.frames import Frame, describe_differences, read_frame
-from tessel.store.history import SymbolState
+from tessel.store.history.symbol import SymbolState
 from tessel.store.operations.widening import can_widen, can_widen_index
 from tessel.store.operations.working import Working
-from tessel.store.segment import normalise
+from tessel.store.segment.types import normalise
 
 __all__ = ["EVOLUTIONS", "Incoming", "checked_metadata", "take"]
 
@@ -45,7 +46,7 @@ class Incoming:
     def table(self) -> pa.Table:
         """Return all rows as one table."""
         schema = self.state.schema.arrow
-        return pa.concat_tables([schema.empty_table(), *self.tables])
+        return pa.concat_tables([empty_table(schema), *self.tables])
 
     def apply(self, working: Working) -> None:
         """Give a symbol the columns."""

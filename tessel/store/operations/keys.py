@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from tessel.arrays import arrow_scalar, fill_null, numpy_array
 from tessel.errors import InvalidInputError
 from tessel.store.encodings.base import Integers
 
@@ -81,8 +82,8 @@ class KeyLookup:
         total = np.zeros(table.num_rows, dtype=np.int64)
         for at, name in enumerate(self._keys):
             values = _plain(table.column(name)).cast(self._values[at].type)
-            found = pc.index_in(values, value_set=self._values[at]).fill_null(-1)
-            own = found.to_numpy(zero_copy_only=False).astype(np.int64)
+            found = fill_null(pc.index_in(values, value_set=self._values[at]), -1)
+            own = numpy_array(found).astype(np.int64)
             # Numbers stay below the square of the frame's rows: after each column they are
             # replaced by their ranks among those that the frame has.
             wide = total * len(self._values[at]) + own
@@ -101,7 +102,7 @@ def _plain(column: pa.ChunkedArray) -> pa.Array:
     if pat.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pat.is_floating(column.type):
-        column = pc.add(column, pa.scalar(0.0, column.type))
+        column = pc.add(column, arrow_scalar(0.0, column.type))
     joined = column.combine_chunks()
     return joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks)
 
@@ -109,4 +110,4 @@ def _plain(column: pa.ChunkedArray) -> pa.Array:
 def _missing(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
     plain = _plain(column)
     nulls = pc.is_null(plain, nan_is_null=pat.is_floating(plain.type))
-    return np.asarray(nulls.to_numpy(zero_copy_only=False), dtype=np.bool_)
+    return np.asarray(numpy_array(nulls), dtype=np.bool_)

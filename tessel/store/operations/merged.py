@@ -13,10 +13,10 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from tessel.errors import CorruptStoreError, LeaseExpiredError, NotFoundError
-from tessel.store.history import SymbolState
+from tessel.store.history.symbol import SymbolState
 from tessel.store.operations.stage import Stage
 from tessel.store.operations.staged import StagedRows
-from tessel.store.segment import WrittenSlice
+from tessel.store.segment.writer import WrittenSlice
 
 __all__ = ["Merged"]
 

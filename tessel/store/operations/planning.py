@@ -10,7 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tessel.store.history import Edit, SymbolState, TimeBounds
+from tessel.store.history.changes import Edit
+from tessel.store.history.landed import TimeBounds
+from tessel.store.history.symbol import SymbolState
 from tessel.store.index_column import index_integers
 from tessel.store.operations.reading import Reader
 from tessel.store.operations.stage import Stage

@@ -10,7 +10,7 @@ from tessel.errors import IndexColumnError, InvalidInputError
 from tessel.expression.periods import instant_text, period_bounds, units_from_ns, zone_of
 from tessel.expression.scalars import whole_number
 from tessel.expression.schema import TableSchema
-from tessel.store.history import Claim
+from tessel.store.history.changes import Claim
 
 __all__ = ["row_range", "time_range"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from tessel.errors import InvalidInputError
-from tessel.store.history import ReadRange
+from tessel.store.history.rebase import ReadRange
 from tessel.store.operations.ranges import row_range, time_range
 from tessel.store.operations.stage import Stage
 

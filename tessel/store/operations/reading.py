@@ -11,7 +11,8 @@ from tessel.errors import IndexColumnError
 from tessel.expression.schema import TableSchema
 from tessel.store.encodings.base import Integers
 from tessel.store.index_column import index_integers
-from tessel.store.manifest import SegmentIndex, SegmentSource
+from tessel.store.manifest.index import SegmentIndex
+from tessel.store.manifest.piece import SegmentSource
 
 __all__ = ["Reader"]
 

@@ -14,35 +14,26 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import pyarrow as pa
 
 from tessel.errors import InvalidInputError, SymbolNotFoundError
-from tessel.store.history import (
-    Change,
-    Commit,
-    ManifestEntry,
-    Objection,
-    ReadRange,
-    Removal,
-    Replacement,
-    SymbolState,
-    Tried,
-    resolved,
-)
+from tessel.store.history.changes import Change, Removal, Replacement, Tried, resolved
+from tessel.store.history.rebase import Objection, ReadRange
+from tessel.store.history.symbol import ManifestEntry, SymbolState
+from tessel.store.history.versions import Commit
 from tessel.store.maintenance.leases import WriteSession
-from tessel.store.manifest import (
-    Extent,
-    Manifest,
-    ManifestBuilder,
-    ManifestReference,
-    SegmentIndex,
-    SegmentSource,
-    SegmentTable,
-)
-from tessel.store.manifest.packing import ManifestConfiguration
+from tessel.store.manifest.builder import ManifestBuilder
+from tessel.store.manifest.format import ManifestReference
+from tessel.store.manifest.index import SegmentIndex
+from tessel.store.manifest.manifest import Manifest
+from tessel.store.manifest.packing.configuration import ManifestConfiguration, usual_configuration
+from tessel.store.manifest.piece import SegmentSource
+from tessel.store.manifest.table import Extent, SegmentTable
 from tessel.store.names import check_symbol_name
-from tessel.store.objects import ObjectStore, put_all
+from tessel.store.objects.base import ObjectStore, put_all
 from tessel.store.operations.reading import Reader
 from tessel.store.operations.working import Working
-from tessel.store.packing import Flush, SnapshotMembership, usual_configuration
-from tessel.store.segment import PackWriter, SegmentWriter, WrittenSlice
+from tessel.store.packing.flush import Flush
+from tessel.store.packing.membership import SnapshotMembership
+from tessel.store.segment.packs import PackWriter
+from tessel.store.segment.writer import SegmentWriter, WrittenSlice
 
 __all__ = ["Stage"]
 

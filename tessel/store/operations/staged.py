@@ -20,14 +20,17 @@ from tessel.errors import CorruptStoreError, InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.schema import TableSchema
 from tessel.store.frames import Frame, read_frame
-from tessel.store.history import Commit, ManifestEntry, SymbolState, rows_of
 from tessel.store.history.documents import Fields
+from tessel.store.history.symbol import ManifestEntry, SymbolState, rows_of
+from tessel.store.history.versions import Commit
 from tessel.store.index_column import check_index_type, checked_order, sorted_by
 from tessel.store.maintenance.leases import WriteSession
-from tessel.store.manifest import ManifestBuilder
+from tessel.store.manifest.builder import ManifestBuilder
 from tessel.store.names import check_symbol_name, object_kind
-from tessel.store.objects import ObjectStore, put_all
-from tessel.store.segment import PackWriter, SegmentWriter, assign_column_ids
+from tessel.store.objects.base import ObjectStore, put_all
+from tessel.store.segment.layout import assign_column_ids
+from tessel.store.segment.packs import PackWriter
+from tessel.store.segment.writer import SegmentWriter
 
 __all__ = ["StagedRows", "check_task", "stage_rows"]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tessel.errors import InvalidInputError
-from tessel.store.history import Objection
 from tessel.store.history.log import LogEntry
+from tessel.store.history.rebase import Objection
 from tessel.store.names import check_symbol_name
 from tessel.store.operations.staged import StagedRows
 

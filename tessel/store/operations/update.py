@@ -7,8 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from tessel.arrays import empty_table
 from tessel.errors import IndexColumnError, InvalidInputError
-from tessel.store.history import Claim, TimeBounds
+from tessel.store.history.changes import Claim
+from tessel.store.history.landed import TimeBounds
 from tessel.store.index_column import checked_order, index_integers
 from tessel.store.operations.incoming import take
 from tessel.store.operations.planning import Planned, staged_edits
@@ -37,7 +39,7 @@ def update(
     incoming = take(working, data, evolve)
     schema = incoming.state.schema.arrow
     table = pa.concat_tables(
-        [schema.empty_table(), *checked_order(incoming.tables, index, hint=_HINT)]
+        [empty_table(schema), *checked_order(incoming.tables, index, hint=_HINT)]
     )
     first, last = _ends(table, index)
     if claim is None:

@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.errors import DuplicateColumnError, InvalidInputError, repeated
 from tessel.expression.schema import TableSchema
 from tessel.store.encodings.base import Integers
-from tessel.store.history import Claim, ReadRange, TimeBounds
+from tessel.store.history.changes import Claim
+from tessel.store.history.landed import TimeBounds
+from tessel.store.history.rebase import ReadRange
 from tessel.store.index_column import index_integers, sorted_by
 from tessel.store.operations.incoming import take
 from tessel.store.operations.keys import KeyLookup
@@ -53,7 +56,7 @@ def upsert(
     fresh = rows < 0
     claims: list[Claim] = []
     if fresh.any():
-        claims.append(_claim(table.filter(pa.array(fresh)), index, names))
+        claims.append(_claim(table.filter(arrow_array(fresh)), index, names))
     edits = staged_edits(
         stage,
         working.state,
@@ -159,7 +162,7 @@ class _Plan:
         for low, high in itertools.pairwise(bounds):
             chosen = rows[low:high]
             chosen = chosen[chosen >= 0]
-            part = table.take(pa.array(chosen)) if len(chosen) else None
+            part = table.take(arrow_array(chosen)) if len(chosen) else None
             made.append(Planned(int(starts[low]), int(reach[high - 1]), part))
         return made
 

@@ -7,23 +7,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tessel.expression.schema import TableSchema
-from tessel.store.history import (
-    KINDS,
+from tessel.store.history.changes import (
     Alteration,
     Change,
     Claim,
     Edit,
-    ManifestEntry,
     MetadataChange,
     Rename,
     Replacement,
     SchemaChange,
     Splice,
-    SymbolState,
-    TimeBounds,
-    rows_of,
     spliced,
 )
+from tessel.store.history.landed import KINDS, TimeBounds
+from tessel.store.history.symbol import ManifestEntry, SymbolState, rows_of
 
 __all__ = ["Working"]
 

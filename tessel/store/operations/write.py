@@ -12,12 +12,13 @@ import pyarrow as pa
 from tessel.errors import InvalidInputError
 from tessel.expression.schema import TableSchema
 from tessel.store.frames import Frame, read_frame
-from tessel.store.history import SymbolState, rows_of
+from tessel.store.history.symbol import SymbolState, rows_of
 from tessel.store.index_column import check_index_type, checked_order, sorted_by
 from tessel.store.names import check_symbol_name
 from tessel.store.operations.incoming import checked_metadata
 from tessel.store.operations.stage import Stage
-from tessel.store.segment import assign_column_ids, check_encodings
+from tessel.store.segment.file_writer import check_encodings
+from tessel.store.segment.layout import assign_column_ids
 
 __all__ = ["write"]
 

@@ -6,17 +6,16 @@ planned again where it does not fit; and the extents of the symbols are told whe
 Transactions, ``repack`` and the preloading at open enter here.
 """
 
-from tessel.store.packing.flush import Flush, Flushed, usual_configuration
-from tessel.store.packing.membership import SnapshotMembership
-from tessel.store.packing.preload import Preloader
-from tessel.store.packing.repacking import RepackReport, repack_all
+from __future__ import annotations
 
-__all__ = [
-    "Flush",
-    "Flushed",
-    "Preloader",
-    "RepackReport",
-    "SnapshotMembership",
-    "repack_all",
-    "usual_configuration",
-]
+from tessel.lazy import names_from
+
+__getattr__ = names_from(
+    __name__,
+    {
+        "flush": "Flush Flushed",
+        "membership": "SnapshotMembership",
+        "preload": "Preloader",
+        "repacking": "RepackReport repack_all",
+    },
+)

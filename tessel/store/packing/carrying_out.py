@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
-from tessel.store.history import ManifestEntry, Repacking, coalesced
-from tessel.store.manifest import Manifest, ManifestReference
-from tessel.store.manifest.packing import (
-    DEFAULT_SET,
-    ManifestConfiguration,
-    PackingPlan,
-    PlannedManifest,
-    oversized,
-)
+from tessel.store.history.changes import Repacking
+from tessel.store.history.symbol import ManifestEntry, coalesced
+from tessel.store.manifest.format import ManifestReference
+from tessel.store.manifest.manifest import Manifest
+from tessel.store.manifest.packing.configuration import ManifestConfiguration
+from tessel.store.manifest.packing.plan import PackingPlan, PlannedManifest, oversized
+from tessel.store.manifest.packing.validation import DEFAULT_SET
 from tessel.store.packing.encoding import EncodedManifest, encode
 from tessel.store.packing.membership import SnapshotMembership
 from tessel.store.packing.rows import PackedRows, Staged

@@ -6,9 +6,11 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tessel.store.history import ManifestEntry, rows_of
-from tessel.store.manifest import Manifest, ManifestBuilder, ManifestReference, Move
-from tessel.store.manifest.packing import Part, PlannedManifest
+from tessel.store.history.symbol import ManifestEntry, rows_of
+from tessel.store.manifest.builder import ManifestBuilder, Move
+from tessel.store.manifest.format import ManifestReference
+from tessel.store.manifest.manifest import Manifest
+from tessel.store.manifest.packing.plan import Part, PlannedManifest
 from tessel.store.packing.rows import PackedRows, Staged, counted_segments
 
 __all__ = ["EncodedManifest", "encode"]

@@ -11,36 +11,30 @@ rows (:class:`Repacking`), which take effect where nobody else has moved them me
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from tessel.store.history import ManifestEntry, Overlay, Repacking, SymbolState
-from tessel.store.manifest import Manifest, ManifestBuilder, ManifestReference
-from tessel.store.manifest.packing import (
-    DEFAULT_SET,
-    Changes,
-    FoldPlan,
-    ManifestConfiguration,
-    Part,
-    PlannedManifest,
-    Run,
-    SymbolContent,
-    TailJoin,
-    oversized,
-    pack,
-    plan_folds,
-    plan_tails,
-)
+from tessel.store.history.changes import Repacking
+from tessel.store.history.snapshot import Overlay
+from tessel.store.history.symbol import ManifestEntry, SymbolState
+from tessel.store.manifest.builder import ManifestBuilder
+from tessel.store.manifest.format import ManifestReference
+from tessel.store.manifest.manifest import Manifest
+from tessel.store.manifest.packing.configuration import ManifestConfiguration
+from tessel.store.manifest.packing.membership import Changes, Run, SymbolContent
+from tessel.store.manifest.packing.pack import pack
+from tessel.store.manifest.packing.plan import Part, PlannedManifest, oversized
+from tessel.store.manifest.packing.tails import FoldPlan, TailJoin, plan_folds, plan_tails
+from tessel.store.manifest.packing.validation import DEFAULT_SET
 from tessel.store.packing.carrying_out import CarriedOut, objects_of, repackings_of
 from tessel.store.packing.encoding import EncodedManifest, encode
 from tessel.store.packing.leaf_folds import LeafFolds
 from tessel.store.packing.membership import SnapshotMembership, bytes_per_segment
 from tessel.store.packing.rows import PackedRows, Staged, in_memory
 
-__all__ = ["Flush", "Flushed", "usual_configuration"]
+__all__ = ["Flush", "Flushed"]
 
 _LONGEST = 64
 _LONGEST_PER_ROOT = 4
@@ -300,12 +294,6 @@ class Flush:
         rows = sources[symbol] = PackedRows(state, state.manifests, staged, self.manifest)
         runs = tuple(Run(count) for count in rows.counts)
         return SymbolContent(symbol, name, bytes_per_segment(state), runs)
-
-
-@functools.cache
-def usual_configuration() -> ManifestConfiguration:
-    """Return the configuration of stores that have none of their own."""
-    return ManifestConfiguration()
 
 
 def _extent_of(state: SymbolState) -> tuple[int, int]:

@@ -11,27 +11,21 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tessel.options import current
-from tessel.store.history import (
-    ManifestEntry,
-    Overlay,
-    Repacking,
-    SymbolPacking,
-    SymbolState,
-    apply,
-)
-from tessel.store.manifest import Manifest, ManifestReference
-from tessel.store.manifest.packing import (
+from tessel.store.history.changes import Repacking, apply
+from tessel.store.history.snapshot import Overlay
+from tessel.store.history.symbol import ManifestEntry, SymbolPacking, SymbolState
+from tessel.store.manifest.format import ManifestReference
+from tessel.store.manifest.manifest import Manifest
+from tessel.store.manifest.packing.configuration import ManifestConfiguration, ManifestSet
+from tessel.store.manifest.packing.leaf_folds import (
     LeafExtent,
     LeafFold,
     LeafSymbol,
-    ManifestConfiguration,
-    ManifestSet,
-    Part,
-    PlannedManifest,
-    estimate_bytes_per_segment,
     fold_start,
     plan_leaf_fold,
 )
+from tessel.store.manifest.packing.membership import estimate_bytes_per_segment
+from tessel.store.manifest.packing.plan import Part, PlannedManifest
 from tessel.store.packing.carrying_out import objects_of
 from tessel.store.packing.encoding import EncodedManifest, encode
 from tessel.store.packing.membership import bytes_per_segment

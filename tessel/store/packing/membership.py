@@ -7,9 +7,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from tessel.errors import CorruptStoreError
 from tessel.options import current
-from tessel.store.history import Leaf, ManifestEntry, Snapshot, SymbolState, cut_leaf
-from tessel.store.manifest import Manifest, ManifestReference
-from tessel.store.manifest.packing import estimate_bytes_per_segment
+from tessel.store.history.leaves import Leaf, cut_leaf
+from tessel.store.history.snapshot import Snapshot
+from tessel.store.history.symbol import ManifestEntry, SymbolState
+from tessel.store.manifest.format import ManifestReference
+from tessel.store.manifest.manifest import Manifest
+from tessel.store.manifest.packing.membership import estimate_bytes_per_segment
 from tessel.store.packing.rows import counted_segments
 
 __all__ = ["SnapshotMembership", "bytes_per_segment"]

@@ -10,13 +10,13 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 
-from tessel.store.history import Commit, Member, Snapshot
-from tessel.store.manifest import Manifest, ManifestReference
-from tessel.store.manifest.packing import (
-    ManifestConfiguration,
-    PreloadCandidate,
-    choose_preloads,
-)
+from tessel.store.history.lookup import Member
+from tessel.store.history.snapshot import Snapshot
+from tessel.store.history.versions import Commit
+from tessel.store.manifest.format import ManifestReference
+from tessel.store.manifest.manifest import Manifest
+from tessel.store.manifest.packing.configuration import ManifestConfiguration
+from tessel.store.manifest.packing.preload import PreloadCandidate, choose_preloads
 from tessel.telemetry import emit
 
 __all__ = ["Preloader", "chosen_manifests"]

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tessel.display import Document, Table
-from tessel.store.history import Repacking, Snapshot, apply
-from tessel.store.manifest import Manifest, ManifestBuilder, ManifestReference
-from tessel.store.manifest.packing import (
-    ManifestConfiguration,
-    PackingPlan,
-    PlannedManifest,
-    repack,
-)
+from tessel.display.documents import Document, Table
+from tessel.store.history.changes import Repacking, apply
+from tessel.store.history.snapshot import Snapshot
+from tessel.store.manifest.builder import ManifestBuilder
+from tessel.store.manifest.format import ManifestReference
+from tessel.store.manifest.manifest import Manifest
+from tessel.store.manifest.packing.configuration import ManifestConfiguration
+from tessel.store.manifest.packing.pack import repack
+from tessel.store.manifest.packing.plan import PackingPlan, PlannedManifest
 from tessel.store.packing.carrying_out import CarriedOut, repackings_of
 from tessel.store.packing.encoding import EncodedManifest
 from tessel.store.packing.membership import SnapshotMembership

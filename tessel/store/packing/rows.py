@@ -15,15 +15,12 @@ import numpy as np
 
 from tessel.cached import cached
 from tessel.errors import CorruptStoreError
-from tessel.store.history import ManifestEntry, SymbolState, rows_of
-from tessel.store.manifest import (
-    Extent,
-    Manifest,
-    ManifestBuilder,
-    ManifestReference,
-    SegmentTable,
-)
-from tessel.store.objects import MemoryObjects
+from tessel.store.history.symbol import ManifestEntry, SymbolState, rows_of
+from tessel.store.manifest.builder import ManifestBuilder
+from tessel.store.manifest.format import ManifestReference
+from tessel.store.manifest.manifest import Manifest
+from tessel.store.manifest.table import Extent, SegmentTable
+from tessel.store.objects.memory import MemoryObjects
 
 __all__ = ["PackedRows", "Staged", "counted_segments", "in_memory"]
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.arrays import numpy_array
 from tessel.errors import RowFormatError, SchemaMismatchError, UnsupportedTypeError
 from tessel.store.rows.schema import NULLS, FieldLayout, Layout, RowSchema
 
@@ -191,7 +192,7 @@ def _write_nulls(
             hint="fill them first",
             column=field.name,
         )
-    nulls: npt.NDArray[np.bool_] = column.is_null().to_numpy(zero_copy_only=False)
+    nulls: npt.NDArray[np.bool_] = numpy_array(column.is_null())
     bit = np.uint8(1 << (field.null_bit & 7))
     records[NULLS][:, field.null_bit >> 3] |= nulls * bit
     return nulls

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import fill_null, numpy_array
 from tessel.errors import ExpressionTypeError, InvalidInputError
-from tessel.expression import Expression, ExpressionContext, evaluate, parse
+from tessel.expression.context import ExpressionContext
+from tessel.expression.evaluate import evaluate
+from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
-from tessel.kernels import (
-    FilteredRows,
-    RowStatus,
-    StructRows,
-    filter_rows,
-)
+from tessel.expression.text import parse
+from tessel.kernels.filter_rows import FilteredRows, StructRows, filter_rows
+from tessel.kernels.row_program import RowStatus
 from tessel.store.rows.row_programs import RowCompiler
 from tessel.store.rows.rows import BytesLike, Rows
 from tessel.store.rows.schema import RowSchema
@@ -152,8 +152,8 @@ class RowPipeline:
 
     def _kept(self, rows: Rows, where: ExpressionContext) -> Rows:
         found = evaluate(where, _table(rows, [where]))
-        mask = found.fill_null(False) if found.null_count else found
-        keep = mask.to_numpy(zero_copy_only=False)
+        mask = fill_null(found, False) if found.null_count else found
+        keep = numpy_array(mask)
         if keep.all():
             return rows
         return _chosen(rows, np.flatnonzero(keep))

@@ -12,8 +12,8 @@ from fractions import Fraction
 
 import pyarrow as pa
 
-from tessel.expression import ExpressionContext
 from tessel.expression.checking import NodeType, node_types
+from tessel.expression.context import ExpressionContext
 from tessel.expression.kernels.membership import members
 from tessel.expression.kernels.values import literal_value
 from tessel.expression.leaves import Column, Literal
@@ -33,7 +33,7 @@ from tessel.expression.operators.comparison import (
 from tessel.expression.operators.membership import IsIn, IsMissing
 from tessel.expression.schema import TableSchema
 from tessel.expression.types import UNIT_NANOSECONDS
-from tessel.kernels import RowOp, RowProgram
+from tessel.kernels.row_program import RowOp, RowProgram
 from tessel.store.rows.row_registers import (
     FLOATS,
     INTEGERS,

@@ -24,7 +24,7 @@ from tessel.expression.operators.comparison import (
     Less,
     LessEqual,
 )
-from tessel.kernels import RowOp, RowProgram, field_load
+from tessel.kernels.row_program import RowOp, RowProgram, field_load
 from tessel.store.rows.schema import FieldLayout, RowSchema
 
 __all__ = ["FLOATS", "INTEGERS", "TRUTHS", "Known", "RowRegisters", "Text", "Value", "whole_range"]

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.store.encodings.base import (
     Bytes,
     HasCodes,
@@ -309,7 +310,7 @@ def _text_of_codes(dictionary: PhysicalValues, codes: npt.NDArray[np.int64]) -> 
     rows, length = len(codes), int(lengths[0])
     if length == 0 or (lengths != length).any() or rows * length > _LARGEST_OFFSET:
         held = to_arrow(pa.binary(), NodeValues(dictionary.length, dictionary))
-        found = physical_values(held.take(pa.array(codes)))
+        found = physical_values(held.take(arrow_array(codes)))
         return PhysicalValues(dictionary.kind, 0, rows, found.data, found.offsets)
     first = int(dictionary.offsets[0])
     table = dictionary.data[first : first + dictionary.length * length].view(f"V{length}")

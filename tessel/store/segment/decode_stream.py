@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
+from tessel.arrays import arrow_array
 from tessel.cancelling import thread_pool
 from tessel.errors import InvalidInputError
 from tessel.options import current
@@ -95,7 +96,7 @@ class BatchTask:
         place; a column that lies in one page in Arrow's layout is a view.
         """
         if not self.column_ids:
-            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(self), pa.struct([])))
+            return pa.RecordBatch.from_struct_array(arrow_array([{}] * len(self), pa.struct([])))
         arrays = [self._decoded(column_id) for column_id in self.column_ids]
         return pa.RecordBatch.from_arrays(arrays, [str(i) for i in self.column_ids])
 

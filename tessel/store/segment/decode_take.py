@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.arrays import arrow_array, different
 from tessel.errors import InvalidInputError
 from tessel.store.encodings.base import (
     Bytes,
@@ -181,7 +182,7 @@ class _Pages:
         found: list[tuple[Integers, PhysicalValues]] = []
         codes = records["encoding"]
         same = len(codes) > 0 and bool((codes == codes[0]).all())
-        for code in [int(codes[0])] if same else np.unique(codes).tolist():
+        for code in [int(codes[0])] if same else different(codes).tolist():
             at = np.arange(len(rows)) if same else np.flatnonzero(codes == code)
             kind, width = stored_kind(node.kind, node.width, code)
             gathered = None
@@ -249,11 +250,11 @@ def _merged_text(
     if len(found) == 1:
         return found[0][1]
     if not found:
-        return physical_values(pa.array([], _PHYSICAL[kind]))
+        return physical_values(arrow_array([], _PHYSICAL[kind]))
     arrays = [to_arrow(_PHYSICAL[kind], NodeValues(v.length, v)) for _, v in found]
     place = np.empty(rows, np.int64)
     place[np.concatenate([at for at, _ in found])] = np.arange(rows)
-    return physical_values(pa.concat_arrays(arrays).take(pa.array(place)))
+    return physical_values(pa.concat_arrays(arrays).take(arrow_array(place)))
 
 
 def _groups(numbers: Integers, mask: npt.NDArray[np.bool_] | None) -> list[tuple[int, Integers]]:

@@ -16,8 +16,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.errors import InvalidInputError
 from tessel.store.encodings.base import (
     HasLinearForm,
@@ -200,7 +200,7 @@ class SegmentColumn:
             found += self._gathered(waiting)
             waiting = []
             part = self.slice(low, high).decode()
-            found.append(part if survivors == high - low else part.filter(pa.array(here)))
+            found.append(part if survivors == high - low else part.filter(arrow_array(here)))
         found += self._gathered(waiting)
         if len(found) == 1:
             return found[0]
@@ -246,5 +246,5 @@ class SegmentColumn:
 def _as_bools(mask: npt.NDArray[np.bool_] | pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
     if isinstance(mask, np.ndarray):
         return mask.astype(np.bool_, copy=False)
-    plain = pc.fill_null(mask, False) if mask.null_count else mask
-    return np.asarray(plain.to_numpy(zero_copy_only=False), dtype=np.bool_)
+    plain = fill_null(mask, False) if mask.null_count else mask
+    return np.asarray(numpy_array(plain), dtype=np.bool_)

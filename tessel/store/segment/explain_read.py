@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tessel import display
+from tessel.display.documents import Document, Table
 from tessel.store.segment.coalesce import CoalesceLimits, coalesce
 from tessel.store.segment.read_plan import DICTIONARY_PAGE, ReadPlan
 
@@ -126,9 +126,9 @@ def explain_read(
     )
 
 
-def read_document(explanation: ReadExplanation, title: str = "read plan") -> display.Document:
+def read_document(explanation: ReadExplanation, title: str = "read plan") -> Document:
     """Return an explanation as a document."""
-    columns = display.Table(
+    columns = Table(
         "columns",
         ("column", "pages", "read", "bytes"),
         tuple((c.name, c.pages, c.pages_read, c.bytes_wanted) for c in explanation.columns),
@@ -138,9 +138,9 @@ def read_document(explanation: ReadExplanation, title: str = "read plan") -> dis
             f"requests: {explanation.requests_before:,} → {explanation.requests_after:,}",
         ),
     )
-    pruned = display.Table(
+    pruned = Table(
         "not read",
         ("column", "pages", "bytes", "why"),
         tuple((p.column, p.pages, p.bytes, p.reason) for p in explanation.pruned),
     )
-    return display.Document(title, (columns, pruned) if explanation.pruned else (columns,))
+    return Document(title, (columns, pruned) if explanation.pruned else (columns,))

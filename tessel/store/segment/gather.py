@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.kernels import load_rows
+from tessel.kernels.load_rows import load_rows
 from tessel.store.encodings.base import Integers, native_dtype
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.encodings.scaled import POWERS

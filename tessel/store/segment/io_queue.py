@@ -36,7 +36,7 @@ from tessel.store.segment.requests import (
     Request,
     read_failed,
 )
-from tessel.store.segment.sources import ByteRanges, ReadSource
+from tessel.store.segment.sources.base import ByteRanges, ReadSource
 
 __all__ = ["DEFAULT_BUDGET_BYTES", "Answer", "Delivered", "IoQueue", "Proceed"]
 

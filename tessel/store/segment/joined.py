@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.arrays import different
 from tessel.ecs.components import SegmentKey
 from tessel.store.encodings.base import Integers, PhysicalValues
 from tessel.store.encodings.codes import (
@@ -188,7 +189,7 @@ class JoinedPages(SegmentPages):
     def touch(self, node: int, numbers: Integers) -> None:
         """Verify the pages of these numbers, those that need no look at each value together."""
         first = self._first_flag[node]
-        numbers = np.unique(numbers)
+        numbers = different(numbers)
         numbers = numbers[~self._sound[first + numbers]]
         records = self.records(node)[numbers]
         sound = self._sound_together(node, records)

@@ -7,12 +7,13 @@ bytes of other pages are never touched, also where they come from afar.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.arrays import numpy_array
 from tessel.ecs.components import SegmentKey
 from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import Role
@@ -20,10 +21,12 @@ from tessel.store.encodings.fields import FieldNode
 from tessel.store.segment.encoded_column import SegmentColumn
 from tessel.store.segment.gather import SegmentRows, gather_columns
 from tessel.store.segment.opened import SegmentOpener
-from tessel.store.segment.page_statistics import ColumnZones
 from tessel.store.segment.pages import SegmentPages
 from tessel.store.segment.row_selection import RowIndices, RowRanges
 from tessel.store.segment.stored_columns import StoredColumns, may_be_stored, stored_columns
+
+if TYPE_CHECKING:
+    from tessel.store.segment.page_statistics import ColumnZones
 
 __all__ = ["LateRows"]
 
@@ -69,6 +72,8 @@ class LateRows:
 
     def zones(self, column_id: int) -> ColumnZones | None:
         """Return what the page table says of a column; None for nested ones."""
+        from tessel.store.segment.page_statistics import ColumnZones
+
         node = self._nodes[column_id]
         if node.role != Role.VALUES:
             return None
@@ -195,5 +200,5 @@ class LateRows:
 
 def _integers(values: pa.Array) -> npt.NDArray[np.int64]:
     width = pa.int64() if values.type.bit_width == 64 else pa.int32()
-    found: npt.NDArray[np.int64] = values.view(width).to_numpy(zero_copy_only=True)
+    found: npt.NDArray[np.int64] = numpy_array(values.view(width))
     return found

@@ -18,6 +18,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -26,16 +27,17 @@ from tessel.ecs.components import SegmentKey
 from tessel.errors import CorruptSegmentError, CorruptStoreError, NotFoundError
 from tessel.store.encodings.base import Bytes, Integers
 from tessel.store.encodings.fields import FieldNode
-from tessel.store.objects import ObjectStore
+from tessel.store.objects.base import ObjectStore
 from tessel.store.segment.file import ReadBytes, SegmentFile
-from tessel.store.segment.joined import JoinedPages, join_segments
 from tessel.store.segment.pages import SegmentPages
-from tessel.store.segment.plan_pages import ColumnPages, plan_read
-from tessel.store.segment.read_all import read_all
-from tessel.store.segment.read_plan import ReadPlan
 from tessel.store.segment.row_selection import RowIndices, RowRanges
-from tessel.store.segment.sources import ByteRanges, ReadSource, Viewing, open_source
+from tessel.store.segment.sources.base import ByteRanges, ReadSource, Viewing
+from tessel.store.segment.sources.open import open_source
 from tessel.store.segment.verified import sound_pages
+
+if TYPE_CHECKING:
+    from tessel.store.segment.joined import JoinedPages
+    from tessel.store.segment.read_plan import ReadPlan
 
 __all__ = ["SegmentOpener", "plan_columns", "put_bytes"]
 
@@ -145,6 +147,8 @@ class SegmentOpener:
         TesselError, ValueError
             When they are not alike, or something is wrong with one: open them one by one.
         """
+        from tessel.store.segment.joined import join_segments
+
         numbers: dict[str, int] = {}
         objects = [numbers.setdefault(key.object, len(numbers)) for key in keys]
         starts = np.array([key.offset for key in keys], np.int64)
@@ -163,6 +167,8 @@ class SegmentOpener:
     ) -> None:
         """Read what decoding these rows of some columns takes, where it is not there already."""
         if not self.views:
+            from tessel.store.segment.read_all import read_all
+
             plan = plan_columns(key, segment, nodes, rows)
             put_bytes(key, segment, plan.start, read_all(self.source, plan))
 
@@ -232,6 +238,8 @@ def plan_columns(
     ordinal
         Place of the segment in the scan.
     """
+    from tessel.store.segment.plan_pages import ColumnPages, plan_read
+
     columns = []
     for top in nodes:
         for node in range(top.number, top.end):

@@ -17,8 +17,7 @@ import pyarrow as pa
 from tessel.ecs.components import SegmentKey
 from tessel.errors import CorruptSegmentError
 from tessel.store.names import new_id, segment_name
-from tessel.store.objects import ObjectStore
-from tessel.store.objects.base import put_all
+from tessel.store.objects.base import ObjectStore, put_all
 from tessel.store.segment.file_writer import EncodedSegment
 from tessel.store.segment.records import ALIGNMENT, aligned
 

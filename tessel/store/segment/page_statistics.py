@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pat
 
+from tessel.arrays import arrow_array, different, numpy_array
 from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import ValueKind
 from tessel.store.segment.zone_maps import ZoneMaps
@@ -83,7 +84,7 @@ class PageStatistics:
         types: Mapping[str, pa.DataType],
     ) -> None:
         inside = [column.edges for column in columns.values()]
-        edges = np.unique(np.concatenate([np.array([0, rows], np.int64), *inside]))
+        edges = different(np.concatenate([np.array([0, rows], np.int64), *inside]))
         self.edges: Integers = edges[(edges >= 0) & (edges <= rows)]
         self._columns = columns
         self._types = types
@@ -109,7 +110,7 @@ class PageStatistics:
         hidden = zones.bounded & (_is_null(low) | _is_null(high))
         missing = np.where(hidden, -1, missing)[at]
         whole = np.diff(self.edges) == np.diff(column.edges)[at]
-        places = pa.array(at)
+        places = arrow_array(at)
         return PageFacts(
             low.take(places),
             high.take(places),
@@ -130,7 +131,7 @@ def _value_type(type_: pa.DataType) -> pa.DataType:
 
 
 def _is_null(values: pa.Array) -> Flags:
-    flags: Flags = values.is_null().to_numpy(zero_copy_only=False)
+    flags: Flags = numpy_array(values.is_null())
     return flags
 
 
@@ -145,13 +146,13 @@ def _bounds(column: ColumnZones) -> tuple[pa.Array, pa.Array] | None:
     if zones.kind == ValueKind.TEXT and pat.is_string(type_):
         low = [_text(zones, at, value) for at, value in enumerate(zones.minimum.tolist())]
         high = [_text(zones, at, value, up=True) for at, value in enumerate(zones.maximum.tolist())]
-        return pa.array(low, type_), pa.array(high, type_)
+        return arrow_array(low, type_), arrow_array(high, type_)
     return None
 
 
 def _numbers(values: npt.NDArray[Any], known: Flags, type_: pa.DataType) -> pa.Array:
     storage = np.dtype(f"{values.dtype.kind}{type_.bit_width // 8}")
-    held = pa.array(np.where(known, values, 0).astype(storage), mask=~known)
+    held = arrow_array(np.where(known, values, 0).astype(storage), mask=~known)
     return held if held.type == type_ else held.view(type_)
 
 

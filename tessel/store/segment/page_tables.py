@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tessel.kernels import ALL_MISSING, ALL_PRESENT, SINGLE_BITS, SINGLE_SCALED, Gap
+from tessel.kernels.blocks import ALL_MISSING, ALL_PRESENT, SINGLE_BITS, SINGLE_SCALED, Gap
 from tessel.store.encodings.base import INTEGER_ENCODINGS, Bytes, Integers, Page
 from tessel.store.encodings.codes import Codec, EncodingCode, PageFlag, Role, ValueKind, aligned
 from tessel.store.encodings.fields import FieldNode

@@ -17,8 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pat
 
+from tessel.arrays import arrow_array
 from tessel.errors import CorruptSegmentError
-from tessel.kernels import TextTable
+from tessel.kernels.decode_rows import TextTable
 from tessel.store.encodings.base import (
     Bytes,
     Integers,
@@ -35,12 +36,12 @@ from tessel.store.encodings.validity import check_validity
 from tessel.store.kept import Kept
 from tessel.store.segment.file import SegmentFile
 from tessel.store.segment.gather_table import GatherStack, GatherTable, gather_table
-from tessel.store.segment.page_tables import PageTable, page_table
 from tessel.store.segment.unpacked import UNPACKED, is_running, summed
 from tessel.store.segment.verified import SoundPages
 from tessel.store.segment.zone_maps import ZoneMaps
 
 if TYPE_CHECKING:
+    from tessel.store.segment.page_tables import PageTable
     from tessel.store.segment.stored_columns import StoredColumn
 
 __all__ = ["SegmentPages", "holds_narrow_values"]
@@ -217,7 +218,7 @@ class SegmentPages:
             kind = kind.value_type if pa.types.is_dictionary(kind) else kind
             values = self.dictionary(node)
             found = (
-                pa.array([], kind)
+                arrow_array([], kind)
                 if values is None
                 else to_arrow(kind, NodeValues(values.length, values))
             )
@@ -279,6 +280,8 @@ class SegmentPages:
         None too where pages are verified each time they are touched.
         """
         if node not in self._page_tables:
+            from tessel.store.segment.page_tables import page_table
+
             table = None if self._always else page_table(self.file, self.nodes[node])
             self._page_tables[node] = table
         return self._page_tables[node]
@@ -315,7 +318,7 @@ class SegmentPages:
             if np.count_nonzero(sound) == sound.size:
                 return
             missing = numbers[~sound]
-        for number in np.unique(missing).tolist():
+        for number in np.flatnonzero(np.bincount(missing)).tolist():
             self.page_for_rows(node, number)
 
     def verify(self) -> None:

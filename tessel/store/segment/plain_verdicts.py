@@ -7,15 +7,19 @@ a millisecond for it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from tessel.expression import FALSE, TRUE, PlainCondition
+from tessel.expression.plain_conditions import PlainCondition
+from tessel.expression.statistics import FALSE, TRUE
 from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import ValueKind
-from tessel.store.segment.page_statistics import ColumnZones
 from tessel.store.segment.zone_maps import ZoneMaps
+
+if TYPE_CHECKING:
+    from tessel.store.segment.page_statistics import ColumnZones
 
 __all__ = ["plain_verdicts"]
 

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tessel.arrays import different
 from tessel.errors import InvalidInputError
 from tessel.store.segment.read_plan import DICTIONARY_PAGE, Pruned, ReadPlan, segment_priority
 from tessel.store.segment.row_selection import RowIndices, RowRanges, RowSelection
@@ -256,7 +257,7 @@ def _sub_page_ranges(
 ) -> list[_Ranges]:
     """Replace pages of which few rows are wanted by the ranges that hold these rows."""
     assert column.sub_page is not None
-    wanted = np.unique(rows.rows)
+    wanted = different(rows.rows)
     edges = np.searchsorted(wanted, np.append(whole.first_row, row_count))
     few = _SUB_PAGE_FRACTION * np.diff(edges) <= (1 << column.page_shift)
     keep = np.ones(len(whole.page), bool)

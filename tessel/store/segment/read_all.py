@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tessel.store.segment.read_plan import ReadPlan
 from tessel.store.segment.requests import Batch, read_failed
-from tessel.store.segment.sources import ReadSource
+from tessel.store.segment.sources.base import ReadSource
 
 __all__ = ["read_all"]
 

@@ -12,7 +12,7 @@ from tessel.errors import ColumnNotFoundError, CorruptSegmentError
 from tessel.options import current
 from tessel.store.encodings.base import Integers
 from tessel.store.encodings.fields import FieldNode
-from tessel.store.objects import ObjectStore
+from tessel.store.objects.base import ObjectStore
 from tessel.store.segment.decode import decode_column
 from tessel.store.segment.decode_take import check_rows, take_column
 from tessel.store.segment.encoded_column import SegmentColumn
@@ -21,7 +21,7 @@ from tessel.store.segment.late_rows import LateRows
 from tessel.store.segment.opened import SegmentOpener
 from tessel.store.segment.pages import SegmentPages
 from tessel.store.segment.row_selection import RowIndices, RowRanges
-from tessel.store.segment.sources import ReadSource
+from tessel.store.segment.sources.base import ReadSource
 
 __all__ = ["SegmentReader"]
 

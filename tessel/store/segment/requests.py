@@ -13,6 +13,7 @@ from typing import Self, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import different
 from tessel.errors import (
     CorruptSegmentError,
     CorruptStoreError,
@@ -22,7 +23,7 @@ from tessel.errors import (
 )
 from tessel.store.segment.coalesce import CoalesceLimits, coalesce
 from tessel.store.segment.read_plan import DICTIONARY_PAGE, ReadPlan
-from tessel.store.segment.sources import ByteRanges, Integers
+from tessel.store.segment.sources.base import ByteRanges, Integers
 
 __all__ = ["Answer", "Batch", "Delivered", "Part", "Proceed", "Request", "read_failed"]
 
@@ -180,7 +181,7 @@ def _grouped(group: Integers, value: Integers, groups: int) -> list[list[int]]:
     """Return the values of each group, ascending, each once."""
     found: list[list[int]] = [[] for _ in range(groups)]
     span = int(value.max(initial=0)) + 1
-    for pair in np.unique(group * span + value).tolist():
+    for pair in different(group * span + value).tolist():
         found[pair // span].append(pair % span)
     return found
 

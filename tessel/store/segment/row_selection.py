@@ -11,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tessel.arrays import different
 from tessel.errors import InvalidInputError
 from tessel.store.segment.sources.base import Integers
 
@@ -57,7 +58,7 @@ class RowRanges:
 
     def __and__(self, other: RowRanges) -> RowRanges:
         """Return the rows that are in both."""
-        edges = np.unique(np.concatenate((self.start, self.stop, other.start, other.stop)))
+        edges = different(np.concatenate((self.start, self.stop, other.start, other.stop)))
         starts = edges[:-1]
         return RowRanges.where(edges, self.holds(starts) & other.holds(starts))
 

@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from tessel.arrays import arrow_scalar
+
 __all__ = ["BOUND_BYTES", "ColumnStatistics", "bounds_type", "known_statistics", "summarise"]
 
 BOUND_BYTES = 64
@@ -120,7 +122,7 @@ def _bounds(column: pa.ChunkedArray, kind: pa.DataType) -> tuple[pa.Scalar, pa.S
         column = _used_values(column)
     if pat.is_fixed_size_binary(kind):
         bounds = pc.min_max(column.cast(pa.binary()))
-        return pa.scalar(bounds["min"].as_py(), kind), pa.scalar(bounds["max"].as_py(), kind)
+        return arrow_scalar(bounds["min"].as_py(), kind), arrow_scalar(bounds["max"].as_py(), kind)
     if pat.is_floating(kind):
         # The kernel skips NaN only where something else is in the same chunk.
         column = column.filter(pc.invert(pc.is_nan(column)))
@@ -144,7 +146,7 @@ def _cut_below(bound: pa.Scalar, kind: pa.DataType) -> tuple[pa.Scalar | None, b
     value: Any = bound.as_py() if _is_bytes(kind) else None
     if value is None or _length(value) <= BOUND_BYTES:
         return bound, True
-    return pa.scalar(_prefix(value, BOUND_BYTES), kind), False
+    return arrow_scalar(_prefix(value, BOUND_BYTES), kind), False
 
 
 def _cut_above(bound: pa.Scalar, kind: pa.DataType) -> tuple[pa.Scalar | None, bool]:
@@ -152,7 +154,7 @@ def _cut_above(bound: pa.Scalar, kind: pa.DataType) -> tuple[pa.Scalar | None, b
     if value is None or _length(value) <= BOUND_BYTES:
         return bound, True
     raised = _raised(_prefix(value, BOUND_BYTES))
-    return (None if raised is None else pa.scalar(raised, kind)), False
+    return (None if raised is None else arrow_scalar(raised, kind)), False
 
 
 def _is_bytes(kind: pa.DataType) -> bool:

@@ -10,21 +10,24 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.kernels import ALL_MISSING, ALL_PRESENT, Gap, StoredBlocks, beside
+from tessel.arrays import arrow_array
+from tessel.kernels.blocks import ALL_MISSING, ALL_PRESENT, Gap, StoredBlocks, beside
 from tessel.store.encodings.arithmetic import proven_bounds
 from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import ValueKind
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.kept import Kept
 from tessel.store.segment.gather_table import NOT_SCALED, GatherFact, GatherTable
-from tessel.store.segment.page_tables import PageForm, PageTable, placed_pages
 from tessel.store.segment.pages import SegmentPages
+
+if TYPE_CHECKING:
+    from tessel.store.segment.page_tables import PageTable
 
 __all__ = ["StoredColumn", "StoredColumns", "may_be_stored", "stored_columns"]
 
@@ -58,7 +61,7 @@ def _absent(kind: pa.DataType) -> StoredColumn | None:
     types = pa.types
     held = kind.value_type if types.is_dictionary(kind) else kind
     if types.is_string(held):
-        return StoredColumn(kind, pa.array([""], held), None, None, True)  # a place no row has
+        return StoredColumn(kind, arrow_array([""], held), None, None, True)  # a place no row has
     if types.is_float32(kind) or types.is_float64(kind):
         exponents = np.full(1, NOT_SCALED, np.int64)
         return StoredColumn(kind, None, exponents, (0.0, 0.0), True)
@@ -265,6 +268,8 @@ def _same_integers(table: GatherTable, bounds: tuple[int, int]) -> bool:
 def _columns_with_gaps(
     segment: SegmentPages, nodes: Sequence[FieldNode], start: int, stop: int
 ) -> StoredColumns | None:
+    from tessel.store.segment.page_tables import PageForm
+
     tables: list[PageTable] = []
     for node in nodes:
         table = segment.page_table(node.number)
@@ -277,6 +282,8 @@ def _columns_with_gaps(
     shift = tables[0].shift
     numbers = _page_numbers(shift, start, stop)
     if any((table.forms[numbers] != PageForm.IN_PLACE).any() for table in tables):
+        from tessel.store.segment.page_tables import placed_pages
+
         pages = [[segment.page(t.node.number, n) for n in numbers.tolist()] for t in tables]
         data, facts, gaps = placed_pages(tables, pages, numbers)
     else:
@@ -334,6 +341,8 @@ def _proven_bounds(segment: SegmentPages, table: PageTable) -> tuple[int, int]:
 
     Page tables say little of decimals.
     """
+    from tessel.store.segment.page_tables import PageForm
+
     lows, highs = [0], [0]
     for page, rows in enumerate(segment.records(table.node.number)["row_count"].tolist()):
         _, width, _, base, step, _ = table.facts[:, page].tolist()

@@ -31,6 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.errors import DuplicateColumnError, InvalidInputError, UnsupportedTypeError
 from tessel.options import current
 
@@ -251,10 +252,10 @@ def _cast_array(array: pa.Array, field: pa.Field) -> list[pa.Array]:
 
 def _plain_list(array: pa.Array) -> pa.Array:
     """Return list views as lists; the cast of pyarrow makes invalid arrays of views with nulls."""
-    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy()
+    lengths = numpy_array(fill_null(pc.list_value_length(array), 0))
     offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     mask = array.is_null() if array.null_count else None
-    return pa.LargeListArray.from_arrays(pa.array(offsets), array.flatten(), mask=mask)
+    return pa.LargeListArray.from_arrays(arrow_array(offsets), array.flatten(), mask=mask)
 
 
 def _cast_dictionary(array: pa.DictionaryArray, type_: pa.DataType) -> pa.Array:

@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from tessel.errors import CorruptSegmentError
 from tessel.store.encodings.base import INTEGER_ENCODINGS, Integers
-from tessel.store.encodings.block_codec import table_bytes
 from tessel.store.encodings.codes import (
     ALIGNMENT,
     PAGE_RECORD,
@@ -188,6 +187,8 @@ class _Checker:
         )
         codec = self.small[:, _SMALL["codec"]]
         if np.count_nonzero(codec):
+            from tessel.store.encodings.block_codec import table_bytes
+
             plain = codec == _NO_CODEC
             fewest = table_bytes(payload, codec)
             self.require(codec <= _LAST_CODEC, "its codec is none")

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessel.ecs.components import SegmentKey
-from tessel.store.objects import ObjectStore
+from tessel.store.objects.base import ObjectStore
 
 __all__ = ["SoundPages", "sound_pages"]
 

@@ -17,7 +17,7 @@ from tessel.options import Options, current
 from tessel.store.encodings.codes import ValueKind
 from tessel.store.encodings.fields import NodeValues, to_arrow
 from tessel.store.names import new_id, segment_name
-from tessel.store.objects import ObjectStore, put_all
+from tessel.store.objects.base import ObjectStore, put_all
 from tessel.store.segment.column_writer import EncodedColumn
 from tessel.store.segment.file_writer import (
     EncodedSegment,

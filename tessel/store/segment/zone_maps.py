@@ -7,16 +7,19 @@ slot never claims more than it knows, and a bound that was cut or clamped says s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import numpy_array
 from tessel.store.encodings.base import PhysicalValues
 from tessel.store.encodings.codes import PageFlag, ValueKind
-from tessel.store.segment.paging import PageInput
+
+if TYPE_CHECKING:
+    from tessel.store.segment.paging import PageInput
 
 __all__ = [
     "Bound",
@@ -71,7 +74,7 @@ class DictionaryBounds:
 
     def __init__(self, dictionary: PhysicalValues) -> None:
         keys = _comparable(dictionary, None)
-        order = np.asarray(pc.array_sort_indices(keys)) if isinstance(keys, pa.Array) else None
+        order = numpy_array(pc.array_sort_indices(keys)) if isinstance(keys, pa.Array) else None
         if order is None:
             order = np.argsort(keys, kind="stable")
         self._values = keys

@@ -13,8 +13,6 @@ from tessel.store.encodings.base import FAST
 from tessel.store.encodings.codes import ValueKind
 from tessel.store.encodings.flat import Flat
 from tessel.store.encodings.validity import (
-    bitmap_at,
-    bitmap_into,
     bitmap_of,
     bits_at,
     bits_of,
@@ -47,24 +45,6 @@ def test_single_bits(present, rows) -> None:
     wanted = np.array([row % len(present) for row in rows], np.int64)
     bitmap = bitmap_of(present)
     assert bits_at(bitmap, wanted).tolist() == present[wanted].tolist()
-    found = bitmap_at(bitmap, wanted)
-    assert bits_of(found, 0, len(wanted)).tolist() == present[wanted].tolist()
-
-
-@given(BITS, st.data())
-def test_a_bitmap_is_copied_into_another(present, data) -> None:
-    start, stop = two_places(data.draw, len(present))
-    around = np.array(data.draw(st.lists(st.booleans(), min_size=90, max_size=90)))
-    at = data.draw(st.integers(0, 90 - (stop - start)))
-    source = bitmap_of(present)
-    if len(source) and data.draw(st.booleans()):
-        # What lies behind the last bit may be anything.
-        source[-1] |= np.uint8(0xFF << (len(present) - 1) % 8 + 1 & 0xFF)
-    out = bitmap_of(around)
-    bitmap_into(source, start, stop, out, at)
-    expected = around.copy()
-    expected[at : at + stop - start] = present[start:stop]
-    assert bits_of(out, 0, 90).tolist() == expected.tolist()
 
 
 def test_whole_bytes_are_sliced_in_place() -> None:

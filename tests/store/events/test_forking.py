@@ -241,15 +241,17 @@ FIRST_LOG = """
 import os, signal, sys, threading
 from tessel.store.events import LiveStore, Recorder
 assert "pandas" not in sys.modules
+import pyarrow
 store, stop = LiveStore(), threading.Event()
 with Recorder(store, max_delay_seconds=1000) as recorder:
     def write():
+        pyarrow.array([1, 2.0])  # imports pandas, which the recorder does not
         while not stop.is_set():
             recorder.log("a", {"x": 1.0}, frame=1)
             stop.wait(0.001)
     thread = threading.Thread(target=write)
     thread.start()
-    while "pandas" not in sys.modules:  # Arrow imports it for its first conversion
+    while "pandas" not in sys.modules:  # Arrow imports it for such a conversion
         pass
     child = os.fork()
     if not child:

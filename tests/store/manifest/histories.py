@@ -13,10 +13,10 @@ from tessel.store.manifest.packing import (
     ManifestRule,
     ManifestSet,
     PackingPlan,
-    pack,
     plan_folds,
     repack,
 )
+from tessel.store.manifest.packing.pack import pack
 from tests.store.manifest.model import (
     ModelStore,
     SliceEndsOf,

@@ -16,9 +16,9 @@ from tessel.store.manifest.packing import (
     Run,
     only_adds_rows,
     oversized,
-    pack,
     repack,
 )
+from tessel.store.manifest.packing.pack import pack
 from tests.store.manifest.examples import MIB, content, layout, new, sets, stored
 from tests.store.manifest.model import SliceEndsOf
 

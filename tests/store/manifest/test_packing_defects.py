@@ -18,8 +18,8 @@ from tessel.store.manifest.packing import (
     Run,
     SymbolContent,
     oversized,
-    pack,
 )
+from tessel.store.manifest.packing.pack import pack
 from tests.store.manifest.examples import MIB, RATE, layout, new, sets, stored
 
 # --- closures -------------------------------------------------------------------------------------

@@ -26,8 +26,8 @@ from tessel.store.manifest.packing import (
     Run,
     SymbolContent,
     SymbolMembership,
-    pack,
 )
+from tessel.store.manifest.packing.pack import pack
 from tests.store.manifest.histories import MIB, NAMES, History, configurations
 from tests.store.manifest.model import (
     ModelStore,

@@ -20,11 +20,11 @@ from tessel.store.manifest.packing import (
     SymbolMembership,
     TailJoin,
     oversized,
-    pack,
     plan_folds,
     plan_tails,
     should_fold,
 )
+from tessel.store.manifest.packing.pack import pack
 from tests.store.manifest.model import ModelStore, SliceEndsOf, Symbol
 
 MIB = 1 << 20

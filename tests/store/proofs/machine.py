@@ -30,7 +30,7 @@ from tessel.errors import (
 )
 from tessel.options import options
 from tessel.store.history import timestamp_of
-from tessel.store.maintenance.gc import MINIMUM_AGE
+from tessel.store.maintenance import MINIMUM_AGE
 from tessel.store.manifest.packing import ManifestConfiguration
 from tessel.store.objects import MemoryObjects
 from tessel.store.operations.finalize import Mode

@@ -13,7 +13,8 @@ from tessel.errors import (
     IntegerOverflowError,
     InvalidInputError,
 )
-from tessel.expression import col, evaluate, parse
+from tessel.expression import col, parse
+from tessel.expression.evaluate import evaluate
 from tessel.store.rows import RowPipeline, Rows, RowSchema
 from tests.store.rows.test_columns import whole
 

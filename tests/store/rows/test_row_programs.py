@@ -14,14 +14,10 @@ from hypothesis import strategies as st
 
 import tessel.store.rows.pipeline as pipelines
 from tessel.errors import IntegerOverflowError
-from tessel.expression import Expression, col, evaluate, lit, parse
-from tessel.kernels import (
-    FilteredRows,
-    RowStatus,
-    StructRows,
-    field_load,
-    filter_rows,
-)
+from tessel.expression import Expression, col, lit, parse
+from tessel.expression.evaluate import evaluate
+from tessel.kernels.filter_rows import FilteredRows, StructRows, filter_rows
+from tessel.kernels.row_program import RowStatus, field_load
 from tessel.store.rows import RowArena, RowPipeline, Rows, RowSchema
 from tests.kernels.forced import FORMS, LEVELS, in_form
 from tests.store.rows.test_columns import whole

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tessel.errors import InvalidInputError
 from tessel.store.segment.coalesce import CoalesceLimits, coalesce
-from tessel.store.segment.sources import KEPT_WHOLE, LOCAL, REMOTE, ByteRanges
+from tessel.store.segment.sources.base import KEPT_WHOLE, LOCAL, REMOTE, ByteRanges
 
 KIB, MIB = 1024, 1024 * 1024
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessel.kernels import TextTable, decode_texts
+from tessel.kernels.decode_rows import TextTable, decode_texts
 from tessel.store.segment import decode_plain as module
 from tessel.store.segment.decode import decode_column
 from tessel.store.segment.decode_plain import decode_plain

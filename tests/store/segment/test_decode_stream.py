@@ -20,7 +20,7 @@ from tessel.store.segment.decode_stream import BatchTask, DecodeStream
 from tessel.store.segment.file_writer import encode_segment
 from tessel.store.segment.opened import SegmentOpener
 from tessel.store.segment.read_ahead import SegmentRows
-from tessel.store.segment.sources import SOURCES
+from tessel.store.segment.sources.open import SOURCES
 from tessel.testing.segments import plain_values, segment_tables
 from tests.store.segment.helpers import with_ids, write_options
 

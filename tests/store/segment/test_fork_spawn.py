@@ -22,7 +22,8 @@ from tessel.store.segment.file_writer import encode_segment
 from tessel.store.segment.opened import SegmentOpener
 from tessel.store.segment.read_ahead import SegmentRows
 from tessel.store.segment.reader import SegmentReader
-from tessel.store.segment.sources import ReadSource, open_source
+from tessel.store.segment.sources.base import ReadSource
+from tessel.store.segment.sources.open import open_source
 from tests.store.segment.helpers import opened, plain
 from tests.store.segment.samples import SAMPLES
 

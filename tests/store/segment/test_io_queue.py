@@ -42,7 +42,9 @@ from tessel.store.segment.coalesce import CoalesceLimits
 from tessel.store.segment.io_queue import Answer, Delivered, IoQueue
 from tessel.store.segment.read_all import read_all
 from tessel.store.segment.read_plan import ReadPlan
-from tessel.store.segment.sources import ByteRanges, MemorySource, ObjectStoreSource, ReadAnswer
+from tessel.store.segment.sources.base import ByteRanges, ReadAnswer
+from tessel.store.segment.sources.memory import MemorySource
+from tessel.store.segment.sources.object_store import ObjectStoreSource
 
 OBJECT_BYTES = 4096
 DATA = np.random.default_rng(7).integers(0, 256, OBJECT_BYTES, dtype=np.uint8).tobytes()

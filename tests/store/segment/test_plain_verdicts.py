@@ -17,11 +17,11 @@ from tessel.expression import (
     Expression,
     ExpressionContext,
     col,
-    evaluate,
     evaluate_statistics,
     parse,
-    plain_conditions,
 )
+from tessel.expression.evaluate import evaluate
+from tessel.expression.plain_conditions import plain_conditions
 from tessel.expression.schema import TableSchema
 from tessel.store.segment.file_writer import WriteOptions
 from tessel.store.segment.page_statistics import ColumnZones, PageStatistics

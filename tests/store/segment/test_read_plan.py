@@ -22,7 +22,7 @@ from tessel.store.segment.read_plan import (
 )
 from tessel.store.segment.records import PAGE_RECORD
 from tessel.store.segment.row_selection import RowIndices, RowRanges
-from tessel.store.segment.sources import LOCAL, REMOTE
+from tessel.store.segment.sources.base import LOCAL, REMOTE
 
 
 def pages_of(*lengths: int, offset: int = 0) -> np.ndarray:

@@ -31,23 +31,21 @@ from tessel.store.objects import LocalObjects, MemoryObjects, ObjectStore
 from tessel.store.segment.io_queue import IoQueue
 from tessel.store.segment.read_all import read_all
 from tessel.store.segment.read_plan import ReadPlan
-from tessel.store.segment.sources import (
+from tessel.store.segment.sources.base import (
     KEPT_WHOLE,
     LOCAL,
     REMOTE,
-    SOURCES,
     ByteRanges,
     CoalesceLimits,
-    MemorySource,
-    MmapSource,
-    ObjectStoreSource,
-    PreadSource,
     ReadAnswer,
     ReadSource,
     Viewing,
-    default_source,
-    open_source,
 )
+from tessel.store.segment.sources.memory import MemorySource
+from tessel.store.segment.sources.mmap import MmapSource
+from tessel.store.segment.sources.object_store import ObjectStoreSource
+from tessel.store.segment.sources.open import SOURCES, default_source, open_source
+from tessel.store.segment.sources.pread import PreadSource
 from tessel.store.segment.sources.workers import ReadTask, ReadWorkers
 
 KINDS = ("memory", "mmap", "object_store", "pread")

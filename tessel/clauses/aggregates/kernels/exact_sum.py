@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array, different, numpy_array
 from tessel.clauses.aggregates.kernels.limbs import (
     LIMB_BITS,
     add_shifted,
@@ -30,13 +31,10 @@ from tessel.clauses.aggregates.kernels.limbs import (
     magnitude,
     to_floats,
 )
-from tessel.clauses.aggregates.kernels.part_sums import (
-    LEAST_EXPONENT,
-    PartSums,
-    largest_size,
-    part_sums,
-)
-from tessel.kernels import round_sums, sums_of_doubles, sums_of_parts, sums_of_sums
+from tessel.kernels.limb_lines import round_sums, sums_of_doubles, sums_of_parts, sums_of_sums
+
+if TYPE_CHECKING:
+    from tessel.clauses.aggregates.kernels.part_sums import PartSums
 
 __all__ = ["FloatSums"]
 
@@ -94,6 +92,8 @@ class FloatSums:
         groups
             How many groups there are; those without rows sum to zero.
         """
+        from tessel.clauses.aggregates.kernels.part_sums import largest_size, part_sums
+
         flags = np.zeros((2, groups), np.bool_)
         if np.isinf(largest_size(values)):
             for flag, infinity in zip(flags, (np.inf, -np.inf), strict=True):
@@ -191,7 +191,7 @@ class FloatSums:
         places, owners = self.places()
         targets = codes[owners]
         sums: PartSums = {}
-        for place in np.unique(places).tolist():
+        for place in different(places).tolist():
             here = places == place
             sums[place * LIMB_BITS] = total = np.zeros(groups, np.int64)
             np.add.at(total, targets[here], self.limbs[here])
@@ -202,34 +202,34 @@ class FloatSums:
 
         Limbs are there without their sign, which is that of the sum.
         """
-        sizes = pa.array(np.abs(self.limbs).astype(np.uint32))
+        sizes = arrow_array(np.abs(self.limbs).astype(np.uint32))
         below = np.zeros(self.groups, np.bool_)
         if self.limbs.min(initial=0) < 0:
             some = np.diff(self.ends) > 0
             below[some] = self.limbs[self.ends[:-1][some]] < 0
         return [
-            pa.array(self.first_limb),
-            pa.ListArray.from_arrays(pa.array(self.ends.astype(np.int32)), sizes),
-            pa.array(below),
-            pa.array(self.positive_infinity),
-            pa.array(self.negative_infinity),
+            arrow_array(self.first_limb),
+            pa.ListArray.from_arrays(arrow_array(self.ends.astype(np.int32)), sizes),
+            arrow_array(below),
+            arrow_array(self.positive_infinity),
+            arrow_array(self.negative_infinity),
         ]
 
     @classmethod
     def from_arrays(cls, arrays: Sequence[pa.Array]) -> Self:
         """Rebuild sums from the columns of :meth:`to_arrays`."""
         first_limb, lists, below, positive, negative = arrays
-        lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
-        limbs = lists.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
+        lengths = numpy_array(lists.value_lengths())
+        limbs = numpy_array(lists.flatten()).astype(np.int64)
         if below.true_count:
-            negated = np.repeat(below.to_numpy(zero_copy_only=False), lengths)
+            negated = np.repeat(numpy_array(below), lengths)
             np.negative(limbs, out=limbs, where=negated)
         return cls(
-            first_limb.to_numpy(zero_copy_only=False),
+            numpy_array(first_limb),
             np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
             limbs,
-            positive.to_numpy(zero_copy_only=False),
-            negative.to_numpy(zero_copy_only=False),
+            numpy_array(positive),
+            numpy_array(negative),
         )
 
     def rounded(self, counts: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
@@ -376,6 +376,8 @@ def _trimmed(
 def _round_block(
     dense: NDArray[np.int64], lowest: int, divisors: NDArray[np.int64] | None
 ) -> NDArray[np.float64]:
+    from tessel.clauses.aggregates.kernels.part_sums import LEAST_EXPONENT
+
     exponent = lowest * LIMB_BITS + LEAST_EXPONENT
     negative = (dense < 0).any(axis=0)
     limbs = np.abs(dense)

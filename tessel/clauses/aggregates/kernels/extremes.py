@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array
 from tessel.clauses.values import integers, is_temporal, ranks, raw_values
 
 __all__ = ["greatest", "least"]
@@ -49,14 +50,14 @@ def _extreme(values: pa.Array, codes: NDArray[np.int64], groups: int, better: np
         best = np.full(groups, start, raw.dtype)
         better.at(best, codes, raw)
         # −0.0 and 0.0 are equal, and which of them came first must not show.
-        return pa.array(best + raw.dtype.type(0), kind, mask=empty)
+        return arrow_array(best + raw.dtype.type(0), kind, mask=empty)
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or is_temporal(kind):
         best = _extreme_integer(integers(values), codes, groups, better)
-        found = pa.array(best, mask=empty)
+        found = arrow_array(best, mask=empty)
         return found.cast(kind) if pa.types.is_boolean(kind) else found.view(kind)
     places, ordered = ranks(values)
     best = _extreme_integer(places, codes, groups, better)
-    return ordered.take(pa.array(best, mask=empty))
+    return ordered.take(arrow_array(best, mask=empty))
 
 
 def _extreme_integer(

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.aggregates.kernels.limbs import (
     LIMB_BITS,
     LIMB_MASK,
@@ -23,7 +24,7 @@ from tessel.clauses.aggregates.kernels.limbs import (
     magnitude,
     to_floats,
 )
-from tessel.kernels import add_by_group
+from tessel.kernels.limb_lines import add_by_group
 
 __all__ = ["DECIMAL_WIDTH", "INTEGER_WIDTH", "IntegerSums", "added_column"]
 
@@ -141,7 +142,7 @@ class IntegerSums:
             for chunk in state.chunks if isinstance(state, pa.ChunkedArray) else [state]:
                 own = codes[start : start + len(chunk)]
                 for more, numbers in enumerate(
-                    _limbs(chunk.to_numpy(), last=place + 1 == len(states))
+                    _limbs(numpy_array(chunk), last=place + 1 == len(states))
                 ):
                     _add_numbers(limbs[2 * place + more], numbers, own)
                 start += len(chunk)
@@ -155,9 +156,9 @@ class IntegerSums:
         """
         low, high = self.limbs[0::2], self.limbs[1::2]
         words = [
-            pa.array(one | (other << LIMB_BITS)) for one, other in zip(low, high, strict=False)
+            arrow_array(one | (other << LIMB_BITS)) for one, other in zip(low, high, strict=False)
         ]
-        top = [pa.array(limb.astype(np.int32)) for limb in low[len(high) :]]
+        top = [arrow_array(limb.astype(np.int32)) for limb in low[len(high) :]]
         return [*words, *top]
 
     @classmethod
@@ -165,7 +166,7 @@ class IntegerSums:
         """Rebuild sums from the columns of :meth:`to_arrays`."""
         limbs: list[NDArray[np.int64]] = []
         for place, array in enumerate(arrays, 1):
-            limbs += _limbs(array.to_numpy(zero_copy_only=False), last=place == len(arrays))
+            limbs += _limbs(numpy_array(array), last=place == len(arrays))
         return cls(np.stack(limbs))
 
     def to_integers(self, *, signed: bool) -> tuple[NDArray[Any], BoolArray]:
@@ -311,7 +312,7 @@ def added_column(column: Any, codes: NDArray[np.int64], groups: int) -> NDArray[
     sums = np.zeros(groups, np.int64)
     start = 0
     for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
-        _add_numbers(sums, chunk.to_numpy(), codes[start : start + len(chunk)])
+        _add_numbers(sums, numpy_array(chunk), codes[start : start + len(chunk)])
         start += len(chunk)
     return sums
 

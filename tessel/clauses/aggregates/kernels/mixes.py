@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.kernels.pairs import ERROR, over, product_of, two_sum
 from tessel.clauses.values import integers, is_temporal, raw_values
 
@@ -43,7 +44,7 @@ def means_of_two(low: pa.Array, high: pa.Array) -> pa.Array | None:
     if is_temporal(low.type):
         half = total >> 1
         return _units(half + (total & 1 & half), low.type)  # halfway to the even one
-    return pa.array(total / 2) if _within(total, _EXACT) else None
+    return arrow_array(total / 2) if _within(total, _EXACT) else None
 
 
 def mixes(
@@ -72,7 +73,7 @@ def mixes(
     if not _within(parts, _EXACT):
         return None
     results, certain = _float_mixes(*values, shares.astype(np.float64), parts.astype(np.float64))
-    return pa.array(results), certain
+    return arrow_array(results), certain
 
 
 def _float_means(low: Floats, high: Floats) -> pa.Array:
@@ -83,7 +84,7 @@ def _float_means(low: Floats, high: Floats) -> pa.Array:
         past = np.isinf(total) & np.isfinite(low) & np.isfinite(high)
     means[past] = low[past] / 2 + high[past] / 2
     means[total == 0] = 0.0
-    return pa.array(means, mask=np.isnan(means))
+    return arrow_array(means, mask=np.isnan(means))
 
 
 def _float_mixes(
@@ -146,4 +147,4 @@ def _within(numbers: Integers, bound: int) -> bool:
 
 def _units(units: Integers, kind: pa.DataType) -> pa.Array:
     width = np.int32 if kind.bit_width == 32 else np.int64
-    return pa.array(units.astype(width)).view(kind)
+    return arrow_array(units.astype(width)).view(kind)

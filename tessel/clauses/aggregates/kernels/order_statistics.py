@@ -9,7 +9,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
-from tessel.kernels import rows_by_code, sort_runs
+from tessel.kernels.rows_by_code import rows_by_code
+from tessel.kernels.sort_runs import sort_runs
 
 __all__ = ["ordered_values"]
 

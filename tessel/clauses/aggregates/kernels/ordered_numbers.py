@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.values import (
     BoolArray,
     integers,
@@ -55,7 +56,7 @@ class OrderedNumbers:
             return cls(integers(values), kind)
         if is_temporal(kind):
             return cls(integers(values), kind)
-        present = values.is_valid().to_numpy(zero_copy_only=False)
+        present = numpy_array(values.is_valid())
         places, ordered = ranks(values.drop_null())
         numbers = np.zeros(len(values), np.int64)
         numbers[present] = places
@@ -83,8 +84,8 @@ class OrderedNumbers:
             return pa.nulls(len(numbers))
         if self.ordered is not None:
             places = numbers if missing is None else np.where(missing, 0, numbers)
-            return self.ordered.take(pa.array(places, mask=missing))
-        found = pa.array(numbers, mask=missing)
+            return self.ordered.take(arrow_array(places, mask=missing))
+        found = arrow_array(numbers, mask=missing)
         if pa.types.is_boolean(self.kind) or pa.types.is_floating(self.kind):
             return found.cast(self.kind)
         return found.view(self.kind)

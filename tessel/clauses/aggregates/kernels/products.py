@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import different
 from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.limbs import LIMB_BITS, LIMB_MASK
 from tessel.clauses.aggregates.kernels.sums import DAY_MS
@@ -145,7 +146,7 @@ def _sums_of_products(
     # The second factor takes the exponents of both, less those of its step.
     right = np.ldexp(right, exponents - steps * _STEP_BITS + _EXTRA_BITS)
     found: list[FloatSums] = []
-    for step in np.unique(steps).tolist():
+    for step in different(steps).tolist():
         here = steps == step
         found += _sums_near_one(left[here], right[here], codes[here], groups, step)
     return found

@@ -15,7 +15,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels import exponent_range, window_sums
+from tessel.kernels.running_rows import exponent_range
+from tessel.kernels.window_rows import window_sums
 
 __all__ = ["short_window_sums"]
 

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel.arrays import arrow_array
 from tessel.clauses.values import integers, is_temporal, raw_values
-from tessel.kernels import add_counts, count_repeats, rows_by_code, runs_of_counts, sort_runs
 
 __all__ = [
     "BITS",
@@ -175,15 +175,15 @@ def values_of_integers(numbers: Integers, kind: pa.DataType, places: int = BITS)
         return pa.nulls(len(numbers))
     if pa.types.is_floating(kind):
         found = ordered_bits(integers_of_decimals(numbers, places)).view(np.float64)
-        return pa.array(found.astype(kind.to_pandas_dtype(), copy=False), kind)
+        return arrow_array(found.astype(kind.to_pandas_dtype(), copy=False), kind)
     if pa.types.is_boolean(kind):
-        return pa.array(numbers.astype(np.bool_))
+        return arrow_array(numbers.astype(np.bool_))
     if pa.types.is_uint64(kind):
-        return pa.array((numbers ^ _SIGN).view(np.uint64))
+        return arrow_array((numbers ^ _SIGN).view(np.uint64))
     if pa.types.is_integer(kind):
-        return pa.array(numbers.astype(kind.to_pandas_dtype(), copy=False), kind)
+        return arrow_array(numbers.astype(kind.to_pandas_dtype(), copy=False), kind)
     width = np.int32 if kind.bit_width == 32 else np.int64
-    return pa.array(numbers.astype(width, copy=False)).view(kind)
+    return arrow_array(numbers.astype(width, copy=False)).view(kind)
 
 
 def few_cells(cells: int, rows: int) -> bool:
@@ -249,6 +249,8 @@ def joined_runs(
         span = high - low + 1
         total = len(numbers) if times is None or once else int(times.sum())
         if total <= _MOST_COUNTED and few_cells(groups * span, len(numbers)):
+            from tessel.kernels.count_values import add_counts, runs_of_counts
+
             own = None if once else times
             counts = add_counts(numbers, own, lengths, codes, groups=groups, low=low, span=span)
             found, counted, starts = runs_of_counts(counts, np.arange(groups), low)
@@ -307,6 +309,8 @@ def _counted(
 
 def _together(ordered: Integers, once: bool) -> tuple[Integers, Integers | None]:
     """Keep what repeats once, with how often it occurs, where that is less."""
+    from tessel.kernels.count_repeats import count_repeats
+
     numbers, times = count_repeats(ordered)
     if once:
         return numbers.copy(), None
@@ -341,6 +345,8 @@ def _wide_runs(
     if times is None:
         ordered, starts = _sorted_groups(numbers, codes, groups)
     else:
+        from tessel.kernels.rows_by_code import rows_by_code
+
         by_value = np.argsort(numbers)
         rows, starts = rows_by_code(codes[by_value], groups)
         order = by_value[rows]
@@ -359,6 +365,9 @@ def _wide_runs(
 
 def _sorted_groups(numbers: Integers, codes: Integers, groups: int) -> tuple[Integers, Integers]:
     """Return the numbers of each group in order, and where groups start."""
+    from tessel.kernels.rows_by_code import rows_by_code
+    from tessel.kernels.sort_runs import sort_runs
+
     if groups == 1:
         return np.sort(numbers), np.array([0, len(numbers)])
     rows, starts = rows_by_code(codes, groups)

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.errors import (
     ColumnNotFoundError,
     ExecutionError,
@@ -47,8 +48,8 @@ class Conversion:
 
     def _lists(self, lists: pa.Array) -> pa.Array:
         values = self._values(lists.flatten())
-        lengths = lists.value_lengths().fill_null(0).to_numpy()
-        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
+        lengths = numpy_array(fill_null(lists.value_lengths(), 0))
+        offsets = arrow_array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
         mask = lists.is_null() if lists.null_count else None
         return pa.LargeListArray.from_arrays(offsets, values, pa.large_list(self.kind), mask=mask)
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_scalar
 from tessel.store.events.converters.base import Converter
 from tessel.store.events.converters.registry import register_converter
 
@@ -28,4 +29,4 @@ class Degrees(Converter):
 
     def convert(self, values: pa.Array, wanted: pa.DataType) -> pa.Array:
         """Return the angles in degrees."""
-        return pc.multiply(values, pa.scalar(180 / math.pi, wanted))
+        return pc.multiply(values, arrow_scalar(180 / math.pi, wanted))

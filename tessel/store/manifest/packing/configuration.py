@@ -6,15 +6,14 @@ known; after that, the packing assumes. It is plain data both ways and stored wi
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from graphlib import TopologicalSorter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tessel.cached import cached
-from tessel.display import Document, Table
 from tessel.errors import NameNotFoundError
 from tessel.store.manifest.packing.patterns import EVERYTHING, full_matches
 from tessel.store.manifest.packing.validation import (
@@ -25,7 +24,10 @@ from tessel.store.manifest.packing.validation import (
     entries_of,
 )
 
-__all__ = ["ManifestConfiguration", "ManifestRule", "ManifestSet", "Preload"]
+if TYPE_CHECKING:
+    from tessel.display.documents import Document
+
+__all__ = ["ManifestConfiguration", "ManifestRule", "ManifestSet", "Preload", "usual_configuration"]
 
 _DEFAULT_SEGMENTS = 1_000_000
 _SMALL_SET = "small"
@@ -201,6 +203,8 @@ class ManifestConfiguration:
     def packing_order(self) -> tuple[ManifestSet, ...]:
         """All sets, each before the one it overflows to; otherwise in the order given."""
         place = {each.name: at for at, each in enumerate(self.sets)}
+        from graphlib import TopologicalSorter
+
         sorter = TopologicalSorter[str]({each.name: () for each in self.sets})
         for each in self.sets:
             if each.overflow_to is not None:
@@ -299,6 +303,8 @@ class ManifestConfiguration:
 
     def describe(self) -> Document:
         """Return the configuration as tables for people; null is no limit."""
+        from tessel.display.documents import Document, Table
+
         sets = Table(
             "sets",
             (
@@ -335,3 +341,9 @@ def _read(items: Any, path: str, kind: type[Any]) -> Iterable[Any]:
         options: Mapping[str, Any] = item
         made.append(kind(**options))
     return tuple(made)
+
+
+@functools.cache
+def usual_configuration() -> ManifestConfiguration:
+    """Return the configuration of stores that have none of their own."""
+    return ManifestConfiguration()

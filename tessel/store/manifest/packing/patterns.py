@@ -14,6 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array, numpy_array
+
 __all__ = ["EVERYTHING", "PATTERN_LENGTH", "fault_of", "full_matches"]
 
 EVERYTHING = ".*"
@@ -33,7 +35,7 @@ def fault_of(pattern: object) -> str | None:
     # longer be anchored.
     for form in (pattern, _anchored(pattern)):
         try:
-            pc.match_substring_regex(pa.array([""], pa.string()), form)
+            pc.match_substring_regex(arrow_array([""], pa.string()), form)
         except (pa.ArrowInvalid, UnicodeEncodeError) as error:
             return str(error).splitlines()[0]
     return None
@@ -43,8 +45,8 @@ def full_matches(pattern: str, names: Sequence[str]) -> npt.NDArray[np.bool_]:
     """Return for each name whether all of it matches; bool, shape ``(len(names),)``."""
     if pattern == EVERYTHING:
         return np.ones(len(names), dtype=bool)
-    found = pc.match_substring_regex(pa.array(names, pa.string()), _anchored(pattern))
-    matches: npt.NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
+    found = pc.match_substring_regex(arrow_array(names, pa.string()), _anchored(pattern))
+    matches: npt.NDArray[np.bool_] = numpy_array(found)
     return matches
 
 

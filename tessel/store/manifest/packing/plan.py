@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tessel.display import Table
+from tessel.display.documents import Table
 from tessel.errors import InvalidInputError
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, ManifestSet
 from tessel.store.manifest.packing.items import Placement

@@ -3,41 +3,21 @@
 The I/O queue and the reader of segments enter here; ``open_source`` chooses.
 """
 
-from tessel.store.segment.sources.base import (
-    KEPT_WHOLE,
-    LOCAL,
-    REMOTE,
-    ByteRanges,
-    CoalesceLimits,
-    Integers,
-    ReadAnswer,
-    ReadSource,
-    Viewing,
-    failed,
-)
-from tessel.store.segment.sources.memory import MemorySource
-from tessel.store.segment.sources.mmap import MmapSource
-from tessel.store.segment.sources.object_store import ObjectStoreSource
-from tessel.store.segment.sources.open import AUTO, SOURCES, default_source, open_source
-from tessel.store.segment.sources.pread import PreadSource
+from __future__ import annotations
 
-__all__ = [
-    "AUTO",
-    "KEPT_WHOLE",
-    "LOCAL",
-    "REMOTE",
-    "SOURCES",
-    "ByteRanges",
-    "CoalesceLimits",
-    "Integers",
-    "MemorySource",
-    "MmapSource",
-    "ObjectStoreSource",
-    "PreadSource",
-    "ReadAnswer",
-    "ReadSource",
-    "Viewing",
-    "default_source",
-    "failed",
-    "open_source",
-]
+from tessel.lazy import names_from
+
+__getattr__ = names_from(
+    __name__,
+    {
+        "base": (
+            "KEPT_WHOLE LOCAL REMOTE ByteRanges CoalesceLimits Integers ReadAnswer ReadSource "
+            "Viewing failed"
+        ),
+        "memory": "MemorySource",
+        "mmap": "MmapSource",
+        "object_store": "ObjectStoreSource",
+        "open": "AUTO SOURCES default_source open_source",
+        "pread": "PreadSource",
+    },
+)

@@ -14,8 +14,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from tessel.errors import NotAStoreError, StoreError
-from tessel.store.objects import check_name
-from tessel.store.objects.base import irregular_object, object_absent
+from tessel.store.objects.base import check_name, irregular_object, object_absent
 from tessel.store.objects.regular import open_regular
 
 __all__ = ["KeptFiles", "OpenFiles", "object_path", "open_object"]

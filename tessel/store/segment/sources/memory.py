@@ -7,8 +7,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from tessel.store.objects import ObjectStore
-from tessel.store.objects.base import object_absent
+from tessel.store.objects.base import ObjectStore, object_absent
 from tessel.store.segment.sources.base import (
     KEPT_WHOLE,
     ByteRanges,

@@ -16,8 +16,8 @@ from typing import ClassVar, Final
 import pyarrow as pa
 
 from tessel.errors import StoreError
-from tessel.store.objects import LocalObjects
 from tessel.store.objects.base import short_object
+from tessel.store.objects.local import LocalObjects
 from tessel.store.objects.mapped import file_bytes
 from tessel.store.segment.sources.base import (
     KEPT_WHOLE,
@@ -27,7 +27,6 @@ from tessel.store.segment.sources.base import (
     ReadAnswer,
 )
 from tessel.store.segment.sources.files import KeptFiles, OpenFiles, object_path, open_object
-from tessel.store.segment.sources.viewed import answers_from_views
 
 __all__ = ["MmapSource"]
 
@@ -73,6 +72,8 @@ class MmapSource:
 
     def read(self, ranges: ByteRanges, priorities: Integers) -> list[ReadAnswer]:
         """Return a slice of the map per range."""
+        from tessel.store.segment.sources.viewed import answers_from_views
+
         return answers_from_views(ranges, self.view)
 
     def view(self, name: str) -> pa.Buffer:

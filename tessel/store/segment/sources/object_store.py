@@ -9,8 +9,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from tessel.errors import OptionError
-from tessel.store.objects import ObjectStore
-from tessel.store.objects.base import short_object
+from tessel.store.objects.base import ObjectStore, short_object
 from tessel.store.segment.sources.base import (
     REMOTE,
     ByteRanges,

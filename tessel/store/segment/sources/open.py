@@ -8,12 +8,10 @@ from types import MappingProxyType
 from typing import Final
 
 from tessel.errors import NameNotFoundError, OptionError
-from tessel.store.objects import LocalObjects, MemoryObjects, ObjectStore
+from tessel.store.objects.base import ObjectStore
+from tessel.store.objects.local import LocalObjects
+from tessel.store.objects.memory import MemoryObjects
 from tessel.store.segment.sources.base import ReadSource
-from tessel.store.segment.sources.memory import MemorySource
-from tessel.store.segment.sources.mmap import MmapSource
-from tessel.store.segment.sources.object_store import ObjectStoreSource
-from tessel.store.segment.sources.pread import PreadSource
 
 __all__ = ["AUTO", "SOURCES", "default_source", "open_source"]
 
@@ -31,13 +29,32 @@ def _local(objects: ObjectStore, kind: str) -> LocalObjects:
     return objects
 
 
+def _memory(objects: ObjectStore) -> ReadSource:
+    from tessel.store.segment.sources.memory import MemorySource
+
+    return MemorySource(objects)
+
+
+def _mmap(objects: ObjectStore) -> ReadSource:
+    from tessel.store.segment.sources.mmap import MmapSource
+
+    return MmapSource(_local(objects, "mmap"))
+
+
+def _object_store(objects: ObjectStore) -> ReadSource:
+    from tessel.store.segment.sources.object_store import ObjectStoreSource
+
+    return ObjectStoreSource(objects)
+
+
+def _pread(objects: ObjectStore) -> ReadSource:
+    from tessel.store.segment.sources.pread import PreadSource
+
+    return PreadSource(_local(objects, "pread"))
+
+
 SOURCES: Final[Mapping[str, Callable[[ObjectStore], ReadSource]]] = MappingProxyType(
-    {
-        "memory": MemorySource,
-        "mmap": lambda objects: MmapSource(_local(objects, "mmap")),
-        "object_store": ObjectStoreSource,
-        "pread": lambda objects: PreadSource(_local(objects, "pread")),
-    }
+    {"memory": _memory, "mmap": _mmap, "object_store": _object_store, "pread": _pread}
 )
 """Every source by its kind."""
 
@@ -45,17 +62,17 @@ SOURCES: Final[Mapping[str, Callable[[ObjectStore], ReadSource]]] = MappingProxy
 @singledispatch
 def default_source(objects: ObjectStore) -> ReadSource:
     """Return the source that suits a kind of store; a store of another kind registers its own."""
-    return ObjectStoreSource(objects)
+    return _object_store(objects)
 
 
 @default_source.register
 def _(objects: LocalObjects) -> ReadSource:
-    return MmapSource(objects) if objects.mapped else PreadSource(objects)
+    return _mmap(objects) if objects.mapped else _pread(objects)
 
 
 @default_source.register
 def _(objects: MemoryObjects) -> ReadSource:
-    return MemorySource(objects)
+    return _memory(objects)
 
 
 def open_source(objects: ObjectStore, kind: str = AUTO) -> ReadSource:

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.errors import OptionError, StoreError, TesselError
-from tessel.store.objects import LocalObjects
 from tessel.store.objects.base import short_object
+from tessel.store.objects.local import LocalObjects
 from tessel.store.segment.sources.base import (
     LOCAL,
     ByteRanges,

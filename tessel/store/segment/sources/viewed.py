@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import different
 from tessel.errors import TesselError
 from tessel.store.objects.base import short_object
 from tessel.store.segment.sources.base import ByteRanges, ReadAnswer, failed
@@ -31,7 +31,7 @@ def answers_from_views(ranges: ByteRanges, view: Callable[[str], pa.Buffer]) -> 
     """
     views: list[pa.Buffer] = [_EMPTY] * len(ranges.names)
     errors: dict[int, TesselError] = {}
-    for at in np.unique(ranges.object).tolist() if len(ranges.names) > 1 else [0]:
+    for at in different(ranges.object).tolist() if len(ranges.names) > 1 else [0]:
         try:
             views[at] = view(ranges.names[at])
         except TesselError as error:

@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_scalar
 from tessel.expression.kernels.values import Kernel, Value, as_numpy, from_numpy, nan_to_null
 from tessel.expression.node import Expression
 from tessel.expression.types import UNIT_NANOSECONDS
 
-__all__ = ["comparing", "three_way"]
+__all__ = ["KERNELS", "three_way"]
 
 _EXACT_LIMIT = 1 << 53
 
@@ -32,8 +33,7 @@ def comparing(function: Callable[[Value, Value], Value]) -> Kernel:
             if pa.types.is_boolean(left.type):
                 left, right = pc.cast(left, pa.uint8()), pc.cast(right, pa.uint8())
             return function(left, right)
-        # Made here: pyarrow imports pandas with its first scalar, which import time must not pay.
-        return function(three_way(left, right), pa.scalar(0, pa.int8()))
+        return function(three_way(left, right), arrow_scalar(0, pa.int8()))
 
     return kernel
 
@@ -96,3 +96,13 @@ def _coarse_with_fine(coarse: str, fine: str) -> Callable[[Any, Any], Any]:
         return np.where((against == 0) & (rest > 0), np.int8(-1), against)
 
     return compare
+
+
+KERNELS: dict[str, Kernel] = {
+    "equal": comparing(pc.equal),
+    "not_equal": comparing(pc.not_equal),
+    "less": comparing(pc.less),
+    "less_equal": comparing(pc.less_equal),
+    "greater": comparing(pc.greater),
+    "greater_equal": comparing(pc.greater_equal),
+}
