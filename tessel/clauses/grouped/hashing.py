@@ -50,8 +50,9 @@ from tessel.clauses.values import (
     raw_values,
 )
 from tessel.errors import InvalidInputError
+from tessel.expression.text_bytes import byte_offsets
 
-__all__ = ["MISSING_HASH", "bucket_of", "byte_offsets", "hash_column", "hash_rows"]
+__all__ = ["MISSING_HASH", "bucket_of", "hash_column", "hash_rows"]
 
 MISSING_HASH = 0x6D697373696E6721
 """Hash of a missing value."""
@@ -171,30 +172,6 @@ def _mix(numbers: Hashes) -> Hashes:
         np.right_shift(block, np.uint64(31), out=scratch)
         np.bitwise_xor(block, scratch, out=block)
     return mixed
-
-
-def byte_offsets(array: pa.Array) -> tuple[NDArray[Any], pa.Buffer | None]:
-    """Return where every text or binary begins, and the last one ends, and the buffer of all.
-
-    Returns
-    -------
-    offsets : numpy.ndarray
-        int32 or int64, shape ``(rows + 1,)``, in bytes.
-    data : pyarrow.Buffer or None
-        None where there is none, and all lengths are 0.
-    """
-    kind = array.type
-    if pa.types.is_fixed_size_binary(kind):
-        offsets = (np.arange(len(array) + 1, dtype=np.int64) + array.offset) * kind.byte_width
-        return offsets, array.buffers()[1]
-    large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
-    dtype = np.dtype(np.int64 if large else np.int32)
-    _, offset_buffer, data = array.buffers()
-    if offset_buffer is None or not len(array):
-        return np.zeros(len(array) + 1, dtype), data
-    return np.frombuffer(
-        offset_buffer, dtype, count=len(array) + 1, offset=array.offset * dtype.itemsize
-    ), data
 
 
 def _hash_bytes(array: pa.Array) -> Hashes:

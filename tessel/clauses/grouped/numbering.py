@@ -15,7 +15,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.arrays import numpy_array
-from tessel.clauses.grouped.hashing import byte_offsets
 from tessel.clauses.values import (
     integers,
     is_temporal,
@@ -25,8 +24,9 @@ from tessel.clauses.values import (
     plain_type,
     raw_values,
 )
+from tessel.expression.text_bytes import texts_of
 from tessel.kernels.group_rows import group_words
-from tessel.kernels.group_texts import Texts, group_texts
+from tessel.kernels.group_texts import group_texts
 
 __all__ = ["WIDEST", "Numbers", "dictionary_parts", "numbered", "numbered_range"]
 
@@ -90,17 +90,12 @@ def _numbered_texts(column: Column) -> Numbers:
     """Return numbers of text or binary, chunk by chunk."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     arrays = [plain(chunk) for chunk in chunks]
-    codes, groups = group_texts([_texts(array) for array in arrays])
+    codes, groups = group_texts([texts_of(array) for array in arrays])
     if column.null_count:
         for array, start in zip(arrays, np.cumsum([0, *map(len, arrays)]), strict=False):
             part = codes[start : start + len(array)]
             part[:] = _with_missing(array, part)
     return Numbers(codes, groups, column.null_count > 0)
-
-
-def _texts(array: pa.Array) -> Texts:
-    offsets, data = byte_offsets(array)
-    return Texts(np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8), offsets)
 
 
 def _numbered_dictionary(column: Column) -> Numbers:

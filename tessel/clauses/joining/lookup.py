@@ -27,8 +27,9 @@ from numpy.typing import NDArray
 from tessel.arrays import arrow_array, numpy_array
 from tessel.cached import cached
 from tessel.clauses.grouped.grouping import group_codes
-from tessel.clauses.grouped.hashing import byte_offsets, hash_column
+from tessel.clauses.grouped.hashing import hash_column
 from tessel.clauses.values import integers, is_text_or_binary, raw_values
+from tessel.expression.text_bytes import texts_of
 from tessel.kernels.group_texts import Texts
 from tessel.kernels.rows_by_code import rows_by_code
 from tessel.kernels.text_numbers import TextNumbers
@@ -139,10 +140,8 @@ def _numbered(column: pa.Array) -> _Values:
 
 def _texts(column: pa.Array) -> tuple[Texts, Truths | None]:
     """Return texts as bytes, and which rows have none where some do not."""
-    offsets, data = byte_offsets(column)
-    held = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
     absent = numpy_array(column.is_null()) if column.null_count else None
-    return Texts(held, offsets), absent
+    return texts_of(column), absent
 
 
 def _has_words(kind: pa.DataType) -> bool:

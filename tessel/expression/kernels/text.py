@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tessel.arrays import arrow_scalar
+from tessel.arrays import arrow_array, arrow_scalar, numpy_array
 from tessel.expression.kernels.values import Kernel, Value, elementwise
 from tessel.expression.node import Expression
-from tessel.expression.operators.text import Matches, Replace, Slice, TextPredicate
+from tessel.expression.operators.text import Contains, Like, Matches, Replace, Slice, TextPredicate
+from tessel.expression.text_bytes import texts_of
+from tessel.kernels.search_texts import search_texts
 
 __all__ = ["KERNELS"]
 
@@ -27,6 +29,35 @@ def predicate(function: Callable[[Value, str], Value]) -> Kernel:
         return function(values[0], node.part)
 
     return kernel
+
+
+def contains(node: Contains, values: Sequence[Value], result: pa.DataType) -> Value:
+    """Search for the part: Arrow's own search looks at each byte for itself."""
+    (value,) = values
+    if not node.part or not isinstance(value, pa.Array) or not _has_offsets(value.type):
+        return pc.match_substring(value, node.part)
+    found = search_texts(texts_of(value), node.part.encode())
+    return arrow_array(found, mask=numpy_array(value.is_null()) if value.null_count else None)
+
+
+def _has_offsets(kind: pa.DataType) -> bool:
+    return any(
+        is_kind(kind)
+        for is_kind in (
+            pa.types.is_string,
+            pa.types.is_large_string,
+            pa.types.is_binary,
+            pa.types.is_large_binary,
+        )
+    )
+
+
+def like(node: Like, values: Sequence[Value], result: pa.DataType) -> Value:
+    """Match a pattern; one that says no more than that a part is there is a search for it."""
+    part = node.part[1:-1]
+    if node.part == f"%{part}%" and part and not set(part) & set("%_\\"):
+        return contains(Contains(node.operand, part), values, result)
+    return pc.match_like(values[0], node.part)
 
 
 def length(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
@@ -55,10 +86,10 @@ def concat(node: Expression, values: Sequence[Value], result: pa.DataType) -> Va
 
 KERNELS: dict[str, Kernel] = {
     "matches": matches,
-    "like": predicate(pc.match_like),
+    "like": like,
     "starts_with": predicate(pc.starts_with),
     "ends_with": predicate(pc.ends_with),
-    "contains": predicate(pc.match_substring),
+    "contains": contains,
     "lower": elementwise(pc.utf8_lower),
     "upper": elementwise(pc.utf8_upper),
     "strip": elementwise(pc.utf8_trim_whitespace),
