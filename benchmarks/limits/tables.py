@@ -69,6 +69,9 @@ _WIDE: dict[str, Callable[[int], ts.QueryBuilder]] = {
     "columns cast": lambda n: _Q.cast(dict.fromkeys(_names(n), "float64")),
     "columns applied": lambda n: _Q.with_columns(**{name: col(name) + 1 for name in _names(n)}),
     "columns added": lambda n: _Q.with_columns(**{f"x{name}": col(name) + 1 for name in _names(n)}),
+    "columns added, each of the one before": lambda n: _Q.with_columns(
+        **{f"x{at}": col(f"x{at - 1}" if at else "c0") + 1 for at in range(n)}
+    ),
     "columns filled": lambda n: _Q.fill(_names(n), "forward"),
     "columns shifted": lambda n: _Q.shift(_names(n), 1),
     "columns summed along rows": lambda n: _Q.cum_sum(_names(n)),

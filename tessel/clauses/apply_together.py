@@ -1,4 +1,4 @@
-"""apply_together: a run of ``apply``, none of which reads what another makes, as one clause.
+"""apply_together: a run of ``apply`` as one clause.
 
 A thousand columns added one by one make a thousand tables of up to a thousand columns each, and as
 many schemas in each pass of the planner. Together they make one.
@@ -6,9 +6,11 @@ many schemas in each pass of the planner. Together they make one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from typing import ClassVar
+
+import pyarrow as pa
 
 from tessel.clauses.apply import Apply
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
@@ -38,42 +40,54 @@ class ApplyTogether(Clause):
     @property
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out, order and count kept."""
+        made: set[str] = set()
+        read: set[str] = set()
+        for each in self.columns:
+            read |= each.expression.columns() - made
+            made.add(each.name)
         return ClauseInfo(
             Structure.ROW_SLICE,
             Structure.ROW_SLICE,
-            columns=frozenset().union(*(each.expression.columns() for each in self.columns)),
-            adds=frozenset(each.name for each in self.columns),
+            columns=frozenset(read),
+            adds=frozenset(made),
             keeps_count=True,
             index=IndexEffect.KEEP,
         )
 
-    def applies(self) -> list[Apply]:
-        """Return one clause a column."""
-        return [Apply(each.name, each.expression) for each in self.columns]
-
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the schema with the columns added or replaced."""
-        try:
-            types = {each.name: each.expression.result_type(input_schema) for each in self.columns}
-        except TesselError:
-            for each in self.applies():  # whose error knows the columns made so far
-                input_schema = each.output_schema(input_schema)
-            raise
-        return input_schema.with_columns(types)
+        made = {
+            each.name: each.expression.result_type(known)
+            for each, known in self.in_turn(input_schema)
+        }
+        return input_schema.with_columns(made)
+
+    def in_turn(self, input_schema: TableSchema) -> Iterator[tuple[ComputedColumn, TableSchema]]:
+        """Give each column with a schema of those that it reads, with the types they have then."""
+        made: dict[str, pa.DataType] = {}
+        for each in self.columns:
+            known = input_schema.of_columns(each.expression.columns(), made)
+            yield each, known
+            made[each.name] = each.expression.result_type(known)
 
     def narrowed(self, needed: Set[str]) -> ApplyTogether | None:
         """Return the clause for those of its columns that are needed; None where none is."""
-        kept = tuple(each for each in self.columns if each.name in needed)
-        return ApplyTogether(kept) if kept else None
+        left, kept = set(needed), list[ComputedColumn]()
+        for each in reversed(self.columns):
+            if each.name in left:
+                left.remove(each.name)
+                left |= each.expression.columns()
+                kept.append(each)
+        return ApplyTogether(tuple(reversed(kept))) if kept else None
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Compute the columns; an error names the one it happened in."""
         if is_bound(unit):
             return unit.with_columns({each.name: each.expression for each in self.columns})
-        made = {}
+        made: dict[str, pa.ChunkedArray] = {}
         for each in self.columns:
             try:
-                made[each.name] = unit.evaluate(each.expression)
+                made[each.name] = unit.evaluate(each.expression, made)
             except TesselError as error:
                 error.with_context(clause=Apply(each.name, each.expression).describe())
                 raise
@@ -83,16 +97,15 @@ class ApplyTogether(Clause):
 def together(clauses: Iterable[Clause]) -> tuple[Clause, ...]:
     """Return clauses with long runs of ``apply`` as one clause each.
 
-    A run ends before a column that reads or replaces what the run makes, and behind one that a
-    filter reads: a filter that is moved comes as far as without.
+    A run ends behind a column that a filter reads: a filter that is moved comes as far as without.
+    It ends before a column that it makes already, since a mapping has one of each name.
     """
     clauses = tuple(clauses)
     read = frozenset().union(*(c.predicate.columns() for c in clauses if type(c) is Filter))
     runs: list[list[Clause]] = [[]]
     made: set[str] = set()
     for clause in clauses:
-        uses = {clause.column} | clause.expression.columns() if type(clause) is Apply else None
-        if uses is None or not made.isdisjoint(uses):
+        if type(clause) is not Apply or clause.column in made:
             runs.append([])
             made.clear()
         runs[-1].append(clause)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -164,11 +165,30 @@ class ProcessingUnit:
             chunks.extend(_find(held, name).chunks)
         return pa.chunked_array(chunks, type=self.schema.type_of(name))
 
-    def evaluate(self, expression: Expression | ExpressionContext) -> pa.ChunkedArray:
-        """Return the values of an expression, one per row; sub-expressions are computed once."""
+    def evaluate(
+        self,
+        expression: Expression | ExpressionContext,
+        beside: Mapping[str, pa.ChunkedArray | pa.Array] = MappingProxyType({}),
+    ) -> pa.ChunkedArray:
+        """Return the values of an expression, one per row; sub-expressions are computed once.
+
+        Parameters
+        ----------
+        expression
+            Any expression over the columns of the unit and of ``beside``.
+        beside
+            Columns that stand in front of those of the unit, with a value a row.
+        """
         from tessel.expression.evaluate import evaluate
 
-        values = evaluate(expression, self.table, self._memo)
+        if isinstance(expression, Expression):
+            expression = ExpressionContext.of(expression)
+        read = expression.columns.values()
+        if beside.keys().isdisjoint(read):
+            values = evaluate(expression, self.table, self._memo)
+        else:
+            columns = {n: beside[n] if n in beside else self.column(n) for n in read}
+            values = evaluate(expression, pa.table(columns))
         return values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
 
     def check_cancelled(self) -> None:
@@ -260,16 +280,15 @@ class ProcessingUnit:
     def with_columns(
         self, columns: Mapping[str, Expression | pa.ChunkedArray | pa.Array]
     ) -> ProcessingUnit:
-        """Add or replace columns, in this order, as :meth:`with_column` does with one.
+        """Add or replace columns as :meth:`with_column` does with one, each after those before it.
 
-        Expressions read the columns of this unit, none of those that are added.
+        It costs one table, however many columns there are. Expressions read the columns that were
+        made before them.
         """
-        values: dict[str, Any] = {
-            name: self.evaluate(each) if isinstance(each, Expression) else each
-            for name, each in columns.items()
-        }
-        for name, each in values.items():
-            self._require_rows(f"the new column {name!r}", len(each))
+        values: dict[str, Any] = {}
+        for name, each in columns.items():
+            values[name] = self.evaluate(each, values) if isinstance(each, Expression) else each
+            self._require_rows(f"the new column {name!r}", len(values[name]))
         schema = self.schema.with_columns({name: each.type for name, each in values.items()})
         pieces: list[Piece] = []
         at = 0

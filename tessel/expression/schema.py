@@ -105,6 +105,19 @@ class TableSchema:
         fields += [pa.field(name, types[name]) for name in new]
         return TableSchema(pa.schema(fields), None if self.index in types else self.index)
 
+    def of_columns(self, names: Iterable[str], made: Mapping[str, pa.DataType]) -> TableSchema:
+        """Return the schema of some columns, those of ``made`` in front of its own.
+
+        It stands for ``self.with_columns(made)`` where an expression reads few of many columns.
+        Where one is unknown it is that schema, so that an error finds the nearest of all names.
+        """
+        fields = []
+        for name in names:
+            if name not in made and name not in self:
+                return self.with_columns(made)
+            fields.append((name, made[name] if name in made else self.type_of(name)))
+        return TableSchema(pa.schema(fields))
+
     def rename(self, names: Mapping[str, str]) -> TableSchema:
         """Return the schema with new names for old ones; unknown old names raise.
 

@@ -61,15 +61,28 @@ def test_many_columns_are_computed_by_one_clause() -> None:
     assert answer(stored(TABLE, rows=7), summed)["x99"].to_pylist() == [(190 + 99 * 20) / 2]
 
 
-def test_a_run_ends_where_a_column_is_read_or_replaced_and_behind_one_that_is_filtered() -> None:
+def test_a_run_ends_where_a_column_is_replaced_and_behind_one_that_is_filtered() -> None:
     many = tuple(Apply(f"x{n}", col("a") + n) for n in range(20))
     reads, replaces = Apply("y", col("x3") + 1), Apply("x3", col("a"))
     assert _kinds(together(many)) == [20]
-    assert _kinds(together((*many, reads, *many))) == [20, 21]
+    assert _kinds(together((*many, reads, *many))) == [21, 20]
     assert _kinds(together((*many, replaces))) == [20, 1]
     assert _kinds(together(many[:15])) == [1] * 15
     assert _kinds(together((*many, Filter(col("a") > 1)))) == [20, 0]
     assert _kinds(together((*many, Filter(col("x15") > 1)))) == [16, 1, 1, 1, 1, 0]
+
+
+@pytest.mark.parametrize("kept", [["x99"], ["x0", "x50", "a"], ["b"]])
+@pytest.mark.parametrize("where", ["x99 > 105", "a > 5", "x40 >= 41 and b < 12"])
+def test_columns_that_read_the_one_before_are_one_clause(kept: list[str], where: str) -> None:
+    query = QueryBuilder().apply("x0", col("a"))
+    for number in range(1, 100):
+        query = query.apply(f"x{number}", col(f"x{number - 1}") + 1)
+    assert _kinds(together(query.clauses)) == [100]
+    made = {"a": range(20), "b": range(20)} | {f"x{n}": range(n, n + 20) for n in range(100)}
+    expected = answer(stored(pa.table(made), rows=7), QueryBuilder().filter(where).select(*kept))
+    for asked in (query.filter(where).select(*kept), query.head(20).filter(where).select(*kept)):
+        assert answer(stored(TABLE, rows=7), asked).equals(expected)
 
 
 def test_errors_name_the_column_and_what_was_made_before() -> None:

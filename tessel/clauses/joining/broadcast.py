@@ -209,18 +209,18 @@ class _BoundAppend(BoundStep):
     ) -> Iterator[ProcessingUnit]:
         """Hand units on as they come; the last ones hold what is left of the right."""
         promised = self._shape.schema
-        ordinal = -1
+        ordinal, row, symbol = -1, 0, 0
         used = np.zeros(self._right.num_rows, np.bool_)
         for unit in units:
             ordinal = unit.ordinal
+            for piece in unit.pieces:
+                row, symbol = max(row, piece.row_range.end), max(symbol, piece.symbol)
             used[numpy_array(unit.column(POSITION).drop_null())] = True
             yield unit.select(promised.names)
-        row = 0
         for number, table in enumerate(self._unused(used), ordinal + 1):
             rows = RowRange(row, row + table.num_rows)
-            yield ProcessingUnit(
-                number, promised, [Piece(table, rows, ColRange(0, table.num_columns))]
-            )
+            piece = Piece(table, rows, ColRange(0, table.num_columns), symbol=symbol)
+            yield ProcessingUnit(number, promised, [piece])
             row += table.num_rows
 
     def passing(self) -> Clause:

@@ -42,7 +42,7 @@ def fold_constants(draft: Draft) -> Draft:
             same = value is clause.expression
             clauses.append(clause if same else Apply(clause.column, value))
         elif type(clause) is ApplyTogether:
-            values = [_folded(each.expression, schema) for each in clause.columns]
+            values = [_folded(each.expression, known) for each, known in clause.in_turn(schema)]
             made = map(ComputedColumn, (each.name for each in clause.columns), values)
             same = all(v is each.expression for v, each in zip(values, clause.columns, strict=True))
             clauses.append(clause if same else ApplyTogether(tuple(made)))

@@ -9,7 +9,9 @@ batches.
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from types import MappingProxyType
 from typing import TypeGuard
 
 import numpy as np
@@ -129,9 +131,13 @@ class BoundUnit(ProcessingUnit):
         chunks = [chunk for table in tables for chunk in table.column(name).chunks]
         return _as_declared(chunks, self.schema.type_of(name))
 
-    def evaluate(self, expression: Expression | ExpressionContext) -> pa.ChunkedArray:
-        """Return the values of an expression, one a row; of its columns alone are read."""
-        if isinstance(expression, Expression) and expression.columns():
+    def evaluate(
+        self,
+        expression: Expression | ExpressionContext,
+        beside: Mapping[str, pa.ChunkedArray | pa.Array] = MappingProxyType({}),
+    ) -> pa.ChunkedArray:
+        """Return the values of an expression, one a row; its columns alone are read."""
+        if isinstance(expression, Expression) and expression.columns() and not beside:
             tables = self._values(sorted(expression.columns()))
             if tables is not None:
                 kind = expression.result_type(self.schema)
@@ -140,7 +146,7 @@ class BoundUnit(ProcessingUnit):
                     values = evaluate(expression, table)
                     chunks += values.chunks if isinstance(values, pa.ChunkedArray) else [values]
                 return _as_declared(chunks, kind)
-        return super().evaluate(expression)
+        return super().evaluate(expression, beside)
 
     # --- binding ----------------------------------------------------------------------------------
 
@@ -167,18 +173,10 @@ class BoundUnit(ProcessingUnit):
             found.append(batch if mask.all() else batch.keep_where(mask))
         return self.with_batches(found)
 
-    def with_column(
-        self, name: str, values: Expression | pa.ChunkedArray | pa.Array
-    ) -> ProcessingUnit:
-        """Add a column, or replace one; an expression is bound, and not evaluated."""
-        if isinstance(values, Expression):
-            return self.with_columns({name: values})
-        return super().with_column(name, values)
-
     def with_columns(
         self, columns: Mapping[str, Expression | pa.ChunkedArray | pa.Array]
     ) -> ProcessingUnit:
-        """Add or replace columns, as :meth:`with_column` does with one."""
+        """Add or replace columns; expressions are bound, and not evaluated."""
         bound = {n: e for n, e in columns.items() if isinstance(e, Expression) and e.columns()}
         if self.is_read or len(bound) < len(columns):
             return super().with_columns(columns)
@@ -349,10 +347,7 @@ class BoundUnit(ProcessingUnit):
         own = list(batch.columns.values())
         unused = iter(unused_after(left, own))
         for run in runs_of(left):
-            unit = done(run, unit)
-            dropped = {name for _ in run for name in next(unused)}
-            if dropped:
-                unit = unit.select([name for name in unit.schema.names if name not in dropped])
+            unit = done(run, list(itertools.islice(unused, len(run))), unit)
         if own != unit.schema.names:
             unit = unit.select(own)
         names = {own: name for name, own in batch.columns.items() if name != own}

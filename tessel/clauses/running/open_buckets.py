@@ -37,22 +37,29 @@ class OpenBuckets:
         self._most = max(1, most_bytes)
         self._schemas: dict[int, pa.Schema] = {}
         self._buckets: dict[tuple[int, int], _OpenBucket] = {}
+        self._latest = 0
         self.nbytes = 0
         """Of the pieces that are open."""
 
     def takes(self, unit: ProcessingUnit) -> bool:
-        """Return whether all pieces of a unit are in buckets and look like those before."""
-        return bool(unit.pieces) and all(
-            piece.bucket is not None
+        """Return whether all pieces of a unit are in buckets and look like those before.
+
+        Those of a symbol come together, so that none may follow one of a later symbol.
+        """
+        symbols = [self._latest, *(piece.symbol for piece in unit.pieces)]
+        return len(symbols) > 1 and all(
+            before <= piece.symbol
+            and piece.bucket is not None
             and piece.table.num_columns > 0
             and self._schemas.setdefault(piece.symbol, piece.table.schema) == piece.table.schema
-            for piece in unit.pieces
+            for before, piece in zip(symbols, unit.pieces, strict=False)
         )
 
     def add(self, unit: ProcessingUnit) -> None:
         """Put the pieces of a unit in, which is one that it takes."""
         for piece in unit.pieces:
             assert piece.bucket is not None
+            self._latest = piece.symbol
             key = (piece.bucket, piece.symbol)
             bucket = self._buckets.get(key)
             if bucket is None:
@@ -62,7 +69,7 @@ class OpenBuckets:
 
     def laid_down(self) -> Iterator[tuple[UnitFacts, pa.Table]]:
         """Give what is open, bucket by bucket, and hold it no more."""
-        buckets, self._buckets, self.nbytes = self._buckets, {}, 0
+        buckets, self._buckets, self._latest, self.nbytes = self._buckets, {}, 0, 0
         for key in sorted(buckets):
             yield from buckets.pop(key).tables(self._most)
 

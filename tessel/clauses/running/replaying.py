@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 
+import pyarrow as pa
+
 from tessel import telemetry
 from tessel.clauses.index_values import cut_index
 from tessel.ecs import ProcessingUnit
@@ -13,38 +15,55 @@ __all__ = ["columns_of", "done", "runs_of", "unused_after"]
 
 
 def runs_of(left: Sequence[Bound]) -> Iterator[list[Bound]]:
-    """Give steps one by one, but columns of a clause together that read none of each other."""
+    """Give steps one by one, but columns of a clause together."""
     run: list[Bound] = []
-    made: set[str] = set()
     for each in left:
-        if run and (
-            each.clause != run[0].clause
-            or not isinstance(each, Computed)
-            or not made.isdisjoint(columns_of(each))
-        ):
+        if run and (each.clause != run[0].clause or not isinstance(each, Computed)):
             yield run
-            run, made = [], set()
+            run = []
         run.append(each)
-        if isinstance(each, Computed):
-            made.add(each.name)
     if run:
         yield run
 
 
-def done(run: Sequence[Bound], unit: ProcessingUnit) -> ProcessingUnit:
-    """Do to a unit that is read what was bound to its batch."""
+def done(run: Sequence[Bound], unused: Sequence[Set[str]], unit: ProcessingUnit) -> ProcessingUnit:
+    """Do to a unit that is read what was bound to its batch.
+
+    Parameters
+    ----------
+    run
+        One step, or columns of one clause.
+    unused
+        For each of them the columns that nothing reads after it; they go.
+    unit
+        A unit that is read.
+    """
     first = run[0]
     with telemetry.span("clause.process", clause=first.clause, unit=unit.ordinal) as facts:
         facts.update(rows_in=unit.num_rows)
         if isinstance(first, Conjunct):
             unit = unit.filter(first.predicate)
         elif isinstance(first, Computed):
-            columns = {each.name: each.expression for each in run if isinstance(each, Computed)}
-            unit = unit.with_columns(columns)
+            unit = unit.with_columns(_computed(run, unused, unit))
         else:
             unit = cut_index(unit, first.low, first.high)
         facts.update(rows_out=unit.num_rows)
-    return unit
+    dropped = frozenset().union(*unused)
+    kept = [name for name in unit.schema.names if name not in dropped]
+    return unit.select(kept) if len(kept) < len(unit.schema.names) else unit
+
+
+def _computed(
+    run: Sequence[Bound], unused: Sequence[Set[str]], unit: ProcessingUnit
+) -> dict[str, pa.ChunkedArray]:
+    """Return the columns of a run that something reads behind it."""
+    values: dict[str, pa.ChunkedArray] = {}
+    for each, dropped in zip(run, unused, strict=True):
+        if isinstance(each, Computed):
+            values[each.name] = unit.evaluate(each.expression, values)
+        for name in dropped:
+            values.pop(name, None)
+    return values
 
 
 def unused_after(left: Sequence[Bound], wanted: Sequence[str]) -> list[Set[str]]:

@@ -144,22 +144,24 @@ class Batch:
         return found
 
     def with_columns(self, columns: Mapping[str, Expression], clause: str = "apply") -> Batch:
-        """Add columns, or replace them; none reads another of them."""
-        types = {name: each.result_type(self.schema) for name, each in columns.items()}
-        inlined, names, made = dict(self._inlined), dict(self.columns), list[Bound](self._bound)
+        """Add columns, or replace them; each reads the columns before it."""
+        types: dict[str, pa.DataType] = {}
+        found = copy.copy(self)
+        found._inlined, found.columns = inlined, names = dict(self._inlined), dict(self.columns)
+        made = list(self._bound)
         for name, each in columns.items():
-            may_raise = not cannot_raise(each, self.schema)
-            inside = self._renamed(each)
+            schema = self.schema.of_columns(each.columns(), types)
+            types[name], may_raise = each.result_type(schema), not cannot_raise(each, schema)
+            inside = found._renamed(each)
             own, number = name, len(inlined)
             while own in inlined or own in self.source.schema:
                 number += 1
                 own = f"{name}\0{number}"
             made.append(Computed(own, inside, may_raise, clause))
-            inlined[own] = self._of_stored(inside)
+            inlined[own] = found._of_stored(inside)
             names[name] = own
-        found = copy.copy(self)
-        found._bound, found._inlined, found._narrowed = tuple(made), inlined, None
-        found.schema, found.columns = self.schema.with_columns(types), names
+        found._bound, found._narrowed = tuple(made), None
+        found.schema = self.schema.with_columns(types)
         return found
 
     def select(self, names: Sequence[str]) -> Batch:
@@ -345,7 +347,8 @@ class Batch:
     def _renamed(self, expression: Expression) -> Expression:
         """Return an expression in the names inside of the batch; unknown names raise."""
         names = expression.columns()
-        self.schema.require(sorted(names))
+        if not names <= self.columns.keys():
+            self.schema.require(sorted(names))
         others = {name: self.columns[name] for name in names if self.columns[name] != name}
         return with_columns(expression, {old: col(new) for old, new in others.items()})
 

@@ -200,6 +200,22 @@ def test_joins_of_joins_of_concats_and_of_itself() -> None:
     assert joined.num_rows == 7
 
 
+def test_rows_without_a_partner_come_last_behind_rows_of_several_symbols() -> None:
+    """Rows of one key have one order, in which a later clause takes the first or the last."""
+    store = fresh_store()
+    with options(segment_rows=1):
+        store.write("x", pa.table({"k": [None, 7], "v": [0, 1]}))
+        store.write("y", pa.table({"k": pa.array([None] * 3, "int64"), "v": [2, 3, 4]}))
+        store.write("z", pa.table({"k": pa.array([None, 8], "int64"), "w": [5, 6]}))
+    rows = QueryBuilder().concat("y").join("z", on="k", how="outer")
+    assert answer(store, rows)["v"].to_pylist() == [0, 1, 2, 3, 4, None, None]
+    for keep, left in (("first", [0, 1, None]), ("last", [1, None, None])):
+        found = answer(store, rows.distinct(["k"], keep=keep))
+        assert found["v"].to_pylist() == left
+    found = answer(store, rows.groupby("k", drop_missing=False).agg(n=("v", "last")))
+    assert dict(zip(*found.to_pydict().values(), strict=True)) == {None: 4, 7: 1, 8: None}
+
+
 def test_the_index_that_stays_is_one() -> None:
     store = fresh_store()
     times = pa.array(np.repeat(np.arange(30), 2), pa.timestamp("s"))

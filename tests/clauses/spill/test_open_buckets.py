@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -101,6 +103,30 @@ def test_pieces_of_other_columns_stay_in_their_places() -> None:
         barrier.expect([group])
         found = [piece.table.to_pydict() for piece in barrier.gather(group)]
     assert found == [unit.pieces[0].table.to_pydict() for unit in (first, other, first)]
+
+
+def test_pieces_of_an_earlier_symbol_stay_behind_those_of_a_later_one() -> None:
+    units = [
+        ProcessingUnit(
+            unit.ordinal,
+            unit.schema,
+            [dataclasses.replace(piece, symbol=symbol) for piece in unit.pieces],
+        )
+        for unit, symbol in zip(_units(codes=False)[:4], (0, 1, 0, 1), strict=True)
+    ]
+    workspace = Workspace(current().replace(live_bytes=1 << 20))
+    with (
+        ComponentManager() as manager,
+        workspace,
+        Barrier(manager, workspace, joins_pieces=True) as barrier,
+    ):
+        for unit in units:
+            barrier.push(unit)
+        barrier.complete()
+        (group, *_) = structure_by_bucket(barrier.facts)
+        barrier.expect([group])
+        found = pa.concat_tables(piece.table for piece in barrier.gather(group))
+    assert found.equals(pa.concat_tables(unit.pieces[0].table for unit in units))
 
 
 def test_a_barrier_tells_what_it_holds() -> None:
