@@ -40,23 +40,21 @@ _BUCKETS_IN_BUDGET = 32
 _LEAST_BUCKET_BYTES = 64 * 1024
 
 
-def _of(clauses: str, module: str, name: str) -> Pass:
+def _of(clauses: str, name: str, module: str) -> Pass:
     """Return a pass that is imported for drafts that have a clause of one of these names."""
 
     def run(draft: Draft) -> Draft:
-        if not draft.has(*clauses.split()):
-            return draft
-        found: Pass = getattr(importlib.import_module(f"{__package__}.{module}"), name)
-        return found(draft)
+        if draft.has(*clauses.split()):
+            draft = getattr(importlib.import_module(f"{__package__}.{module}"), name)(draft)
+        return draft
 
     run.__name__ = name
     return run
 
 
-_compute_columns = _of(
-    "partition aggregation resample rolling ewm", "compute_columns", "compute_columns"
-)
-_lower_aggregation = _of("partition aggregation resample", "lower_aggregation", "lower_aggregation")
+_GROUPS = "partition aggregation resample"
+_compute_columns = _of(f"{_GROUPS} rolling ewm", "compute_columns", "compute_columns")
+_lower_aggregation = _of(_GROUPS, "lower_aggregation", "lower_aggregation")
 
 PASSES: tuple[Pass, ...] = (
     _compute_columns,
@@ -64,7 +62,7 @@ PASSES: tuple[Pass, ...] = (
     write_shorthands,
     write_drop_as_select,
     index_predicates,
-    _of("resample", "resample_range", "range_before_resample"),
+    _of("resample", "range_before_resample", "resample_range"),
     push_left,
     push_into_inputs,
     merge_filters,
