@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import secrets
 import statistics
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from pyarrow import feather, parquet
 from benchmarks.answers import difference
 from benchmarks.engines import DEFAULT_ENGINES, ENGINE_NAMES
 from benchmarks.report import print_report, save_report
-from benchmarks.workloads import WORKLOADS, Query, Workload
+from benchmarks.workloads import NAMES, Query, Workload, workload_named
 
 LEAST_REPEAT = 5
 REFERENCE = "duckdb"
@@ -42,6 +43,7 @@ class Measured:
     wrong: str | None = None
     first_ms: float | None = None
     warm_ms: list[float] = field(default_factory=list)
+    processor_ms: list[float] = field(default_factory=list)
     peak_bytes: int | None = None
     output_bytes: int | None = None
     size_bytes: int | None = None
@@ -50,6 +52,11 @@ class Measured:
     def median_ms(self) -> float | None:
         """Return the median of the warm runs."""
         return statistics.median(self.warm_ms) if self.warm_ms else None
+
+    @property
+    def median_processor_ms(self) -> float | None:
+        """Return the median of the processor time that warm runs took, of all cores."""
+        return statistics.median(self.processor_ms) if self.processor_ms else None
 
 
 @dataclass(slots=True)
@@ -60,6 +67,7 @@ class Session:
     engines: Sequence[str]
     repeat: int
     smoke: bool
+    seed: int = 0
     versions: dict[str, str] = field(default_factory=dict)
     measured: list[Measured] = field(default_factory=list)
 
@@ -68,6 +76,7 @@ class Session:
         """Start a process that runs one engine; an error of its own ends the harness."""
         command = [sys.executable, "-m", "benchmarks.worker", task, "--engine", engine]
         command += ["--workload", workload.name, "--repeat", str(self.repeat)]
+        command += ["--seed", str(self.seed)]
         command += ["--folder", str(self.folder / workload.name / engine), *more]
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
@@ -150,6 +159,7 @@ def _ask(
             process.stdin.write("go\n")
             timed = _heard(process)
             measured.first_ms, measured.warm_ms = heard["first_ms"], timed["warm_ms"]
+            measured.processor_ms = timed["processor_ms"]
             if timed["peak_bytes"] is not None:
                 # The answer itself belongs to the caller, not to the engine.
                 measured.peak_bytes = max(0, timed["peak_bytes"] - heard["output_bytes"])
@@ -176,17 +186,18 @@ def _whole(text: str) -> int:
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("workloads", nargs="*", default=[], help=f"of {', '.join(WORKLOADS)}")
+    parser.add_argument("workloads", nargs="*", default=[], help=f"of {', '.join(NAMES)}")
     parser.add_argument("--engines", nargs="+", choices=ENGINE_NAMES, default=list(DEFAULT_ENGINES))
     parser.add_argument("--queries", nargs="+", default=[], help="only these")
     parser.add_argument("--rows", type=_whole, help="rows of the table, 1_000_000 for instance")
+    parser.add_argument("--seed", type=int, help="of the workload unseen; default: a fresh one")
     parser.add_argument("--repeat", type=int, default=7, help="timed runs, at least 5")
     parser.add_argument("--smoke", action="store_true", help="compare answers, time nothing")
     parser.add_argument("--folder", type=Path, help="where tables are written; default: temporary")
     options = parser.parse_args(arguments)
-    unknown = [name for name in options.workloads if name not in WORKLOADS]
+    unknown = [name for name in options.workloads if name not in NAMES]
     if unknown:
-        parser.error(f"no workload {unknown[0]!r}: there are {', '.join(WORKLOADS)}")
+        parser.error(f"no workload {unknown[0]!r}: there are {', '.join(NAMES)}")
     if options.repeat < LEAST_REPEAT:
         parser.error(f"--repeat is at least {LEAST_REPEAT}: a median of fewer says little")
     return options
@@ -197,12 +208,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _arguments(arguments)
     # The reference goes first: the others are compared with it.
     engines = sorted(options.engines, key=lambda name: name != REFERENCE)
-    workloads = [WORKLOADS[name] for name in options.workloads or WORKLOADS]
+    seed = secrets.randbelow(1 << 31) if options.seed is None else options.seed
+    workloads = [workload_named(name, seed) for name in options.workloads or NAMES]
+    if any(workload.name == "unseen" for workload in workloads):
+        print(f"unseen: --seed {seed}", flush=True)
     with contextlib.ExitStack() as stack:
         folder = options.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder.mkdir(parents=True, exist_ok=True)
         repeat = 1 if options.smoke else options.repeat
-        session = Session(folder, engines, repeat, options.smoke)
+        session = Session(folder, engines, repeat, options.smoke, seed)
         for workload in workloads:
             rows = options.rows or (workload.smoke_rows if options.smoke else workload.rows)
             _run(session, workload, rows, options.queries)

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import os
 import platform
+import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,11 +62,20 @@ def _ratio(by_engine: Mapping[str, Measured]) -> str:
     return "" if ours is None or not others else f"{ours / min(others):.2f}"
 
 
+def _processor_ratio(by_engine: Mapping[str, Measured]) -> float | None:
+    """Return our processor time by that of the engine that takes least; None without both."""
+    times = {name: each.median_processor_ms for name, each in by_engine.items()}
+    others = [time for name, time in times.items() if time and not name.startswith(OURS)]
+    ours = times.get(OURS)
+    return None if not ours or not others else ours / min(others)
+
+
 def print_report(measured: Sequence[Measured], engines: Sequence[str], *, smoke: bool) -> None:
     """Print one table a workload: a line a query, a column an engine, and our ratio to the best.
 
     A cell holds the median of warm runs, the first run, and peak anonymous memory above what the
-    process had before, the answer excluded.
+    process had before, the answer excluded. The last column is the ratio of processor times, of all
+    cores, and the line below their geometric mean.
     """
     console = _console()
     for workload in dict.fromkeys(each.workload for each in measured):
@@ -77,12 +87,25 @@ def print_report(measured: Sequence[Measured], engines: Sequence[str], *, smoke:
             table.add_column(engine, justify="right")
         if not smoke:
             table.add_column(f"{OURS} / best other", justify="right")
+            table.add_column("by processor", justify="right")
+        ratios = []
         for query in dict.fromkeys(each.query for each in here):
             by_engine = {each.engine: each for each in here if each.query == query}
             rows = next(iter(by_engine.values())).rows
             cells = [_cell(by_engine.get(engine), smoke=smoke) for engine in engines]
-            table.add_row(query, f"{rows:,}", *cells, *([] if smoke else [_ratio(by_engine)]))
+            by_processor = _processor_ratio(by_engine)
+            if by_processor is not None:
+                ratios.append(by_processor)
+            shown = "" if by_processor is None else f"{by_processor:.2f}"
+            more = [] if smoke else [_ratio(by_engine), shown]
+            table.add_row(query, f"{rows:,}", *cells, *more)
         console.print(table)
+        if ratios:
+            mean = statistics.geometric_mean(ratios)
+            console.print(
+                f"processor time against the best other: mean {mean:.2f}, "
+                f"worst {max(ratios):.2f} (geometric, of {len(ratios)} queries)"
+            )
     for each in measured:
         if each.wrong:
             console.print(f"{each.workload} {each.query}: {each.engine} is wrong: {each.wrong}")

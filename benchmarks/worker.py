@@ -12,6 +12,7 @@ import functools
 import json
 import shutil
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from pyarrow import feather, parquet
 from benchmarks.answers import canonical
 from benchmarks.engines import Engine, load_engine
 from benchmarks.measure import PeakMemory, anonymous_bytes, milliseconds, touch
-from benchmarks.workloads import WORKLOADS, Query, Workload
+from benchmarks.workloads import Query, Workload, workload_named
 
 
 def _say(**facts: Any) -> None:
@@ -65,11 +66,15 @@ def _ask(engine: Engine, workload: Workload, query: Query, handle: Any, options:
     if sys.stdin.readline().strip() != "go":
         return
     run()
-    warm = [milliseconds(run)[1] for _ in range(options.repeat)]
+    warm, processor = [], []
+    for _ in range(options.repeat):
+        used = time.process_time_ns()
+        warm.append(milliseconds(run)[1])
+        processor.append((time.process_time_ns() - used) / 1e6)
     with PeakMemory() as memory:
         run()
     above = None if memory.peak is None or base is None else memory.peak - base
-    _say(query=query.name, warm_ms=warm, peak_bytes=above)
+    _say(query=query.name, warm_ms=warm, processor_ms=processor, peak_bytes=above)
 
 
 def main() -> None:
@@ -78,13 +83,14 @@ def main() -> None:
     parser.add_argument("task", choices=("write", "ask"))
     parser.add_argument("--engine", required=True)
     parser.add_argument("--workload", required=True)
+    parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--source", type=Path)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--answers", type=Path)
     parser.add_argument("--queries", nargs="*", default=[])
     parser.add_argument("--repeat", type=int, required=True)
     options = parser.parse_args()
-    engine, workload = load_engine(options.engine), WORKLOADS[options.workload]
+    engine, workload = load_engine(options.engine), workload_named(options.workload, options.seed)
     if options.task == "write":
         _write(engine, workload, options.source, options.folder, options.repeat)
         return

@@ -12,12 +12,13 @@ from benchmarks.workloads import (
     spark,
     trades,
     trades_with_nulls,
+    unseen,
     wide,
     windows,
 )
 from benchmarks.workloads.base import Query, Workload
 
-__all__ = ["WORKLOADS", "Query", "Workload"]
+__all__ = ["NAMES", "WORKLOADS", "Query", "Workload", "workload_named"]
 
 WORKLOADS = {
     module.WORKLOAD.name: module.WORKLOAD
@@ -35,3 +36,10 @@ WORKLOADS = {
         spark,
     )
 }
+
+NAMES = (*WORKLOADS, "unseen")
+
+
+def workload_named(name: str, seed: int) -> Workload:
+    """Return a workload; that of a seed where it is drawn."""
+    return unseen.drawn_from(seed) if name == "unseen" else WORKLOADS[name]

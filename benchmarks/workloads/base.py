@@ -50,6 +50,10 @@ class Workload:
     others
         Other tables that they are asked of as well, each without questions of its own. Where there
         are any, answers take a mapping from the names of all tables to the engine's handles.
+    slices
+        How many columns a column slice of Tessel's has at most; 0 for what it chooses.
+    late
+        Columns that Tessel gets later: rows before their first value are written without them.
     together
         Whether an engine answers all questions in one process, where starting one takes long; by
         default engines take turns question by question.
@@ -62,6 +66,8 @@ class Workload:
     smoke_rows: int
     queries: tuple[Query, ...]
     others: tuple[Workload, ...] = ()
+    slices: int = 0
+    late: tuple[str, ...] = ()
     together: bool = False
 
     @property

@@ -284,7 +284,7 @@ class PartialAggregation(Clause):
         """Reduce a unit that is not read, as it is stored, where its columns allow it."""
         if not is_bound(unit):
             return None
-        return unit.reduced_by(self._reduced, self.output_schema(unit.schema))
+        return unit.reduced_by(self._reduced, self.output_schema)
 
     def _reduced(self, rows: Sequence[Batch]) -> pa.Table | StoredGroups | None:
         if all_from_stored_values(self.aggregates):

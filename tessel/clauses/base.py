@@ -149,17 +149,22 @@ class ClauseInfo:
     carries: Carry | None = None
     stored: frozenset[str] = frozenset()
 
+    @property
+    def keeps_slices(self) -> bool:
+        """Whether it takes row slices and leaves them, each for itself."""
+        is_slices = self.input is self.output is Structure.ROW_SLICE
+        return is_slices and self.carries is None
+
 
 def drops_rows(clause: Clause) -> bool:
     """Return whether a clause over row slices does nothing but leave some of their rows out."""
     info = clause.structure
     return (
-        info.input is info.output is Structure.ROW_SLICE
+        info.keeps_slices
         and info.keeps_order
         and not info.keeps_count
         and not info.adds
         and info.index is IndexEffect.KEEP
-        and info.carries is None
     )
 
 

@@ -347,7 +347,7 @@ class PartialResample(_Resampling):
         """Reduce a unit that is not read, as it is stored, where its columns allow it."""
         if not is_bound(unit):
             return None
-        return unit.reduced_by(self._reduced_rows, self.output_schema(unit.schema))
+        return unit.reduced_by(self._reduced_rows, self.output_schema)
 
     def _reduced_rows(self, rows: Sequence[Batch]) -> pa.Table | None:
         schema = rows[0].schema

@@ -244,8 +244,8 @@ def test_a_unit_that_waits_holds_no_values(query: QueryBuilder) -> None:
     whole, unit = _batches(query, _shop())
     assert is_bound(unit)
     assert unit.num_rows
-    for waiting in (whole.unread(), unit.unread()):
-        for batch in waiting.batches:
+    for waiting in (whole, unit):
+        for batch in (batch.unread() for batch in waiting.batches):
             for rows in (batch.source, batch._kept, batch._pruned):
                 assert not any(stretch.held for stretch in rows._stretches)
             assert batch._narrowed is None

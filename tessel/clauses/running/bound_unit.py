@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tessel.cached import cached
 from tessel.clauses.powers import Reduced
 from tessel.clauses.running.pieces import load_piece, place_of, read_piece
-from tessel.clauses.running.reduced import ReducedPiece
+from tessel.clauses.running.reduced import ReducedUnit
 from tessel.clauses.running.replaying import columns_of, done, runs_of, unused_after
 from tessel.clauses.values import plain
 from tessel.ecs import Piece, ProcessingUnit
@@ -213,10 +213,6 @@ class BoundUnit(ProcessingUnit):
         found.clause, found._coded = self.clause, self._coded
         return found
 
-    def unread(self) -> BoundUnit:
-        """Return the unit without what was read of it, for one that has to wait."""
-        return self.with_batches([batch.unread() for batch in self.batches])
-
     def by_clause(self, name: str) -> BoundUnit:
         """Return the unit as a clause sees it, which telemetry names."""
         found = copy.copy(self)
@@ -272,7 +268,9 @@ class BoundUnit(ProcessingUnit):
         return found
 
     def reduced_by(
-        self, reduce: Callable[[Sequence[Batch]], pa.Table | Reduced | None], schema: TableSchema
+        self,
+        reduce: Callable[[Sequence[Batch]], pa.Table | Reduced | None],
+        output_schema: Callable[[TableSchema], TableSchema],
     ) -> ProcessingUnit | None:
         """Return the unit of what rows are reduced to as they are stored; None to read them.
 
@@ -281,17 +279,17 @@ class BoundUnit(ProcessingUnit):
         reduce
             Reduces the rows of all batches together; None where values are needed. What raises is
             left to the values: they say which row it is.
-        schema
-            Of the result.
+        output_schema
+            Gives the schema of the result for that of the unit.
         """
         try:
             found = None if self.is_read else reduce(self.batches)
         except TesselError:
             return None
         self.was_reduced = found is not None
-        if found is None:
-            return None
-        return ReducedPiece(found, self._span()).unit(self.ordinal, schema)
+        if found is None or isinstance(found, pa.Table):
+            return found if found is None else self.replace(found)
+        return ReducedUnit(self.ordinal, output_schema(self.schema), found, self._span())
 
     def read_whole(self) -> ProcessingUnit:
         """Return the unit as it is before any clause, with all of its rows read."""

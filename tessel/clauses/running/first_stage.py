@@ -32,7 +32,13 @@ from tessel.clauses.running.packing import (
 )
 from tessel.clauses.running.pieces import is_of_storage
 from tessel.clauses.running.source_loader import SourceLoader
-from tessel.clauses.running.stage import bind_clause, reduce_bound, run_bound, run_clauses
+from tessel.clauses.running.stage import (
+    bind_clause,
+    needs_whole_rows,
+    reduce_bound,
+    run_bound,
+    run_clauses,
+)
 from tessel.ecs import ProcessingUnit
 from tessel.errors import CancelledError, TesselError
 
@@ -87,9 +93,9 @@ def _takes_any_slices(stage: Stage) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Waiting:
-    """A unit, not read and nothing bound to it, that chose rows; None where it must be read."""
+    """A unit that chose rows; None where it must be read."""
 
-    unit: ProcessingUnit
+    ordinal: int
     chosen: list[ChosenRows] | None
 
 
@@ -284,12 +290,11 @@ class _FirstStage:
                         return self._few(unit, done) or self._rest(unit, done)
                     self._bind = min(self._bind, max(0, done - 1))
                     return self._rest(unit, done)
-                except CancelledError:
-                    raise
                 except TesselError as error:
-                    if not isinstance(whole, BoundUnit) or is_of_storage(error):
+                    if not needs_whole_rows(whole, error):
                         raise
-                return self._rest(whole.read_whole())
+                    unit = whole
+                return self._rest(unit.read_whole())
 
         return Task(run, self._bytes([ordinal]))
 
@@ -331,7 +336,7 @@ class _FirstStage:
             for each in found:
                 if each.chosen:
                     rows += sum(map(len, each.chosen))
-                    size += self._bytes([each.unit.ordinal])
+                    size += self._bytes([each.ordinal])
             if rows > _ROWS_WAITING or size > most_bytes:
                 yield from pool.map(self._left(waiting, at))
                 waiting, rows, size = [], 0, 0
@@ -342,11 +347,9 @@ class _FirstStage:
             found: list[_Waiting] = []
             with self.loader.naming():
                 for ordinal in pack:
-                    whole = self.loader.unit(ordinal)
-                    chosen = self._chosen(whole, at)
+                    chosen = self._chosen(self.loader.unit(ordinal), at)
                     if chosen is None or any(map(len, chosen)):
-                        waits = whole.unread() if isinstance(whole, BoundUnit) else whole
-                        found.append(_Waiting(waits, chosen))
+                        found.append(_Waiting(ordinal, chosen))
             return found
 
         return Task(run, self._bytes(pack))
@@ -370,17 +373,10 @@ class _FirstStage:
     def _settled(self, waiting: list[_Waiting], at: int) -> Iterator[_Few | Task[ProcessingUnit]]:
         for each in waiting:
             if each.chosen is None:
-                yield self._read_after_all(each.unit)
+                yield self.read(each.ordinal)
                 continue
             settle_rows(self.stage.clauses[at], each.chosen)
-            yield self._few_of(each.unit.ordinal, at + 1, each.chosen)
-
-    def _read_after_all(self, unit: ProcessingUnit) -> Task[ProcessingUnit]:
-        def run() -> ProcessingUnit:
-            with self.loader.naming():
-                return run_bound(self.stage.clauses, self.stage.schemas, unit)
-
-        return Task(run, self._bytes([unit.ordinal]))
+            yield self._few_of(each.ordinal, at + 1, each.chosen)
 
     def _reading(self, few: _Few) -> Task[ProcessingUnit]:
         def run() -> ProcessingUnit:

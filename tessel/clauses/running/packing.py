@@ -14,7 +14,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.clauses.base import Clause, Structure
+from tessel.clauses.base import Clause
 from tessel.clauses.powers import Joins, has_power
 
 __all__ = [
@@ -116,8 +116,7 @@ def sink_of(clauses: Sequence[Clause], is_sink: Callable[[Clause], bool]) -> int
     for at, clause in enumerate(clauses):
         if is_sink(clause):
             return at
-        info = clause.structure
-        if not info.input is info.output is Structure.ROW_SLICE or info.carries is not None:
+        if not clause.structure.keeps_slices:
             return None
     return None
 

@@ -7,44 +7,13 @@ one, whose table is made then; a clause that can go on with what was reduced tak
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
-
-import pyarrow as pa
 
 from tessel.cached import cached
 from tessel.clauses.powers import Reduced
 from tessel.ecs import ColRange, Piece, ProcessingUnit
 from tessel.expression.schema import TableSchema
 
-__all__ = ["ReducedPiece", "ReducedUnit"]
-
-
-@dataclass(frozen=True)
-class ReducedPiece:
-    """What the rows of a unit were reduced to.
-
-    Attributes
-    ----------
-    reduced
-        A table, or what one can be made of.
-    place
-        The piece that has it: where the rows came from, and no table yet.
-    """
-
-    reduced: pa.Table | Reduced
-    place: Piece
-
-    def made(self) -> Piece:
-        """Return the piece with its table."""
-        table = self.reduced if isinstance(self.reduced, pa.Table) else self.reduced.table
-        columns = ColRange(0, table.num_columns)
-        return dataclasses.replace(self.place, table=table, col_range=columns)
-
-    def unit(self, ordinal: int, schema: TableSchema) -> ProcessingUnit:
-        """Return the unit of the piece."""
-        if isinstance(self.reduced, pa.Table):
-            return ProcessingUnit(ordinal, schema, [self.made()])
-        return ReducedUnit(ordinal, schema, self.reduced, self)
+__all__ = ["ReducedUnit"]
 
 
 class ReducedUnit(ProcessingUnit):
@@ -56,17 +25,15 @@ class ReducedUnit(ProcessingUnit):
         As of any unit.
     reduced
         What its table would be made of.
-    piece
-        Its piece, not made yet.
+    place
+        The piece that will have it: where the rows came from, and no table yet.
     """
 
-    def __init__(
-        self, ordinal: int, schema: TableSchema, reduced: Reduced, piece: ReducedPiece
-    ) -> None:
+    def __init__(self, ordinal: int, schema: TableSchema, reduced: Reduced, place: Piece) -> None:
         super().__init__(ordinal, schema)
         del self.pieces
         self.reduced = reduced
-        self._piece = piece
+        self._place = place
 
     @cached
     def num_rows(self) -> int:
@@ -76,4 +43,5 @@ class ReducedUnit(ProcessingUnit):
     @cached
     def pieces(self) -> tuple[Piece, ...]:
         """The piece with its table."""
-        return (self._piece.made(),)
+        columns = ColRange(0, self.reduced.table.num_columns)
+        return (dataclasses.replace(self._place, table=self.reduced.table, col_range=columns),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar, cast
+from typing import TypeGuard, TypeVar, cast
 
 import pyarrow as pa
 
@@ -23,11 +23,11 @@ from tessel.clauses.powers import (
     Expands,
     Interleaves,
     Joins,
-    LeavesCodes,
     ReducesPieces,
 )
 from tessel.clauses.running.bound_unit import BoundUnit, is_bound
 from tessel.clauses.running.pieces import is_of_storage
+from tessel.clauses.running.promises import as_promised
 from tessel.clauses.running.reduced import ReducedUnit
 from tessel.ecs import Piece, ProcessingUnit, segments_of
 from tessel.ecs.components import ColRange, RowRange
@@ -49,6 +49,7 @@ __all__ = [
     "consume_units",
     "failed_clause",
     "interleave_units",
+    "needs_whole_rows",
     "nothing_carried",
     "reduce_bound",
     "reduce_pieces",
@@ -128,16 +129,19 @@ def run_bound(
     Where a row fails, all rows are read: which of them is the first, in this clause or in one
     behind it, is seen on whole rows.
     """
-    if not isinstance(unit, BoundUnit):
-        return run_clauses(clauses, schemas, unit)
     try:
         return run_clauses(clauses, schemas, unit)
-    except CancelledError:
-        raise
     except TesselError as error:
-        if is_of_storage(error):
+        if not needs_whole_rows(unit, error):
             raise
-    return run_clauses(clauses, schemas, unit.read_whole())
+        bound = unit
+    return run_clauses(clauses, schemas, bound.read_whole())
+
+
+def needs_whole_rows(unit: ProcessingUnit, error: TesselError) -> TypeGuard[BoundUnit]:
+    """Return whether a unit is bound, and its rows may say another error than it raised."""
+    of_rows = not isinstance(error, CancelledError) and not is_of_storage(error)
+    return isinstance(unit, BoundUnit) and of_rows
 
 
 def bind_clause(clause: Clause, promised: TableSchema, unit: ProcessingUnit) -> ProcessingUnit:
@@ -154,7 +158,7 @@ def reduce_bound(clause: Clause, promised: TableSchema, unit: BoundUnit) -> Proc
     if found is None:
         return None
     _note_bound(clause, unit, found, began)
-    return _as_promised(clause, found, promised)
+    return as_promised(clause, found, promised)
 
 
 def summarise(stage: Stage, unit: ProcessingUnit) -> pa.Table:
@@ -249,7 +253,7 @@ def _processed(
     with telemetry.span("clause.process", clause=clause.name, unit=unit.ordinal) as facts:
         rows = unit.num_rows
         result = _named_errors(clause, lambda: process(unit), unit)
-        found = _as_promised(clause, result, promised)
+        found = as_promised(clause, result, promised)
         facts.update(rows_in=rows, rows_out=found.num_rows)
     return found
 
@@ -261,7 +265,7 @@ def _bound(
     process: Callable[[ProcessingUnit], ProcessingUnit],
 ) -> ProcessingUnit:
     began = time.monotonic_ns()
-    found = _as_promised(clause, _named_errors(clause, lambda: process(unit), unit), promised)
+    found = as_promised(clause, _named_errors(clause, lambda: process(unit), unit), promised)
     if not is_bound(found):  # what is bound has its event when it is evaluated
         _note_bound(clause, unit, found, began)
     return found
@@ -378,7 +382,7 @@ def reduce_pieces(
     columns = ColRange(0, table.num_columns)
     piece = Piece(table, RowRange(0, table.num_rows), columns, bucket=bucket)
     schema = TableSchema(pa.schema([(field.name, field.type) for field in table.schema]))
-    unit = _as_promised(clause, ProcessingUnit(ordinal, schema, [piece]), stage.schemas[1])
+    unit = as_promised(clause, ProcessingUnit(ordinal, schema, [piece]), stage.schemas[1])
     return run_clauses(stage.clauses[1:], stage.schemas[1:], unit)
 
 
@@ -409,7 +413,7 @@ def _streamed(stage: Stage, stream: Iterator[ProcessingUnit]) -> Iterator[Proces
             raise failed_clause(clause, error) from error
         if unit is None:
             return
-        unit = _as_promised(clause, unit, stage.schemas[1])
+        unit = as_promised(clause, unit, stage.schemas[1])
         yield run_clauses(stage.clauses[1:], stage.schemas[1:], without_segments(unit))
 
 
@@ -418,55 +422,3 @@ def failed_clause(clause: Clause, error: Exception) -> ClauseFailedError:
     return ClauseFailedError(
         f"clause {clause.name!r} raised {type(error).__name__}: {error}", clause=clause.name
     ).with_context(clause=clause.describe())
-
-
-def _as_promised(clause: Clause, result: ProcessingUnit, promised: TableSchema) -> ProcessingUnit:
-    """Return what a clause gave, held to its promise; the promise alone says what is the index."""
-    _check_promise(clause, result, promised)
-    if result.schema.index == promised.index:
-        return result
-    return result.with_pieces(result.pieces, promised)
-
-
-def _check_promise(clause: Clause, unit: object, promised: TableSchema) -> None:
-    if not isinstance(unit, ProcessingUnit):
-        raise SchemaPromiseError(
-            f"clause {clause.name!r} returned {type(unit).__name__}, not a ProcessingUnit",
-            hint="return what a method of the unit returns, such as unit.replace(table)",
-            clause=clause.name,
-        )
-    got = [(field.name, field.type) for field in unit.schema.arrow]
-    wanted = [(field.name, field.type) for field in promised.arrow]
-    if got != wanted:
-        raise SchemaPromiseError(
-            f"clause {clause.name!r} promised other columns than it returned",
-            detail=_differences(wanted, got),
-            hint="make output_schema and process agree",
-            clause=clause.name,
-        )
-    if is_bound(unit) or isinstance(unit, ReducedUnit):
-        return
-    held = {f.name: f.type for piece in unit.pieces for f in piece.table.schema}
-    wrong = [name for name, kind in wanted if unit.pieces and held.get(name) != kind]
-    if wrong and isinstance(clause, LeavesCodes):
-        promised_types = dict(wanted)
-        wrong = [name for name in wrong if not _is_coded(held.get(name), promised_types[name])]
-    if wrong:
-        raise SchemaPromiseError(
-            f"clause {clause.name!r}: the data of column {wrong[0]!r} is {held.get(wrong[0])}, "
-            f"not {dict(wanted)[wrong[0]]}",
-            clause=clause.name,
-            column=wrong[0],
-        )
-
-
-def _is_coded(held: pa.DataType | None, kind: pa.DataType) -> bool:
-    return held is not None and pa.types.is_dictionary(held) and held.value_type == kind
-
-
-def _differences(
-    wanted: Sequence[tuple[str, pa.DataType]], got: Sequence[tuple[str, pa.DataType]]
-) -> str:
-    lines = [f"promised: {name}: {kind}" for name, kind in wanted if (name, kind) not in got]
-    lines += [f"returned: {name}: {kind}" for name, kind in got if (name, kind) not in wanted]
-    return "\n".join(lines) or "the same columns in another order"

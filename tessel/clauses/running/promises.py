@@ -1,0 +1,75 @@
+"""Holding what a clause returns to the schema that it promised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from tessel.clauses.base import Clause
+from tessel.clauses.powers import LeavesCodes
+from tessel.clauses.running.bound_unit import is_bound
+from tessel.clauses.running.reduced import ReducedUnit
+from tessel.ecs import ProcessingUnit
+from tessel.errors import SchemaPromiseError
+from tessel.expression.schema import TableSchema
+
+__all__ = ["as_promised"]
+
+
+def as_promised(clause: Clause, result: ProcessingUnit, promised: TableSchema) -> ProcessingUnit:
+    """Return what a clause gave; the promise alone says which column is the index.
+
+    Raises
+    ------
+    SchemaPromiseError
+        When it has other columns, or data of other types, than ``promised``.
+    """
+    _check_promise(clause, result, promised)
+    if result.schema.index == promised.index:
+        return result
+    return result.with_pieces(result.pieces, promised)
+
+
+def _check_promise(clause: Clause, unit: object, promised: TableSchema) -> None:
+    if not isinstance(unit, ProcessingUnit):
+        raise SchemaPromiseError(
+            f"clause {clause.name!r} returned {type(unit).__name__}, not a ProcessingUnit",
+            hint="return what a method of the unit returns, such as unit.replace(table)",
+            clause=clause.name,
+        )
+    got = [(field.name, field.type) for field in unit.schema.arrow]
+    wanted = [(field.name, field.type) for field in promised.arrow]
+    if got != wanted:
+        raise SchemaPromiseError(
+            f"clause {clause.name!r} promised other columns than it returned",
+            detail=_differences(wanted, got),
+            hint="make output_schema and process agree",
+            clause=clause.name,
+        )
+    if is_bound(unit) or isinstance(unit, ReducedUnit):
+        return
+    held = {f.name: f.type for piece in unit.pieces for f in piece.table.schema}
+    wrong = [name for name, kind in wanted if unit.pieces and held.get(name) != kind]
+    if wrong and isinstance(clause, LeavesCodes):
+        promised_types = dict(wanted)
+        wrong = [name for name in wrong if not _is_coded(held.get(name), promised_types[name])]
+    if wrong:
+        raise SchemaPromiseError(
+            f"clause {clause.name!r}: the data of column {wrong[0]!r} is {held.get(wrong[0])}, "
+            f"not {dict(wanted)[wrong[0]]}",
+            clause=clause.name,
+            column=wrong[0],
+        )
+
+
+def _is_coded(held: pa.DataType | None, kind: pa.DataType) -> bool:
+    return held is not None and pa.types.is_dictionary(held) and held.value_type == kind
+
+
+def _differences(
+    wanted: Sequence[tuple[str, pa.DataType]], got: Sequence[tuple[str, pa.DataType]]
+) -> str:
+    lines = [f"promised: {name}: {kind}" for name, kind in wanted if (name, kind) not in got]
+    lines += [f"returned: {name}: {kind}" for name, kind in got if (name, kind) not in wanted]
+    return "\n".join(lines) or "the same columns in another order"
