@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from tessel.clauses.base import Clause
-from tessel.clauses.grouped.group_tables import POSITION
-from tessel.clauses.partition import Partition
 from tessel.clauses.planner.draft import Draft
 
 __all__ = ["lower_distinct"]
@@ -15,6 +13,8 @@ def lower_distinct(draft: Draft) -> Draft:
     if not draft.has("distinct"):
         return draft
     from tessel.clauses.distinct import Distinct, DistinctBucket, PartialDistinct
+    from tessel.clauses.grouped.group_tables import POSITION
+    from tessel.clauses.partition import Partition
     from tessel.clauses.planner.insert_partial import insert_partial
     from tessel.clauses.sort import MergeSorted
 

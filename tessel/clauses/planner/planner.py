@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Callable
 
 from tessel.clauses.apply_together import together
 from tessel.clauses.base import Clause, Structure
 from tessel.clauses.combining import CombinedInput, Combining, PlanLimits, SubQuery, check_count
 from tessel.clauses.plan import Catalog, Change, Plan, SourcePlan, continued, cut_stages
-from tessel.clauses.planner.answer_from_statistics import answer_from_statistics
-from tessel.clauses.planner.compute_columns import compute_columns
 from tessel.clauses.planner.draft import Draft, Input
 from tessel.clauses.planner.fold_constants import fold_constants
 from tessel.clauses.planner.fuse_time_buckets import first_units, fused_stages
 from tessel.clauses.planner.index_predicates import index_predicates
 from tessel.clauses.planner.kept_plans import kept_plan
-from tessel.clauses.planner.lower_aggregation import lower_aggregation
 from tessel.clauses.planner.lower_distinct import lower_distinct
 from tessel.clauses.planner.lower_order import lower_order, simplify_sorts
-from tessel.clauses.planner.many_groups import hint_of_groups
 from tessel.clauses.planner.merge_filters import merge_filters
 from tessel.clauses.planner.pick_tasks import pick_tasks
 from tessel.clauses.planner.prune_columns import prune_columns, write_drop_as_select
 from tessel.clauses.planner.push_into_inputs import push_into_inputs
 from tessel.clauses.planner.push_left import push_left
 from tessel.clauses.planner.push_to_source import push_to_source
-from tessel.clauses.planner.resample_range import range_before_resample
 from tessel.clauses.planner.shorthands import write_shorthands
 from tessel.clauses.planner.stop_early import stop_early
 from tessel.clauses.positional import Positional
@@ -43,13 +39,30 @@ Pass = Callable[[Draft], Draft]
 _BUCKETS_IN_BUDGET = 32
 _LEAST_BUCKET_BYTES = 64 * 1024
 
+
+def _of(clauses: str, name: str, module: str) -> Pass:
+    """Return a pass that is imported for drafts that have a clause of one of these names."""
+
+    def run(draft: Draft) -> Draft:
+        if draft.has(*clauses.split()):
+            draft = getattr(importlib.import_module(f"{__package__}.{module}"), name)(draft)
+        return draft
+
+    run.__name__ = name
+    return run
+
+
+_GROUPS = "partition aggregation resample"
+_compute_columns = _of(f"{_GROUPS} rolling ewm", "compute_columns", "compute_columns")
+_lower_aggregation = _of(_GROUPS, "lower_aggregation", "lower_aggregation")
+
 PASSES: tuple[Pass, ...] = (
-    compute_columns,
+    _compute_columns,
     fold_constants,
     write_shorthands,
     write_drop_as_select,
     index_predicates,
-    range_before_resample,
+    _of("resample", "range_before_resample", "resample_range"),
     push_left,
     push_into_inputs,
     merge_filters,
@@ -57,15 +70,15 @@ PASSES: tuple[Pass, ...] = (
     stop_early,
     push_to_source,
     prune_columns,
-    lower_aggregation,
+    _lower_aggregation,
     lower_distinct,
     lower_order,
-    answer_from_statistics,
+    _of("partial_aggregation", "answer_from_statistics", "answer_from_statistics"),
     pick_tasks,
 )
 """The passes, in the order in which they run."""
 
-REQUIRED: frozenset[Pass] = frozenset((compute_columns, lower_aggregation))
+REQUIRED: frozenset[Pass] = frozenset((_compute_columns, _lower_aggregation))
 """Those without which a query does not run; all others only make it cheaper."""
 
 
@@ -201,7 +214,9 @@ class _Planner:
         draft, changes = self._rewritten(draft)
         assert draft.index is not None
         hint = None
-        if many_groups is None:
+        if many_groups is None and draft.has("partial_aggregation"):
+            from tessel.clauses.planner.many_groups import hint_of_groups
+
             many, hint = hint_of_groups(
                 draft,
                 index,

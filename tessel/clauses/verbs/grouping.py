@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Generic, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
-from tessel.clauses.aggregate_forms import AggregateForm, AggregateLike, read_outputs
-from tessel.clauses.aggregation import Aggregation
 from tessel.clauses.computed import ComputedColumn
-from tessel.clauses.partition import Partition
-from tessel.clauses.resample import Empty, Resample
 from tessel.clauses.verbs.arguments import ExpressionLike, KeyLike, as_keys
 from tessel.clauses.verbs.base import Query, QueryType
 from tessel.errors import PlanError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.periods import instant_text
 from tessel.expression.scalars import elapsed_text
+
+if TYPE_CHECKING:
+    from tessel.clauses.aggregate_forms import AggregateForm, AggregateLike
+    from tessel.clauses.resample import Empty
 
 __all__ = ["GroupedQuery", "GroupingVerbs", "ResampledQuery"]
 
@@ -53,6 +53,10 @@ class GroupingVerbs(Query):
         self: QueryType, by_column: Mapping[str, Any] | None = None, **outputs: Any
     ) -> QueryType:
         """Aggregate all rows into one; the forms are those of ``groupby(...).agg``."""
+        from tessel.clauses.aggregate_forms import read_outputs
+        from tessel.clauses.aggregation import Aggregation
+        from tessel.clauses.partition import Partition
+
         found = read_outputs(by_column, outputs)
         return self.then(Partition(()), Aggregation((), found.aggregates, results=found.results))
 
@@ -136,6 +140,10 @@ class GroupedQuery(Generic[QueryType]):
         of rows ``agg(rows="size")``. ``bar=("price", "ohlc")`` makes ``bar_open``, ``bar_high``,
         ``bar_low`` and ``bar_close``.
         """
+        from tessel.clauses.aggregate_forms import read_outputs
+        from tessel.clauses.aggregation import Aggregation
+        from tessel.clauses.partition import Partition
+
         found = read_outputs(by_column, outputs)
         partition = Partition(self.keys, self.drop_missing)
         aggregation = Aggregation(self.keys, found.aggregates, self.sort, found.results)
@@ -163,6 +171,9 @@ class ResampledQuery(Generic[QueryType]):
         **outputs: AggregateForm,
     ) -> QueryType:
         """Compute aggregates of each bucket; the forms are those of ``groupby(...).agg``."""
+        from tessel.clauses.aggregate_forms import read_outputs
+        from tessel.clauses.resample import Resample
+
         found = read_outputs(by_column, outputs)
         return self.query.then(
             Resample(

@@ -26,9 +26,7 @@ __all__ = [
     "block_table",
     "compress_blocks",
     "decompress_blocks",
-    "decompress_ranges",
     "fewest_stored_bytes",
-    "stored_ranges",
     "table_bytes",
 ]
 
@@ -154,62 +152,10 @@ def decompress_blocks(
     return payload
 
 
-def stored_ranges(
-    places: npt.NDArray[np.int64], ranges: Integers, codec: int = Codec.ZSTD
-) -> Integers:
-    """Return the stored bytes that hold ranges of the payload, one range a block: start, stop.
-
-    Parameters
-    ----------
-    places
-        From :func:`block_table`.
-    ranges
-        Shape ``(m, 2)``: start and stop in the payload; any order, may overlap.
-    """
-    wanted = _blocks_of(ranges, len(places) - 1, codec)
-    return np.stack((places[wanted], places[wanted + 1]), axis=1)
-
-
-def decompress_ranges(
-    stored: Bytes,
-    places: npt.NDArray[np.int64],
-    codec: int,
-    payload_length: int,
-    ranges: Integers,
-    place: Mapping[str, Any],
-    *,
-    verified: bool = False,
-) -> Bytes:
-    """Return a payload of full length in which (at least) the ranges are filled in.
-
-    Parameters
-    ----------
-    stored
-        As long as all stored bytes; of them, those of :func:`stored_ranges` are there.
-    """
-    if len(stored) < places[-1]:
-        raise _damaged(f"its blocks end at {places[-1]} of {len(stored)} bytes", place)
-    payload = np.zeros(payload_length, np.uint8)
-    wanted = _blocks_of(ranges, len(places) - 1, codec).tolist()
-    _fill(payload, stored, places, wanted, codec, place, verified)
-    return payload
-
-
 def _codec(codec: int) -> Any:
     if codec == Codec.LZ4:
         return pa.Codec("lz4_raw")
     return pa.Codec("zstd", compression_level=_ZSTD_LEVEL)
-
-
-def _blocks_of(ranges: Integers, blocks: int, codec: int) -> npt.NDArray[np.int64]:
-    """Return the numbers of the blocks that ranges touch, ascending: of planes, all of them."""
-    if codec in _PLANES:
-        return np.arange(blocks)
-    held = ranges[ranges[:, 1] > ranges[:, 0]]
-    marks = np.zeros(blocks + 1, np.int64)
-    np.add.at(marks, held[:, 0] // BLOCK_BYTES, 1)
-    np.add.at(marks, (held[:, 1] - 1) // BLOCK_BYTES + 1, -1)
-    return np.flatnonzero(np.cumsum(marks)[:-1] > 0)
 
 
 def _raw_lengths(payload_length: int, codec: int) -> npt.NDArray[np.int64]:

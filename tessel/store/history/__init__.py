@@ -10,21 +10,16 @@ from tessel.lazy import names_from
 __getattr__ = names_from(
     __name__,
     {
-        "changes": (
-            "Alteration Change Claim Edit MetadataChange Removal Rename Repacking Replacement "
-            "SchemaChange Splice Tried apply resolved spliced"
-        ),
-        "diff": "changed_symbols",
+        "changes": "Change Removal Repacking Replacement",
         "history": "History",
-        "identity": "open_store refuse_writes",
-        "landed": "KINDS LandedChange LandedEdit TimeBounds",
-        "leaves": "Leaf cut_leaf",
-        "log": "ATTACHED LogEntry",
-        "lookup": "Lookup Member",
-        "rebase": "MATRIX Objection ReadRange",
-        "refs": "MAIN Refs",
-        "snapshot": "Overlay Snapshot",
-        "symbol": "ManifestEntry SymbolPacking SymbolState coalesced rows_of",
+        "identity": "open_store",
+        "landed": "KINDS LandedChange",
+        "leaves": "Leaf",
+        "log": "LogEntry",
+        "lookup": "Lookup",
+        "rebase": "MATRIX",
+        "snapshot": "Snapshot",
+        "symbol": "ManifestEntry SymbolState",
         "versions": "Commit timestamp_of",
     },
 )

@@ -11,16 +11,9 @@ from tessel.lazy import names_from
 __getattr__ = names_from(
     __name__,
     {
-        "batch": "Batch Bound Computed Conjunct",
-        "builder": "ManifestBuilder Move build_manifest join_manifests",
-        "candidate_rows": "CandidateRows",
-        "format": "ManifestReference",
-        "index": "Drop SegmentIndex",
+        "builder": "build_manifest",
         "manifest": "Manifest",
-        "opened_batch": "OpenedBatch",
-        "piece": "PieceSource SegmentSource",
-        "slice_statistics": "SliceStatistics",
-        "stretch": "RowPart",
-        "table": "Extent SegmentTable SliceFacts",
+        "piece": "SegmentSource",
+        "table": "Extent SegmentTable",
     },
 )

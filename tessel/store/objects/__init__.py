@@ -11,13 +11,10 @@ __getattr__ = names_from(
     __name__,
     {
         "address": "address_of open_address",
-        "base": (
-            "ObjectFacts ObjectStore ParallelPuts SupportsDurableNames SupportsInventory "
-            "SupportsLeftovers SupportsReserve VerifiesPuts check_name checksum freeing put_all"
-        ),
+        "base": "ObjectStore ParallelPuts SupportsInventory SupportsLeftovers put_all",
         "cloud": "CloudObjects",
         "cloud_place": "CloudOptions",
-        "credentials": "AzureCredentials CredentialsSource GoogleCredentials S3Credentials",
+        "credentials": "AzureCredentials GoogleCredentials S3Credentials",
         "foreign": "ForeignObjects foreign_name open_foreign",
         "local": "LocalObjects",
         "memory": "MemoryObjects",

@@ -13,9 +13,6 @@ from tessel.lazy import names_from
 __getattr__ = names_from(
     __name__,
     {
-        "flush": "Flush Flushed",
         "membership": "SnapshotMembership",
-        "preload": "Preloader",
-        "repacking": "RepackReport repack_all",
     },
 )

@@ -11,15 +11,10 @@ from tessel.lazy import names_from
 __getattr__ = names_from(
     __name__,
     {
-        "file_writer": "check_encodings",
-        "late_rows": "LateRows",
-        "layout": "assign_column_ids column_slices stored_order",
         "packs": "PackWriter",
-        "page_statistics": "ColumnZones PageStatistics",
         "reader": "SegmentReader",
-        "statistics": "ColumnStatistics bounds_type summarise",
-        "stored_columns": "StoredColumn StoredColumns",
-        "types": "is_index_type normalise normalise_schema stored_type",
-        "writer": "SegmentWriter WrittenSegment WrittenSlice time_values",
+        "statistics": "bounds_type summarise",
+        "types": "normalise_schema",
+        "writer": "WrittenSegment WrittenSlice",
     },
 )

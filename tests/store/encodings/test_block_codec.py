@@ -12,12 +12,9 @@ from hypothesis import strategies as st
 
 from tessel.errors import CorruptSegmentError
 from tessel.store.encodings.block_codec import (
-    block_table,
     compress_blocks,
     decompress_blocks,
-    decompress_ranges,
     fewest_stored_bytes,
-    stored_ranges,
 )
 from tessel.store.encodings.codes import BLOCK_BYTES, Codec
 from tests.store.encodings.helpers import PLACE, bounded_memory
@@ -60,23 +57,6 @@ def test_the_table_is_that_of_the_format() -> None:
         if len(held) != len(expected):
             held = pa.decompress(held, len(expected), codec="zstd", asbytes=True)
         assert held == expected
-
-
-@CODECS
-@given(ranges=st.lists(st.tuples(st.integers(0, 200_000), st.integers(0, 200_000)), max_size=5))
-def test_parts_are_read_without_the_rest(codec: Codec, ranges) -> None:
-    raw = payload(200_000)
-    stored = compress_blocks(raw, codec)
-    wanted = np.array([sorted(pair) for pair in ranges], np.int64).reshape(-1, 2)
-    places = block_table(stored[:20], codec, 200_000, PLACE)
-    held = np.full(len(stored), 0xEE, np.uint8)
-    for start, stop in stored_ranges(places, wanted).tolist():
-        held[start:stop] = stored[start:stop]
-    found = decompress_ranges(held, places, codec, 200_000, wanted, PLACE)
-    for start, stop in wanted.tolist():
-        assert (found[start:stop] == raw[start:stop]).all()
-    touched = {place // 65_536 for start, stop in wanted.tolist() for place in range(start, stop)}
-    assert len(stored_ranges(places, wanted)) == len(touched)
 
 
 def refused(stored, codec: Codec, size: int, words: str) -> None:

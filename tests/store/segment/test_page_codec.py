@@ -14,8 +14,6 @@ from tessel.store.encodings.block_codec import (
     block_table,
     compress_blocks,
     decompress_blocks,
-    decompress_ranges,
-    stored_ranges,
 )
 from tessel.store.encodings.codes import Codec
 from tessel.store.segment.column_writer import EncodedColumn
@@ -44,11 +42,6 @@ def test_a_plane_is_a_block(codec: Codec, planes: int) -> None:
     assert (kept == low.astype(np.uint8)).all()
     second = stored[places[1] : places[2]].tobytes()
     assert pa.decompress(second, 4096, codec="zstd", asbytes=True) == bytes([7]) * 4096
-    some = np.array([[5, 9]])
-    wanted = stored_ranges(places, some, codec)
-    assert wanted[0, 0] == places[0]
-    assert wanted[-1, 1] == places[-1]
-    assert (decompress_ranges(stored, places, codec, len(raw), some, {}) == raw).all()
 
 
 @pytest.mark.parametrize("codec", PLANES)
