@@ -27,6 +27,13 @@ from tessel.kernels.count_values import add_counts, count_values, runs_of_counts
 from tessel.kernels.decimal_bounds import DecimalBounds
 from tessel.kernels.decimal_sums import DecimalSum
 from tessel.kernels.decode_rows import TextTable, decode_numbers, decode_texts
+from tessel.kernels.exact_sums import (
+    NEGATIVE,
+    POSITIVE,
+    ExactSums,
+    add_by_group,
+    decimal_steps,
+)
 from tessel.kernels.fade_rows import Fading, fade_rows, new_states
 from tessel.kernels.fields import EXTREMES, Fact, FieldKind, SumField
 from tessel.kernels.filter_rows import FilteredRows, StructRows, filter_rows
@@ -34,13 +41,6 @@ from tessel.kernels.first_of_groups import first_of_groups
 from tessel.kernels.group_rows import group_range, group_words
 from tessel.kernels.group_sums import GroupSums, group_sums
 from tessel.kernels.group_texts import Texts, group_texts
-from tessel.kernels.limb_lines import (
-    add_by_group,
-    round_sums,
-    sums_of_doubles,
-    sums_of_parts,
-    sums_of_sums,
-)
 from tessel.kernels.load_rows import load_rows
 from tessel.kernels.match_rows import match_ends, match_rows
 from tessel.kernels.nearest_rows import Looks, NearestRows
@@ -70,7 +70,9 @@ __all__ = [
     "ALL_MISSING",
     "ALL_PRESENT",
     "EXTREMES",
+    "NEGATIVE",
     "NO_LIMIT",
+    "POSITIVE",
     "RESIDUAL_SHIFT",
     "REST_BITS",
     "SINGLE_BITS",
@@ -78,6 +80,7 @@ __all__ = [
     "BestRows",
     "DecimalBounds",
     "DecimalSum",
+    "ExactSums",
     "Fact",
     "Fading",
     "FieldKind",
@@ -104,6 +107,7 @@ __all__ = [
     "best_rows",
     "count_repeats",
     "count_values",
+    "decimal_steps",
     "decode_numbers",
     "decode_texts",
     "edges_of_gaps",
@@ -125,7 +129,6 @@ __all__ = [
     "order_of_codes",
     "ordered_doubles",
     "register_rows",
-    "round_sums",
     "rows_away",
     "rows_by_code",
     "rows_until",
@@ -139,9 +142,6 @@ __all__ = [
     "select_places",
     "select_rows",
     "sort_runs",
-    "sums_of_doubles",
-    "sums_of_parts",
-    "sums_of_sums",
     "window_best",
     "window_spreads",
     "window_sums",

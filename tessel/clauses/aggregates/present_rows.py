@@ -9,8 +9,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.aggregates.base import Codes
-from tessel.clauses.aggregates.kernels.integer_sum import added_column
 from tessel.clauses.values import BoolArray, missing_rows, plain
+from tessel.kernels import add_by_group
 
 __all__ = [
     "counts_of",
@@ -78,4 +78,6 @@ def counts_of(codes: Codes, groups: int) -> NDArray[np.int64]:
 
 def merged_counts(counts: Values, codes: Codes, groups: int) -> NDArray[np.int64]:
     """Add a column of counts into final groups."""
-    return added_column(counts, codes, groups)
+    sums = np.zeros(groups, np.int64)
+    add_by_group(sums, codes, plain(counts).to_numpy())
+    return sums

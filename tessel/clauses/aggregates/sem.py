@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tessel.clauses.aggregates.registry import register
-from tessel.clauses.aggregates.spread import Counts, RootOfSpread
+from tessel.clauses.aggregates.spread import RootOfSpread
 
 __all__ = ["Sem"]
 
@@ -21,5 +21,6 @@ class Sem(RootOfSpread):
 
     name: ClassVar[str] = "sem"
 
-    def divisor(self, values: Counts) -> Counts:  # noqa: D102
-        return values
+    @property
+    def of_mean(self) -> bool:  # noqa: D102
+        return True

@@ -29,10 +29,9 @@ from tessel.clauses.aggregates import (
     Sem,
     Sum,
 )
-from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
 from tessel.clauses.aggregates.kernels.short_sums import short_window_sums
-from tessel.clauses.aggregates.kernels.windows import ExactRows
+from tessel.clauses.aggregates.kernels.sums import state_arrays, sums_from, sums_of
 from tessel.clauses.aggregates.spread import Spread
 from tessel.clauses.values import integers, missing_rows, plain, raw_values
 from tessel.kernels import window_best, window_spreads, window_sums
@@ -158,16 +157,18 @@ def _sum(aggregate: Sum, values: pa.Array, windows: Windows, column: str | None)
         if pa.types.is_floating(wanted):
             return pa.array(short)
         return pa.array(short.astype(np.int64)).view(wanted)
-    sums = ExactRows.of_values(values).window_sums(windows.starts, windows.stops)
-    return aggregate.finish(sums.to_arrays(), values.type, column)
+    rows = len(values)
+    sums = sums_of(values, np.arange(rows), rows).windows(windows.starts, windows.stops)
+    return aggregate.finish(state_arrays(sums), values.type, column)
 
 
 def _mean(aggregate: Mean, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
     short = _short_sums(values, windows, mean=True)
     if short is not None:
         return pa.array(short, mask=windows.empty)
-    sums = ExactRows.of_values(values).window_sums(windows.starts, windows.stops)
-    states = [*sums.to_arrays(), pa.array(windows.lengths)]
+    rows = len(values)
+    sums = sums_of(values, np.arange(rows), rows).windows(windows.starts, windows.stops)
+    states = [*state_arrays(sums), pa.array(windows.lengths)]
     return aggregate.finish(states, values.type, column)
 
 
@@ -209,8 +210,7 @@ def _spread(aggregate: Spread, values: pa.Array, windows: Windows, column: str |
     half = len(states) // 2
     sums: list[pa.Array] = []
     for part in (states[:half], states[half:]):
-        exact = ExactRows.of_sums(FloatSums.from_arrays(part))
-        sums += exact.window_sums(windows.starts, windows.stops).to_arrays()
+        sums += state_arrays(sums_from(part).windows(windows.starts, windows.stops))
     return aggregate.finish([*sums, pa.array(windows.lengths)], values.type, column)
 
 
