@@ -27,6 +27,7 @@ from tessel.kernels.count_values import add_counts, count_values, runs_of_counts
 from tessel.kernels.decimal_bounds import DecimalBounds
 from tessel.kernels.decimal_sums import DecimalSum
 from tessel.kernels.decode_rows import TextTable, decode_numbers, decode_texts
+from tessel.kernels.exact_spreads import exact_spreads
 from tessel.kernels.exact_sums import (
     NEGATIVE,
     POSITIVE,
@@ -111,6 +112,7 @@ __all__ = [
     "decode_numbers",
     "decode_texts",
     "edges_of_gaps",
+    "exact_spreads",
     "exponent_range",
     "fade_rows",
     "field_load",

@@ -3,12 +3,12 @@
 A sum is a fixed-point number on one grid of powers of two, as long as it has to be (a
 superaccumulator, Kulisch). Doubles, integers, the words of decimals, whole numbers times powers of
 two and products of doubles are added without rounding; sums add up, slide along rows, and are
-rounded once, as quotients, roots or integers. Overflow is a property of what a sum is rounded to:
+rounded once, as quotients or integers. Overflow is a property of what a sum is rounded to:
 partial sums may leave any type and come back. Infinities are flags beside the sums.
 
 The state is canonical: the same multiset of values has the same state, however it was cut and
-merged. How Arrow columns become sums is in :mod:`tessel.clauses.aggregates.exact`; the loops are in
-:mod:`tessel.kernels.exact_lines` and :mod:`tessel.kernels.exact_results`.
+merged. What Arrow columns are summed as is in :mod:`tessel.clauses.aggregates.kernels.sums`; loops
+are in :mod:`tessel.kernels.exact_adding` and :mod:`tessel.kernels.exact_results`.
 """
 
 from __future__ import annotations
@@ -22,23 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessel.cached import cached
-from tessel.kernels.exact_lines import (
+from tessel.kernels.exact_adding import (
     LIMB_BITS,
-    NOWHERE,
-    Lines,
     add_integers,
     add_totals,
     find_limbs,
-    room_for_sums,
     slide_lines,
 )
-from tessel.kernels.exact_results import (
-    SCRATCH_LIMBS,
-    round_integers,
-    round_spreads,
-    round_sums,
-    write_words,
-)
+from tessel.kernels.exact_lines import NOWHERE, Lines
+from tessel.kernels.exact_results import round_integers, round_sums, write_words
 
 __all__ = ["NEGATIVE", "POSITIVE", "ExactSums", "add_by_group", "decimal_steps"]
 
@@ -176,8 +168,11 @@ class ExactSums:
         codes, groups
             As for `of_doubles`.
         """
+        low, high = words.T
+        if np.array_equal(high, low >> 63):
+            return cls.of_integers(low, codes, groups)
         lines = Lines.of_integers(codes, groups, bits=128)
-        for place, word in enumerate(words.T):
+        for place, word in enumerate((low, high)):
             lines.add(add_integers, [word], codes, 64 * place, place > 0)
         return cls._of(lines)
 
@@ -188,11 +183,17 @@ class ExactSums:
         Parameters
         ----------
         parts
-            By exponent, int64, shape ``(groups,)``.
+            By exponent, int64 below ``2**62`` in size, shape ``(groups,)``; a single one may be
+            any.
         """
         parts = {exponent: numbers for exponent, numbers in parts.items() if numbers.any()}
-        codes = np.arange(groups)
         lowest, highest = (edge(parts, default=0) // LIMB_BITS for edge in (min, max))
+        if all(exponent % LIMB_BITS == 0 for exponent in parts):
+            lines = Lines.of(_NONE, groups, lowest, highest + 1)
+            for exponent, numbers in parts.items():
+                lines.put(exponent // LIMB_BITS - lowest, numbers)
+            return cls._of(lines)
+        codes = np.arange(groups)
         lines = Lines.of(codes, groups, lowest, highest + 3)
         for exponent, numbers in parts.items():
             lines.add(add_integers, [numbers], codes, exponent, True)
@@ -247,7 +248,9 @@ class ExactSums:
         cells, line = np.zeros((2, above - lowest + 1), np.int64)
         order = np.arange(self.groups) if order is None else np.ascontiguousarray(order)
         starts, stops = np.ascontiguousarray(starts), np.ascontiguousarray(stops)
-        first_limb, ends, limbs = room_for_sums(len(starts), len(starts) * len(cells))
+        first_limb, ends = np.empty(len(starts), np.int32), np.empty(len(starts) + 1, np.int64)
+        # What is not written to takes no memory.
+        limbs = np.empty(len(starts) * len(cells), np.int32)
         slide_lines(
             self.first_limb, self.ends, self.limbs, order, starts, stops, lowest, cells, line,
             first_limb, ends, limbs,
@@ -324,58 +327,11 @@ class ExactSums:
 
     def integers(self, *, signed: bool) -> tuple[NDArray[Any], Bools]:
         """Return sums of integers in 64 bits, and which of them do not fit."""
-        words, _ = self.words(2)
-        low, high = words.T
         if signed:
-            return low, high != low >> 63
-        return low.view(np.uint64), high != 0
-
-    def spreads(
-        self,
-        squares: ExactSums,
-        counts: Integers,
-        *,
-        ddof: int,
-        of_mean: bool,
-        root: bool,
-        whole: bool,
-        factors: Integers,
-        divisors: Integers,
-    ) -> tuple[NDArray[Any], Bools]:
-        """Return ``(n * Σx² - (Σx)²) / (n * (n - ddof))`` of sums Σx, rounded once.
-
-        Parameters
-        ----------
-        squares
-            The sums of the squares of the same values.
-        counts
-            How many values each group has; 0 comes out of those with no more than ``ddof``.
-        ddof
-            Not negative.
-        of_mean
-            Whether that is divided by n once more.
-        root
-            Whether the square root is asked for.
-        whole
-            Whether the nearest integer to the root is, half to even, instead of the double.
-        factors, divisors
-            int64, each in ``[1, 2**32)``: what the variance is multiplied with and divided by.
-
-        Returns
-        -------
-        results : numpy.ndarray
-            float64 or int64, shape ``(groups,)``.
-        fits : numpy.ndarray
-            Bool, shape ``(groups,)``; False where an integer is past 63 bits.
-        """
-        results, fits = np.empty(self.groups, np.int64), np.empty(self.groups, np.bool_)
-        scratch = np.empty(SCRATCH_LIMBS + len(factors) + len(divisors), np.uint64)
-        round_spreads(
-            self.first_limb, self.ends, self.limbs,
-            squares.first_limb, squares.ends, squares.limbs, np.ascontiguousarray(counts),
-            ddof, of_mean, root, whole, factors, divisors, scratch, results, fits,
-        )  # fmt: skip
-        return (results if whole else results.view(np.float64)), fits
+            words, fits = self.words(1)
+            return words[:, 0], ~fits
+        words, _ = self.words(2)
+        return words[:, 0].view(np.uint64), words[:, 1] != 0
 
     def numbers(self) -> tuple[list[int], list[int]]:
         """Return Python integers and exponents: sum ``g`` is ``integers[g] * 2**exponents[g]``."""

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessel.kernels import ExactSums, add_by_group, exact_lines
+from tessel.kernels import ExactSums, add_by_group, exact_lines, exact_spreads
 from tests.kernels.forced import FORMS, in_form
 
 GROUPS = 4
@@ -443,9 +443,9 @@ def test_spreads(
             square = ExactSums.of_products([doubles], [doubles], codes, 1)
             sums, squares = _times(single, rows), _times(square, rows)
         counts = np.array([count])
-        var, _ = sums.spreads(squares, counts, root=False, whole=False, **options)
-        std, _ = sums.spreads(squares, counts, root=True, whole=False, **options)
-        whole, fits = sums.spreads(squares, counts, root=True, whole=True, **options)
+        var, _ = exact_spreads(sums, squares, counts, root=False, whole=False, **options)
+        std, _ = exact_spreads(sums, squares, counts, root=True, whole=False, **options)
+        whole, fits = exact_spreads(sums, squares, counts, root=True, whole=True, **options)
     if count <= ddof:
         assert (var[0], std[0], whole[0]) == (0, 0, 0)
         return
@@ -484,9 +484,9 @@ def test_roots_at_their_edges(form: str, root: int, more: int) -> None:
                                   64: np.array([number >> 64])}, 1)  # fmt: skip
     none = np.zeros(0, np.int64)
     with in_form(form):
-        found, fits = ExactSums.of_parts({}, 1).spreads(
-            squares, np.array([1]), ddof=0, of_mean=False, root=True, whole=True, factors=none,
-            divisors=none,
+        found, fits = exact_spreads(
+            ExactSums.of_parts({}, 1), squares, np.array([1]), ddof=0, of_mean=False, root=True,
+            whole=True, factors=none, divisors=none,
         )  # fmt: skip
     assert fits[0]
     assert int(found[0]) == root_to_integer(Fraction(number))

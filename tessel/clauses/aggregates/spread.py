@@ -29,7 +29,7 @@ from tessel.clauses.aggregates.mean import mean_type
 from tessel.clauses.aggregates.present_rows import counts_of, merged_counts, present
 from tessel.clauses.values import is_temporal, plain, plain_type
 from tessel.errors import AggregateError, IntegerOverflowError
-from tessel.kernels import ExactSums, decimal_steps
+from tessel.kernels import ExactSums, decimal_steps, exact_spreads
 
 __all__ = ["RootOfSpread", "Spread"]
 
@@ -95,7 +95,8 @@ class Spread(MergeableAggregate):
         sums, squares = sums_from(states[:half]), sums_from(states[half:])
         counts = plain(count_state).to_numpy()
         above, below = _scale(plain_type(value_type))
-        found, fits = sums.spreads(
+        found, fits = exact_spreads(
+            sums,
             squares,
             counts,
             ddof=self.ddof,
