@@ -63,7 +63,7 @@ from tessel.kernels.select_rows import select_places, select_rows
 from tessel.kernels.sort_runs import sort_runs
 from tessel.kernels.source_rows import edges_of_gaps, nearest_present, rows_away
 from tessel.kernels.text_numbers import TextNumbers
-from tessel.kernels.window_rows import rows_until, window_best, window_sums
+from tessel.kernels.window_rows import rows_until, short_window_sums, window_best, window_sums
 from tessel.kernels.window_spreads import window_spreads
 from tessel.kernels.word_numbers import WordNumbers
 
@@ -143,6 +143,7 @@ __all__ = [
     "search_rows",
     "select_places",
     "select_rows",
+    "short_window_sums",
     "sort_runs",
     "window_best",
     "window_spreads",

@@ -15,10 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.clauses.aggregates import Mean, Sem, Std, Sum, Var
-from tessel.clauses.aggregates.kernels.short_sums import short_window_sums
 from tessel.clauses.along_rows import window_aggregates
 from tessel.clauses.along_rows.window_aggregates import Windows, window_aggregate
-from tessel.kernels import ExactSums, rows_until, window_best, window_spreads
+from tessel.kernels import ExactSums, rows_until, short_window_sums, window_best, window_spreads
 from tessel.testing.tables import bits
 from tests.kernels.forced import FORMS, in_form
 

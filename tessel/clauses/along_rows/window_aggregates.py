@@ -30,11 +30,10 @@ from tessel.clauses.aggregates import (
     Sum,
 )
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
-from tessel.clauses.aggregates.kernels.short_sums import short_window_sums
 from tessel.clauses.aggregates.kernels.sums import state_arrays, sums_from, sums_of
 from tessel.clauses.aggregates.spread import Spread
 from tessel.clauses.values import integers, missing_rows, plain, raw_values
-from tessel.kernels import window_best, window_spreads, window_sums
+from tessel.kernels import short_window_sums, window_best, window_spreads, window_sums
 
 __all__ = ["Windows", "window_aggregate"]
 
