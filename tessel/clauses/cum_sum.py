@@ -10,16 +10,14 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import MergeableAggregate
-from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
-from tessel.clauses.aggregates.kernels.limbs import LIMB_BITS, LIMB_MASK
-from tessel.clauses.aggregates.kernels.sums import sums_from
-from tessel.clauses.aggregates.kernels.windows import ExactRows
+from tessel.clauses.aggregates.kernels.sums import state_arrays, sums_from, sums_of
 from tessel.clauses.aggregates.sum import Sum
 from tessel.clauses.along_rows.cumulative import Cumulative, Running
 from tessel.clauses.along_rows.key_order import in_rows
 from tessel.clauses.along_rows.running_sums import running_sums
 from tessel.clauses.registry import register
 from tessel.clauses.values import integers
+from tessel.kernels.exact_sums import ExactSums
 
 __all__ = ["CumSum"]
 
@@ -51,9 +49,7 @@ class CumSum(Cumulative):
         if largest * len(numbers) >= 1 << 63:
             return None
         total = np.array([int(numbers.sum())], np.int64)
-        return IntegerSums.of_parts(
-            {0: total & LIMB_MASK, LIMB_BITS: total >> LIMB_BITS}, 1
-        ).to_arrays()
+        return state_arrays(ExactSums.of_parts({0: total}, 1))
 
     def run(self, running: Running, kind: pa.DataType) -> pa.Array:
         """Add up what lies up to each row."""
@@ -67,14 +63,13 @@ class CumSum(Cumulative):
     def _limb_by_limb(self, running: Running, kind: pa.DataType) -> pa.Array:
         """Add up values of any type and size; refuse sums that leave the type."""
         run = running.ordered()
-        rows = ExactRows.of_values(run.values)
-        if len(running.states[0]):
-            carried = ExactRows.of_sums(sums_from(running.states, kind))
-            rows = carried.followed_by(rows)
+        values = len(run.values)
+        each = sums_of(run.values, np.arange(values), values)
+        rows = ExactSums.stacked([sums_from(running.states), each])
         # A row without a value has no sum, and cannot raise either.
         stops = np.where(run.missing, run.starts, run.stops)
-        sums = rows.taken(run.order).window_sums(run.starts, stops)
-        found = self.aggregate.finish(sums.to_arrays(), kind, running.column)
+        sums = rows.windows(run.starts, stops, run.order)
+        found = self.aggregate.finish(state_arrays(sums), kind, running.column)
         return in_rows(_without(found, run.missing), run.rows)
 
 

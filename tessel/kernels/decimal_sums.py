@@ -25,7 +25,6 @@ __all__ = ["DecimalSum"]
 
 Integers = NDArray[np.int64]
 
-_LEAST_EXPONENT = -1074
 _MOST_PLACES = 11
 _MOST_RESIDUAL_BITS = 36
 _MOST_UP = 62
@@ -105,17 +104,17 @@ class DecimalSum:
         Returns
         -------
         dict
-            The same for the doubles; positions count from the lowest bit that a double can have.
+            The same for the doubles, by exponent.
         """
         if self.places == 0:
-            return {place - _LEAST_EXPONENT: held for place, held in found[0].items()}
+            return dict(found[0])
         integers, residuals = found
         with np.errstate(over="ignore"):  # modulo 2**64
             words = (_word(integers) << np.uint64(self.up)) + _word(residuals)
             words *= np.uint64(pow(5**self.places, -1, 1 << 64))
         near = (_near(integers) * 2.0**self.up + _near(residuals)) / 5.0**self.places
         above = np.rint((near - words.astype(np.float64)) / 2.0**64).astype(np.int64)
-        lowest = -(self.up + self.places) - _LEAST_EXPONENT
+        lowest = -(self.up + self.places)
         return {
             lowest: (words & _HALF_MASK).view(np.int64),
             lowest + _HALF: (words >> np.uint64(_HALF)).view(np.int64),

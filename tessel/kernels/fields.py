@@ -49,7 +49,6 @@ LARGEST_EXPONENT = 40
 FIELDS = "kinds: i64[fields], sources: i64[fields], scales: f64[fields, 2], limbs: i64[fields, 2]"
 """Declares what kernels take of fields: ``FieldRegisters.arguments``."""
 
-_LEAST_EXPONENT = -1074
 _INTEGER_BITS = 62 - MOST_CHUNK_BITS
 
 
@@ -232,7 +231,7 @@ def field_sums(
         if field.kind == FieldKind.WIDE:
             places = [0, HALF_BITS]
         elif field.kind == FieldKind.FLOAT:
-            first = field.exponent + 1 - limb_bits - _LEAST_EXPONENT
+            first = field.exponent + 1 - limb_bits
             places = [first - limb_bits, first]
         sums_of: dict[int, Integers] = {}
         for place in places:

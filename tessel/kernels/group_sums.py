@@ -45,9 +45,9 @@ class GroupSums:
     last_row
         The last row of each group, or -1; None where it was not asked for.
     facts
-        For each field, by bit position, sums to be multiplied by ``2**position``; int64, shape
-        ``(groups,)``. Positions of floats count from the lowest bit that a float can have. For an
-        extreme, int64 or float64, shape ``(groups,)``; of a group without rows anything.
+        For each field, by exponent, sums to be multiplied by ``2**exponent``; int64, shape
+        ``(groups,)``. For an extreme, int64 or float64, shape ``(groups,)``; of a group without
+        rows anything.
     """
 
     counts: Integers

@@ -1,9 +1,11 @@
-"""var, std and sem as arrays: the bits that integers of any size give."""
+"""var, std and sem: the bits that fractions give."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
+from statistics import _float_sqrt_of_frac  # type: ignore[attr-defined]
 from typing import Any
 
 import numpy as np
@@ -13,10 +15,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tessel.clauses.aggregates import find_aggregate
-from tessel.clauses.aggregates import spread as spread_module
-from tessel.clauses.aggregates.kernels import spreads
-from tessel.clauses.aggregates.kernels.spreads import Spreads
+from tessel.clauses.values import integers, is_temporal
 from tests.kernels.forced import FORMS, in_form
+from tests.kernels.test_exact_sums import nearest, root_to_integer
 
 GROUPS = 3
 NAMES = ("var", "std", "sem")
@@ -45,15 +46,9 @@ def column(kind: pa.DataType, values: list[Any]) -> pa.Array:
     return pa.array(values, kind)
 
 
-def never_certain(sums: Any, squares: Any, counts: Any, **_: Any) -> Spreads:
-    return Spreads(np.zeros(len(counts)), np.zeros(len(counts), np.bool_))
-
-
 @pytest.mark.parametrize("name", sorted(KINDS))
 @given(data=st.data(), ddof=st.sampled_from([0, 1, 1, 2]), form=st.sampled_from(FORMS))
-def test_arrays_give_the_bits_of_integers(
-    name: str, data: st.DataObject, ddof: int, form: str
-) -> None:
+def test_spreads_are_rounded_once(name: str, data: st.DataObject, ddof: int, form: str) -> None:
     kind, values = KINDS[name]
     rows = data.draw(st.lists(st.tuples(values, st.integers(0, GROUPS - 1)), max_size=24))
     array = column(kind, [value for value, _ in rows])
@@ -62,24 +57,55 @@ def test_arrays_give_the_bits_of_integers(
         if spread == "var" and pa.types.is_temporal(kind):
             continue
         aggregate = find_aggregate(spread, ddof=ddof)
-        with in_form(form), pytest.MonkeyPatch.context() as patch:
+        with in_form(form):
             states = aggregate.partial(array, codes, GROUPS)
             found = _answer(aggregate, states, kind)
-            patch.setattr(spread_module, "rounded_spreads", never_certain)
-            assert found == _answer(aggregate, states, kind)
+        wanted = [
+            _wanted(spread, array.filter(pa.array(codes == group)), ddof) for group in range(GROUPS)
+        ]
+        past = [each for each in wanted if isinstance(each, int) and each >= 1 << 63]
+        if past:
+            assert isinstance(found, OverflowError)
+            assert f" is {past[0]} in one group, past {aggregate.result_type(kind)}" in str(found)
+        else:
+            assert found == wanted
 
 
-def _answer(aggregate: Any, states: list[pa.Array], kind: pa.DataType) -> list[Any]:
+def _answer(aggregate: Any, states: list[pa.Array], kind: pa.DataType) -> Any:
     try:
         found = aggregate.finish(states, kind)
     except OverflowError as error:
-        return [type(error), str(error)]
+        return error
     found.validate(full=True)
-    width = pa.int64()
-    return [found.type, found.is_valid().to_pylist(), found.fill_null(0).view(width).to_pylist()]
+    return (found.cast(pa.int64()) if is_temporal(found.type) else found).to_pylist()
 
 
-def _exactly(values: list[float], ddof: int) -> Fraction:
+def _wanted(spread: str, values: pa.Array, ddof: int) -> float | int | None:
+    """Return what one group gives, of fractions."""
+    kind, scale = values.type, Fraction(1)
+    if pa.types.is_decimal(kind):
+        numbers = [Fraction(each) for each in values.to_pylist()]
+    elif pa.types.is_floating(kind):
+        if len(values) <= ddof or not np.isfinite(values.to_numpy()).all():
+            return None
+        numbers = [Fraction(each) for each in values.to_pylist()]
+    else:
+        numbers = [Fraction(each) for each in integers(values).tolist()]
+        scale = Fraction(86_400 if pa.types.is_date(kind) else 1)
+    if len(numbers) <= ddof:
+        return None
+    exact = _exactly(numbers, ddof) * scale**2 / (len(numbers) if spread == "sem" else 1)
+    if is_temporal(kind):
+        return root_to_integer(exact)
+    if spread == "var":
+        return nearest(exact)
+    try:
+        return _float_sqrt_of_frac(exact.numerator, exact.denominator) if exact else 0.0
+    except OverflowError:
+        return math.inf
+
+
+def _exactly(values: Sequence[float | Fraction], ddof: int) -> Fraction:
     mean = sum(map(Fraction, values), Fraction(0)) / len(values)
     return sum(((v - mean) ** 2 for v in map(Fraction, values)), Fraction(0)) / (len(values) - ddof)
 
@@ -94,24 +120,3 @@ def test_values_near_one_another_are_rounded_once(values: list[float]) -> None:
         pa.array(values), np.zeros(len(values), np.int64), 1
     )
     assert found[0].as_py() == exact.numerator / exact.denominator
-
-
-def test_ordinary_groups_are_certain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arrays do the work: no group of ordinary data is left to integers."""
-    random = np.random.default_rng(4)
-    codes = random.integers(0, 500, 5000)
-    values = random.integers(1, 10**6, 5000) / 100
-    seen = []
-
-    def recorded(*arguments: Any, **options: Any) -> Spreads:
-        seen.append(spreads.rounded_spreads(*arguments, **options))
-        return seen[-1]
-
-    monkeypatch.setattr(spread_module, "rounded_spreads", recorded)
-    for name in NAMES:
-        find_aggregate(name).compute(pa.array(values), codes, 500)
-        find_aggregate(name).compute(pa.array((values * 100).astype(np.int64)), codes, 500)
-    stamps = pa.array((values * 1e9).astype(np.int64)).view(pa.timestamp("ns"))
-    find_aggregate("std").compute(stamps, codes, 500)
-    assert len(seen) == 7
-    assert all(each.certain.all() for each in seen)

@@ -98,6 +98,15 @@ def test_infinities() -> None:
     assert one(values, [0.0, 1.0]) is None  # infinite times zero
     assert one(pa.array([1.0, 2.0]), [math.inf, 1.0]) is None
     assert one(pa.array([math.inf, -math.inf]), [1.0, 1.0]) is None
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.decimal128(30, 2)], ids=str)
+def test_infinite_values_with_weights_of_many_digits(kind: pa.DataType) -> None:
+    weights = pa.array([-(1 << 60), 1], pa.int64()).cast(kind)
+    for value in (math.inf, -math.inf):
+        pairs = of_pairs(pa.array([value, 1.0]), weights)
+        found = WeightedMean().compute(pairs, np.zeros(2, np.int64), 1)
+        assert found.to_pylist() == [value]
     assert one(pa.array([math.inf, 1.0]), [1.0, -1.0]) is None  # the weights are nothing
 
 

@@ -1,4 +1,4 @@
-"""Exact sums over windows against fractions, extremes of windows against Python's own."""
+"""Aggregates of windows against those of groups, extremes of windows against Python's own."""
 
 from __future__ import annotations
 
@@ -14,15 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessel.clauses.aggregates import Sem, Std, Var
-from tessel.clauses.aggregates.kernels import windows
-from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
-from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
-from tessel.clauses.aggregates.kernels.short_sums import short_window_sums
-from tessel.clauses.aggregates.kernels.windows import ExactRows
+from tessel.clauses.aggregates import Mean, Sem, Std, Sum, Var
 from tessel.clauses.along_rows import window_aggregates
 from tessel.clauses.along_rows.window_aggregates import Windows, window_aggregate
-from tessel.kernels.window_rows import rows_until, window_best
+from tessel.kernels.exact_sums import ExactSums
+from tessel.kernels.window_rows import rows_until, short_window_sums, window_best
 from tessel.kernels.window_spreads import window_spreads
 from tessel.testing.tables import bits
 from tests.kernels.forced import FORMS, in_form
@@ -49,47 +45,28 @@ def _windows(draw: st.DrawFn, rows: int) -> tuple[np.ndarray, np.ndarray]:
     return tuple(np.array([pair[side] for pair in drawn], np.int64) for side in (0, 1))  # type: ignore[return-value]
 
 
-def _rounded(values: list[float]) -> float:
-    infinite = {value for value in values if math.isinf(value)}
-    if infinite:
-        return math.nan if len(infinite) == 2 else infinite.pop()
-    try:
-        return float(sum(map(Fraction, values)))
-    except OverflowError:
-        return math.inf if sum(map(Fraction, values)) > 0 else -math.inf
-
-
 @pytest.mark.parametrize("kind", NUMBERS, ids=str)
 @settings(max_examples=40)
 @given(data=st.data())
-def test_sums_of_windows(kind: pa.DataType, data: st.DataObject) -> None:
-    values = data.draw(st.lists(NUMBERS[kind], max_size=20))
-    cut = data.draw(st.integers(0, len(values)))
-    parts = [ExactRows.of_values(pa.array(part, kind)) for part in (values[:cut], values[cut:])]
+def test_sums_of_windows_are_those_of_groups(kind: pa.DataType, data: st.DataObject) -> None:
+    values = pa.array(data.draw(st.lists(NUMBERS[kind], max_size=20)), kind)
     starts, stops = data.draw(_windows(len(values)))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(windows, "_BLOCK_CELLS", data.draw(st.sampled_from([1, 20, 1 << 20])))
-        sums = parts[0].followed_by(parts[1]).window_sums(starts, stops)
-    chosen = [values[a:b] for a, b in zip(starts, stops, strict=True)]
-    if isinstance(sums, IntegerSums):
-        scale = 100 if pa.types.is_decimal(kind) else 1
-        wanted = [int(sum(map(Fraction, each)) * scale) for each in chosen]
-        assert [sums.number(at) for at in range(sums.groups)] == wanted
-        again = ExactRows.of_sums(sums)
-    else:
-        expected = np.array([_rounded(each) for each in chosen])
-        np.testing.assert_array_equal(sums.rounded(), expected)
-        codes = np.repeat(np.arange(len(chosen)), [len(each) for each in chosen])
-        flat = np.array([value for each in chosen for value in each], np.float64)
-        same = FloatSums.of_values(flat, codes, len(chosen))
-        for found, other in zip(sums.to_arrays(), same.to_arrays(), strict=True):
-            assert found.equals(other)  # the same state as without windows
-        again = ExactRows.of_sums(sums)
-    rows = np.arange(sums.groups)
-    for found, other in zip(
-        again.taken(rows).window_sums(rows, rows + 1).to_arrays(), sums.to_arrays(), strict=True
-    ):
-        assert found.equals(other)
+    chosen = [values.slice(a, b - a) for a, b in zip(starts, stops, strict=True)]
+    codes = np.repeat(np.arange(len(chosen)), [len(each) for each in chosen])
+    flat = pa.concat_arrays([values.slice(0, 0), *chosen])
+    for aggregate in (Sum(), Mean()):
+        found = _answer(
+            window_aggregate, aggregate, pa.chunked_array([values]), Windows(starts, stops), 0, "v"
+        )
+        assert found == _answer(aggregate.compute, flat, codes, len(chosen), "v")
+
+
+def _answer(compute: Any, *arguments: Any) -> list[Any]:
+    try:
+        found = compute(*arguments)
+    except OverflowError as error:
+        return [str(error)]
+    return [found.type, *map(repr, found.to_pylist())]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -156,8 +133,7 @@ def test_short_means_agree_with_limbs_wherever_they_fit(
     values = np.ldexp(whole.astype(np.float64), -random.integers(0, spread + 1, 600))
     stops = np.arange(1, 601)
     starts = np.maximum(stops - length, 0)
-    exact = ExactRows.of_values(pa.array(values)).window_sums(starts, stops)
-    assert isinstance(exact, FloatSums)
+    exact = ExactSums.of_doubles(values, np.arange(600), 600).windows(starts, stops)
     for mean, wanted in ((False, exact.rounded()), (True, exact.rounded(stops - starts))):
         found = short_window_sums(values, starts, stops, mean=mean)
         if found is not None:

@@ -13,8 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
-from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
 from tessel.errors import CorruptSegmentError
 from tessel.kernels.blocks import (
     ALL_MISSING,
@@ -25,6 +23,7 @@ from tessel.kernels.blocks import (
     StoredBlocks,
 )
 from tessel.kernels.count_values import count_values
+from tessel.kernels.exact_sums import ExactSums
 from tessel.kernels.fields import FieldKind, SumField
 from tessel.kernels.first_of_groups import first_of_groups
 from tessel.kernels.group_sums import GroupSums, group_sums
@@ -367,14 +366,14 @@ def test_sums_of_floats_are_exact(rows: list[tuple[int, float, bool]]) -> None:
     firsts = [[i for i, row in enumerate(rows) if row[2] and row[0] == g] for g in range(4)]
     assert found.first_row.tolist() == [where[0] if where else -1 for where in firsts]
     parts: Any = found.facts[0]
-    sums = FloatSums.of_parts(parts, 4)
+    sums = ExactSums.of_parts(parts, 4)
     assert sums.rounded().tolist() == [float(each) for each in exact]
-    wanted = FloatSums.of_values(
+    wanted = ExactSums.of_doubles(
         np.array([value for _, value in chosen], np.float64),
         np.array([code for code, _ in chosen], np.int64),
         4,
     )
-    assert [a.to_pylist() for a in sums.to_arrays()] == [a.to_pylist() for a in wanted.to_arrays()]
+    assert sums.numbers() == wanted.numbers()
 
 
 @given(
@@ -395,7 +394,7 @@ def test_sums_of_integers_are_exact(rows: list[tuple[int, int]], shift: int) -> 
     assert found is not None
     parts: Any
     for parts in found.facts:
-        sums = IntegerSums.of_parts(parts, 4)
+        sums = ExactSums.of_parts(parts, 4)
         exact = [sum(v for c, v in rows if c == group) for group in range(4)]
         assert [sums.number(group) for group in range(4)] == exact
 
@@ -431,10 +430,10 @@ def test_runs(rows: list[tuple[int, float]], data: st.DataObject) -> None:
         assert found[2].tolist() == [max(integers[a:b]) for a, b in runs]
         assert found[4].tolist() == [min(floats[a:b]) for a, b in runs]
         assert found[5].tolist() == [max(floats[a:b]) for a, b in runs]
-        sums = FloatSums.of_parts(found[1], len(runs)).rounded()
+        sums = ExactSums.of_parts(found[1], len(runs)).rounded()
         exact = [float(sum(map(Fraction, floats[a:b]), Fraction(0))) for a, b in runs]
         assert sums.tolist() == exact
-        totals = IntegerSums.of_parts(found[3], len(runs))
+        totals = ExactSums.of_parts(found[3], len(runs))
         assert [totals.number(k) for k in range(len(runs))] == [sum(integers[a:b]) for a, b in runs]
 
 

@@ -218,11 +218,10 @@ class FromFacts(Protocol):
     Class attributes
     ----------------
     stored_facts
-        Which facts of each group, of these: ``"sum"`` (`FloatSums` of floats, else `IntegerSums`),
-        ``"numbers"`` (`FloatSums` of any numbers), ``"products"`` (of the first column and the
-        last: with one column of squares; `FloatSums` times 2**1074), ``"weights"`` (`FloatSums` of
-        the second column), and ``"least"``, ``"greatest"``, ``"first"``, ``"last"`` (arrays). The
-        count is always there.
+        Which facts of each group, of these: ``"sum"``, ``"products"`` (of the first column and the
+        last: with one column of squares) and ``"weights"`` (the sum of the second column), all
+        `ExactSums`, and ``"least"``, ``"greatest"``, ``"first"``, ``"last"`` (arrays). The count is
+        always there.
     """
 
     stored_facts: ClassVar[tuple[str, ...]]

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
-from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.sums import (
     DAY_MS,
     merged_sums,
+    state_arrays,
     state_fields,
     sums_from,
     sums_of,
@@ -61,24 +61,24 @@ class Mean(MergeableAggregate):
         return found
 
     def partial_fields(self, value_type: pa.DataType) -> list[pa.Field]:  # noqa: D102
-        return [*state_fields(value_type), pa.field("count", pa.int64())]
+        return [*state_fields(), pa.field("count", pa.int64())]
 
     def partial(self, values: Values, codes: Codes, groups: int) -> list[pa.Array]:  # noqa: D102
         array, codes, _ = present(values, codes)
         sums = sums_of(array, codes, groups)
-        return [*sums.to_arrays(), arrow_array(counts_of(codes, groups))]
+        return [*state_arrays(sums), arrow_array(counts_of(codes, groups))]
 
     def partial_of_facts(  # noqa: D102
         self, counts: NDArray[np.int64], facts: Mapping[str, Any]
     ) -> list[pa.Array]:
-        return [*facts["sum"].to_arrays(), arrow_array(counts)]
+        return [*state_arrays(facts["sum"]), arrow_array(counts)]
 
     def merge(  # noqa: D102
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType
     ) -> list[pa.Array]:
         *sum_states, counts = states
-        sums = merged_sums(sum_states, value_type, codes, groups)
-        return [*sums.to_arrays(), arrow_array(merged_counts(counts, codes, groups))]
+        sums = merged_sums(sum_states, codes, groups)
+        return [*state_arrays(sums), arrow_array(merged_counts(counts, codes, groups))]
 
     def finish(  # noqa: D102
         self, states: Sequence[Values], value_type: pa.DataType, column: str | None = None
@@ -86,16 +86,13 @@ class Mean(MergeableAggregate):
         result_type = self.result_type(value_type, column)
         *sum_states, count_state = states
         counts = numpy_array(plain(count_state))
-        sums = sums_from(sum_states, value_type)
+        sums = sums_from(sum_states)
         none = counts == 0
-        if isinstance(sums, FloatSums):
-            means = sums.rounded(counts)
-            return arrow_array(means, result_type, mask=none | np.isnan(means))
         if not is_temporal(result_type):
             kind = plain_type(value_type)
-            scale = kind.scale if pa.types.is_decimal(kind) else 0
-            return arrow_array(sums.mean_floats(counts, scale), result_type, mask=none)
-        units = sums.mean_integers(counts)
+            means = sums.rounded(counts, scale=kind.scale if pa.types.is_decimal(kind) else 0)
+            return arrow_array(means, result_type, mask=none | np.isnan(means))
+        units = sums.rounded_integers(counts)
         if pa.types.is_date64(result_type):
             units = units * DAY_MS
         if result_type.bit_width == 32:

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array
+from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.aggregates.base import Codes
-from tessel.clauses.aggregates.kernels.integer_sum import added_column
 from tessel.clauses.values import BoolArray, missing_rows, plain
+from tessel.kernels.exact_sums import add_by_group
 
 __all__ = [
     "counts_of",
@@ -79,4 +79,6 @@ def counts_of(codes: Codes, groups: int) -> NDArray[np.int64]:
 
 def merged_counts(counts: Values, codes: Codes, groups: int) -> NDArray[np.int64]:
     """Add a column of counts into final groups."""
-    return added_column(counts, codes, groups)
+    sums = np.zeros(groups, np.int64)
+    add_by_group(sums, codes, numpy_array(plain(counts)))
+    return sums

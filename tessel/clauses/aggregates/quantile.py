@@ -16,7 +16,7 @@ from tessel.clauses.aggregates.base import Codes, OrderedValues, Values
 from tessel.clauses.aggregates.held_values import GroupValues, HeldValuesAggregate
 from tessel.clauses.aggregates.kernels.mixes import mixes
 from tessel.clauses.aggregates.kernels.order_statistics import ordered_values
-from tessel.clauses.aggregates.kernels.products import rounded_integer, rounded_quotient
+from tessel.clauses.aggregates.kernels.quotients import rounded_integer, rounded_quotient
 from tessel.clauses.aggregates.kernels.sums import DAY_MS
 from tessel.clauses.aggregates.mean import mean_type
 from tessel.clauses.aggregates.median import mean_of_two, spread_out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from tessel.clauses.aggregates.registry import register
-from tessel.clauses.aggregates.spread import Counts, RootOfSpread
+from tessel.clauses.aggregates.spread import RootOfSpread
 
 __all__ = ["Sem"]
 
@@ -19,5 +19,6 @@ class Sem(RootOfSpread):
 
     name: ClassVar[str] = "sem"
 
-    def divisor(self, values: Counts) -> Counts:  # noqa: D102
-        return values
+    @property
+    def of_mean(self) -> bool:  # noqa: D102
+        return True

@@ -11,13 +11,18 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
-from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
-from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
-from tessel.clauses.aggregates.kernels.sums import merged_sums, state_fields, sums_from, sums_of
+from tessel.clauses.aggregates.kernels.sums import (
+    merged_sums,
+    state_arrays,
+    state_fields,
+    sums_from,
+    sums_of,
+)
 from tessel.clauses.aggregates.present_rows import present
 from tessel.clauses.aggregates.registry import register
 from tessel.clauses.values import is_temporal, plain_type
 from tessel.errors import IntegerOverflowError
+from tessel.kernels.exact_sums import ExactSums
 
 __all__ = ["Sum"]
 
@@ -55,53 +60,50 @@ class Sum(MergeableAggregate):
         raise self.refuse(column, value_type, hint)
 
     def partial_fields(self, value_type: pa.DataType) -> list[pa.Field]:  # noqa: D102
-        return state_fields(value_type)
+        return state_fields()
 
     def partial(self, values: Values, codes: Codes, groups: int) -> list[pa.Array]:  # noqa: D102
         array, codes, _ = present(values, codes)
-        return sums_of(array, codes, groups).to_arrays()
+        return state_arrays(sums_of(array, codes, groups))
 
     def partial_of_facts(  # noqa: D102
         self, counts: NDArray[np.int64], facts: Mapping[str, Any]
     ) -> list[pa.Array]:
-        return [*facts["sum"].to_arrays()]
+        return state_arrays(facts["sum"])
 
     def merge(  # noqa: D102
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType
     ) -> list[pa.Array]:
-        return merged_sums(states, value_type, codes, groups).to_arrays()
+        return state_arrays(merged_sums(states, codes, groups))
 
     def finish(  # noqa: D102
         self, states: Sequence[Values], value_type: pa.DataType, column: str | None = None
     ) -> pa.Array:
         result_type = self.result_type(value_type, column)
-        sums = sums_from(states, value_type)
-        if isinstance(sums, FloatSums):
+        sums = sums_from(states)
+        if pa.types.is_floating(result_type):
             rounded = sums.rounded()
             return arrow_array(rounded, result_type, mask=np.isnan(rounded))
         if pa.types.is_decimal(result_type):
             return self._decimals(sums, result_type, column)
         unsigned = pa.types.is_unsigned_integer(result_type)
-        numbers, overflow = sums.to_integers(signed=not unsigned)
+        numbers, overflow = sums.integers(signed=not unsigned)
         if overflow.any():
             raise self._overflow(sums, int(np.argmax(overflow)), result_type, column)
         return arrow_array(numbers).view(result_type)
 
-    def _decimals(
-        self, sums: IntegerSums, result_type: pa.DataType, column: str | None
-    ) -> pa.Array:
-        words = sums.to_words()
+    def _decimals(self, sums: ExactSums, result_type: pa.DataType, column: str | None) -> pa.Array:
+        words, fits = sums.words(2)
         high = words[:, 1]
-        suspect = (words[:, 2] != high >> 63) | (high >= _DECIMAL_HIGH_WORD)
-        suspect |= high < -_DECIMAL_HIGH_WORD
+        suspect = ~fits | (high >= _DECIMAL_HIGH_WORD) | (high < -_DECIMAL_HIGH_WORD)
         for group in np.flatnonzero(suspect).tolist():
             if abs(sums.number(group)) >= 10**_DECIMAL_DIGITS:
                 raise self._overflow(sums, group, result_type, column)
-        buffer = pa.py_buffer(np.ascontiguousarray(words[:, :2]))
+        buffer = pa.py_buffer(words)
         return pa.Array.from_buffers(result_type, sums.groups, [None, buffer])
 
     def _overflow(
-        self, sums: IntegerSums, group: int, result_type: pa.DataType, column: str | None = None
+        self, sums: ExactSums, group: int, result_type: pa.DataType, column: str | None = None
     ) -> IntegerOverflowError:
         total = sums.number(group)
         what = "a column" if column is None else f"column {column!r}"

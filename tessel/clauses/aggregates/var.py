@@ -6,10 +6,9 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from tessel.clauses.aggregates.kernels.products import rounded_quotient
 from tessel.clauses.aggregates.mean import mean_type
 from tessel.clauses.aggregates.registry import register
-from tessel.clauses.aggregates.spread import Spread, Variance
+from tessel.clauses.aggregates.spread import Spread
 from tessel.clauses.values import is_temporal
 
 __all__ = ["Var"]
@@ -32,6 +31,3 @@ class Var(Spread):
             hint = "var takes numbers" if found is None else "take std, which is a duration"
             raise self.refuse(column, value_type, hint)
         return found
-
-    def rounded(self, variance: Variance, *, whole: bool) -> float:  # noqa: D102
-        return rounded_quotient(*variance[:3])

@@ -11,11 +11,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import different
-from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
-from tessel.clauses.aggregates.kernels.integer_sum import IntegerSums
-from tessel.clauses.aggregates.kernels.limbs import LIMB_BITS
-from tessel.clauses.aggregates.kernels.part_sums import LEAST_EXPONENT
 from tessel.clauses.aggregates.kernels.sums import sums_from
 from tessel.clauses.along_rows.cumulative import Running
 from tessel.clauses.values import integers, plain_type, raw_values
@@ -25,7 +20,7 @@ __all__ = ["running_sums"]
 
 Integers = NDArray[np.int64]
 
-_MANTISSA_BITS = 53
+_WORD_BITS, _MANTISSA_BITS = 64, 53
 # Both integers of a sum are doubles then.
 _MOST_BITS = REST_BITS + _MANTISSA_BITS
 # Far from where a part of a sum would leave the range of normal doubles.
@@ -60,9 +55,7 @@ def _integers(running: Running, kind: pa.DataType) -> Integers | None:
             return None
     totals = np.zeros(running.groups, np.int64)
     if len(running.carried):
-        sums = sums_from(running.states, kind)
-        assert isinstance(sums, IntegerSums)
-        carried, overflow = sums.to_integers(signed=True)
+        carried, overflow = sums_from(running.states).integers(signed=True)
         if overflow.any():
             return None
         totals[running.carried] = carried
@@ -77,60 +70,18 @@ def _doubles(running: Running) -> NDArray[np.float64] | None:
         return None
     least, most = found
     low, top = least - _MANTISSA_BITS, most + len(values).bit_length()
-    sums = None
-    if len(running.carried):
-        held = sums_from(running.states, kind)
-        assert isinstance(held, FloatSums)
-        if held.positive_infinity.any() or held.negative_infinity.any():
-            return None
-        sums = held if len(held.limbs) else None
-    if sums is not None:
-        lowest, highest = _bit_range(sums)
-        low, top = min(low, lowest), max(top, highest)
+    sums = sums_from(running.states)
+    if sums.infinities.any():
+        return None
+    if len(sums.limbs):
+        lowest, above = sums.bit_range
+        low, top = min(low, lowest), max(top, above)
     # One bit more for the sum of both.
     if top + 1 - low > _MOST_BITS or max(-low, top) > _MOST_EXPONENT:
         return None
     high, rest = np.zeros((2, running.groups), np.int64)
-    if sums is not None:
-        high[running.carried], rest[running.carried] = _parts(sums, low)
+    words, _ = sums.words(2, low)
+    rest[running.carried] = words[:, 0] & ((1 << REST_BITS) - 1)
+    high[running.carried] = words[:, 1] << (_WORD_BITS - REST_BITS)
+    high[running.carried] |= (words[:, 0] >> REST_BITS) & ((1 << (_WORD_BITS - REST_BITS)) - 1)
     return run_doubles(values, running.present, running.codes, low, high, rest)
-
-
-def _bit_range(sums: FloatSums) -> tuple[int, int]:
-    """Return powers of two of which all sums are multiples, and below which they all are."""
-    lengths = np.diff(sums.ends)
-    some = lengths > 0
-    first = sums.first_limb[some].astype(np.int64)
-    lowest = int(first.min())
-    # Zeros at the end of what lies lowest of all.
-    ends = np.abs(sums.limbs[sums.ends[:-1][some][first == lowest]])
-    bits = int(np.bitwise_or.reduce(ends))
-    zeros = (bits & -bits).bit_length() - 1
-    last = first + lengths[some] - 1
-    highest = int(last.max())
-    size = int(np.abs(sums.limbs[sums.ends[1:][some][last == highest] - 1]).max()).bit_length()
-    return (
-        lowest * LIMB_BITS + LEAST_EXPONENT + zeros,
-        highest * LIMB_BITS + LEAST_EXPONENT + size,
-    )
-
-
-def _parts(sums: FloatSums, low: int) -> tuple[Integers, Integers]:
-    """Return sums that are multiples of ``2**low`` as two integers; see :func:`run_doubles`."""
-    high, rest = np.zeros((2, sums.groups), np.int64)
-    places, owners = sums.places()
-    for place in different(places).tolist():
-        here = places == place
-        limbs, groups = sums.limbs[here], owners[here]
-        position = place * LIMB_BITS + LEAST_EXPONENT - low
-        if position < 0:
-            limbs, position = limbs >> -position, 0
-        if position >= REST_BITS:
-            high[groups] += limbs << (position - REST_BITS)
-            continue
-        upper = limbs >> (REST_BITS - position)
-        high[groups] += upper
-        rest[groups] += (limbs - (upper << (REST_BITS - position))) << position
-    high += rest >> REST_BITS
-    rest &= (1 << REST_BITS) - 1
-    return high, rest

@@ -22,10 +22,8 @@ from tessel.cancelling import check_cancelled
 from tessel.clauses.aggregates.base import Aggregate
 from tessel.clauses.aggregates.count import Count
 from tessel.clauses.aggregates.first import First
-from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
-from tessel.clauses.aggregates.kernels.short_sums import short_window_sums
-from tessel.clauses.aggregates.kernels.windows import ExactRows
+from tessel.clauses.aggregates.kernels.sums import state_arrays, sums_from, sums_of
 from tessel.clauses.aggregates.last import Last
 from tessel.clauses.aggregates.max import Max
 from tessel.clauses.aggregates.mean import Mean
@@ -34,7 +32,7 @@ from tessel.clauses.aggregates.sem import Sem
 from tessel.clauses.aggregates.spread import Spread
 from tessel.clauses.aggregates.sum import Sum
 from tessel.clauses.values import integers, missing_rows, plain, raw_values
-from tessel.kernels.window_rows import window_best, window_sums
+from tessel.kernels.window_rows import short_window_sums, window_best, window_sums
 from tessel.kernels.window_spreads import window_spreads
 
 __all__ = ["Windows", "window_aggregate"]
@@ -158,16 +156,18 @@ def _sum(aggregate: Sum, values: pa.Array, windows: Windows, column: str | None)
         if pa.types.is_floating(wanted):
             return arrow_array(short)
         return arrow_array(short.astype(np.int64)).view(wanted)
-    sums = ExactRows.of_values(values).window_sums(windows.starts, windows.stops)
-    return aggregate.finish(sums.to_arrays(), values.type, column)
+    rows = len(values)
+    sums = sums_of(values, np.arange(rows), rows).windows(windows.starts, windows.stops)
+    return aggregate.finish(state_arrays(sums), values.type, column)
 
 
 def _mean(aggregate: Mean, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
     short = _short_sums(values, windows, mean=True)
     if short is not None:
         return arrow_array(short, mask=windows.empty)
-    sums = ExactRows.of_values(values).window_sums(windows.starts, windows.stops)
-    states = [*sums.to_arrays(), arrow_array(windows.lengths)]
+    rows = len(values)
+    sums = sums_of(values, np.arange(rows), rows).windows(windows.starts, windows.stops)
+    states = [*state_arrays(sums), arrow_array(windows.lengths)]
     return aggregate.finish(states, values.type, column)
 
 
@@ -209,8 +209,7 @@ def _spread(aggregate: Spread, values: pa.Array, windows: Windows, column: str |
     half = len(states) // 2
     sums: list[pa.Array] = []
     for part in (states[:half], states[half:]):
-        exact = ExactRows.of_sums(FloatSums.from_arrays(part))
-        sums += exact.window_sums(windows.starts, windows.stops).to_arrays()
+        sums += state_arrays(sums_from(part).windows(windows.starts, windows.stops))
     return aggregate.finish([*sums, arrow_array(windows.lengths)], values.type, column)
 
 

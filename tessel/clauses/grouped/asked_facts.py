@@ -18,18 +18,18 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, arrow_scalar, numpy_array
-from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
-from tessel.clauses.aggregates.kernels.integer_sum import (
-    DECIMAL_WIDTH,
-    INTEGER_WIDTH,
-    IntegerSums,
-)
 from tessel.clauses.grouped.group_facts import FoundParts
 from tessel.clauses.values import is_temporal, plain_type
 from tessel.expression.encoded import Number
 from tessel.expression.schema import TableSchema
 from tessel.kernels.decimal_sums import DecimalSum
-from tessel.kernels.fields import EXTREMES, Fact, FieldKind, SumField
+from tessel.kernels.exact_sums import ExactSums
+from tessel.kernels.fields import (
+    EXTREMES,
+    Fact,
+    FieldKind,
+    SumField,
+)
 from tessel.store.manifest.opened_batch import OpenedBatch
 
 __all__ = [
@@ -43,8 +43,6 @@ __all__ = [
     "typed_values",
 ]
 
-_LOWEST_BIT = 1074
-"""Bits from the lowest of a double to one; what products are kept times two to."""
 _FRACTION_BITS = 53
 _SIGN = 63
 _LARGEST_PRODUCT = 1 << 62
@@ -132,40 +130,22 @@ def is_numeric(kind: pa.DataType) -> bool:
 
 
 def _sum(opened: OpenedBatch, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
-    """Ask for a sum in the state of its type: of integers, or of doubles."""
-    found = _summed(opened, columns.names[0], columns.known)
-    if found is None:
-        return None
-    fields, parts = found
-    kind = plain_type(schema.type_of(columns.names[0]))
-    if pa.types.is_floating(kind):
-        return AskedFact(
-            fields, parts, lambda found, counts: FloatSums.of_parts(dict(found), len(counts))
-        )
-    width = DECIMAL_WIDTH if pa.types.is_decimal(kind) else INTEGER_WIDTH
-    return AskedFact(
-        fields, parts, lambda found, counts: IntegerSums.of_parts(dict(found), len(counts), width)
-    )
-
-
-def _numbers(opened: OpenedBatch, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
-    """Ask for the sum of numbers of any type as that of doubles."""
-    return _as_doubles(opened, columns.names[0], columns.known, schema)
+    """Ask for the sum of the first column."""
+    return _sum_of(opened, columns.names[0], columns.known)
 
 
 def _weights(opened: OpenedBatch, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
-    return _as_doubles(opened, columns.names[1], columns.known, schema)
+    """Ask for the sum of the second column."""
+    return _sum_of(opened, columns.names[1], columns.known)
 
 
-def _as_doubles(
-    opened: OpenedBatch, name: str, known: int | None, schema: TableSchema
-) -> AskedFact | None:
+def _sum_of(opened: OpenedBatch, name: str, known: int | None) -> AskedFact | None:
     found = _summed(opened, name, known)
-    if found is None:
-        return None
-    fields, parts = found
-    up = 0 if pa.types.is_floating(plain_type(schema.type_of(name))) else _LOWEST_BIT
-    return AskedFact(fields, parts, lambda found, counts: _float_sums(found, up, len(counts)))
+    return None if found is None else AskedFact(*found, _exact_sums)
+
+
+def _exact_sums(parts: FoundParts, counts: Integers) -> ExactSums:
+    return ExactSums.of_parts(cast(Mapping[int, Integers], parts), len(counts))
 
 
 def _products(opened: OpenedBatch, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
@@ -177,11 +157,7 @@ def _products(opened: OpenedBatch, columns: FactColumns, schema: TableSchema) ->
     largest = _largest(one) * _largest(other)
     if not one.is_float and not other.is_float and largest < _LARGEST_PRODUCT:
         whole = SumField.of_integers(opened.program.whole_product(one, other, known), int(largest))
-        return AskedFact(
-            (whole,),
-            _as_bits_of_doubles,
-            lambda found, counts: _float_sums(found, _LOWEST_BIT, len(counts)),
-        )
+        return AskedFact((whole,), _only, _exact_sums)
     made = opened.program.product(one, other, known)
     if made is None or not np.isfinite(float(largest)):
         return None
@@ -207,17 +183,11 @@ def _products(opened: OpenedBatch, columns: FactColumns, schema: TableSchema) ->
                 parts[place] = parts[place] + held if place in parts else held
         return parts
 
-    return AskedFact(
-        (field, rest, *guards),
-        sums,
-        lambda found, counts: _float_sums(found, _LOWEST_BIT, len(counts)),
-    )
+    return AskedFact((field, rest, *guards), sums, _exact_sums)
 
 
-def _as_bits_of_doubles(facts: list[Fact]) -> dict[int, Integers]:
-    """Return sums of integers as those of doubles are: by bit position from the lowest one."""
-    sums = cast(Mapping[int, Integers], facts[0])
-    return {place + _LOWEST_BIT: held for place, held in sums.items()}
+def _only(facts: list[Fact]) -> Mapping[int, Integers]:
+    return cast(Mapping[int, Integers], facts[0])
 
 
 def _summed(
@@ -252,7 +222,7 @@ def _summed(
         field = SumField.of_floats(register, float(largest))
     else:
         return None
-    return (field,), lambda facts: cast(Mapping[int, Integers], facts[0])
+    return (field,), _only
 
 
 def _decimal_sum(opened: OpenedBatch, name: str) -> DecimalSum | None:
@@ -266,10 +236,6 @@ def _decimal_sum(opened: OpenedBatch, name: str) -> DecimalSum | None:
 
 def _largest(number: Number) -> Any:
     return max(abs(number.low), abs(number.high))
-
-
-def _float_sums(parts: Mapping[int, Integers], up: int, groups: int) -> FloatSums:
-    return FloatSums.of_parts({place + up: held for place, held in parts.items()}, groups)
 
 
 # --- extremes -------------------------------------------------------------------------------------
@@ -364,7 +330,6 @@ def typed_values(values: pa.Array, kind: pa.DataType) -> pa.Array:
 MAKERS: dict[str, Callable[[OpenedBatch, FactColumns, TableSchema], AskedFact | None]] = {
     "greatest": _greatest,
     "least": _least,
-    "numbers": _numbers,
     "products": _products,
     "sum": _sum,
     "weights": _weights,

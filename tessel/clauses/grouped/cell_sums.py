@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessel.clauses.grouped.grouping import numbered_by_appearance
+from tessel.kernels.exact_sums import add_by_group
 from tessel.kernels.fields import EXTREMES, Fact, FieldKind, SumField
 from tessel.kernels.group_sums import GroupSums
-from tessel.kernels.limb_lines import add_by_group
 from tessel.kernels.register_rows import register_rows as rows_of_registers
 from tessel.store.manifest.opened_batch import OpenedBatch
 

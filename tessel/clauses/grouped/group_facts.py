@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.aggregates.kernels.extremes import greatest, least
+from tessel.kernels.exact_sums import add_by_group
 from tessel.kernels.fields import Fact
-from tessel.kernels.limb_lines import add_by_group
 from tessel.store.manifest.batch import Batch
 
 __all__ = [

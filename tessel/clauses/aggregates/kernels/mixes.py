@@ -2,6 +2,12 @@
 
 Medians and quantiles of many groups end here. What is not certain to be rounded right, and what has
 a type of its own, is left to those who do it group by group.
+
+Mixes of doubles are computed as pairs, a value and what rounding took from it ("double-doubles":
+Dekker, A floating-point technique for extending the available precision, 1971). Rounding a pair to
+one double is certain where the true value cannot lie on the other side of the middle between two
+doubles (Ziv, Fast evaluation of elementary mathematical functions with correctly rounded last bit,
+ACM TOMS 17, 1991).
 """
 
 from __future__ import annotations
@@ -11,7 +17,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array
-from tessel.clauses.aggregates.kernels.pairs import ERROR, over, product_of, two_sum
 from tessel.clauses.values import integers, is_temporal, raw_values
 
 __all__ = ["means_of_two", "mixes"]
@@ -19,12 +24,16 @@ __all__ = ["means_of_two", "mixes"]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+Pair = tuple[Floats, Floats]
 
 # Whole numbers up to this are doubles.
 _EXACT = 1 << 53
 # Sums of two stay in 64 bits.
 _ROOM = 1 << 62
 _LEAST, _GREATEST = 2.0**-800, 2.0**800
+# Each step on pairs adds an error of some 2**-103 of the value; this is enough for twenty.
+_ERROR = 2.0**-97
+_SPLITTER = 2.0**27 + 1
 
 
 def means_of_two(low: pa.Array, high: pa.Array) -> pa.Array | None:
@@ -96,13 +105,13 @@ def _float_mixes(
         usual &= ((sizes > _LEAST) & (sizes < _GREATEST)) | (sizes == 0)
     low, high = np.where(usual, low, 0.0), np.where(usual, high, 0.0)
     (first, first_rest), (second, second_rest) = (
-        product_of(low, parts - shares),
-        product_of(high, shares),
+        _product(low, parts - shares),
+        _product(high, shares),
     )
-    total, rest = two_sum(first, second)
-    value, rest = over(two_sum(total, rest + (first_rest + second_rest)), parts)
+    total, rest = _two_sum(first, second)
+    value, rest = _over(_two_sum(total, rest + (first_rest + second_rest)), parts)
     # The two may cancel: the error goes by their sizes.
-    error = (np.abs(first) + np.abs(second)) / parts * ERROR
+    error = (np.abs(first) + np.abs(second)) / parts * _ERROR
     down, up = value + (rest - error), value + (rest + error)
     certain: BoolArray = usual & (down == up)
     return down, certain
@@ -148,3 +157,34 @@ def _within(numbers: Integers, bound: int) -> bool:
 def _units(units: Integers, kind: pa.DataType) -> pa.Array:
     width = np.int32 if kind.bit_width == 32 else np.int64
     return arrow_array(units.astype(width)).view(kind)
+
+
+def _two_sum(left: Floats, right: Floats) -> Pair:
+    """Return a rounded sum and what rounding took from it (Knuth)."""
+    total = left + right
+    share = total - left
+    return total, (left - (total - share)) + (right - share)
+
+
+def _product(left: Floats, right: Floats) -> Pair:
+    """Return a rounded product and what rounding took from it (Veltkamp, Dekker)."""
+    product = left * right
+    (left_high, left_low), (right_high, right_low) = _halves(left), _halves(right)
+    error = left_high * right_high - product
+    error += left_high * right_low
+    error += left_low * right_high
+    error += left_low * right_low
+    return product, error
+
+
+def _halves(values: Floats) -> Pair:
+    scaled = values * _SPLITTER
+    high = scaled - (scaled - values)
+    return high, values - high
+
+
+def _over(pair: Pair, divisors: Floats) -> Pair:
+    """Return the quotient of pairs and doubles."""
+    quotient = pair[0] / divisors
+    product, error = _product(quotient, divisors)
+    return _two_sum(quotient, ((pair[0] - product) - error + pair[1]) / divisors)

@@ -1,4 +1,8 @@
-"""Which exact sum a column type takes, and how its state is laid out as Arrow columns."""
+"""Exact sums of Arrow columns by group, and their state as Arrow columns.
+
+Numbers, bools and temporal types are summed as the integers or doubles behind them, decimals as
+their unscaled integers, dates as their days (:class:`~tessel.kernels.ExactSums` is the sum).
+"""
 
 from __future__ import annotations
 
@@ -9,39 +13,32 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.aggregates.kernels.exact_sum import FloatSums
-from tessel.clauses.aggregates.kernels.integer_sum import (
-    DECIMAL_WIDTH,
-    INTEGER_WIDTH,
-    IntegerSums,
-)
-from tessel.clauses.values import decimal_words, integers, plain, plain_type, raw_values
+from tessel.arrays import arrow_array, numpy_array
+from tessel.clauses.values import decimal_words, integers, plain, raw_values
+from tessel.kernels.exact_sums import ExactSums
 
-__all__ = ["DAY_MS", "Sums", "merged_sums", "state_fields", "sums_from", "sums_of"]
+__all__ = [
+    "DAY_MS",
+    "merged_sums",
+    "products_of",
+    "state_arrays",
+    "state_fields",
+    "sums_from",
+    "sums_of",
+]
 
 # date64 counts milliseconds, but only whole days are dates: its days are summed.
 DAY_MS = 86_400_000
 
-Sums = FloatSums | IntegerSums
+Codes = NDArray[np.int64]
+
+_LIMB_BITS = 32
+_LIMB = (1 << _LIMB_BITS) - 1
+# Integers up to this size are doubles.
+_EXACT = 1 << 53
 
 
-def state_fields(value_type: pa.DataType) -> list[pa.Field]:
-    """Return names and types of the state columns of an exact sum of such values."""
-    kind = plain_type(value_type)
-    if pa.types.is_floating(kind):
-        return [
-            pa.field("first_limb", pa.int32()),
-            pa.field("limbs", pa.list_(pa.uint32())),
-            pa.field("negative", pa.bool_()),
-            pa.field("positive_infinity", pa.bool_()),
-            pa.field("negative_infinity", pa.bool_()),
-        ]
-    words, top = divmod(DECIMAL_WIDTH if pa.types.is_decimal(kind) else INTEGER_WIDTH, 2)
-    fields = [pa.field(f"word_{place}", pa.int64()) for place in range(words)]
-    return [*fields, pa.field("top", pa.int32())] if top else fields
-
-
-def sums_of(values: pa.Array, codes: NDArray[np.int64], groups: int) -> Sums:
+def sums_of(values: pa.Array, codes: Codes, groups: int) -> ExactSums:
     """Sum plain values without missing ones by group.
 
     Parameters
@@ -55,40 +52,92 @@ def sums_of(values: pa.Array, codes: NDArray[np.int64], groups: int) -> Sums:
     """
     kind = values.type
     if pa.types.is_floating(kind):
-        doubles = raw_values(values, kind.to_pandas_dtype()).astype(np.float64, copy=False)
-        return FloatSums.of_values(doubles, codes, groups)
+        return ExactSums.of_doubles(_doubles(values), codes, groups)
     if pa.types.is_decimal(kind):
-        return IntegerSums.of_decimals(decimal_words(values), codes, groups)
+        return ExactSums.of_decimals(decimal_words(values), codes, groups)
+    return ExactSums.of_integers(_whole(values), codes, groups)
+
+
+def products_of(left: pa.Array, right: pa.Array, codes: Codes, groups: int) -> ExactSums:
+    """Sum the products of two columns, or with one column twice its squares, by group."""
+    one = _factors(left)
+    return ExactSums.of_products(one, one if right is left else _factors(right), codes, groups)
+
+
+def _doubles(values: pa.Array) -> NDArray[np.float64]:
+    return raw_values(values, values.type.to_pandas_dtype()).astype(np.float64, copy=False)
+
+
+def _whole(values: pa.Array) -> NDArray[Any]:
     numbers = integers(values)
-    if pa.types.is_date64(kind):
-        numbers = numbers // DAY_MS
-    return IntegerSums.of_integers(numbers, codes, groups)
+    return numbers // DAY_MS if pa.types.is_date64(values.type) else numbers
 
 
-def sums_from(states: Sequence[Any], value_type: pa.DataType) -> Sums:
-    """Rebuild sums from the state columns of :func:`state_fields`."""
-    arrays = [plain(state) for state in states]
-    if pa.types.is_floating(plain_type(value_type)):
-        return FloatSums.from_arrays(arrays)
-    return IntegerSums.from_arrays(arrays)
+def _factors(values: pa.Array) -> list[NDArray[np.float64]]:
+    """Return doubles that add up to the values, without rounding."""
+    kind = values.type
+    if pa.types.is_floating(kind):
+        return [_doubles(values)]
+    if pa.types.is_decimal(kind):
+        words = list(decimal_words(values).T)
+    else:
+        numbers = _whole(values)
+        if max(int(numbers.max(initial=0)), -int(numbers.min(initial=0))) <= _EXACT:
+            return [numbers.astype(np.float64)]
+        words = [numbers]
+    unsigned = [word.view(np.uint64) for word in words[:-1]] + words[-1:]
+    parts = [half for word in unsigned for half in (word & word.dtype.type(_LIMB), word >> 32)]
+    doubles = [np.ldexp(part.astype(np.float64), 32 * place) for place, part in enumerate(parts)]
+    return [part for part in doubles if part.any()] or doubles[:1]
 
 
-def merged_sums(
-    states: Sequence[Any], value_type: pa.DataType, codes: NDArray[np.int64], groups: int
-) -> Sums:
+# --- states ---------------------------------------------------------------------------------------
+
+
+def state_fields(of: str = "sum") -> list[pa.Field]:
+    """Return names and types of the state columns of an exact sum; ``of`` is what they are of."""
+    return [
+        pa.field(f"{of}_first_limb", pa.int32()),
+        pa.field(f"{of}_limbs", pa.list_(pa.int32())),
+        pa.field(f"{of}_infinities", pa.uint8()),
+    ]
+
+
+def state_arrays(sums: ExactSums) -> list[pa.Array]:
+    """Lay sums out as the columns of :func:`state_fields`."""
+    ends = arrow_array(sums.ends.astype(np.int32))
+    limbs = pa.ListArray.from_arrays(ends, arrow_array(sums.limbs))
+    return [arrow_array(sums.first_limb), limbs, arrow_array(sums.infinities)]
+
+
+def sums_from(states: Sequence[Any]) -> ExactSums:
+    """Rebuild sums from the columns of :func:`state_fields`."""
+    return ExactSums.stacked(_parts(states))
+
+
+def merged_sums(states: Sequence[Any], codes: Codes, groups: int) -> ExactSums:
     """Add the state columns of :func:`state_fields` into final groups.
 
     Parameters
     ----------
     states
         Arrays or chunked arrays, cut alike, ``rows`` long.
-    value_type
-        Type of what was summed.
     codes
         int64, shape ``(rows,)``: the final group of each row.
     groups
         How many final groups there are.
     """
-    if pa.types.is_floating(plain_type(value_type)):
-        return FloatSums.merged_arrays(states, codes, groups)
-    return IntegerSums.merged(states, codes, groups)
+    return ExactSums.total(_parts(states), codes, groups)
+
+
+def _parts(states: Sequence[Any]) -> list[ExactSums]:
+    chunks = [state.chunks if isinstance(state, pa.ChunkedArray) else [state] for state in states]
+    return [_part(*map(plain, arrays)) for arrays in zip(*chunks, strict=True)] or [
+        ExactSums.of_parts({}, 0)
+    ]
+
+
+def _part(first_limb: pa.Array, lists: pa.Array, infinities: pa.Array) -> ExactSums:
+    ends = numpy_array(lists.offsets).astype(np.int64) if len(lists) else np.zeros(1, np.int64)
+    limbs = numpy_array(lists.values)[ends[0] : ends[-1]]
+    return ExactSums(numpy_array(first_limb), ends - ends[0], limbs, numpy_array(infinities))
