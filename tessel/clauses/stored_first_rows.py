@@ -289,6 +289,9 @@ def _found(
     if len(inside):
         signed = -inside if later else inside
         keys = np.concatenate([best.keys for best in found])
+        if len(inside) > count:  # several spans, each of which found its own
+            left = np.sort(np.lexsort((signed, keys))[:count])
+            inside, signed, keys = inside[left], signed[left], keys[left]
         bar.note(rows.first_row, _Chosen(inside + before, keys, signed, key, start), count)
     return inside + before
 

@@ -59,6 +59,16 @@ def test_chains_of_what_binds(data: st.DataObject) -> None:
     assert isinstance(wanted, tuple) or not again
 
 
+def test_a_filter_and_a_column_of_one_clause_are_both_replayed() -> None:
+    store = fresh_store()
+    store.write("x", _shop(), index="t")
+    query = Q.apply("y", col("n") + 1).then(BindsBoth("z", abs(col("n")), col("n") % 3 == 0))
+    with read_again() as again:
+        found = outcome(store, query, SETTINGS[0])
+    assert found == outcome_read_first(store, query)
+    assert not again
+
+
 # --- errors ---------------------------------------------------------------------------------------
 
 

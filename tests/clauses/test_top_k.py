@@ -102,6 +102,25 @@ def _trades(draw: st.DrawFn) -> pa.Table:
     )
 
 
+def test_a_unit_of_several_spans_keeps_no_more_rows_than_are_wanted() -> None:
+    values = np.random.default_rng(5).normal(size=600)
+    store = fresh_store()
+    with _tiny(), options(segment_rows=300):
+        store.write("x", pa.table({"t": np.arange(600), "w": values}), index="t")
+        plan = plan_query(Latest(store), SubQuery("x", None, Q.top_k(3, "w").clauses))
+        (source,) = plan.inputs
+        assert isinstance(source, SourcePlan)
+        stage, segments = begun_stage(plan.stages[0]), source.view.source()
+        kept = 0
+        for ordinal, unit_of in enumerate(source.units):
+            pieces = [source.index.source(position) for position in unit_of]
+            unit: ProcessingUnit = bound_unit(pieces, segments, source.index.schema, ordinal)
+            found = stage.clauses[0].process(unit)
+            assert found.num_rows <= 3
+            kept += found.num_rows
+    assert kept >= 3
+
+
 @settings(max_examples=30)
 @given(table=_trades(), data=st.data())
 def test_units_in_any_order_leave_the_same_answer(table: pa.Table, data: st.DataObject) -> None:

@@ -18,7 +18,8 @@ def runs_of(left: Sequence[Bound]) -> Iterator[list[Bound]]:
     """Give steps one by one, but columns of a clause together."""
     run: list[Bound] = []
     for each in left:
-        if run and (each.clause != run[0].clause or not isinstance(each, Computed)):
+        are_columns = all(isinstance(step, Computed) for step in (*run[:1], each))
+        if run and not (are_columns and each.clause == run[0].clause):
             yield run
             run = []
         run.append(each)
