@@ -74,6 +74,8 @@ def open_objects(
             place = CloudPlace.parse(uri)
             return CloudObjects(place, credentials=credentials, options=CloudOptions.of(options))
     if credentials is not None or options is not None:
+        from tessel.store.objects.cloud_place import CLOUDS
+
         raise InvalidInputError(
             "credentials and options are for stores in a cloud, and this is none",
             hint="; ".join(f"{name}:// is {cloud}" for name, cloud in CLOUDS.items()),
