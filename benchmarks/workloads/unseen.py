@@ -318,15 +318,15 @@ def _questions(drawn: _Drawn) -> tuple[Query, ...]:
         ),
         _query(
             "rolling",
-            f"by key: mean raw of {window} rows",
+            f"by key: mean price of {window} rows",
             lambda q: (
-                q.select("t", "key", "raw").rolling(window, by="key").agg(mean=("raw", "mean"))
+                q.select("t", "key", "price").rolling(window, by="key").agg(mean=("price", "mean"))
             ),
-            f"SELECT t, key, raw, CASE WHEN count(*) OVER w = {window} THEN avg(raw) OVER w END "
+            f"SELECT t, key, price, CASE WHEN count(*) OVER w = {window} THEN avg(price) OVER w END "
             "AS mean FROM unseen WINDOW w AS (PARTITION BY key ORDER BY t "
             f"ROWS {window - 1} PRECEDING)",
             lambda f, pl: f.select(
-                "t", "key", "raw", mean=pl.col("raw").rolling_mean(window).over("key")
+                "t", "key", "price", mean=pl.col("price").rolling_mean(window).over("key")
             ),
             "t",
         ),
