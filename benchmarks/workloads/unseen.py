@@ -322,8 +322,8 @@ def _questions(drawn: _Drawn) -> tuple[Query, ...]:
             lambda q: (
                 q.select("t", "key", "price").rolling(window, by="key").agg(mean=("price", "mean"))
             ),
-            f"SELECT t, key, price, CASE WHEN count(*) OVER w = {window} THEN avg(price) OVER w END "
-            "AS mean FROM unseen WINDOW w AS (PARTITION BY key ORDER BY t "
+            f"SELECT t, key, price, CASE WHEN count(*) OVER w = {window} THEN avg(price) OVER w "
+            "END AS mean FROM unseen WINDOW w AS (PARTITION BY key ORDER BY t "
             f"ROWS {window - 1} PRECEDING)",
             lambda f, pl: f.select(
                 "t", "key", "price", mean=pl.col("price").rolling_mean(window).over("key")
