@@ -285,8 +285,9 @@ class HistoryMachine(RuleBasedStateMachine):
         line = [*self.line(tip), 0]
         expected = next(n for n in line if n == 0 or self.versions[n - 1].time <= moment)
         first_kept = self.versions[self.oldest - 1].time if self.oldest > 1 else None
+        # Before version 1 there was nothing, whatever is kept.
         if not self.kept(expected) or (
-            first_kept is not None and moment < first_kept and expected != tip and tip
+            first_kept is not None and moment < first_kept and expected != tip and tip > 1
         ):
             with pytest.raises(SnapshotExpiredError):
                 here.at(moment)
