@@ -134,12 +134,13 @@ class Joins(Protocol):
     """
 
     def joins(self) -> bool:
-        """Return whether it is so with the options that the clause has."""
+        """Return whether the clause, with its options, reduces many row slices to one."""
 
     def reduced(self, unit: ProcessingUnit) -> ProcessingUnit | None:
-        """Return what ``process`` does for a unit of several batches, none of which is read.
+        """Return the result of ``process`` for a unit of several batches that are not read.
 
-        None where they must be read, or are no less together than one by one.
+        None where the batches must be read, or where reducing them together gives no fewer rows
+        than reducing each alone.
         """
 
 

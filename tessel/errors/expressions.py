@@ -63,3 +63,28 @@ class IntegerOverflowError(TesselError, OverflowError):
     """Integer arithmetic or an integer sum past 64 bits; results never wrap."""
 
     kind = "integer-overflow"
+
+    @classmethod
+    def of_group(
+        cls, aggregate: str, column: str | None, value: int, result_type: object, *, hint: str
+    ) -> Self:
+        """Return the error of an aggregate whose result in one group does not fit its type.
+
+        Parameters
+        ----------
+        aggregate, column
+            The aggregate, and what it was computed of; None for a column without a name.
+        value, result_type
+            The result, and the Arrow type that does not hold it.
+        hint
+            What to do.
+        """
+        what = "a column" if column is None else f"column {column!r}"
+        return cls(
+            f"{aggregate} of {what} is {value} in one group, past {result_type}",
+            hint=hint,
+            aggregate=aggregate,
+            column=column,
+            value=str(value),
+            type=str(result_type),
+        )

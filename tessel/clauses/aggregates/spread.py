@@ -129,14 +129,8 @@ class Spread(MergeableAggregate):
         numerator = count * squares.number(group) - sums.number(group) ** 2
         denominator = count * (count - self.ddof) * (count if self.of_mean else 1)
         value = rounded_integer_root(numerator * math.prod(factors.tolist()), denominator)
-        what = "a column" if column is None else f"column {column!r}"
-        raise IntegerOverflowError(
-            f"{self.name} of {what} is {value} in one group, past {result_type}",
-            hint="cast the column to a coarser unit first",
-            aggregate=self.name,
-            column=column,
-            value=str(value),
-            type=str(result_type),
+        raise IntegerOverflowError.of_group(
+            self.name, column, value, result_type, hint="cast the column to a coarser unit first"
         )
 
     @property

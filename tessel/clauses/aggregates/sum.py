@@ -105,13 +105,10 @@ class Sum(MergeableAggregate):
     def _overflow(
         self, sums: ExactSums, group: int, result_type: pa.DataType, column: str | None = None
     ) -> IntegerOverflowError:
-        total = sums.number(group)
-        what = "a column" if column is None else f"column {column!r}"
-        return IntegerOverflowError(
-            f"{self.name} of {what} is {total} in one group, past {result_type}",
+        return IntegerOverflowError.of_group(
+            self.name,
+            column,
+            sums.number(group),
+            result_type,
             hint="cast the column to float64 (rounded) or a wider decimal before it is summed",
-            aggregate=self.name,
-            column=column,
-            value=str(total),
-            type=str(result_type),
         )

@@ -108,14 +108,12 @@ class WeightedMean(MergeableAggregate):
         bound = 1 << (result_type.bit_width - 1)
         for unit in units:
             if unit is not None and not -bound <= unit < bound:
-                what = "a column" if column is None else f"column {column!r}"
-                raise IntegerOverflowError(
-                    f"{self.name} of {what} is {unit} in one group, past {result_type}",
+                raise IntegerOverflowError.of_group(
+                    self.name,
+                    column,
+                    unit,
+                    result_type,
                     hint="negative weights took it there: filter them, or take the sums apart",
-                    aggregate=self.name,
-                    column=column,
-                    value=str(unit),
-                    type=str(result_type),
                 )
         return arrow_array(units, width).view(result_type)
 

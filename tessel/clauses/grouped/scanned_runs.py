@@ -75,7 +75,10 @@ def scanned_runs(
 def _reduced(
     rows: Batch, bucketer: Bucketer, aggregates: Sequence[NamedAggregate]
 ) -> list[tuple[StoredFacts, Integers, GroupFacts]] | None:
-    """Return, for each stretch of one segment, what was asked, its buckets and what was found."""
+    """Return, for each span of rows, which facts were computed, its time buckets and the facts.
+
+    None where the columns must be read as values.
+    """
     schema = rows.schema
     if schema.index is None:
         return None
@@ -115,7 +118,7 @@ def _reduced(
 def stored_runs(
     opened: OpenedBatch, span: StoredBlocks, index: str, bucketer: Bucketer
 ) -> tuple[Integers, Integers] | None:
-    """Return the buckets of a stretch of rows, and their first rows, counted in the segment."""
+    """Return the time buckets of a span of rows, and the row of the segment where each begins."""
     place = opened.program.place(index)
     ends = opened.values_at(index, np.array([span.start, span.stop - 1]))
     if place is None or ends is None or not pa.types.is_int64(ends.type):

@@ -1,11 +1,10 @@
 """The values of one group in order, more than may be held: partitioned by ranges of values.
 
-States that hold values enter here one after the other. Each is in order already, so it is cut at
-the bounds of some ranges by bisection, and the parts of a range are put aside together. Later,
-range by range, they are sorted as integers; a range that is still too much is cut again, by bounds
-of its own. What an order statistic asks for is then in one range, whose place follows from the
-counts: time and bytes grow with the values, where sorting rows outside of memory compares each of
-them many times.
+Partial states with sorted values are added one by one. Each is cut at the bounds of the ranges by
+bisection, and the parts of one range are spilled together. Later, range by range, they are sorted
+as integers; a range that is still too much is cut again, by bounds of its own. What an order
+statistic asks for is then in one range, whose place follows from the counts: time and bytes grow
+with the values, where sorting rows outside of memory compares each of them many times.
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ class BoundUnit(ProcessingUnit):
         return found
 
     def chosen_by(self, choose: Callable[[Batch], NDArray[np.int64] | None]) -> BoundUnit | None:
-        """Return the unit of rows that are chosen from what is stored; None where it takes values.
+        """Return the unit with the rows that ``choose`` selects; None where values must be read.
 
         What raises is left to the values: they say which row it is.
         """
@@ -358,5 +358,5 @@ def is_bound(unit: ProcessingUnit) -> TypeGuard[BoundUnit]:
 
 
 def _as_declared(chunks: Sequence[pa.Array], kind: pa.DataType) -> pa.ChunkedArray:
-    """Return values of a type, of which text may have been read as dictionaries."""
+    """Return chunks as a column of the type; text that was read as dictionaries is decoded."""
     return pa.chunked_array([c if c.type == kind else plain(c) for c in chunks], kind)

@@ -221,7 +221,7 @@ class _FirstStage:
         return run_clauses(self.stage.clauses[done:], self.stage.schemas[done:], unit)
 
     def _one_by_one(self, ordinals: Iterable[int]) -> list[ProcessingUnit]:
-        """Return what is left of units that are read whole: the first row that fails says so."""
+        """Read units whole and run the clauses on each, so that the first row that fails raises."""
         return [self._rest(self.loader.whole(ordinal)) for ordinal in ordinals]
 
     # --- rows that are reduced --------------------------------------------------------------------

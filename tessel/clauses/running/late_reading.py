@@ -62,7 +62,7 @@ class ChosenRows:
 
 
 def chooses(clause: Clause) -> bool:
-    """Return whether a clause can choose rows from what is stored."""
+    """Return whether a clause can choose rows before their other columns are read."""
     return has_power(clause, Chooses, "choose")
 
 
