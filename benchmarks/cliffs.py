@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import tessel as ts
+from benchmarks.measure import processor_seconds
 from tessel.clauses import Filter
 from tessel.compare import first_difference
 
@@ -136,17 +136,6 @@ def changes(predicate_of: Change) -> dict[str, Change]:
     }
 
 
-def seconds(run: Callable[[], object], repeats: int) -> float:
-    """Return the processor time of a run, warm: the median of some."""
-    run()
-    found = []
-    for _ in range(repeats):
-        began = time.process_time()
-        run()
-        found.append(time.process_time() - began)
-    return statistics.median(found)
-
-
 def layouts(table: pa.Table) -> Mapping[str, ts.Store]:
     """Return stores of the same rows: plain, in column slices, with a column added later."""
     found = {name: ts.open(f"memory://cliffs-{name}") for name in ("plain", "slices", "later")}
@@ -172,12 +161,14 @@ def measured(rows: int, seed: int, repeats: int) -> list[dict[str, object]]:
         }
         cases |= {what: (stores[what], plain) for what in ("slices", "later")}
         wanted = stores["plain"].read("x", query=plain).to_arrow()
-        base = seconds(lambda plain=plain: stores["plain"].read("x", query=plain), repeats)
+        base = processor_seconds(
+            lambda plain=plain: stores["plain"].read("x", query=plain), repeats
+        )
         for what, (store, query) in cases.items():
             found = store.read("x", query=query).to_arrow()
             skipped = ["weight"] if what == "later" else []
             _same(found.drop_columns([n for n in skipped if n in found.column_names]), wanted)
-            took = seconds(lambda s=store, q=query: s.read("x", query=q), repeats)
+            took = processor_seconds(lambda s=store, q=query: s.read("x", query=q), repeats)
             allowed = AIM * base + (ARRAY_NS * 2e-9 * rows if "arrays" in what else 0)
             lines.append(
                 {

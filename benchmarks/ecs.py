@@ -1,11 +1,11 @@
 """Measure the component manager: entities added in bulk and gathered by units.
 
-    python benchmarks/ecs.py                # 100,000 entities with six facts
+    python benchmarks/ecs.py                # 100,000 entities
     python benchmarks/ecs.py --smoke        # a small run that only shows that it works
 
-Targets: 100,000 entities with six facts added in under 0.5 s, gathered by units at under 5 µs an
-entity. Facts are given as arrays (FactColumn), which is what the pipeline has, and as component
-objects; the time to make those objects is told apart. Prints a table and one line of JSON.
+An entity has what the pipeline gives it: its facts in one component, its fetch count, and its data
+once they are loaded. Targets: 100,000 entities added in under 0.5 s, gathered by units at under
+5 µs an entity. Prints a table and one line of JSON.
 """
 
 from __future__ import annotations
@@ -16,24 +16,14 @@ import gc
 import json
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
-import numpy as np
 import pyarrow as pa
 
-from tessel.ecs.components import (
-    Bucket,
-    ColRange,
-    Columns,
-    RowRange,
-    SegmentKey,
-    Symbol,
-    TimeRange,
-)
-from tessel.ecs.facts import FactColumn
+from tessel.clauses.structures import UnitFacts
+from tessel.ecs.components import ColRange, Columns, FetchCount, RowRange
 from tessel.ecs.manager import ComponentManager
 
-FACTS = (RowRange, ColRange, SegmentKey, TimeRange, Symbol, Bucket)
 ENTITIES = 100_000
 SMOKE_ENTITIES = 2_000
 UNIT_SIZE = 4
@@ -48,28 +38,9 @@ class Measurement:
     microseconds_per_entity: float
 
 
-def array_facts(count: int) -> Mapping[type, Sequence[object]]:
-    at = np.arange(count, dtype=np.int64)
-    names = [f"pack-{number // 64}" for number in range(count)]
-    return {
-        RowRange: FactColumn(RowRange, start=at * 1000, end=at * 1000 + 1000),
-        ColRange: FactColumn(ColRange, start=at % 4 * 8, end=at % 4 * 8 + 8),
-        SegmentKey: FactColumn(
-            SegmentKey,
-            object=names,
-            offset=at * 4096,
-            length=at % 4096,
-            checksum=at,
-            metadata_start=at % 4096,
-        ),
-        TimeRange: FactColumn(TimeRange, first=at * 60, last=at * 60 + 59),
-        Symbol: FactColumn(Symbol, ordinal=np.zeros(count, np.int64), name=["flights"] * count),
-        Bucket: FactColumn(Bucket, number=at % 16),
-    }
-
-
-def object_facts(count: int) -> Mapping[type, Sequence[object]]:
-    return {kind: list(column) for kind, column in array_facts(count).items()}
+def facts(count: int) -> list[UnitFacts]:
+    ranges = (RowRange(at * 1000, at * 1000 + 1000) for at in range(count))
+    return [UnitFacts(at, 1000, rows, ColRange(0, 8)) for at, rows in enumerate(ranges)]
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -84,42 +55,24 @@ def attach_each(manager: ComponentManager, units: list[list[int]], table: pa.Tab
         manager.attach(unit, {Columns: [Columns(table)] * len(unit)})
 
 
-def gather_each(manager: ComponentManager, units: list[list[int]], facts: tuple[type, ...]) -> None:
+def gather_each(manager: ComponentManager, units: list[list[int]]) -> None:
     # What was gathered is dropped again, as the pipeline does after a unit.
     for unit in units:
-        manager.gather(unit, *facts, Columns)
+        manager.gather(unit, UnitFacts, FetchCount, Columns)
 
 
 def measure(count: int) -> dict[str, float]:
     """Run everything once; seconds by name."""
-    seconds: dict[str, float] = {}
     table = pa.table({"value": pa.array([1, 2, 3])})
-    seconds["make 6 objects an entity (caller)"] = timed(lambda: object_facts(count))
-    objects, arrays = object_facts(count), array_facts(count)
-    for label, facts in (("objects", objects), ("arrays", arrays)):
-        with ComponentManager() as manager:
-            entities: list[int] = []
-            seconds[f"add, facts as {label}"] = timed(
-                lambda m=manager, e=entities, f=facts: e.extend(m.add(count, f))
-            )
-            seconds[f"set fetch counts, {label}"] = timed(
-                lambda m=manager, e=entities: m.set_fetch_counts(e, 1)
-            )
-            units = [entities[at : at + UNIT_SIZE] for at in range(0, count, UNIT_SIZE)]
-            seconds[f"attach Columns by units, {label}"] = timed(
-                lambda m=manager, u=units: attach_each(m, u, table)
-            )
-            seconds[f"gather 3 facts + Columns by units, {label}"] = timed(
-                lambda m=manager, u=units: gather_each(m, u, FACTS[:3])
-            )
-            manager.set_fetch_counts(entities, 1)
-            attach_each(manager, units, table)
-            seconds[f"gather 6 facts + Columns by units, {label}"] = timed(
-                lambda m=manager, u=units: gather_each(m, u, FACTS)
-            )
-            seconds[f"entities_with, {label}"] = timed(
-                lambda m=manager: m.entities_with(RowRange, Bucket)
-            )
+    components = {UnitFacts: facts(count), FetchCount: [FetchCount(1, 1)] * count}
+    entities: list[int] = []
+    with ComponentManager() as manager:
+        seconds = {"add": timed(lambda: entities.extend(manager.add(count, components)))}
+        seconds["set fetch counts"] = timed(lambda: manager.set_fetch_counts(entities, 1))
+        units = [entities[at : at + UNIT_SIZE] for at in range(0, count, UNIT_SIZE)]
+        seconds["attach data by units"] = timed(lambda: attach_each(manager, units, table))
+        seconds["gather by units"] = timed(lambda: gather_each(manager, units))
+        seconds["entities_with"] = timed(lambda: manager.entities_with(UnitFacts, FetchCount))
     return seconds
 
 
@@ -132,13 +85,13 @@ def main() -> None:
     runs = [measure(count) for _ in range(1 if arguments.smoke else arguments.repeats)]
     best = {name: min(run[name] for run in runs) for name in runs[0]}
     lines = [Measurement(name, s, s / count * 1e6) for name, s in best.items()]
-    print(f"{count:,} entities, {len(FACTS)} facts each, units of {UNIT_SIZE}")
+    print(f"{count:,} entities, units of {UNIT_SIZE}")
     for line in lines:
         print(
-            f"  {line.name:<44} {line.seconds:8.3f} s {line.microseconds_per_entity:8.2f} µs/entity"
+            f"  {line.name:<24} {line.seconds:8.3f} s {line.microseconds_per_entity:8.2f} µs/entity"
         )
-    facts = {"entities": count, "unit": UNIT_SIZE, "python": platform.python_version()}
-    print(json.dumps({**facts, "measurements": [dataclasses.asdict(line) for line in lines]}))
+    told = {"entities": count, "unit": UNIT_SIZE, "python": platform.python_version()}
+    print(json.dumps({**told, "measurements": [dataclasses.asdict(line) for line in lines]}))
 
 
 if __name__ == "__main__":

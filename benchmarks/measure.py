@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 import threading
 import time
 from collections.abc import Callable
@@ -45,6 +46,17 @@ def milliseconds(work: Callable[[], Any]) -> tuple[Any, float]:
     start = time.perf_counter_ns()
     value = work()
     return value, (time.perf_counter_ns() - start) / 1e6
+
+
+def processor_seconds(work: Callable[[], object], repeats: int) -> float:
+    """Return the processor time of a run, warm: the median of some."""
+    work()
+    found = []
+    for _ in range(repeats):
+        began = time.process_time()
+        work()
+        found.append(time.process_time() - began)
+    return statistics.median(found)
 
 
 def anonymous_bytes() -> int | None:

@@ -24,7 +24,6 @@ import numpy as np
 
 from tessel.store.objects import LocalObjects
 from tessel.store.segment.coalesce import coalesce
-from tessel.store.segment.explain_read import explain_read
 from tessel.store.segment.io_queue import IoQueue
 from tessel.store.segment.plan_pages import ColumnPages, PageMask, plan_read
 from tessel.store.segment.read_all import read_all
@@ -105,7 +104,6 @@ def planning(sizes: Sizes) -> dict[str, Callable[[], object]]:
         ),
         f"coalesce {count}, local": lambda: coalesce(plan.ranges, LOCAL),
         f"coalesce {count}, object store": lambda: coalesce(plan.ranges, REMOTE),
-        f"explain {count}": lambda: explain_read(plan, LOCAL),
     }
 
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 __all__ = [
+    "allocate",
     "arrow_array",
     "arrow_scalar",
     "different",
@@ -88,7 +89,8 @@ def _of_list(values: list[Any] | tuple[Any, ...], kind: pa.DataType | None) -> p
         return _of_list(values, pa.int64()).view(kind)
     dtype = _DTYPES.get(kind)
     if not others and dtype is not None and held is _PYTHON[dtype.kind]:
-        with contextlib.suppress(OverflowError):
+        # A double past the largest single is infinite, as for Arrow; numpy would warn of it.
+        with contextlib.suppress(OverflowError), np.errstate(over="ignore"):
             numbers = [each or 0 for each in values] if empty else values
             return arrow_array(np.array(numbers, dtype), mask=missing if empty else None)
     if not others and (held, kind) in ((str, pa.string()), (bytes, pa.binary())):
@@ -145,6 +147,19 @@ def numpy_array(values: Any) -> NDArray[Any]:
         bits = np.frombuffer(buffer, np.uint8)
         return np.unpackbits(bits, count=first + count, bitorder="little")[first:].view(np.bool_)
     return np.frombuffer(buffer, dtype, count=count, offset=first * dtype.itemsize)
+
+
+def allocate(shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """Return an array of Arrow's memory pool; its contents are whatever was there before.
+
+    The pool keeps what was freed, and fresh memory costs more in page faults than decoding into it.
+    """
+    kind = np.dtype(dtype)
+    count = shape if isinstance(shape, int) else int(np.prod(shape))
+    if count == 0:
+        return np.empty(shape, kind)
+    buffer = pa.allocate_buffer(count * kind.itemsize)
+    return np.frombuffer(buffer, kind, count).reshape(shape)
 
 
 def different(values: NDArray[Any]) -> NDArray[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tessel
@@ -56,6 +56,7 @@ def test_lists_become_what_arrow_makes_of_them(values: list[Any], kind: pa.DataT
     )
 
 
+@example(3.5e38, pa.float32())
 @given(PLAIN, st.sampled_from(KINDS))
 def test_a_scalar_is_what_arrow_makes_of_it(value: Any, kind: pa.DataType) -> None:
     assert outcome(lambda: arrow_scalar(value, kind)) == outcome(lambda: pa.scalar(value, kind))

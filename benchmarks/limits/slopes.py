@@ -6,6 +6,8 @@ counted exactly, on sizes that take milliseconds: what is quadratic in calls is 
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import gc
 import itertools
 import math
@@ -15,6 +17,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from tessel.clauses.spill.giving_back import give_back
 
 __all__ = ["Case", "Measured", "calls", "calls_slope", "measured", "slope"]
 
@@ -26,6 +30,7 @@ _TOO_LONG_SECONDS = 1.0
 _AGAIN = 3
 _DOUBLINGS = 2
 """The slope is taken over so many last doublings: constants hide it at smaller sizes."""
+_TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # of mallopt(3)
 _LEAST_SECONDS = 20e-3
 """Where the largest size takes less nobody waits, and page faults decide what a doubling adds.
 
@@ -91,6 +96,28 @@ def slope(sizes: list[int], costs: list[float]) -> float:
     return grown / math.log(sizes[-1] / sizes[first])
 
 
+@contextlib.contextmanager
+def _freed_memory_kept() -> Iterator[None]:
+    """Let the allocator keep what is freed, for as long as the block lasts; where it is glibc's.
+
+    A block above its threshold is got from the system as fresh pages each time, whose faults take
+    as long as the work on them, or longer: a step that looks like a slope.
+    """
+    try:
+        option = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        yield
+        return
+    option(_MMAP_MAX, 0)
+    option(_TRIM_THRESHOLD, (1 << 31) - 1)
+    try:
+        yield
+    finally:
+        option(_MMAP_MAX, 1 << 16)
+        option(_TRIM_THRESHOLD, 1 << 17)
+        give_back()
+
+
 def measured(case: Case, allowed: float) -> Measured:
     """Double the size until it takes long enough, and measure the last sizes until it is sure.
 
@@ -99,6 +126,11 @@ def measured(case: Case, allowed: float) -> Measured:
     allowed, all sizes that decide it are run again and the next one is added, up to so many times:
     a step is left behind so, a steep slope stays.
     """
+    with _freed_memory_kept():
+        return _measured(case, allowed)
+
+
+def _measured(case: Case, allowed: float) -> Measured:
     gc.unfreeze()
     gc.collect()
     gc.freeze()

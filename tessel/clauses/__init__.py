@@ -41,10 +41,10 @@ __getattr__ = names_from(
         "joining.asof_steps": "AsofInputs BroadcastAsof HashAsof InOrder",
         "joining.broadcast": "AppendUnmatched BroadcastJoin",
         "joining.hashed": "ExpandJoined HashJoin JoinPartition OrderJoined",
-        "joining.key_codes": "KeyCodes",
         "known_rows": "KnownRows",
         "last_of_sort": "LastOfSort PartialLastOfSort",
         "latest_at": "LatestAt",
+        "leave_codes": "LeaveCodes",
         "merge": "Merge MergeInputs",
         "named_aggregate": "NamedAggregate",
         "no_rows": "NoRows",
@@ -75,10 +75,10 @@ __getattr__ = names_from(
         "sample": "Sample",
         "select": "Select",
         "shift": "Shift",
-        "sort": "MergeSorted Sort SortUnits",
+        "sort": "MergeSorted Sort",
         "structures": (
-            "StructuredUnits UnitFacts structure_all_as_one structure_by_bucket "
-            "structure_by_row_slice structure_by_time_bucket"
+            "StructuredUnits UnitFacts last_bucket_of_front structure_all_as_one "
+            "structure_by_bucket structure_by_row_slice structure_by_time_bucket"
         ),
         "tail": "Tail",
         "top_k": "PartialTopK TopK",

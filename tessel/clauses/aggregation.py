@@ -46,7 +46,7 @@ from tessel.clauses.grouped.grouping import (
 from tessel.clauses.grouped.scanned_groups import each_alone, scanned_groups
 from tessel.clauses.grouped.scanned_values import all_from_stored_values, scanned_values
 from tessel.clauses.grouped.stored_facts import all_from_facts
-from tessel.clauses.grouped.stored_groups import StoredGroups
+from tessel.clauses.grouped.stored_groups import StoredParts
 from tessel.clauses.grouped.stored_merging import StoredMerge
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.registry import register
@@ -232,13 +232,20 @@ def _without_position(table: pa.Table) -> pa.Table:
 @register
 @dataclass(frozen=True)
 class PartialAggregation(Clause):
-    """One row a group of this unit: keys, and the state of each aggregate."""
+    """One row a group of this unit: keys, and the state of each aggregate.
+
+    Attributes
+    ----------
+    sort
+        Whether the result is in the order of keys; else partials are in that of first appearance.
+    """
 
     name: ClassVar[str] = "partial_aggregation"
     internal: ClassVar[bool] = True
     keys: tuple[str, ...]
     aggregates: tuple[NamedAggregate, ...]
     drop_missing: bool = True
+    sort: bool = True
 
     @property
     def structure(self) -> ClauseInfo:
@@ -286,7 +293,7 @@ class PartialAggregation(Clause):
             return None
         return unit.reduced_by(self._reduced, self.output_schema)
 
-    def _reduced(self, rows: Sequence[Batch]) -> pa.Table | StoredGroups | None:
+    def _reduced(self, rows: Sequence[Batch]) -> pa.Table | StoredParts | None:
         if all_from_stored_values(self.aggregates):
             return each_alone(
                 rows,
@@ -294,7 +301,13 @@ class PartialAggregation(Clause):
                     each, self.keys, self.aggregates, drop_missing=self.drop_missing
                 ),
             )
-        return scanned_groups(rows, self.keys, self.aggregates, drop_missing=self.drop_missing)
+        return scanned_groups(
+            rows,
+            self.keys,
+            self.aggregates,
+            drop_missing=self.drop_missing,
+            by_appearance=not self.sort,
+        )
 
     def _partial(self, table: pa.Table, schema: TableSchema) -> pa.Table:
         if not self.keys:
@@ -377,7 +390,7 @@ class MergeAggregation(Clause):
         """Merge all partials, and give the groups when the last has come."""
         by_position = POSITION in held
         with (
-            StoredMerge(workspace.account) as stored,
+            StoredMerge(workspace.account, sort=self.sort) as stored,
             GroupMerge(shape, held.arrow, workspace, beyond=_aggregate_states) as groups,
         ):
             row = 0
@@ -388,8 +401,8 @@ class MergeAggregation(Clause):
                 row += table.num_rows
                 groups.add(table)
             tables = self._ordered(groups, workspace)
-            if stored.joined is not None:
-                tables = stored.finished(sort=self.sort)
+            if stored.has_groups:
+                tables = stored.finished()
             yield from units_of_tables(self._named(tables), self.index, workspace)
 
     def _along_time(

@@ -175,6 +175,8 @@ class Clause(ABC):
     """The word for the clause: the builder's method, the ``"clause"`` key of the JSON form."""
     internal: ClassVar[bool] = False
     """Whether only the planner makes such clauses; they are no methods of a builder."""
+    attaches: ClassVar[tuple[type, ...]] = ()
+    """The classes of components that it attaches to units; on Spark no others reach workers."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Give every subclass equality by its plain form.

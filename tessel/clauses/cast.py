@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from tessel.cached import cached
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
@@ -49,8 +50,7 @@ class Cast(Clause):
         twice = repeated(names)
         if twice is not None:
             raise DuplicateColumnError(f"cast gives {twice!r} two types", column=twice)
-        for name, target in self.columns:
-            _expression(name, target)  # an unknown type is refused here
+        self._expressions  # noqa: B018  (an unknown type is refused here)
 
     @property
     def structure(self) -> ClauseInfo:
@@ -68,30 +68,29 @@ class Cast(Clause):
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return the schema with the new types; what cannot be cast is refused."""
         made: dict[str, pa.DataType] = {}
-        for name, target in self.columns:
+        for name, expression in self._expressions.items():
             input_schema.require([name])
-            kind = _expression(name, target).result_type(input_schema)
+            kind = expression.result_type(input_schema)
             if kind != input_schema.type_of(name):
                 made[name] = kind
         return input_schema.with_columns(made)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Cast the columns."""
-        for name, target in self.columns:
-            expression = _expression(name, target)
+        made: dict[str, Expression | pa.ChunkedArray] = {}
+        for name, expression in self._expressions.items():
             kind = expression.result_type(unit.schema)
             if kind == unit.schema.type_of(name):
                 continue
-            if self.strict:
-                unit = unit.with_column(name, expression)
-            else:
-                values = pa.chunked_array(_cast_or_missing(unit, expression, name), kind)
-                unit = unit.with_column(name, values)
-        return unit
+            made[name] = expression
+            if not self.strict:
+                made[name] = pa.chunked_array(_cast_or_missing(unit, expression, name), kind)
+        return unit.with_columns(made) if made else unit
 
-
-def _expression(name: str, target: str) -> Expression:
-    return col(name).cast(target)
+    @cached
+    def _expressions(self) -> dict[str, Expression]:
+        """The casts, which are the same for all units."""
+        return {name: col(name).cast(target) for name, target in self.columns}
 
 
 def _cast_or_missing(unit: ProcessingUnit, expression: Expression, name: str) -> list[pa.Array]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tessel.clauses.base import Carry, Clause, Structure
+from tessel.clauses.explain_entities import entities_table
 from tessel.clauses.explain_pages import pages_table
 from tessel.clauses.line_changes import line_changes
 from tessel.clauses.plan import Change, Intake, Plan, SourcePlan, Stage
@@ -100,6 +101,9 @@ def _tables(plan: Plan, prefix: str, pages: bool) -> Iterator[Table]:
             yield _source(part, prefix, pages, None if found is None else found[1])
             if found is not None:
                 yield found[0]
+            entities = entities_table(units_to_read(part, plan.stages[0]), prefix)
+            if entities is not None:
+                yield entities
         else:
             yield from _tables(part, f"{prefix}input {number}: ", pages)
     yield _stages(plan, prefix)

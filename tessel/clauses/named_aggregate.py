@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tessel.cached import cached
 from tessel.clauses.aggregates.base import Aggregate
 from tessel.clauses.aggregates.registry import aggregate_from_json
 from tessel.clauses.computed import (
@@ -54,7 +55,7 @@ class NamedAggregate:
     further: tuple[str, ...] = ()
     computed: tuple[ComputedColumn, ...] = ()
 
-    @property
+    @cached
     def inputs(self) -> tuple[str, ...]:
         """The names of what is aggregated, in order: one, none, or several."""
         return () if self.column is None else (self.column, *self.further)

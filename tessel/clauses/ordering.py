@@ -1,10 +1,9 @@
-"""The order of rows by keys: what sort and top_k, and whoever merges sorted rows, stand on.
+"""The order of rows by keys: what sort and top_k stand on, in memory and past it.
 
 An :class:`Ordering` says by which columns, in which directions, and where missing values go. Within
 one table each key becomes one or two columns of machine numbers (text becomes ranks of its distinct
 values, a dictionary is never decoded row by row), and the rows are brought in order from the last
 key to the first by stable sorts, of which one on numbers that are in order already costs a glance.
-Across tables, rows are compared by their key values (:class:`KeyColumns`).
 
 The order is that of the semantics: stable; missing values (null or NaN, one key) last in both
 directions unless told otherwise; −0.0 and 0.0 equal; False before True; text by code point, which
@@ -13,7 +12,6 @@ is the order of its UTF-8 bytes; binary by byte; temporal types by the instant, 
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -28,7 +26,6 @@ from tessel.clauses.values import (
     decimal_words,
     integers,
     is_hashable,
-    is_temporal,
     is_text_or_binary,
     missing_rows,
     normalised,
@@ -39,11 +36,10 @@ from tessel.clauses.values import (
 from tessel.errors import DuplicateColumnError, PlanError, UnsupportedTypeError
 from tessel.expression.schema import TableSchema
 
-__all__ = ["Key", "KeyColumns", "Missing", "Ordering", "Rows"]
+__all__ = ["Missing", "Ordering", "Rows"]
 
 Rows = NDArray[np.int64]
 Missing = Literal["last", "first"]
-Key = tuple[tuple[int, Any], ...]
 
 # Rows past which the first few are looked for before they are ordered.
 _FEW = 4
@@ -133,10 +129,21 @@ class Ordering:
         numpy.ndarray or None
             int64, shape ``(rows,)``: row numbers, first to last.
         """
-        order: Rows | None = None
-        for numbers in reversed(self._numbers(table)):
-            order = _then_by(numbers, order)
-        return order
+        return _order_by(self._numbers(table))
+
+    def order_and_numbers(self, table: pa.Table) -> tuple[Rows, list[NDArray[Any]]]:
+        """Return the rows of a table in order, and the columns of numbers that order them.
+
+        Returns
+        -------
+        order : numpy.ndarray
+            int64, shape ``(rows,)``: row numbers, first to last.
+        numbers : list of numpy.ndarray
+            Each of shape ``(rows,)``; keys of two rows are equal where all their numbers are.
+        """
+        numbers = self._numbers(table)
+        order = _order_by(numbers)
+        return (np.arange(table.num_rows, dtype=np.int64) if order is None else order), numbers
 
     def first(self, table: pa.Table, count: int) -> Rows | None:
         """Return what :meth:`order` begins with; None where that is how the table begins.
@@ -158,17 +165,11 @@ class Ordering:
             rows = rows[values <= last]
             if values.min() < last:
                 break  # from here on only rows that are equal so far compete
-        order: Rows | None = None
-        for each in reversed(numbers):
-            order = _then_by(each[rows], order)
+        order = _order_by([each[rows] for each in numbers])
         if order is None:
             chosen = rows[:count]
             return None if len(chosen) and chosen[-1] == len(chosen) - 1 else chosen
         return rows[order[:count]]
-
-    def keys(self, table: pa.Table) -> KeyColumns:
-        """Return the keys of a table's rows, for comparison with rows of other tables."""
-        return KeyColumns(self, [_comparable(table.column(name)) for name in self.by])
 
     def _numbers(self, table: pa.Table) -> list[NDArray[Any]]:
         """Return columns of numbers by which, one after the other, the rows ascend."""
@@ -182,89 +183,12 @@ class Ordering:
         return found
 
 
-class KeyColumns:
-    """The keys of the rows of one table."""
-
-    def __init__(self, ordering: Ordering, columns: Sequence[pa.Array]) -> None:
-        self._columns = columns
-        self._first = _ascending_numbers(columns[0], downwards=ordering.descending[0])
-        self._downwards = ordering.descending
-        self._missing = 1 if ordering.missing == "last" else -1
-
-    def __len__(self) -> int:
-        return len(self._columns[0])
-
-    def __getitem__(self, row: int) -> Key:
-        """Return the key of a row; keys of rows in order ascend, also those of two tables."""
-        key: list[tuple[int, Any]] = []
-        for column, downwards in zip(self._columns, self._downwards, strict=True):
-            scalar = column[row]
-            # Arrow imports pandas, or raises, for nanoseconds as Python's own.
-            counted = pa.types.is_temporal(column.type) and scalar.is_valid
-            value = scalar.value if counted else scalar.as_py()
-            if value is None:
-                key.append((self._missing, 0))
-            else:
-                key.append((0, _Downwards(value) if downwards else value))
-        return tuple(key)
-
-    def up_to(self, bound: Key, start: int, *, included: bool) -> int:
-        """Return where the rows from ``start`` on, which are in order, pass a key."""
-        low, high = self._equal_to_first(bound, start)
-        if len(self._columns) == 1 and self._first is not None:
-            return high if included else low
-        search = bisect.bisect_right if included else bisect.bisect_left
-        return low + search(range(low, high), bound, key=self.__getitem__)
-
-    def _equal_to_first(self, bound: Key, start: int) -> tuple[int, int]:
-        """Return rows among which those are that agree with a key in its first column, or all."""
-        kind, value = bound[0]
-        if self._first is None:
-            return start, len(self)
-        if kind:  # a missing value, which no row here has
-            end = len(self) if kind > 0 else start
-            return end, end
-        ascending = self._first[start:]
-        low = start + int(ascending.searchsorted(value, side="left"))
-        return low, start + int(ascending.searchsorted(value, side="right"))
-
-
-class _Downwards:
-    """A value that compares the other way round."""
-
-    __slots__ = ("_value",)
-
-    def __init__(self, value: Any) -> None:
-        self._value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Downwards) and bool(self._value == other._value)
-
-    def __lt__(self, other: _Downwards) -> bool:
-        return bool(other._value < self._value)
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-def _ascending_numbers(column: pa.Array, *, downwards: bool) -> NDArray[Any] | None:
-    """Return the first key as numbers that a binary search can be done in, where it is that."""
-    if (
-        downwards
-        or column.null_count
-        or not (pa.types.is_integer(column.type) or pa.types.is_float64(column.type))
-    ):
-        return None
-    numbers = raw_values(column, column.type.to_pandas_dtype())
-    if numbers.dtype.kind == "f" and bool(np.isnan(numbers).any()):
-        return None
-    return numbers
-
-
-def _comparable(column: pa.ChunkedArray) -> pa.Array:
-    array = normalised(column)
-    if is_temporal(array.type):
-        return array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
-    return array
+def _order_by(numbers: Sequence[NDArray[Any]]) -> Rows | None:
+    """Return the rows in order of columns of numbers; None where they are in order already."""
+    order: Rows | None = None
+    for each in reversed(numbers):
+        order = _then_by(each, order)
+    return order
 
 
 def _then_by(numbers: NDArray[Any], order: Rows | None) -> Rows | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import enum
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ __all__ = [
     "answered",
     "continued",
     "cut_stages",
+    "is_plugin",
     "plugins_of",
 ]
 
@@ -68,6 +70,14 @@ class SourcePlan:
     def bytes(self) -> int:
         """Estimated bytes to read."""
         return int(self.index.bytes.sum())
+
+    def planned_fetches(self) -> dict[int, int]:
+        """Return the entities of the first stage: segments, by position, and how many units fetch.
+
+        One that is in no unit is not there.
+        """
+        counts = collections.Counter(position for unit in self.units for position in unit)
+        return dict(sorted(counts.items()))
 
 
 class Intake(enum.Enum):
@@ -283,7 +293,12 @@ def continued(plan: Plan, clauses: tuple[Clause, ...]) -> Plan:
 def plugins_of(plan: Plan) -> tuple[type[Clause], ...]:
     """Return the clause classes of a plan that are not part of the package."""
     found = {type(clause): None for stage in _stages(plan) for clause in stage.clauses}
-    return tuple(cls for cls in found if not cls.__module__.startswith("tessel."))
+    return tuple(filter(is_plugin, found))
+
+
+def is_plugin(kind: type[Clause]) -> bool:
+    """Return whether a clause class is not part of the package."""
+    return not kind.__module__.startswith("tessel.")
 
 
 def _stages(plan: Plan) -> Iterator[Stage]:

@@ -38,7 +38,12 @@ from tessel.clauses.registry import register
 from tessel.clauses.results import AggregatingClause
 from tessel.clauses.running.bound_unit import is_bound
 from tessel.clauses.select import Select
-from tessel.clauses.structures import StructuredUnits, UnitFacts, structure_by_time_bucket
+from tessel.clauses.structures import (
+    StructuredUnits,
+    UnitFacts,
+    last_bucket_of_front,
+    structure_by_time_bucket,
+)
 from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.ecs.components import RowRange, TimeRange
@@ -284,11 +289,12 @@ class Resample(_Resampling):
         table = unit.table
         numbers, starts = bucket_runs(self.bucketer(unit.schema), index_integers(unit))
         stops = np.append(starts[1:], len(table))
-        front = unit.pieces[0] if unit.pieces else None
-        if front is not None and front.time_range is not None:
-            bounds = np.array([front.time_range.first, front.time_range.last], dtype=np.int64)
-            low, high = self.bucketer(unit.schema).numbers(bounds)
-            low += front.planned_fetches > 1
+        spans = [p.time_range for p in unit.pieces if p.time_range is not None]
+        if spans:
+            bounds = np.array([[s.first, s.last] for s in spans], np.int64)
+            first, last = self.bucketer(unit.schema).numbers(bounds.ravel()).reshape(-1, 2).T
+            low = first[0] + (unit.pieces[0].planned_fetches > 1)
+            high = last_bucket_of_front(first, last)
             own = slice(*np.searchsorted(numbers, [low, high + 1]))
             numbers, starts, stops = numbers[own], starts[own], stops[own]
         start, stop = (int(starts[0]), int(stops[-1])) if len(starts) else (0, 0)

@@ -1,8 +1,8 @@
 """sort: rows by the values of columns, and the forms it is run in.
 
-The planner runs a sort as one :class:`SortUnits` per unit, side by side, followed by one
-:class:`MergeSorted`, which holds no more than the byte budget allows; as nothing at all where the
-time index says that the rows are in order; and as ``top_k`` where a ``head`` follows.
+The planner runs a sort as :class:`MergeSorted`, which holds no more than the byte budget allows; as
+nothing at all where the time index says that the rows are in order; and as ``top_k`` where a
+``head`` follows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tessel.clauses.spill.workspace import Workspace, workspace_of
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
 
-__all__ = ["MergeSorted", "OrderedClause", "Sort", "SortUnits"]
+__all__ = ["MergeSorted", "OrderedClause", "Sort"]
 
 
 class OrderedClause(Clause):
@@ -49,13 +49,11 @@ class OrderedClause(Clause):
 class _Sorting(OrderedClause):
     """What the clauses here share: every row comes out once, in another order."""
 
-    needs: ClassVar[Structure] = Structure.ALL
-
     @property
     def structure(self) -> ClauseInfo:
-        """What is needed in, row slices out, every row once."""
+        """Everything in, row slices out, every row once."""
         return ClauseInfo(
-            self.needs,
+            Structure.ALL,
             Structure.ROW_SLICE,
             columns=frozenset(self.by),
             keeps_order=False,
@@ -104,21 +102,8 @@ class Sort(_Sorting):
 
 @register
 @dataclass(frozen=True)
-class SortUnits(_Sorting):
-    """Order the rows of each unit: the first half of a sort."""
-
-    name: ClassVar[str] = "sort_units"
-    internal: ClassVar[bool] = True
-    needs: ClassVar[Structure] = Structure.ROW_SLICE
-    by: tuple[str, ...]
-    descending: tuple[bool, ...]
-    missing: Missing = "last"
-
-
-@register
-@dataclass(frozen=True)
 class MergeSorted(_Sorting):
-    """Bring ordered units into one order: the second half of a sort.
+    """Bring all rows into one order: the form in which a sort is run.
 
     Attributes
     ----------
@@ -189,20 +174,19 @@ class MergeSorted(_Sorting):
 
         with ExternalSort(self.ordering, schema.arrow, workspace) as rows:
             for unit in units:
-                rows.add(unit.table)
+                rows.add(unit.table_as_read)
             yield from rows.sorted()
 
     def _time_by_time(
         self, units: Iterable[ProcessingUnit], schema: TableSchema, workspace: Workspace
     ) -> Iterator[pa.Table]:
         """Order rows whose index never goes back: a time is complete when a later one has come."""
+        from tessel.clauses.index_values import index_integers
         from tessel.clauses.spill.sorting import ExternalSort
 
         rows = ExternalSort(self.ordering, schema.arrow, workspace)
         latest: int | None = None
         try:
-            from tessel.clauses.index_values import index_integers
-
             for unit in units:
                 if not unit.num_rows:
                     continue

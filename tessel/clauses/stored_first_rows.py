@@ -215,7 +215,7 @@ def stored_first_rows(
             return None
     if bar.limit is not None:
         left = [part for part in parts if _may_reach(part, ordering, rows, *bar.limit, later)]
-        if not left and not rows.may_raise:
+        if not left and not rows.bindings.may_raise:
             return np.zeros(0, np.int64)
         parts = left or parts[:1]  # whether a row raises is seen where the rows are opened
     return _found(rows.within(parts), ordering, count, bar, parts, later)

@@ -5,21 +5,26 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from tessel.ecs.components import ColRange, RowRange, TimeRange
+from tessel.ecs.piece import only_of_kind
 from tessel.store.manifest.index import SegmentIndex
 
 __all__ = [
     "StructuredUnits",
     "UnitFacts",
     "facts_of_segments",
+    "last_bucket_of_front",
     "structure_all_as_one",
     "structure_by_bucket",
     "structure_by_row_slice",
     "structure_by_time_bucket",
 ]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,7 @@ class UnitFacts:
         Ordinal of the unit that left the piece.
     rows
         Rows that are in it.
-    row_range, col_range, time_range, symbol, bucket, segments
+    row_range, col_range, time_range, symbol, bucket, segments, components
         As in :class:`tessel.ecs.Piece`.
     """
 
@@ -44,6 +49,11 @@ class UnitFacts:
     symbol: int = 0
     bucket: int | None = None
     segments: tuple[str, ...] = ()
+    components: tuple[object, ...] = ()
+
+    def component(self, kind: type[T]) -> T | None:
+        """Return the component of a type, as :meth:`tessel.ecs.ProcessingUnit.component` does."""
+        return only_of_kind(self.components, kind)
 
 
 @dataclass(frozen=True)
@@ -104,8 +114,9 @@ def structure_by_time_bucket(first: np.ndarray, last: np.ndarray) -> list[list[i
     Parameters
     ----------
     first, last
-        For each row slice in row order the number of the bucket of its first and last row; both
-        never go back. int64, shape (slices,).
+        For each row slice in row order the number of the bucket of its first and last row, or of
+        bounds of them; both never go back. int64, shape (slices,). Slices that were cut out of one,
+        by an edit or for several workers, may all have the bounds of the one: they count as one.
 
     Returns
     -------
@@ -115,6 +126,9 @@ def structure_by_time_bucket(first: np.ndarray, last: np.ndarray) -> list[list[i
         bucket to the earlier one. A slice whose only bucket is held by an earlier unit starts no
         unit of its own.
     """
+    starts, last = _apart(first, last)
+    edges = [*starts.tolist(), len(first)]
+    first = first[starts]
     units: list[list[int]] = []
     count = len(first)
     position = 0
@@ -122,8 +136,32 @@ def structure_by_time_bucket(first: np.ndarray, last: np.ndarray) -> list[list[i
         end = position + 1
         while end < count and first[end] == last[position]:
             end += 1
-        units.append(list(range(position, end)))
+        units.append(list(range(edges[position], edges[end])))
         # The next unit starts with the last slice taken if that goes on past the shared bucket.
         reaches_further = end - 1 > position and last[end - 1] > last[position]
         position = end - 1 if reaches_further else end
     return units
+
+
+def last_bucket_of_front(first: np.ndarray, last: np.ndarray) -> int:
+    """Return the last time bucket that a unit of :func:`structure_by_time_bucket` may call its own.
+
+    Those after it belong to the units after; rows of them came with the slices that share a bucket
+    with the front one.
+
+    Parameters
+    ----------
+    first, last
+        As of that function, of the slices of the unit: one at least.
+    """
+    return int(_apart(first, last)[1][0])
+
+
+def _apart(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return where slices begin that overlap none before them, and the last bucket up to the next.
+
+    Slices that share one bucket do not overlap.
+    """
+    reached = np.maximum.accumulate(last)
+    starts = np.flatnonzero(np.append([True] * bool(len(first)), first[1:] >= reached[:-1]))
+    return starts, reached[np.append(starts, len(first))[1:] - 1]

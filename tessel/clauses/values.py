@@ -8,6 +8,7 @@ allows it. Anything in :mod:`tessel.clauses` may use them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ __all__ = [
     "plain_type",
     "ranks",
     "raw_values",
+    "with_used_entries",
+    "without_null_entries",
 ]
 
 BoolArray = NDArray[np.bool_]
@@ -223,3 +226,52 @@ def ranks(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     place[order] = np.arange(len(order))
     codes = raw_values(encoded.indices, np.int32)
     return place[codes], encoded.dictionary.take(arrow_array(order))
+
+
+def with_used_entries(table: pa.Table) -> pa.Table:
+    """Return a table with dictionaries longer than their columns cut to the entries in use.
+
+    Parts of a table, by hash or by ranges of a key, would otherwise each hold the whole dictionary.
+    """
+    return _with_dictionaries(table, _trimmed, lambda chunk: len(chunk.dictionary) > len(chunk))
+
+
+def without_null_entries(table: pa.Table) -> pa.Table:
+    """Return a table whose rows of an entry that is null are null themselves.
+
+    So stores give them; Arrow cannot unify dictionaries that have such an entry.
+    """
+    from tessel.store.segment.types import cast_dictionary
+
+    return _with_dictionaries(
+        table,
+        lambda chunk: cast_dictionary(chunk, chunk.type),
+        lambda chunk: bool(chunk.dictionary.null_count),
+    )
+
+
+def _with_dictionaries(
+    table: pa.Table,
+    changed: Callable[[pa.DictionaryArray], pa.DictionaryArray],
+    asks_for_it: Callable[[pa.DictionaryArray], bool],
+) -> pa.Table:
+    """Change the dictionary columns of which one chunk asks for it."""
+    for position, field in enumerate(table.schema):
+        chunks = table.column(position).chunks if pa.types.is_dictionary(field.type) else []
+        if any(map(asks_for_it, chunks)):
+            column = pa.chunked_array([changed(chunk) for chunk in chunks], field.type)
+            table = table.set_column(position, field, column)
+    return table
+
+
+def _trimmed(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
+    codes = chunk.indices
+    used, places = np.unique(numpy_array(codes.drop_null()), return_inverse=True)
+    missing = numpy_array(codes.is_null())
+    renumbered = np.zeros(len(codes), np.int64)
+    renumbered[~missing] = places
+    return pa.DictionaryArray.from_arrays(
+        arrow_array(renumbered, mask=missing).cast(codes.type),
+        chunk.dictionary.take(arrow_array(used.astype(np.int64))),
+        ordered=chunk.type.ordered,
+    )

@@ -1,28 +1,22 @@
-"""The facts that an entity can carry: one small frozen dataclass each.
+"""Small facts of segments and pieces, and what entities carry besides: a frozen dataclass each.
 
-An entity stands for a segment, or for a row range of one, while a query runs. Clauses may attach
-component types of their own; nothing here or in the manager changes for that.
+An entity stands for a segment, or for a piece that a stage left, while a query runs. Its facts are
+one component, a ``PieceSource`` or ``UnitFacts``, made of the ranges and keys here; beside it stand
+how often it is fetched, and its data once they are loaded.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from tessel.expression.protocols import StatisticsView
-
 __all__ = [
-    "Bucket",
     "ColRange",
     "Columns",
     "FetchCount",
     "RowRange",
     "SegmentKey",
-    "Statistics",
-    "Symbol",
     "TimeRange",
 ]
 
@@ -75,37 +69,6 @@ class TimeRange:
 
     first: int
     last: int
-
-
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """What is known of an entity's columns without its data: one row slice of a view.
-
-    Attributes
-    ----------
-    view
-        Bounds and missing counts of many row slices, read by column when asked.
-    row_slice
-        Which of them is the entity's.
-    """
-
-    view: StatisticsView
-    row_slice: int
-
-
-@dataclass(frozen=True, slots=True)
-class Symbol:
-    """Which input of a query over several symbols an entity comes from."""
-
-    ordinal: int
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Bucket:
-    """The hash bucket that the rows of an entity belong to."""
-
-    number: int
 
 
 @dataclass(frozen=True, slots=True)

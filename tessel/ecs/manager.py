@@ -1,9 +1,8 @@
 """The component manager: the one thread-safe door to the entities of a query.
 
 The pipeline makes entities here for the segments that survived pruning, attaches their data when a
-load resolves, and gathers them unit by unit; clauses may attach component types of their own. Every
-call does all of its work under one lock, checks everything first, and changes nothing when it
-raises.
+load resolves, and gathers them unit by unit. Every call does all of its work under one lock, checks
+everything first, and changes nothing when it raises.
 """
 
 from __future__ import annotations
@@ -18,14 +17,10 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array
 from tessel.ecs.components import Columns, FetchCount
-from tessel.ecs.facts import FactBlock, FactColumn, FactRow, Selection
 from tessel.ecs.world import World
 from tessel.errors import ExecutionError, InvalidInputError, NameNotFoundError
 
 __all__ = ["ComponentManager"]
-
-# These change with every fetch: an entity has its own from the start, in no block.
-_CHANGING: tuple[type, ...] = (Columns, FetchCount)
 
 
 class ComponentManager:
@@ -69,8 +64,7 @@ class ComponentManager:
         count
             How many.
         columns
-            For each component type one component per entity: a sequence of objects, which is
-            copied, or a :class:`~tessel.ecs.FactColumn` of arrays, which is cheapest.
+            For each component type one component per entity.
 
         Returns
         -------
@@ -85,14 +79,11 @@ class ComponentManager:
         if count < 0:
             raise InvalidInputError(f"cannot make {count} entities", count=count)
         _check_columns(count, columns)
-        block = FactBlock({kind: v for kind, v in columns.items() if kind not in _CHANGING})
-        rows = map(FactRow, itertools.repeat(block), range(count))
         with self._world as world:
             self._kinds.update(dict.fromkeys(columns))
-            entities = world.create(zip(rows, strict=False))
-            for kind in _CHANGING:
-                if kind in columns:
-                    world.put(entities, kind, columns[kind])
+            entities = world.create([()] * count)
+            for kind, values in columns.items():
+                world.put(entities, kind, values)
             return entities
 
     def add_one(self, *components: object) -> int:
@@ -111,9 +102,7 @@ class ComponentManager:
         """Delete entities with all their components."""
         wanted = list(dict.fromkeys(entities))
         with self._world as world:
-            for row in self._select(world, wanted).rows:
-                if row is not None:
-                    row.forget_all()
+            _require_existing(world, wanted)
             world.delete(wanted)
 
     # --- looking ----------------------------------------------------------------------------------
@@ -126,9 +115,10 @@ class ComponentManager:
         NameNotFoundError
             For a component that an entity does not have; names both.
         """
+        wanted = list(entities)
         with self._world as world:
-            chosen = self._select(world, entities)
-            return tuple([self._get(world, chosen, kind) for kind in types])
+            _require_existing(world, wanted)
+            return tuple([self._get(world, wanted, kind) for kind in types])
 
     def gather(self, entities: Iterable[int], *types: type) -> tuple[list[Any], ...]:
         """Return components for a unit, and count one fetch of each of its entities.
@@ -146,13 +136,11 @@ class ComponentManager:
         wanted = list(entities)
         distinct = list(dict.fromkeys(wanted))
         with self._world as world:
-            chosen = self._select(world, wanted)
-            found = tuple([self._get(world, chosen, kind) for kind in types])
-            if len(distinct) < len(wanted):
-                chosen = self._select(world, distinct)
+            _require_existing(world, distinct)
+            found = tuple([self._get(world, wanted, kind) for kind in types])
             lowered = []
             done = []
-            for entity, count in zip(distinct, self._get(world, chosen, FetchCount), strict=True):
+            for entity, count in zip(distinct, self._get(world, distinct, FetchCount), strict=True):
                 if count.live < 1:
                     raise ExecutionError(
                         f"entity {entity} is fetched more often than the {count.planned} times "
@@ -164,10 +152,8 @@ class ComponentManager:
                 lowered.append(_fetch_count(count.planned, count.live - 1))
                 if count.live == 1:
                     done.append(entity)
-            self._put(world, chosen, FetchCount, lowered)
-            if done:
-                same = len(done) == len(distinct)
-                self._release(world, chosen if same else self._select(world, done))
+            world.put(distinct, FetchCount, lowered)
+            _release(world, done)
             return found
 
     def entities_with(self, *types: type) -> list[int]:
@@ -175,12 +161,7 @@ class ComponentManager:
         with self._world as world:
             if not types:
                 return sorted(world.entities())
-            found = {entity for entity, _ in world.holders(types)}
-            for entity, (row,) in world.holders((FactRow,)):
-                others = [kind for kind in types if not row.covers(kind)]
-                if all(world.find((entity,), kind)[0] is not None for kind in others):
-                    found.add(entity)
-            return sorted(found)
+            return sorted(entity for entity, _ in world.holders(types))
 
     def inspect(self) -> pa.Table:
         """Return entities × components as text, for people and for ``explain``.
@@ -193,9 +174,8 @@ class ComponentManager:
         """
         with self._world as world:
             entities = sorted(world.entities())
-            chosen = self._select(world, entities)
             kinds = list(self._kinds)
-            columns = [self._find(world, chosen, kind) for kind in kinds]
+            columns = [world.find(entities, kind) for kind in kinds]
         table = {"entity": arrow_array(entities, pa.int64())}
         for title, values in zip(_titles(kinds), columns, strict=True):
             shown = [None if value is None else _shown(value) for value in values]
@@ -239,11 +219,11 @@ class ComponentManager:
         wanted = list(dict.fromkeys(entities))
         kinds = list(dict.fromkeys(types))
         with self._world as world:
-            chosen = self._select(world, wanted)
+            _require_existing(world, wanted)
             for kind in kinds:
-                self._get(world, chosen, kind)
+                self._get(world, wanted, kind)
             for kind in kinds:
-                self._take(world, chosen, kind)
+                world.remove(wanted, kind)
 
     def set_fetch_counts(self, entities: Iterable[int], planned: Sequence[int] | int) -> None:
         """Plan how many units will fetch each entity, and start counting from there.
@@ -267,59 +247,23 @@ class ComponentManager:
             )
         counts = [_fetch_count(int(number), int(number)) for number in numbers]
         with self._world as world:
-            chosen = self._select(world, wanted)
+            _require_existing(world, wanted)
             self._kinds[FetchCount] = None
-            self._put(world, chosen, FetchCount, counts)
-            unwanted = [e for e, number in zip(wanted, numbers, strict=True) if number == 0]
-            self._release(world, self._select(world, unwanted))
+            world.put(wanted, FetchCount, counts)
+            _release(world, [e for e, number in zip(wanted, numbers, strict=True) if not number])
 
     # --- inside the lock --------------------------------------------------------------------------
 
-    def _select(self, world: World, entities: Iterable[int]) -> Selection:
-        """Look up where the facts of entities stand; raises for one that does not exist."""
-        wanted = list(entities)
-        rows = world.find(wanted, FactRow)
-        for entity, row in zip(wanted, rows, strict=True):
-            if row is None and not world.exists(entity):
-                raise NameNotFoundError(
-                    f"no entity {entity}",
-                    hint="it was discarded, or it belongs to another manager",
-                    entity=entity,
-                )
-        return Selection.of(wanted, rows)
-
-    def _find(self, world: World, chosen: Selection, kind: type) -> list[Any]:
-        """Return each entity's component of a type, None where it has none."""
-        if chosen.shared is not None and kind not in chosen.shared:
-            return world.find(chosen.entities, kind)
-        found: list[Any] = []
-        own: list[int] = []
-        for at, row in enumerate(chosen.rows):
-            if row is not None and row.covers(kind):
-                found.append(row.block.readers[kind](row.row))
-            else:
-                found.append(None)
-                own.append(at)
-        values = world.find([chosen.entities[at] for at in own], kind)
-        for at, value in zip(own, values, strict=True):
-            found[at] = value
-        return found
-
-    def _get(self, world: World, chosen: Selection, kind: type) -> list[Any]:
+    def _get(self, world: World, entities: Sequence[int], kind: type) -> list[Any]:
         """Return each entity's component of a type; raises where one has none."""
-        shared = chosen.shared
-        if shared is not None and kind in shared and kind not in chosen.hidden:
-            read = shared[kind]
-            return [read(row.row) for row in chosen.rows]
-        column = self._find(world, chosen, kind)
-        for entity, value in zip(chosen.entities, column, strict=True):
+        column = world.find(entities, kind)
+        for entity, value in zip(entities, column, strict=True):
             if value is None:
                 raise self._missing(world, entity, kind)
         return column
 
     def _missing(self, world: World, entity: int, kind: type) -> NameNotFoundError:
-        chosen = self._select(world, [entity])
-        held = [k for k in self._kinds if self._find(world, chosen, k)[0] is not None]
+        held = [k for k in self._kinds if world.find([entity], k)[0] is not None]
         error = NameNotFoundError.for_name(
             "component", kind.__qualname__, [k.__qualname__ for k in held]
         )
@@ -336,9 +280,9 @@ class ComponentManager:
         wanted = _distinct(entities)
         _check_columns(len(wanted), columns)
         with self._world as world:
-            chosen = self._select(world, wanted)
+            _require_existing(world, wanted)
             for kind in columns:
-                held = self._find(world, chosen, kind)
+                held = world.find(wanted, kind)
                 for entity, value in zip(wanted, held, strict=True):
                     if value is None and present:
                         raise self._missing(world, entity, kind)
@@ -351,39 +295,22 @@ class ComponentManager:
                         )
             self._kinds.update(dict.fromkeys(columns))
             for kind, values in columns.items():
-                self._put(world, chosen, kind, values)
+                world.put(wanted, kind, values)
 
-    def _put(self, world: World, chosen: Selection, kind: type, values: Iterable[object]) -> None:
-        """Give entities a component of their own, in place of one they have."""
-        self._hide(world, chosen, kind)
-        world.put(chosen.entities, kind, values)
 
-    def _take(self, world: World, chosen: Selection, kind: type) -> None:
-        """Take a component from entities that have it."""
-        hidden = self._hide(world, chosen, kind)
-        world.remove([entity for entity in chosen.entities if entity not in hidden], kind)
+def _require_existing(world: World, entities: Iterable[int]) -> None:
+    for entity in world.unknown(entities):
+        raise NameNotFoundError(
+            f"no entity {entity}",
+            hint="it was discarded, or it belongs to another manager",
+            entity=entity,
+        )
 
-    def _hide(self, world: World, chosen: Selection, kind: type) -> set[int]:
-        """Make entities blind to a fact of their block; returns those that had it there."""
-        hidden: set[int] = set()
-        if chosen.shared is not None and kind not in chosen.shared:
-            return hidden
-        # The rows are looked up again: this may be the second type that is hidden in one call.
-        rows = world.find(chosen.entities, FactRow)
-        for entity, row in zip(chosen.entities, rows, strict=True):
-            if row is not None and row.covers(kind):
-                row.block.forget(kind, row.row)
-                world.put((entity,), FactRow, (row._replace(hidden=row.hidden | {kind}),))
-                hidden.add(entity)
-        return hidden
 
-    def _release(self, world: World, chosen: Selection) -> None:
-        """Let go of the data of entities that no unit will fetch any more."""
-        data = self._find(world, chosen, Columns)
-        full = [e for e, held in zip(chosen.entities, data, strict=True) if held is not None]
-        if len(full) < len(data):
-            chosen = self._select(world, full)
-        self._take(world, chosen, Columns)
+def _release(world: World, entities: Sequence[int]) -> None:
+    """Let go of the data of entities that no unit will fetch any more."""
+    held = zip(entities, world.find(entities, Columns), strict=True)
+    world.remove([entity for entity, data in held if data is not None], Columns)
 
 
 @functools.lru_cache(maxsize=256)
@@ -409,11 +336,7 @@ def _check_columns(count: int, columns: Mapping[type, Sequence[object]]) -> None
                 entities=count,
                 components=len(values),
             )
-        if isinstance(values, FactColumn):
-            found = {values.component_type}
-        else:
-            found = set(map(type, values))
-        for other in found:
+        for other in set(map(type, values)):
             if other is type(None) or not issubclass(other, kind):
                 raise InvalidInputError(
                     f"a column of {kind.__qualname__} holds a {other.__qualname__}",

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,55 +21,22 @@ from tessel.arrays import arrow_array, fill_null
 from tessel.cached import cached
 from tessel.cancelling import check_cancelled
 from tessel.ecs.components import ColRange, RowRange, TimeRange
+from tessel.ecs.piece import (
+    Piece,
+    joined_components,
+    of_kind,
+    only_of_kind,
+    segments_of,
+    with_component,
+)
 from tessel.errors import ColumnNotFoundError, ExecutionError
 from tessel.expression.context import ExpressionContext
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 
-__all__ = ["Piece", "ProcessingUnit", "segments_of", "truths"]
+__all__ = ["ProcessingUnit", "truths"]
 
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """The data of one entity, with the facts that travel along.
-
-    Attributes
-    ----------
-    table
-        The columns; fewer rows than ``row_range`` spans once rows were dropped.
-    row_range, col_range
-        Where the piece came from in its symbol.
-    time_range
-        Bounds of the index over ``row_range``, in the index's unit; None where unknown.
-    symbol
-        Ordinal of the input it came from, in a query over several symbols.
-    bucket
-        Hash bucket of all its rows; None where the rows were not partitioned.
-    planned_fetches
-        How many units were planned to fetch the entity. Resample reads it: a unit whose front
-        piece is planned for two units leaves that piece's first bucket to the unit before.
-    segments
-        Names of the objects that hold its rows; none behind the first stage with a clause, where
-        rows need no longer be those of segments.
-    """
-
-    table: pa.Table
-    row_range: RowRange
-    col_range: ColRange
-    time_range: TimeRange | None = None
-    symbol: int = 0
-    bucket: int | None = None
-    planned_fetches: int = 1
-    segments: tuple[str, ...] = ()
-
-    def with_table(self, table: pa.Table) -> Piece:
-        """Return the piece with other data and the same facts."""
-        return dataclasses.replace(self, table=table)
-
-
-def segments_of(pieces: Iterable[Piece]) -> tuple[str, ...]:
-    """Return the names of the objects that hold the rows of some pieces."""
-    return tuple(dict.fromkeys(name for piece in pieces for name in piece.segments))
+T = TypeVar("T")
 
 
 class ProcessingUnit:
@@ -190,6 +156,26 @@ class ProcessingUnit:
             columns = {n: beside[n] if n in beside else self.column(n) for n in read}
             values = evaluate(expression, pa.table(columns))
         return values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
+
+    @property
+    def attached(self) -> tuple[object, ...]:
+        """All components that are attached to rows of the unit, of any type."""
+        return joined_components(self.pieces)
+
+    def component(self, kind: type[T]) -> T | None:
+        """Return the component of a type that is attached to the rows; None where none has one.
+
+        Raises
+        ------
+        ExecutionError
+            Where rows have different ones, as in a unit made of rows of several:
+            :meth:`components` gives all.
+        """
+        return only_of_kind(self.attached, kind)
+
+    def components(self, kind: type[T]) -> tuple[T, ...]:
+        """Return all components of a type that rows of the unit have, in row order, each once."""
+        return of_kind(self.attached, kind)
 
     def check_cancelled(self) -> None:
         """Raise where the query was cancelled: call it in long loops, about ten times a second.
@@ -312,6 +298,33 @@ class ProcessingUnit:
             pieces += [piece.with_table(table) for piece, table in zip(group, made, strict=True)]
         return ProcessingUnit(self.ordinal, schema, pieces)
 
+    def with_component(self, component: object) -> ProcessingUnit:
+        """Attach a component to all rows of the unit, in place of those of its type.
+
+        It belongs to the rows, not to the unit: it is there in every unit that is derived from
+        this one, in the units of later stages that hold some of its rows, and in another process.
+        Rows that are joined in one table (:meth:`replace`, :meth:`take`) have the components of
+        all of them. It ends with clauses of the package that make rows of the rows of several
+        units, such as a sort, a group-by, a resample or a join.
+
+        Parameters
+        ----------
+        component
+            An object of any frozen dataclass whose fields can be hashed. To cross processes on
+            Spark, the class needs ``to_json`` and ``from_json``, and stands in ``attaches`` of
+            the clause.
+
+        Raises
+        ------
+        InvalidInputError
+            For anything else.
+        """
+        return self._each_held(lambda held: with_component(held, component))
+
+    def without_components(self) -> ProcessingUnit:
+        """Return the unit with nothing attached to its rows."""
+        return self._each_held(lambda held: ()) if self.attached else self
+
     def rename(self, names: Mapping[str, str]) -> ProcessingUnit:
         """Rename columns by a mapping from old to new names; unknown old names raise."""
         schema = self.schema.rename(names)
@@ -374,7 +387,15 @@ class ProcessingUnit:
             segments=segments_of(self.pieces)
             if len({p.row_range for p in self.pieces}) == 1
             else (),
+            components=self.attached,
         )
+
+    def _each_held(
+        self, change: Callable[[tuple[object, ...]], tuple[object, ...]]
+    ) -> ProcessingUnit:
+        pieces = self.pieces or (self._span(),)
+        changed = [dataclasses.replace(p, components=change(p.components)) for p in pieces]
+        return self.with_pieces(changed, self.schema)
 
     @cached
     def _held(self) -> tuple[dict[str, pa.ChunkedArray], ...]:

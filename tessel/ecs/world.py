@@ -106,10 +106,11 @@ class World:
         for entity in entities:
             esper.delete_entity(entity, immediate=True)
 
-    def exists(self, entity: int) -> bool:
-        """Return whether the entity lives."""
+    def unknown(self, entities: Iterable[int]) -> list[int]:
+        """Return the entities that do not exist."""
         self._require_entered()
-        return bool(esper.entity_exists(entity))
+        exists = esper.entity_exists
+        return [entity for entity in entities if not exists(entity)]
 
     def entities(self) -> list[int]:
         """Return all entities, oldest first."""

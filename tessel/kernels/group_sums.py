@@ -41,7 +41,8 @@ class GroupSums:
     counts
         Rows of each group, int64.
     first_row
-        The first row of each group, counted in the segment; -1 for a group without rows.
+        The first row of each group, counted in the segment; -1 for a group without rows, and for
+        all where it was not asked for.
     last_row
         The last row of each group, or -1; None where it was not asked for.
     facts
@@ -64,6 +65,7 @@ def group_sums(
     group: int | None,
     groups: int,
     fields: Sequence[SumField],
+    first: bool = True,
     last: bool = False,
 ) -> GroupSums | None:
     """Add up fields by group, or find their extremes.
@@ -80,8 +82,8 @@ def group_sums(
         How many groups there are.
     fields
         What is reduced.
-    last
-        Whether the last row of each group is wanted.
+    first, last
+        Whether the first and the last row of each group are wanted.
 
     Returns
     -------
@@ -122,7 +124,7 @@ def group_sums(
             1 << chunk_bits,
             chosen,
             sums,
-            np.flatnonzero(first_row < 0),
+            np.flatnonzero(first_row < 0) if first else np.zeros(0, np.int64),
             first_row,
             last_row,
             low,

@@ -126,7 +126,7 @@ class Barriers:
                 self._runner.frame(flow.summarised(stage)), barriers_of(flow)
             )
             for seq, rows in noted:
-                notes.append(unit_of_rows(seq, rows).table)
+                notes.append(unit_of_rows(seq, rows, self._runner.kinds).table)
                 seqs.append(seq)
         rest, index = stage.clauses[1:], stage.schemas[1].index
         added = units_of_tables(clause.appended(notes), index)
@@ -146,7 +146,8 @@ class Barriers:
         summaries = self._runner.ordered(
             self._runner.frame(flow.summarised(stage)), barriers_of(flow)
         )
-        tables = ((place, unit_of_rows(place, rows).table) for place, rows in summaries)
+        kinds = self._runner.kinds
+        tables = ((place, unit_of_rows(place, rows, kinds).table) for place, rows in summaries)
         betweens: dict[int, Between] = {}
         try:
             betweens.update(carries_between(stage, tables))
@@ -179,7 +180,7 @@ class Barriers:
         """Let the clause group the parts by their facts, then send each where it is wanted."""
         frame = self._jobs.kept(self._runner.frame(flow))
         rows = self._runner.ordered(self._jobs.mapped(frame, facts_task()), barriers_of(flow))
-        parts = sent_parts(row for _, unit in rows for row in unit)
+        parts = sent_parts((row for _, unit in rows for row in unit), self._runner.kinds)
         groups = clause.restructure([part.facts for part in parts], stage.schemas[0])
         if not groups and stage.input is Structure.ALL:
             groups = [[]]  # a clause over everything also answers for nothing

@@ -16,7 +16,7 @@ from typing import Any
 import google_crc32c
 import pyarrow as pa
 
-from tessel.ecs.components import RowRange, Symbol, TimeRange
+from tessel.ecs.components import RowRange, TimeRange
 from tessel.errors import CorruptStoreError
 
 __all__ = ["Part", "PartFacts", "damaged_part", "decode", "encode"]
@@ -38,7 +38,7 @@ class PartFacts:
     time_range
         First and last index value of these rows, in the index's integer unit; None without index.
     symbol
-        The input it comes from, in a query over several symbols.
+        Ordinal of the input it comes from, in a query over several symbols.
     fetches
         Planned fetch count: in how many units the part is wanted.
     index
@@ -47,27 +47,31 @@ class PartFacts:
         Hash bucket of all rows; None where they were not partitioned.
     segments
         Names of the objects that hold the rows, where they are still those of segments.
+    components
+        What clauses attached to the rows, as text.
     """
 
     row_range: RowRange
     time_range: TimeRange | None = None
-    symbol: Symbol | None = None
+    symbol: int = 0
     fetches: int = 1
     index: str | None = None
     bucket: int | None = None
     segments: tuple[str, ...] = ()
+    components: tuple[tuple[str, str], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the facts as plain data."""
-        symbol, time_range = self.symbol, self.time_range
+        time_range = self.time_range
         return {
             "row_range": [self.row_range.start, self.row_range.end],
             "time_range": None if time_range is None else [time_range.first, time_range.last],
-            "symbol": None if symbol is None else [symbol.ordinal, symbol.name],
+            "symbol": self.symbol,
             "fetches": self.fetches,
             "index": self.index,
             "bucket": self.bucket,
             "segments": list(self.segments),
+            "components": list(map(list, self.components)),
         }
 
     @staticmethod
@@ -175,19 +179,17 @@ def _facts(data: object) -> PartFacts:
         if first > last:
             raise ValueError(f"time range {first} to {last}")
         time_range = TimeRange(first, last)
-    symbol = None
-    if data["symbol"] is not None:
-        ordinal, name = data["symbol"]
-        symbol = Symbol(_whole(ordinal), _text(name))
-    fetches = _whole(data["fetches"])
-    if fetches < 0:
-        raise ValueError(f"{fetches} fetches")
+    symbol, fetches = _whole(data["symbol"]), _whole(data["fetches"])
+    if symbol < 0 or fetches < 0:
+        raise ValueError(f"symbol {symbol}, {fetches} fetches")
     index = None if data["index"] is None else _text(data["index"])
     bucket = None if data["bucket"] is None else _whole(data["bucket"])
     if bucket is not None and bucket < 0:
         raise ValueError(f"bucket {bucket}")
     segments = tuple(map(_text, data["segments"]))
-    return PartFacts(RowRange(start, end), time_range, symbol, fetches, index, bucket, segments)
+    components = tuple((_text(name), _text(plain)) for name, plain in data["components"])
+    rows = RowRange(start, end)
+    return PartFacts(rows, time_range, symbol, fetches, index, bucket, segments, components)
 
 
 def _whole(value: object) -> int:

@@ -26,6 +26,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import InvalidInputError, StoreNotVisibleError, TesselError
 from tessel.spark_exec.barriers import Barriers
 from tessel.spark_exec.chains import given_tables
+from tessel.spark_exec.components import kinds_of
 from tessel.spark_exec.flows import (
     DriverFlow,
     Flow,
@@ -106,9 +107,10 @@ class SparkExecutor:
         """
         plan = answered(plan, self.run, hints=False)  # a job costs more than it tells
         address = _visible_address(plan)
-        plugins = packed_plugins(plugins_of(plan))
+        classes = plugins_of(plan)
+        kinds, plugins = kinds_of(classes), packed_plugins(classes)
         with Jobs(self._session) as jobs:
-            runner = FlowRunner(jobs, self.slots, plugins, self._blob_bytes)
+            runner = FlowRunner(jobs, self.slots, plugins, self._blob_bytes, kinds)
             walk = _Walk(address, runner, Barriers(jobs, self.slots, runner))
             try:
                 for unit in runner.units(walk.flow(plan)):

@@ -124,7 +124,6 @@ class Track:
         view = self.source.view
         return {
             "address": address,
-            "name": view.name,
             "shown": f"{view.name!r} (version {view.version})",
             "schema": json.dumps(view.schema.to_json()),
             "column_ids": json.dumps(dict(view.column_ids)),
@@ -161,11 +160,8 @@ class NarrowFlow:
     @classmethod
     def from_source(cls, source: SourcePlan, first: Stage | None, address: str) -> NarrowFlow:
         """Return the units of a symbol as planned, with its first stage unless that is None."""
-        counts: dict[int, int] = {}
-        for unit in source.units:
-            for position in unit:
-                counts[position] = counts.get(position, 0) + 1
-        planned = {position: count for position, count in counts.items() if count > 1}
+        fetches = source.planned_fetches().items()
+        planned = {position: count for position, count in fetches if count > 1}
         sizes = source.index.bytes.tolist()
         units = tuple(
             UnitTask(0, tuple(unit), sum(sizes[p] for p in unit), ((0, ordinal),))

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tessel.clauses.structures import UnitFacts
 from tessel.ecs import Piece, ProcessingUnit
-from tessel.ecs.components import ColRange, Symbol
+from tessel.ecs.components import ColRange
 from tessel.errors import SparkError
 from tessel.expression.schema import TableSchema
 from tessel.spark_exec.blobs import PartFacts, decode
+from tessel.spark_exec.components import received_components, sent_components
 from tessel.spark_exec.wire import MAX_BLOB_BYTES, ReceivedPart, WireRow, read_parts, wire_rows
 
 __all__ = [
@@ -49,7 +50,7 @@ def unit_number(seq: int) -> int:
 
 
 def unit_rows(
-    unit: ProcessingUnit, seq: int, name: str = "", max_blob_bytes: int = MAX_BLOB_BYTES
+    unit: ProcessingUnit, seq: int, max_blob_bytes: int = MAX_BLOB_BYTES
 ) -> list[WireRow]:
     """Return a unit as wire rows.
 
@@ -59,8 +60,6 @@ def unit_rows(
         Without pieces it makes no row.
     seq
         Its place, from :func:`tessel.spark_exec.wire.sequence`.
-    name
-        Name of the symbol that it comes from, where there is one.
     max_blob_bytes
         Aimed-for bound of what travels in one row.
     """
@@ -72,11 +71,12 @@ def unit_rows(
         facts = PartFacts(
             joined.row_range,
             joined.time_range,
-            Symbol(joined.symbol, name),
+            joined.symbol,
             joined.planned_fetches,
             unit.schema.index,
             bucket,
             joined.segments,
+            sent_components(joined.components),
         )
         rows += wire_rows(
             joined.table,
@@ -110,25 +110,32 @@ def rows_by_unit(rows: Iterable[WireRow]) -> Iterator[tuple[int, list[WireRow]]]
         yield place, list(found)
 
 
-def piece_of_part(part: ReceivedPart, planned: int | None = None) -> Piece:
-    """Return a part as a piece; ``planned`` replaces its planned fetch count."""
+def piece_of_part(
+    part: ReceivedPart, kinds: Mapping[str, type], planned: int | None = None
+) -> Piece:
+    """Return a part as a piece; ``planned`` replaces its planned fetch count.
+
+    ``kinds`` are the classes of components by name.
+    """
     facts = part.facts
     return Piece(
         part.table,
         facts.row_range,
         ColRange(0, part.table.num_columns),
         facts.time_range,
-        0 if facts.symbol is None else facts.symbol.ordinal,
+        facts.symbol,
         facts.bucket,
         facts.fetches if planned is None else planned,
         facts.segments,
+        received_components(facts.components, kinds),
     )
 
 
-def unit_of_rows(place: int, rows: Iterable[WireRow]) -> ProcessingUnit:
+def unit_of_rows(place: int, rows: Iterable[WireRow], kinds: Mapping[str, type]) -> ProcessingUnit:
     """Return the unit that was sent as these wire rows."""
     parts = sorted(read_parts(rows), key=lambda part: part.seq)
-    return ProcessingUnit(unit_number(place), schema_of_part(parts[0]), map(piece_of_part, parts))
+    pieces = [piece_of_part(part, kinds) for part in parts]
+    return ProcessingUnit(unit_number(place), schema_of_part(parts[0]), pieces)
 
 
 def schema_of_part(part: ReceivedPart) -> TableSchema:
@@ -167,7 +174,7 @@ class SentPart:
     bytes: int
 
 
-def sent_parts(rows: Iterable[WireRow]) -> list[SentPart]:
+def sent_parts(rows: Iterable[WireRow], kinds: Mapping[str, type]) -> list[SentPart]:
     """Return the parts that the rows of :func:`known_of` tell of; the rows come in order."""
     parts: list[SentPart] = []
     for row in rows:
@@ -180,9 +187,10 @@ def sent_parts(rows: Iterable[WireRow]) -> list[SentPart]:
             known.row_range,
             ColRange(0, told["columns"]),
             known.time_range,
-            0 if known.symbol is None else known.symbol.ordinal,
+            known.symbol,
             known.bucket,
             known.segments,
+            received_components(known.components, kinds),
         )
         seqs = [*(before.seqs if before else ()), row.seq]
         parts.append(SentPart(seqs, facts, told["bytes"] + (before.bytes if before else 0)))

@@ -47,7 +47,8 @@ def packed_plugins(classes: Sequence[type[Clause]]) -> bytes:
     cloudpickle: Any = importlib.import_module("pyspark.cloudpickle")
     with _lock:  # the registry is the process's; it is left as it was
         known = cloudpickle.list_registry_pickle_by_value()
-        names = {cls.__module__ for cls in classes}
+        attached = [kind for cls in classes for kind in cls.attaches]
+        names = {cls.__module__ for cls in (*classes, *attached)}
         modules = [sys.modules[name] for name in names - known if name in sys.modules]
         by_value = [module for module in modules if not _is_installed(module)]
         try:

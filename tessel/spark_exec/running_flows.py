@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tessel.ecs import ProcessingUnit
@@ -63,13 +63,23 @@ class FlowRunner:
         Clauses that workers import first, packed.
     blob_bytes
         Aimed-for bound of what travels in one row between tasks.
+    kinds
+        The classes of components by name.
     """
 
-    def __init__(self, jobs: Jobs, slots: int, plugins: bytes, blob_bytes: int) -> None:
+    def __init__(
+        self,
+        jobs: Jobs,
+        slots: int,
+        plugins: bytes,
+        blob_bytes: int,
+        kinds: Mapping[str, type],
+    ) -> None:
         self._jobs = jobs
         self._slots = slots
         self._plugins = plugins
         self._blob_bytes = blob_bytes
+        self.kinds = kinds
 
     def frame(self, flow: TaskFlow) -> DataFrame:
         """Return the wire rows of a flow's units."""
@@ -106,7 +116,7 @@ class FlowRunner:
             yield from flow.units
         elif not isinstance(flow, NarrowFlow) or flow.units:
             for place, rows in self.ordered(self.frame(flow), barriers_of(flow)):
-                yield unit_of_rows(place, rows)
+                yield unit_of_rows(place, rows, self.kinds)
 
     def ordered(self, frame: DataFrame, barriers: int) -> Iterator[tuple[int, list[WireRow]]]:
         """Run a frame and give the rows of its units in plan order.

@@ -29,7 +29,12 @@ from tessel.options import current
 from tessel.spark_exec.driver import STOP_TIMEOUT_SECONDS, Driver, started_driver
 from tessel.spark_exec.java import JavaChoice, choose_java
 from tessel.spark_exec.reaching import bounded_start, check_answers
-from tessel.spark_exec.settings import is_remote_url, launch_environment, session_settings
+from tessel.spark_exec.settings import (
+    is_local,
+    is_remote_url,
+    launch_environment,
+    session_settings,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,6 +63,8 @@ class _OwnSession:
     folder: Path
     driver: Driver | None
     java: JavaChoice | None
+    is_contained: bool = False
+    """Whether all that its processes write lies in ``folder``, and none outlives the driver."""
 
     def is_alive(self) -> bool:
         if self.driver is not None and not self.driver.is_alive():
@@ -68,6 +75,12 @@ class _OwnSession:
 
         # A user may have stopped our session, and even started another in its JVM.
         return SparkContext._active_spark_context is self.session.sparkContext
+
+    def halt(self) -> None:
+        """End the JVM at once where that leaves nothing behind and ends nobody else's session."""
+        if not self.is_contained or self.driver is None or not self.is_alive():
+            return
+        self.driver.halt()
 
     def end(self, timeout_seconds: float) -> None:
         from pyspark import SparkContext
@@ -341,7 +354,8 @@ def _launched(master: str, name: str, configuration: dict[str, str], folder: Pat
         session.conf.set("spark.sql.shuffle.partitions", str(slots))
     if driver is not None:
         driver.log.forward()
-    return _OwnSession(session, master, folder, driver, java)
+    contained = is_local(master) and not configuration and "SPARK_LOCAL_DIRS" not in os.environ
+    return _OwnSession(session, master, folder, driver, java, contained)
 
 
 def _told(error: Exception) -> str:
@@ -385,7 +399,14 @@ def stop_session(*, timeout_seconds: float = STOP_TIMEOUT_SECONDS) -> None:
         own.end(timeout_seconds)
 
 
-atexit.register(stop_session)
+def _end_with_process() -> None:
+    # Nobody can use the session any more: Spark's shutdown would only hold up the process.
+    if _own is not None:
+        _own.halt()
+    stop_session()
+
+
+atexit.register(_end_with_process)
 
 
 def own_java() -> JavaChoice | None:

@@ -43,9 +43,12 @@ from tessel.spark_exec.chains import (
     chain_from_text,
     ready_chain,
 )
+from tessel.spark_exec.components import kinds_of
 from tessel.spark_exec.errors_wire import ERROR_ROWS, WorkerError, error_row
 from tessel.spark_exec.parts import known_of, piece_of_part, schema_of_part, unit_rows
+from tessel.spark_exec.plugins import load_plugins
 from tessel.spark_exec.wire import WireRow, read_parts, received, sequence, wire_batch
+from tessel.store.manifest.bindings import Bindings
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 from tessel.store.objects.address import open_address
 
@@ -119,7 +122,7 @@ def source_task(
     Parameters
     ----------
     head
-        JSON: ``tracks`` (address, schemas, column ids, name, ``chain``, ``steps``) and ``chains``.
+        JSON: ``tracks`` (address, schemas, column ids, ``chain``, ``steps``) and ``chains``.
     partitions
         For each partition its units, as compressed JSON: each with ``track``, ``pieces``,
         ``planned``, ``places``, ``cuts`` and ``carries``.
@@ -145,7 +148,7 @@ def source_task(
                 ) -> list[WireRow]:
                     unit = _read(track, described, plugins)
                     unit = _run_steps(track["steps"], chains, described, unit)
-                    return unit_rows(unit, seq, track["name"], blob_bytes)
+                    return unit_rows(unit, seq, blob_bytes)
 
                 yield _guarded(work, seq, 0)
 
@@ -166,7 +169,7 @@ def _read(track: Mapping[str, Any], described: Mapping[str, Any], plugins: bytes
         sources = [PieceSource.from_json(piece) for piece in described["pieces"]]
         planned = described["planned"]
         if sources and all(count == 1 for count in planned):
-            unit: ProcessingUnit = bound_unit(sources, segments, schema, ordinal, symbol)
+            unit: ProcessingUnit = bound_unit(sources, segments, Bindings(schema), ordinal, symbol)
         else:
             pieces = [
                 load_piece(source, segments, symbol, count)
@@ -266,11 +269,12 @@ def reduce_task(
 
             def work(bucket: int = bucket, seqs: Sequence[int] = seqs) -> list[WireRow]:
                 parts = sorted(read_parts(buckets.pop(bucket)), key=lambda p: p.seq)
-                pieces = [piece_of_part(p, planned.get((bucket, p.seq), 1)) for p in parts]
+                kinds = kinds_of(load_plugins(plugins).values())
+                pieces = [piece_of_part(p, kinds, planned.get((bucket, p.seq), 1)) for p in parts]
                 unit = ProcessingUnit(bucket, schema or schema_of_part(parts[0]), pieces)
                 for seq, step in zip(seqs, steps, strict=False):
                     unit = _reduced(step, plugins, given, seq, unit)
-                return unit_rows(unit, seqs[-1], "", blob_bytes)
+                return unit_rows(unit, seqs[-1], blob_bytes)
 
             yield _guarded(work, seqs[-1], barriers)
 

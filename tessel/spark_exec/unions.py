@@ -40,5 +40,5 @@ def rows_of_units(units: Iterable[ProcessingUnit], blob_bytes: int) -> list[Wire
     return [
         dataclasses.replace(row, bucket=number)
         for number, unit in enumerate(units)
-        for row in unit_rows(unit, sequence(0, number), "", blob_bytes)
+        for row in unit_rows(unit, sequence(0, number), blob_bytes)
     ]

@@ -12,10 +12,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tessel.clauses.values import with_used_entries
 from tessel.errors import SparkError
 from tessel.spark_exec.blobs import Part, PartFacts, damaged_part, decode, encode
 
@@ -120,7 +119,7 @@ def wire_rows(
     SparkError
         If a single row is larger than 2 GiB, or the part needs more than 65,536 pieces.
     """
-    compact = _with_used_values(table)
+    compact = with_used_entries(table)
     cuts = _cuts(compact, max_blob_bytes)
     if len(cuts) > 1 << _PIECE_BITS:
         raise SparkError(
@@ -158,35 +157,6 @@ def _cuts(table: pa.Table, limit: int) -> list[tuple[int, int]]:
             continue
         pending += [(middle, stop), (start, middle)]
     return cuts
-
-
-def _with_used_values(table: pa.Table) -> pa.Table:
-    """Return the table with dictionaries longer than their columns cut to the values in use.
-
-    A unit split by hash would otherwise send the whole dictionary to every bucket.
-    """
-    for position, field in enumerate(table.schema):
-        if not pa.types.is_dictionary(field.type):
-            continue
-        column = table.column(position)
-        if any(len(chunk.dictionary) > len(chunk) for chunk in column.chunks):
-            chunks = [_trimmed(chunk) for chunk in column.chunks]
-            table = table.set_column(position, field, pa.chunked_array(chunks, field.type))
-    return table
-
-
-def _trimmed(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
-    codes = chunk.indices
-    known = codes.drop_null().to_numpy(zero_copy_only=False)
-    used, places = np.unique(known, return_inverse=True)
-    renumbered = np.zeros(len(codes), dtype=np.int64)
-    missing = codes.is_null().to_numpy(zero_copy_only=False)
-    renumbered[~missing] = places
-    return pa.DictionaryArray.from_arrays(
-        pa.array(renumbered, mask=missing).cast(codes.type),
-        pc.take(chunk.dictionary, pa.array(used.astype(np.int64))),
-        ordered=chunk.type.ordered,
-    )
 
 
 def wire_batch(rows: Iterable[WireRow]) -> pa.RecordBatch:

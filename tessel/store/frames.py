@@ -257,6 +257,6 @@ def describe_differences(expected: pa.Schema, given: pa.Schema) -> list[str]:
     lines += [
         f"column {name!r} is {given.field(name).type}, not {expected.field(name).type}"
         for name in expected.names
-        if name in given.names and given.field(name).type != expected.field(name).type
+        if name in found and given.field(name).type != expected.field(name).type
     ]
     return lines

@@ -34,6 +34,7 @@ from tessel.errors import TesselError
 from tessel.expression.build import col
 from tessel.expression.schema import TableSchema
 from tessel.options import Options, options
+from tessel.spark_exec.components import kinds_of, received_components, sent_components
 from tessel.testing.tables import bits
 
 if TYPE_CHECKING:
@@ -332,6 +333,27 @@ def _carries(case: ClauseCase) -> None:
         _same(found, whole, f"the answer of units of {step} rows and what they carry")
 
 
+@dataclass(frozen=True)
+class _Mark:
+    """A component that a unit has before a clause sees it."""
+
+
+def _components(case: ClauseCase) -> None:
+    """Check that rows keep the components that they have, and that others get the clause's own.
+
+    What a clause attaches comes back from its plain form as it was.
+    """
+    (clause, *others) = case.query().clauses
+    if others or clause.structure.input is Structure.MULTI_SYMBOL:
+        return
+    found = clause.process(_unit(case).with_component(_Mark()))
+    if clause.structure.keeps_slices:
+        _equal(found.component(_Mark), _Mark(), "the component of the unit, after process")
+    own = tuple(each for each in found.attached if not isinstance(each, _Mark))
+    again = received_components(sent_components(own), kinds_of([type(clause)]))
+    _equal(again, own, "the components from their JSON form")
+
+
 def _executors(case: ClauseCase) -> None:
     """Check that other executors give the answer of the local pool."""
     store = case.stored(case.table, rows=3, columns=2)
@@ -353,6 +375,7 @@ CHECKS: dict[str, Callable[[ClauseCase], None]] = {
     "purity": _purity,
     "what is declared": _declared,
     "times of pieces": _facts,
+    "components": _components,
     "other executors": _executors,
     "any place": _any_place,
 }

@@ -28,6 +28,7 @@ from tessel.errors import PlanError, SchemaMismatchError
 from tessel.expression.schema import TableSchema
 from tessel.testing.join_steps import draw_asof, draw_join
 from tessel.testing.steps import Step, Tree, build, expression_of
+from tessel.testing.tables import as_dictionary
 
 __all__ = [
     "Step",
@@ -76,7 +77,7 @@ def query_tables(draw: st.DrawFn, *, max_rows: int = 24, index: bool | None = No
         ),
         "f": pa.array(values(st.sampled_from(_FLOATS) | st.floats(-8, 8)), pa.float64()),
         "g": pa.array(values(st.sampled_from(_FLOATS[:5] + _FLOATS[6:])), pa.float32()),
-        "s": text.dictionary_encode() if draw(st.booleans()) else text,
+        "s": as_dictionary(text) if draw(st.booleans()) else text,
         "b": pa.array(values(st.booleans()), pa.bool_()),
         "u": pa.array(values(st.integers(0, 5)), pa.timestamp("ms", draw(st.sampled_from(_ZONES)))),
         "d": pa.array(values(st.integers(-2, 2)), pa.int32()).cast(pa.date32()),

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pat
 from hypothesis import strategies as st
 
@@ -30,6 +31,7 @@ from tessel.store.repository import Repository
 __all__ = [
     "PLAIN_TYPES",
     "Segmentation",
+    "as_dictionary",
     "bits",
     "column_types",
     "columns",
@@ -67,6 +69,9 @@ PLAIN_TYPES: tuple[pa.DataType, ...] = (
     pa.duration("us"),
 )
 """One of each stored type that has no children."""
+
+_PASSING = 2
+"""Rows of each stretch that is written and deleted then."""
 
 _DAY_MS = 86_400_000
 _MISSING = ("none", "some", "all")
@@ -157,6 +162,28 @@ def _optional(kind: pa.DataType) -> st.SearchStrategy[Any]:
     return st.none() | _values(kind)
 
 
+def as_dictionary(values: pa.Array, kind: pa.DataType | None = None) -> pa.DictionaryArray:
+    """Return values as a dictionary whose entries are not in the order of their first rows.
+
+    Categories have an order of their own. ``dictionary_encode`` numbers them as rows come, and code
+    that takes the number of an entry for that of a row looks right.
+
+    Parameters
+    ----------
+    values
+        Plain values, with nulls or without.
+    kind
+        The type of the result; int32 codes by default.
+    """
+    encoded = values.dictionary_encode()
+    entries = encoded.dictionary
+    codes = pc.subtract(len(entries) - 1, encoded.indices).cast(pa.int32())
+    single = [entries[at : at + 1] for at in reversed(range(len(entries)))]  # views cannot be taken
+    turned = pa.concat_arrays(single or [entries])
+    made = pa.DictionaryArray.from_arrays(codes, turned)
+    return made if kind is None else made.cast(kind)
+
+
 @st.composite
 def columns(draw: st.DrawFn, kind: pa.DataType, rows: int) -> pa.Array:
     """Draw a column of a type: without missing values, with some, or of nothing else."""
@@ -164,7 +191,7 @@ def columns(draw: st.DrawFn, kind: pa.DataType, rows: int) -> pa.Array:
     choices = {"none": _values(kind), "some": _optional(kind), "all": st.none()}
     values = draw(st.lists(choices[missing], min_size=rows, max_size=rows))
     if pat.is_dictionary(kind):
-        return pa.array(values, kind.value_type).dictionary_encode()
+        return as_dictionary(pa.array(values, kind.value_type))
     if pat.is_date64(kind):
         return pa.array(values, pa.int64()).cast(kind)
     return pa.array(values, kind)
@@ -232,12 +259,17 @@ class Segmentation:
         The time index, or None.
     segment_rows, segment_columns
         The largest segment.
+    passing
+        Rows that are written too and deleted then, which leaves segments that are cut: for each
+        stretch of them the part, the row in front of it, and the row that they all are copies of,
+        at the time of the one in front.
     """
 
     parts: Sequence[pa.Table]
     index: str | None
     segment_rows: int
     segment_columns: int
+    passing: Sequence[tuple[int, int, int]] = ()
 
     @property
     def table(self) -> pa.Table:
@@ -246,11 +278,26 @@ class Segmentation:
 
     def write(self, repository: Repository, symbol: str) -> int:
         """Write the table as a symbol, cut like this; return the last version."""
+        begins = list(itertools.accumulate((part.num_rows for part in self.parts), initial=0))
+        parts, deleted = list(self.parts), []
+        for part, front, source in sorted(self.passing, reverse=True):
+            parts[part] = self._with_passing(parts[part], front, source)
+            deleted.append(begins[part] + front + 1)
         with options(segment_rows=self.segment_rows, segment_columns=self.segment_columns):
-            version = repository.write(symbol, self.parts[0], index=self.index)
-            for part in self.parts[1:]:
-                version = repository.append(symbol, part)
+            version = repository.write(symbol, parts[0], index=self.index)
+            for rows in parts[1:]:
+                version = repository.append(symbol, rows)
+            for row in reversed(deleted):  # those before it are gone
+                version = repository.delete_rows(symbol, rows=(row, row + _PASSING))
         return version
+
+    def _with_passing(self, table: pa.Table, front: int, source: int) -> pa.Table:
+        copied = table.take([source] * _PASSING)
+        if self.index is not None:
+            place = table.schema.get_field_index(self.index)
+            times = table.column(place).take([front] * _PASSING)
+            copied = copied.set_column(place, table.schema.field(place), times)
+        return pa.concat_tables([table.slice(0, front + 1), copied, table.slice(front + 1)])
 
 
 @st.composite
@@ -263,7 +310,13 @@ def cut_into_segments(
     parts = [table.slice(a, b - a) for a, b in itertools.pairwise(bounds)]
     segment_rows = draw(st.integers(1, max(1, table.num_rows)))
     segment_columns = draw(st.integers(1, table.num_columns))
-    return Segmentation(parts, index, segment_rows, segment_columns)
+    passing: dict[tuple[int, int], int] = {}
+    for _ in range(draw(st.sampled_from([0, 0, 1, 3])) if table.num_rows else 0):
+        part = draw(st.sampled_from([at for at, rows in enumerate(parts) if rows.num_rows]))
+        row = st.integers(0, parts[part].num_rows - 1)
+        passing[part, draw(row)] = draw(row)
+    edits = [(part, front, source) for (part, front), source in passing.items()]
+    return Segmentation(parts, index, segment_rows, segment_columns, edits)
 
 
 def bits(column: pa.ChunkedArray | pa.Array) -> list[Any]:

@@ -25,7 +25,7 @@ from tessel.errors import TesselError
 from tessel.expression import Expression, col
 from tessel.expression.schema import TableSchema
 from tessel.options import options
-from tessel.testing.tables import bits
+from tessel.testing.tables import as_dictionary, bits
 from tests.clauses.helpers import SETTINGS, fresh_store
 from tests.clauses.stored_ways import by_values
 from tests.clauses.test_late_reading import _tiny_pages
@@ -220,7 +220,7 @@ def chain_tables(draw: Any) -> pa.Table:
             "f": floats(True, pa.float32()),
             "m": holes(cents, pa.decimal128(9, 2)),
             "s": holes(words.tolist(), pa.string()),
-            "d": holes(words.tolist(), pa.string()).dictionary_encode(),
+            "d": as_dictionary(holes(words.tolist(), pa.string())),
         }
     )
 

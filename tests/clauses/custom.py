@@ -44,6 +44,22 @@ class DropNegative(RowWise):
 
 @register
 @dataclass(frozen=True)
+class OddCategories(RowWise):
+    """Adds categories, of which one is null and one stands twice."""
+
+    name: ClassVar[str] = "odd_categories"
+
+    def output_schema(self, input_schema: TableSchema) -> TableSchema:
+        return input_schema.with_column(self.column, pa.dictionary(pa.int8(), pa.string()))
+
+    def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+        codes = pa.array([row % 4 for row in range(unit.num_rows)], pa.int8())
+        entries = pa.array(["b", None, "a", "b"])
+        return unit.with_column(self.column, pa.DictionaryArray.from_arrays(codes, entries))
+
+
+@register
+@dataclass(frozen=True)
 class PreviousDiffers(RowWise):
     """Looks at neighbours, and says that it reads everything."""
 

@@ -38,6 +38,7 @@ from tessel.errors import (
     PlanFormatError,
 )
 from tessel.expression.operators import aggregate as calls
+from tessel.testing.tables import as_dictionary
 
 NUMBERS = sorted(
     {"count", "first", "last", "max", "mean", "median", "min", "nunique", "quantile", "sem"}
@@ -180,7 +181,7 @@ def represented(array: pa.Array, form: str) -> pa.Array | pa.ChunkedArray:
         half = len(array) // 2
         return pa.chunked_array([array[:half], array[half:]], array.type)
     if form == "dictionary" and not pa.types.is_null(array.type):
-        return array.dictionary_encode()
+        return as_dictionary(array)
     return array
 
 

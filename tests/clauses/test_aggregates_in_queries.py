@@ -19,7 +19,7 @@ from tessel.clauses.aggregates import (
 )
 from tessel.clauses.values import plain
 from tessel.errors import AggregateError, TesselError
-from tessel.testing.tables import bits
+from tessel.testing.tables import as_dictionary, bits
 from tests.clauses.helpers import SETTINGS, answer, stored
 
 Q = QueryBuilder()
@@ -67,7 +67,7 @@ COLUMNS: dict[str, pa.Array] = {
     "wide decimal": decimals(38, 20),
     "text": objects(pa.string(), ["b", "", None, "Bé", "\U0001f600"]),
     "binary": objects(pa.binary(), [b"\xff", b"", None]),
-    "dictionary": objects(pa.string(), ["b", "a", None]).dictionary_encode(),
+    "dictionary": as_dictionary(objects(pa.string(), ["b", "a", None])),
     "list": objects(pa.list_(pa.int64()), [[1, 2], None, [], [3]]),
     "fixed list": objects(pa.list_(pa.float64(), 2), [[1.0, 2.0], None, [0.0, -0.0]]),
     "struct": objects(pa.struct([("a", pa.int64()), ("b", pa.string())]),

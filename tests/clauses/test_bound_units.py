@@ -20,6 +20,7 @@ from tessel.errors import ExecutionError, IntegerOverflowError, TesselError
 from tessel.expression import col
 from tessel.expression.schema import TableSchema
 from tessel.options import options
+from tessel.store.manifest.bindings import Bindings
 from tessel.store.manifest.stretch import Stretch
 from tests.clauses.bound_chains import (
     BindsBoth,
@@ -238,7 +239,7 @@ def _batches(query: QueryBuilder, table: pa.Table) -> tuple[Any, Any]:
     store = fresh_store()
     store.write("x", table, index="t")
     view = store.view("x")
-    whole = bound_unit([view.index().source(0)], view.source(), view.schema, 0)
+    whole = bound_unit([view.index().source(0)], view.source(), Bindings(view.schema), 0)
     unit: ProcessingUnit = whole
     for clause in query.clauses:
         unit = clause.process(unit)

@@ -23,6 +23,7 @@ from tessel.errors import (
     UnsupportedTypeError,
 )
 from tessel.options import options
+from tessel.store.manifest.bindings import Bindings
 from tessel.testing.oracles import (
     duckdb_answer,
     nan_as_null,
@@ -158,7 +159,7 @@ def test_units_in_any_order_keep_the_first_row_of_each_key(data: st.DataObject) 
         kept: list[int] = []
         for ordinal in data.draw(st.permutations(range(len(source.units)))):
             pieces = [source.index.source(position) for position in source.units[ordinal]]
-            bound = bound_unit(pieces, segments, source.index.schema, ordinal)
+            bound = bound_unit(pieces, segments, Bindings(source.index.schema), ordinal)
             unit = run_bound(stage.clauses, stage.schemas, bound)
             kept += unit.table.column("v").to_pylist()
         assert set(first.values()) <= set(kept)

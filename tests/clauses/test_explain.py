@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,14 @@ from hypothesis import strategies as st
 
 from tessel import telemetry
 from tessel.api import Store
-from tessel.clauses import Explanation, Plan, QueryBuilder
+from tessel.clauses import Explanation, Plan, QueryBuilder, explain_entities
+from tessel.clauses.running import pipeline
+from tessel.display.documents import Table
+from tessel.ecs import ComponentManager, FetchCount
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.options import options
+from tessel.store.manifest.piece import PieceSource
 from tessel.testing.queries import build, chains, query_tables
 from tessel.testing.steps import Step
 from tests.clauses.helpers import SETTINGS, events, fresh_store
@@ -45,7 +49,8 @@ def _golden(name: str) -> str:
 
 
 def _text(explanation: object) -> str:
-    return re.sub(r"about [\d,]+ bytes", "about N bytes", str(explanation)) + "\n"
+    text = re.sub(r"about [\d,]+ bytes", "about N bytes", str(explanation)) + "\n"
+    return re.sub(r"│ [0-9a-f]{8} @", "│ XXXXXXXX @", text)
 
 
 def test_one_symbol(store: Store) -> None:
@@ -99,7 +104,7 @@ def _said(explanation: Explanation) -> Counter[str]:
         if read is not None:
             found["segments"] += int(read[1].replace(",", ""))
             found["rows"] += int(read[2].replace(",", ""))
-        for row in getattr(part, "rows", ()):
+        for row in getattr(part, "rows", ()) if part.title.endswith("stages") else ():
             if row[0] == "1" and (units := re.match(r"([\d,]+)(: \[|$)", row[-1])):
                 found["units"] += int(units[1].replace(",", ""))
             found["barriers"] += row[-1] == "units are grouped anew"
@@ -176,6 +181,87 @@ def test_what_is_said_is_what_runs(data: st.DataObject) -> None:
 @given(data=st.data())
 def test_what_is_said_is_what_runs_of_many(data: st.DataObject) -> None:
     _compare(data)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Q.select("a"),
+        Q.filter("a > 17"),
+        Q.resample("7min").agg(n=("a", "nunique")),
+        Q.filter("a > 3").sort("b"),
+        Q.filter("b > 3").merge("y"),
+    ],
+    ids=repr,
+)
+def test_the_entities_that_are_said_are_those_of_a_run(
+    query: QueryBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[str, ...]] = []
+
+    class Noting(ComponentManager):
+        def add(self, count: int, columns: Mapping[type, Sequence[Any]]) -> list[int]:
+            if PieceSource in columns:
+                for source, fetches in zip(columns[PieceSource], columns[FetchCount], strict=True):
+                    rows, cols = source.row_range, source.col_range
+                    facts = (f"{source.key.object.split('/')[-1][:8]} @{source.key.offset:,}",)
+                    ranges = f"[{rows.start}, {rows.end})", f"[{cols.start}, {cols.end})"
+                    made.append((*facts, *ranges, str(fetches.planned)))
+            return super().add(count, columns)
+
+    store = fresh_store()
+    rows = pa.array(range(24))
+    minutes = pa.array([row * 60_000_000 for row in range(24)], pa.timestamp("us"))
+    with options(segment_rows=5, segment_columns=2):
+        for name in ("x", "y"):
+            store.write(name, pa.table({"t": minutes, "a": rows, "b": rows}), index="t")
+    explanation = store.explain("x", query)
+    monkeypatch.setattr(pipeline, "ComponentManager", Noting)
+    monkeypatch.setattr(explain_entities, "_SHOWN_ENTITIES", 100)
+    whole = store.explain("x", query)
+    store.read("x", query=query)
+    said = _entities(whole)
+    assert [(*row[1:4], row[7]) for row in said] == made
+    assert all(len(row[6].split()) == int(row[7]) for row in said)
+    assert set(_entities(explanation)) <= set(said)
+
+
+def _entities(explanation: Explanation) -> list[tuple[Any, ...]]:
+    tables = [part for part in explanation.document.parts if isinstance(part, Table)]
+    return [row for part in tables if "entities of" in part.title for row in part.rows]
+
+
+@pytest.mark.parametrize(
+    ("values", "first", "last"),
+    [
+        (pa.array([3, 9], pa.int32()), "3", "9"),
+        (pa.array([0, 400], pa.int32()).cast(pa.date32()), "1970-01-01", "1971-02-05"),
+        (
+            pa.array([1, 2], pa.timestamp("ns", "UTC")),
+            *(f"1970-01-01T00:00:00.00000000{n}Z" for n in "12"),
+        ),
+        (None, "", ""),
+    ],
+    ids=str,
+)
+def test_times_of_entities_are_those_of_the_index(
+    values: pa.Array | None, first: str, last: str
+) -> None:
+    store = fresh_store()
+    columns = {"a": pa.array([1, 2])} if values is None else {"t": values, "a": pa.array([1, 2])}
+    store.write("x", pa.table(columns), index=None if values is None else "t")
+    ((*_, found_first, found_last, _, _),) = _entities(store.explain("x", Q))
+    assert (found_first, found_last) == (first, last)
+
+
+def test_of_many_entities_the_first_are_shown() -> None:
+    store = fresh_store()
+    with options(segment_rows=1):
+        store.write("x", pa.table({"a": range(1_200)}))
+    explanation = store.explain("x", Q.agg(n=("a", "nunique")))
+    assert len(_entities(explanation)) == 8
+    assert "and 1,192 more" in str(explanation)
+    assert _entities(store.explain("x", Q.filter("a < 0"))) == []
 
 
 def test_a_stream_is_not_said_to_be_grouped(store: Store) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
 from tessel.clauses.values import plain_type
-from tessel.testing.tables import bits
+from tessel.testing.tables import as_dictionary, bits
 from tests.clauses.helpers import SETTINGS, answer, stored
 
 Q = QueryBuilder()
@@ -37,7 +37,7 @@ class Kind:
             width = pa.int32() if kind.bit_width == 32 else pa.int64()
             return pa.array(values, width).view(kind)
         if pa.types.is_dictionary(kind):
-            return Kind(kind.value_type, []).column(values).dictionary_encode().cast(kind)
+            return as_dictionary(Kind(kind.value_type, []).column(values), kind)
         return pa.array(values, kind, from_pandas=False)
 
 

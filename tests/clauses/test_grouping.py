@@ -23,6 +23,7 @@ from tessel.clauses.grouped.grouping import (
 )
 from tessel.clauses.values import normalised, plain, plain_type
 from tessel.errors import InvalidInputError, UnsupportedTypeError
+from tessel.testing.tables import as_dictionary
 from tests.kernels.forced import LEVELS, in_form
 
 KEYS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
@@ -67,7 +68,7 @@ def represented(array: pa.Array, form: str) -> pa.Array | pa.ChunkedArray:
     padded = pa.concat_arrays([array.slice(0, half), array, array.slice(half)])
     chunks = [padded.slice(half, half), padded.slice(2 * half, len(array) - half)]
     if form == "dictionary" and not pa.types.is_null(array.type):
-        chunks = [chunk.dictionary_encode() for chunk in chunks]
+        chunks = [as_dictionary(chunk) for chunk in chunks]
     return pa.chunked_array(chunks)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import statistics
 from collections.abc import Iterator
 from typing import Any
@@ -16,15 +17,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.clauses import Plan, QueryBuilder
+from tessel.clauses.aggregates import find_aggregate
+from tessel.clauses.aggregates.held_values import HeldValuesAggregate, held_values_state
+from tessel.clauses.aggregates.kernels import value_lists as lists_module
 from tessel.clauses.aggregates.kernels import value_runs as module
+from tessel.clauses.aggregates.kernels.value_lists import NumberLists, ValueLists
 from tessel.clauses.aggregates.kernels.value_runs import (
+    ValueRuns,
     has_integers,
-    joined_runs,
     ordered_integers,
-    value_runs,
+    placed_runs,
     values_of_integers,
 )
 from tessel.options import options
+from tessel.testing.tables import bits
 from tests.clauses import test_hot_groups as hot_groups
 from tests.clauses.helpers import events, stored
 from tests.kernels.forced import LEVELS, in_form
@@ -34,40 +40,125 @@ LIMITS = np.iinfo(np.int64)
 
 
 @pytest.mark.parametrize("cells", [0, 1 << 20])
-@settings(max_examples=40)
+@settings(max_examples=80)
 @given(data=st.data())
 def test_runs_are_those_of_sorted_lists(cells: int, data: st.DataObject) -> None:
+    """Rows, or lists in several parts; all groups together, or some after others."""
     groups = data.draw(st.integers(1, 5))
     size = data.draw(st.sampled_from([3, 1 << 40, LIMITS.max]))
     number = st.integers(-size - (size == LIMITS.max), size)
-    rows = data.draw(
-        st.lists(st.tuples(st.integers(0, groups - 1), number, st.integers(1, 3)), max_size=40)
-    )
-    codes, numbers, times = (np.array([row[at] for row in rows], np.int64) for at in range(3))
-    counted, once = data.draw(st.booleans()), data.draw(st.booleans())
+    row = st.tuples(st.integers(0, groups - 1), number, st.integers(1, 3))
+    parts = data.draw(st.lists(st.lists(row, max_size=20), min_size=1, max_size=3))
+    counted = data.draw(st.lists(st.booleans(), min_size=len(parts), max_size=len(parts)))
+    once, some = data.draw(st.booleans()), data.draw(st.sampled_from([5, 1 << 16]))
+    rows = [
+        (code, number, times if told else 1)
+        for part, told in zip(parts, counted, strict=True)
+        for code, number, times in part
+    ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_CELLS", cells)
         patch.setattr(module, "_CELLS_A_ROW", 0)
-        patch.setattr(module, "_SEEN", cells)
-        own = times if counted else None
-        if data.draw(st.booleans()):
-            found = value_runs(numbers, codes, groups, own, once=once)
-        else:  # each row is a run by itself, and there are runs of nothing
-            lengths = np.tile([1, 0], len(codes))
-            runs = np.repeat(codes, 2)
-            found = joined_runs(numbers, lengths, runs, groups, own, once=once)
-    for group in range(groups):
-        wanted = [n for g, n, t in rows if g == group for _ in range(t if counted else 1)]
+        patch.setattr(lists_module, "_LEAST_AT_A_TIME", some)
+        if not any(counted) and data.draw(st.booleans()):
+            codes, numbers = (np.array([row[at] for row in rows], np.int64) for at in range(2))
+            given = [placed_runs(numbers, codes, groups)]
+        else:
+            lists = ValueLists(list(map(_lists, parts, counted)), groups)
+            given = lists.some_at_a_time()
+        first = 0
+        for runs in given:
+            if once or runs.times is not None or data.draw(st.booleans()):
+                runs = runs.compact(once=once)
+            _agree(runs, first, rows, once)
+            first += len(runs.starts) - 1
+    assert first == groups
+
+
+def _lists(rows: list[tuple[int, int, int]], counted: bool) -> NumberLists:
+    """Each row is a list by itself, and there are lists of nothing."""
+    codes, numbers, times = (np.array([row[at] for row in rows], np.int64) for at in range(3))
+    lengths = np.tile([1, 0], len(codes))
+    return NumberLists(numbers, times if counted else None, lengths, np.repeat(codes, 2))
+
+
+def _agree(runs: ValueRuns, first: int, rows: list[tuple[int, int, int]], once: bool) -> None:
+    """Compare the runs of groups from ``first`` on with lists."""
+    for group, different in enumerate(runs.different.tolist()):
+        wanted = sorted(n for g, n, times in rows if g == first + group for _ in range(times))
+        assert different == len(set(wanted))
+        own = slice(*runs.starts[group : group + 2])
         if once:
-            wanted = list(set(wanted))
-        wanted.sort()
-        own = slice(*found.starts[group : group + 2])
-        often = np.ones(len(found.numbers), np.int64) if found.times is None else found.times
-        assert np.repeat(found.numbers[own], often[own]).tolist() == wanted
-        assert found.counts[group] == len(wanted)
-        assert found.different[group] == len(set(wanted))
+            assert set(runs.numbers[own].tolist()) == set(wanted)
+            continue
+        assert runs.counts[group] == len(wanted)
+        often = np.ones(len(runs.numbers), np.int64) if runs.times is None else runs.times
+        assert sorted(np.repeat(runs.numbers[own], often[own]).tolist()) == wanted
         places = np.arange(len(wanted))
-        assert found.at(np.full(len(wanted), group), places).tolist() == wanted
+        for order in (places, places[::-1], np.roll(places, 1)):
+            asked = np.full(len(wanted), group)
+            assert runs.at(asked, order).tolist() == [wanted[place] for place in order]
+
+
+AGGREGATES = (
+    find_aggregate("median"),
+    find_aggregate("quantile", q=0.3),
+    find_aggregate("quantile", q=0.9, interpolation="lower"),
+    find_aggregate("nunique"),
+)
+COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
+    "float64": (pa.float64(), st.one_of(st.floats(), st.sampled_from([0.0, -0.0, 1.25, None]))),
+    "float32": (pa.float32(), st.floats(width=32)),
+    "int64": (pa.int64(), st.one_of(st.integers(-3, 3), st.integers(-(2**63), 2**63 - 1))),
+    "uint64": (pa.uint64(), st.integers(0, 2**64 - 1)),
+    "decimal": (pa.decimal128(5, 2), st.decimals(-9, 9, places=2)),
+    "bool": (pa.bool_(), st.booleans()),
+}
+
+
+@pytest.mark.parametrize("name", sorted(COLUMNS))
+@settings(max_examples=40)
+@given(data=st.data())
+def test_states_of_units_finish_as_their_values_do(name: str, data: st.DataObject) -> None:
+    """Where they lie, some groups at a time, or merged before; as values in one unit."""
+    kind, values = COLUMNS[name]
+    groups = data.draw(st.integers(1, 4))
+    row = st.tuples(st.integers(0, groups - 1), values)
+    units = data.draw(st.lists(st.lists(row, max_size=12), min_size=1, max_size=4))
+    aggregate = data.draw(st.sampled_from(AGGREGATES))
+    assert isinstance(aggregate, HeldValuesAggregate)
+    rows = list(itertools.chain(*units))
+    held = pa.array([value for _, value in rows], kind)
+    wanted = aggregate.compute(held, np.array([code for code, _ in rows], np.int64), groups)
+    states = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lists_module, "_LEAST_AT_A_TIME", data.draw(st.sampled_from([4, 1 << 16])))
+        for unit in units:
+            if data.draw(st.booleans()):
+                patch.setattr(module, "_CELLS", 0)
+                patch.setattr(module, "_CELLS_A_ROW", 0)
+            array = pa.array([value for _, value in unit], kind)
+            own = np.array([code for code, _ in unit], np.int64)
+            states.append(aggregate.partial(array, own, groups))
+        columns = [pa.chunked_array(list(parts)) for parts in zip(*states, strict=True)]
+        codes = np.tile(np.arange(groups), len(units))
+        found = aggregate.finish_merged(columns, codes, groups, kind)
+        merged = aggregate.merge(columns, codes, groups, kind)
+        assert bits(found) == bits(wanted) == bits(aggregate.finish(merged, kind))
+
+
+def test_states_of_decimals_and_of_doubles_are_one() -> None:
+    prices, others = np.array([125, 250, 250, -375]), np.array([2.5, 0.1, 7.0])
+    units = [
+        held_values_state(ValueRuns(prices, None, np.array([0, 3, 4])), pa.array(prices), 2),
+        find_aggregate("median").partial(pa.array(others), np.array([0, 0, 1]), 2),  # type: ignore[attr-defined]
+    ]
+    columns = [pa.chunked_array(list(parts)) for parts in zip(*units, strict=True)]
+    for name, wanted in (("median", [2.5, 1.625]), ("nunique", [3, 2])):
+        aggregate = find_aggregate(name)
+        assert isinstance(aggregate, HeldValuesAggregate)
+        found = aggregate.finish_merged(columns, np.array([0, 1, 0, 1]), 2, pa.float64())
+        assert found.to_pylist() == wanted
 
 
 @settings(max_examples=50)

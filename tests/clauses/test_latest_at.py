@@ -21,7 +21,14 @@ from tessel.errors import (
     PlanError,
 )
 from tessel.testing.oracles import polars_frame, same_rows
-from tessel.testing.tables import INDEX_TYPES, bits, cut_into_segments, index_columns, tables
+from tessel.testing.tables import (
+    INDEX_TYPES,
+    as_dictionary,
+    bits,
+    cut_into_segments,
+    index_columns,
+    tables,
+)
 from tests.clauses.helpers import SETTINGS, answer, fresh_store, stored
 
 Q = QueryBuilder()
@@ -52,7 +59,7 @@ def test_every_type_of_index_and_column(data: st.DataObject) -> None:
     rows = table.num_rows
     table = table.append_column("t", data.draw(index_columns(kind, rows)))
     keys = data.draw(st.lists(st.sampled_from(["b", "a", None]), min_size=rows, max_size=rows))
-    table = table.append_column("k", pa.array(keys, pa.string()).dictionary_encode())
+    table = table.append_column("k", as_dictionary(pa.array(keys, pa.string())))
     store = fresh_store()
     data.draw(cut_into_segments(table, index="t")).write(store, "x")
     times = _integers(table.column("t"))

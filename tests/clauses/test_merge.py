@@ -15,7 +15,7 @@ from tessel.api import Store
 from tessel.clauses import MergeInputs, QueryBuilder, SubQuery
 from tessel.ecs import ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange
-from tessel.ecs.unit import Piece
+from tessel.ecs.piece import Piece
 from tessel.errors import (
     ColumnNotFoundError,
     IndexColumnError,

@@ -15,8 +15,6 @@ from tessel.clauses.aggregates import find_aggregate
 from tessel.clauses.aggregates import median as median_module
 from tessel.clauses.aggregates import quantile as quantile_module
 from tessel.clauses.aggregates.kernels import mixes as mixes_module
-from tessel.clauses.aggregates.kernels.order_statistics import ordered_values
-from tests.kernels.forced import LEVELS, in_form
 
 GROUPS = 3
 DOUBLES = st.one_of(
@@ -55,22 +53,6 @@ def drawn(data: st.DataObject, name: str) -> tuple[pa.Array, np.ndarray]:
     rows = data.draw(st.lists(st.tuples(values, st.integers(0, GROUPS - 1)), max_size=40))
     codes = np.array([code for _, code in rows], np.int64)
     return column(kind, [value for value, _ in rows]), codes
-
-
-@pytest.mark.parametrize("name", sorted(KINDS))
-@given(data=st.data())
-def test_values_of_groups_in_order(name: str, data: st.DataObject) -> None:
-    array, codes = drawn(data, name)
-    rows = array.cast(pa.int64()) if pa.types.is_date64(array.type) else array
-    rows = rows.view(pa.int64()) if array.type.id == pa.timestamp("ns").id else rows
-    rows = rows.view(pa.int64()) if pa.types.is_duration(array.type) else rows
-    wanted = [value for _, value in sorted(zip(codes.tolist(), rows.to_pylist(), strict=True))]
-    for level in LEVELS:
-        with in_form(level):
-            found = ordered_values(array, codes, GROUPS)
-        found.validate(full=True)
-        assert found.type == array.type
-        assert found.cast(rows.type).to_pylist() == wanted
 
 
 @pytest.mark.parametrize("name", MIXED)

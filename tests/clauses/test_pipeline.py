@@ -159,6 +159,17 @@ def test_a_broken_promise_is_named(how: str) -> None:
         store.read("x", query=Q.breaks_promise("v", how))
 
 
+def test_null_among_categories_is_a_missing_value() -> None:
+    store = stored({"v": list(range(4))}, rows=4)
+    categories = [("a", 2), ("b", 0), ("b", 3), (None, 1)]
+    for query in (Q.sort("k", "v"), Q.distinct("k", "v").sort("k", "v"), Q.top_k(4, by="k")):
+        found = answer(store, Q.odd_categories("k").then(*query.clauses))
+        rows = zip(found.column("k").to_pylist(), found.column("v").to_pylist(), strict=True)
+        assert sorted(rows, key=lambda row: (row[0] is None, row)) == categories
+    groups = answer(store, Q.odd_categories("k").groupby("k", drop_missing=False).agg(n="size"))
+    assert groups.to_pylist() == [{"k": k, "n": n} for k, n in (("a", 1), ("b", 2), (None, 1))]
+
+
 def test_streams_are_held_to_the_same() -> None:
     store = stored({"v": list(range(9))})
     for query in (Q.every_other("v"), Q.filter("v >= 0").every_other("v")):

@@ -208,9 +208,12 @@ def test_simplify_sorts(golden: Golden) -> None:
 
 def test_lower_order() -> None:
     assert _after(lower_order, Q.sort("a", "b", descending=[True, False])) == [
-        "sort_units(by=('a', 'b'), descending=(True, False))",
+        "leave_codes(columns=('c',))",
         "merge_sorted(by=('a', 'b'), descending=(True, False))",
     ]
+    behind = Q.groupby("c").agg(n="count(a)").sort("n")
+    assert _after(lower_order, behind)[-1] == "merge_sorted(by=('n',), descending=(False,))"
+    assert "leave_codes" not in "".join(_after(lower_order, behind))
     assert _after(lower_order, Q.top_k(3, "a")) == [
         "partial_top_k(k=3, by=('a',), descending=(True,))",
         "top_k(k=3, by=('a',), descending=(True,))",
@@ -270,6 +273,18 @@ to read at most: 6 segments, 6 rows, about N bytes
 columns: 4 of 4: a, b, c, d
 nothing was read
 
+entities of 'x'
+┌────────┬─────────────────┬────────┬─────────┬───────┬──────┬───────┬─────────┐
+│ entity │ segment         │ rows   │ columns │ first │ last │ units │ fetches │
+├────────┼─────────────────┼────────┼─────────┼───────┼──────┼───────┼─────────┤
+│ 0      │ segment         │ [0, 2) │ [0, 2)  │       │      │ 0     │ 1       │
+│ 1      │ segment         │ [0, 2) │ [2, 4)  │       │      │ 0     │ 1       │
+│ 2      │ segment         │ [2, 4) │ [0, 2)  │       │      │ 1     │ 1       │
+│ 3      │ segment         │ [2, 4) │ [2, 4)  │       │      │ 1     │ 1       │
+│ 4      │ segment         │ [4, 6) │ [0, 2)  │       │      │ 2     │ 1       │
+│ 5      │ segment         │ [4, 6) │ [2, 4)  │       │      │ 2     │ 1       │
+└────────┴─────────────────┴────────┴─────────┴───────┴──────┴───────┴─────────┘
+
 stages
 ┌─────────┬───────────────┬───────────────────────┬────────────────────────────────────┐
 │ stage   │ clause        │ structure             │ units                              │
@@ -298,8 +313,9 @@ nothing was read
 
 
 def _text(store: Store, query: QueryBuilder) -> str:
-    # How many bytes the segments take is the business of the encodings.
-    return re.sub(r"about [\d,]+ bytes", "about N bytes", str(store.explain("x", query))) + "\n"
+    # Names of segments are drawn; how many bytes they take is the business of the encodings.
+    text = re.sub(r"about [\d,]+ bytes", "about N bytes", str(store.explain("x", query))) + "\n"
+    return re.sub(r"[0-9a-f]{8} @[\d,]+(?= *│)", lambda held: "segment".ljust(len(held[0])), text)
 
 
 def test_the_walk_through(six: Store) -> None:

@@ -26,6 +26,7 @@ from tessel.errors import (
     UnsupportedTypeError,
 )
 from tessel.testing.oracles import as_declared, duckdb_answer, nan_as_null, same_rows
+from tessel.testing.tables import as_dictionary
 from tests.clauses.helpers import SETTINGS, answer, stored
 
 Q = QueryBuilder()
@@ -48,7 +49,7 @@ def tables(draw: st.DrawFn, *, max_rows: int = 24, zone: str | None = None) -> p
     return pa.table(
         {
             "t": pa.array(times, pa.timestamp("us", zone)),
-            "k": text.dictionary_encode() if draw(st.booleans()) else text,
+            "k": as_dictionary(text) if draw(st.booleans()) else text,
             "f": pa.array(column(st.sampled_from([None, float("nan"), 1.5, -0.0, 0.0]))),
             "v": pa.array(column(st.none() | st.integers(-5, 5)), pa.int64()),
         }

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tessel.clauses import QueryBuilder, Shift
 from tessel.errors import ColumnNotFoundError, DuplicateColumnError, PlanError, UnsupportedTypeError
 from tessel.testing.oracles import polars_frame, same_rows
-from tessel.testing.tables import bits, cut_into_segments, tables
+from tessel.testing.tables import as_dictionary, bits, cut_into_segments, tables
 from tests.clauses.helpers import SETTINGS, answer, fresh_store, stored
 
 Q = QueryBuilder()
@@ -27,7 +27,7 @@ keyed = st.lists(
 def _table(rows: list[tuple[Any, Any]]) -> pa.Table:
     return pa.table(
         {
-            "k": pa.array([k for k, _ in rows], pa.string()).dictionary_encode(),
+            "k": as_dictionary(pa.array([k for k, _ in rows], pa.string())),
             "v": pa.array([v for _, v in rows], pa.int64()),
         }
     )

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
 from tessel.clauses.ordering import Ordering
-from tessel.clauses.spill import Workspace
+from tessel.clauses.spill import Workspace, joined_dictionaries
 from tessel.clauses.spill import sorting as sorting_module
 from tessel.clauses.spill.sorting import ExternalSort
 from tessel.errors import (
@@ -36,7 +38,7 @@ from tessel.testing.oracles import (
     rows_numbered,
 )
 from tessel.testing.queries import query_tables
-from tessel.testing.tables import bits, columns, cut_into_segments, tables
+from tessel.testing.tables import as_dictionary, bits, columns, cut_into_segments, tables
 from tests.clauses.helpers import SETTINGS, answer, events, fresh_store, stored
 from tests.clauses.orders import order_of_rows
 
@@ -193,7 +195,7 @@ def test_keys_may_be_expressions_and_leave_no_column() -> None:
 
 @settings(max_examples=40)
 @given(data=st.data())
-def test_runs_are_merged_as_one_table_is_ordered(data: st.DataObject) -> None:
+def test_ranges_are_ordered_as_one_table_is(data: st.DataObject) -> None:
     parts = [data.draw(tables(max_rows=12, max_columns=1))]
     name = parts[0].column_names[0]
     kind = parts[0].schema.field(0).type
@@ -212,7 +214,7 @@ def test_runs_are_merged_as_one_table_is_ordered(data: st.DataObject) -> None:
         pytest.MonkeyPatch.context() as patch,
         Workspace(Options(live_bytes=live_bytes)) as workspace,
     ):
-        patch.setattr(sorting_module, "_LEAST_BLOCK_BYTES", 40)
+        patch.setattr(sorting_module, "_LEAST_ORDERED_BYTES", 40)
         with ExternalSort(ordering, numbered.schema, workspace) as rows:
             for start, stop in itertools.pairwise(cuts):
                 rows.add(numbered.slice(start, stop - start))
@@ -223,24 +225,191 @@ def test_runs_are_merged_as_one_table_is_ordered(data: st.DataObject) -> None:
     _same_bits(found, numbered.take(pa.array(expected, pa.int64())))
 
 
-def test_tables_that_are_in_order_are_runs_as_they_are() -> None:
-    random = np.random.default_rng(4)
-    parts = [pa.table({"v": np.sort(random.integers(0, 9, 400)), "n": [k] * 400}) for k in range(6)]
-    ordering = Ordering(("v",), (False,))
+_SHAPES: dict[str, Callable[[Any, int], Any]] = {
+    "random": lambda random, rows: random.random(rows),
+    "ascending": lambda random, rows: np.arange(rows),
+    "descending": lambda random, rows: -np.arange(rows),
+    "nearly": lambda random, rows: np.arange(rows) + random.integers(0, rows // 20, rows),
+    "few": lambda random, rows: random.integers(0, 5, rows),
+    "skewed": lambda random, rows: random.zipf(1.5, rows) % 1000,
+    "one": lambda random, rows: np.zeros(rows),
+    "last late": lambda random, rows: np.arange(rows) == rows - 1,
+    "narrowing": lambda random, rows: (
+        random.random(rows) / np.repeat([1, 1e3, 1e6, 1e9], rows // 4)
+    ),
+    "missing": lambda random, rows: np.where(random.random(rows) < 0.7, np.nan, 1),
+    "text": lambda random, rows: [f"key {n}" for n in random.integers(0, rows, rows)],
+}
+
+
+def _sorted_outside(
+    table: pa.Table, ordering: Ordering, live_bytes: int, part_rows: int
+) -> tuple[pa.Table, int]:
+    """Return a table sorted in parts, and the rows written for it."""
     with (
-        pytest.MonkeyPatch.context() as patch,
-        Workspace(Options(live_bytes=30_000)) as workspace,
-        ExternalSort(ordering, parts[0].schema, workspace) as rows,
+        Workspace(Options(live_bytes=live_bytes)) as workspace,
         events("spill.write") as written,
     ):
-        patch.setattr(ExternalSort, "_in_order", None)  # nothing is put in order before the merge
-        rows._block_bytes, rows._fan_in = 2_000, 7
-        for part in parts:
-            rows.add(part)
-        found = pa.concat_tables(rows.sorted())
-    assert sum(event.attributes["rows"] for event in written) == 2400
-    whole = pa.concat_tables(parts)
-    _same_bits(found, whole.take(pa.array(order_of_rows(whole, ["v"], [False], "last"))))
+        with ExternalSort(ordering, table.schema, workspace) as rows:
+            for start in range(0, table.num_rows, part_rows):
+                rows.add(table.slice(start, part_rows))
+            found = pa.concat_tables([table.schema.empty_table(), *rows.sorted()])
+        assert workspace.account.alive == 0
+    return found, sum(event.attributes["rows"] for event in written)
+
+
+@pytest.mark.parametrize("downwards", [False, True])
+@pytest.mark.parametrize("shape", _SHAPES)
+def test_rows_of_any_shape_are_sorted_in_few_passes(shape: str, downwards: bool) -> None:
+    rows = 20_000
+    random = np.random.default_rng(6)
+    table = rows_numbered(pa.table({"k": _SHAPES[shape](random, rows), "n": random.random(rows)}))
+    ordering = Ordering(("k",), (downwards,))
+    for live_bytes in (32_000, 200_000):
+        found, written = _sorted_outside(table, ordering, live_bytes, part_rows=300)
+        _same_bits(found, _ordered(table, ["k"], [downwards], "last"))
+        # Once where ranges fit; again where so little may be held that a range does not.
+        assert rows <= written <= (4 if shape == "narrowing" else 2) * rows
+    theirs = pc.sort_indices(table, [("k", "descending" if downwards else "ascending")])
+    _same_bits(found, table.take(theirs))
+
+
+@pytest.mark.parametrize("shape", ["ascending", "descending", "few", "one"])
+def test_rows_that_come_in_order_or_have_few_keys_are_written_once(shape: str) -> None:
+    rows = 100_000
+    random = np.random.default_rng(6)
+    table = pa.table({"k": _SHAPES[shape](random, rows), "n": random.random(rows)})
+    found, written = _sorted_outside(table, Ordering(("k",), (False,)), 40_000, part_rows=300)
+    _same_bits(found, table.take(pc.sort_indices(table, [("k", "ascending")])))
+    assert written == rows
+
+
+def test_a_long_dictionary_is_not_written_with_every_frame() -> None:
+    rows, random = 20_000, np.random.default_rng(7)
+    entries = pa.array([f"entry {n} of the dictionary" for n in range(5_000)])
+    codes = pa.array(random.integers(0, 5_000, rows), pa.int32(), mask=random.random(rows) < 0.1)
+    text = pa.DictionaryArray.from_arrays(codes, entries)
+    table = pa.table({"k": random.random(rows), "s": text})
+    with events("spill.write") as written:
+        found, _ = _sorted_outside(table, Ordering(("k",), (False,)), 400_000, part_rows=500)
+    _same_bits(found, _ordered(table, ["k"], [False], "last"))
+    assert sum(event.attributes["bytes"] for event in written) < 4 * table.nbytes
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_ranges_of_several_keys_are_divided_again(data: st.DataObject) -> None:
+    rows = data.draw(st.integers(1, 400))
+    random = np.random.default_rng(data.draw(st.integers(0, 99)))
+    table = rows_numbered(
+        pa.table(
+            {
+                "a": pa.array(random.integers(0, 3, rows), mask=random.random(rows) < 0.2),
+                "b": as_dictionary(pa.array(random.choice(["", "a", "b", "é"], rows))),
+                "c": random.choice([0.0, -0.0, np.nan, 1.5, -np.inf], rows),
+            }
+        )
+    )
+    by, descending, missing = data.draw(_sorts(["a", "b", "c"]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sorting_module, "_LEAST_ORDERED_BYTES", 40)
+        patch.setattr(sorting_module, "_FIRST_RANGES", data.draw(st.sampled_from([2, 3, 64])))
+        found, _ = _sorted_outside(
+            table, Ordering(tuple(by), tuple(descending), missing), 400, part_rows=7
+        )
+    _same_bits(found, _ordered(table, by, descending, missing))
+
+
+_TEXTS = st.none() | st.sampled_from(["", "a", "b", "é", "ab", "\0", "a longer text than others"])
+
+
+@st.composite
+def _units_of_text(draw: st.DrawFn, count: int, kind: pa.DataType) -> list[pa.Table]:
+    """Draw the units of a table: text columns as text, or each as a dictionary of its own."""
+    units: list[pa.Table] = []
+    shared = as_dictionary(pa.array(draw(st.lists(_TEXTS, max_size=9)), kind)).dictionary
+    for _ in range(count):
+        rows = draw(st.integers(0, 12))
+        made: dict[str, pa.Array] = {"n": pa.array(draw(_numbers_of(rows)), pa.int32())}
+        for name in "st":
+            text = pa.array(draw(st.lists(_TEXTS, min_size=rows, max_size=rows)), kind)
+            form = draw(st.sampled_from(["text", "own", "shared", "sliced"]))
+            if form == "own":
+                text = as_dictionary(text)
+            elif form == "shared" and len(shared):
+                codes = st.none() | st.integers(0, len(shared) - 1)
+                held = draw(st.lists(codes, min_size=rows, max_size=rows))
+                text = pa.DictionaryArray.from_arrays(pa.array(held, pa.int32()), shared)
+            elif form == "sliced":
+                text = as_dictionary(pa.concat_arrays([pa.array(["z", None], kind), text]))[2:]
+            made[name] = text
+        units.append(pa.table(made))
+    return units
+
+
+def _numbers_of(rows: int) -> st.SearchStrategy[list[int | None]]:
+    return st.lists(st.none() | st.integers(0, 3), min_size=rows, max_size=rows)
+
+
+@settings(max_examples=200)
+@given(data=st.data())
+def test_text_that_came_as_dictionaries_is_sorted_as_text(data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from([pa.string(), pa.large_string()]))
+    units = data.draw(_units_of_text(data.draw(st.integers(1, 9)), kind))
+    schema = pa.schema([("n", pa.int32()), ("s", kind), ("t", kind), ("row", pa.int64())])
+    plain = pa.concat_tables(
+        pa.table({name: pc.cast(unit.column(name), kind) for name in "st"}) for unit in units
+    )
+    numbers = pa.chunked_array([c for unit in units for c in unit.column("n").chunks], pa.int32())
+    table = pa.table([numbers, *plain.columns, np.arange(plain.num_rows)], schema=schema)
+    by, descending, missing = data.draw(_sorts(["n", "s", "t"]))
+    live_bytes = data.draw(st.sampled_from([0, 300, 1500, 5000, 1 << 20]))
+    at = 0
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        Workspace(Options(live_bytes=live_bytes)) as workspace,
+    ):
+        patch.setattr(sorting_module, "_LEAST_ORDERED_BYTES", 40)
+        patch.setattr(
+            joined_dictionaries, "_PART_OF_ENTRIES", data.draw(st.sampled_from([1, 16, 64]))
+        )
+        ordering = Ordering(tuple(by), tuple(descending), missing)
+        with ExternalSort(ordering, schema, workspace) as rows:
+            for unit in units:
+                numbered = unit.append_column("row", table.column("row").slice(at, unit.num_rows))
+                at += unit.num_rows
+                rows.add(numbered)
+            found = pa.concat_tables([schema.empty_table(), *rows.sorted()])
+        assert workspace.account.alive == 0
+    _same_bits(found, _ordered(table, by, descending, missing))
+
+
+@pytest.mark.parametrize("live_bytes", [1 << 20, 1 << 28])
+def test_text_stored_as_dictionaries_goes_through_a_sort_as_codes(
+    live_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random, rows = np.random.default_rng(3), 20_000
+    words = np.array([f"word {n} of many that are as long as this" for n in range(50)])
+    text = pa.array(words[random.integers(0, 50, rows)], mask=random.random(rows) < 0.1)
+    table = pa.table({"v": random.random(rows), "s": text, "n": np.arange(rows)})
+    store = stored(table, rows=4_000, columns=9)
+    added: list[pa.Schema] = []
+    add = ExternalSort.add
+
+    def noted(self: ExternalSort, table: pa.Table) -> None:
+        added.append(table.schema)
+        add(self, table)
+
+    monkeypatch.setattr(ExternalSort, "add", noted)
+    few = [{"live_bytes": live_bytes, "workers": 1}, {"live_bytes": live_bytes, "inline_bytes": 0}]
+    for query, left in ((Q, table), (Q.filter("n >= 1_000"), table.slice(1_000))):
+        for by in ("v", "s"):
+            added.clear()
+            found = answer(store, query.sort(by), few)
+            _same_bits(found, _ordered(left, [by], [False], "last"))
+            kinds = {each.field("s").type for each in added}
+            assert kinds
+            assert pa.string() not in kinds
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -304,3 +473,34 @@ def test_pandas_is_not_asked_for_more_than_it_promises() -> None:
     assert frame.sort_values("b", kind="stable").index.tolist() == [2, 0, 1]
     found = answer(stored({"b": [True, None, False]}), Q.sort("b"))
     assert found.column("b").to_pylist() == [False, True, None]
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_codes_go_out_as_no_more_text_than_the_budget_allows(constant: bool) -> None:
+    texts = pa.array([f"{at}-" + "x" * 4_000 for at in range(10)])
+    random = np.random.default_rng(1)
+    keys = np.zeros(3_000, np.int64) if constant else random.permutation(3_000)
+    table = pa.table({"k": keys, "c": texts.take(pa.array(random.integers(0, 10, 3_000)))})
+    store = stored(table, rows=500)
+    limit = 3_000_000
+    with options(workers=2, live_bytes=limit, inline_bytes=0), events("memory.alive") as alive:
+        parts = list(store.scan("x").then(*Q.sort("k").clauses).iter_batches())
+    assert max(part.nbytes for part in parts) < (limit if constant else limit / 4)
+    assert max(event.attributes["bytes"] for event in alive) <= limit
+    found = pa.concat_tables([pa.Table.from_batches([part]) for part in parts])
+    assert found.equals(table.sort_by("k") if not constant else table)
+
+
+def test_dictionaries_of_many_columns_share_one_bound() -> None:
+    names = [f"c{at}" for at in range(24)]
+    schema = pa.schema([(name, pa.string()) for name in names])
+    with Workspace(Options(live_bytes=1_000_000)) as workspace:
+        texts = joined_dictionaries.JoinedDictionaries(schema, workspace.account)
+        for unit in range(20):
+            column = pa.array([f"{unit} {row} " + "x" * 80 for row in range(20)])
+            table = pa.table({name: column.dictionary_encode() for name in names})
+            found = pa.concat_tables(list(texts.restored(texts.joined([table]))))
+            assert found.column("c23").to_pylist() == column.to_pylist()
+            assert workspace.account.alive <= 1_000_000 // 16
+        texts.close()
+        assert workspace.account.alive == 0

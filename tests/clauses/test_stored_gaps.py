@@ -16,7 +16,7 @@ from tessel.clauses import QueryBuilder
 from tessel.expression import Expression, col, parse
 from tessel.expression.evaluate import evaluate
 from tessel.options import options
-from tessel.testing.tables import bits
+from tessel.testing.tables import as_dictionary, bits
 from tests.clauses.helpers import SETTINGS, answer, stored
 from tests.clauses.stored_ways import both_ways
 from tests.kernels.forced import LEVELS, in_form
@@ -94,9 +94,9 @@ def _tables(draw: Any) -> pa.Table:
         for name, (held, kind) in values.items()
     }
     if draw(st.booleans()):
-        columns["s"] = columns["s"].dictionary_encode()
+        columns["s"] = as_dictionary(columns["s"])
     if draw(st.booleans()):
-        columns["x"] = columns["x"].dictionary_encode()
+        columns["x"] = as_dictionary(columns["x"])
     times = pa.array(np.sort(random.integers(0, 90, rows)), pa.timestamp("s"))
     return pa.table({"t": times, **columns})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from tessel.clauses.structures import (
     UnitFacts,
+    last_bucket_of_front,
     structure_by_bucket,
     structure_by_time_bucket,
 )
@@ -26,19 +28,26 @@ def bucketed_slices(draw: st.DrawFn) -> list[list[int]]:
     return [buckets[a:b] for a, b in itertools.pairwise(bounds)]
 
 
-@given(bucketed_slices())
-def test_every_bucket_is_computed_once_and_whole(slices: list[list[int]]) -> None:
+@given(bucketed_slices(), st.data())
+def test_every_bucket_is_computed_once_and_whole(slices: list[list[int]], data: Any) -> None:
     first = np.array([rows[0] for rows in slices])
     last = np.array([rows[-1] for rows in slices])
+    start = 0
+    while start < len(slices):  # parts of what was one slice know no more than its bounds
+        stop = data.draw(st.integers(start + 1, len(slices)))
+        least = int(last[start - 1]) if start else int(first[0])
+        first[start:stop] = data.draw(st.integers(least, int(first[start])))
+        last[start:stop] = last[stop - 1]
+        start = stop
     units = structure_by_time_bucket(first, last)
     planned = np.bincount([p for unit in units for p in unit], minlength=len(slices))
     assert planned.min() >= 1
     assert planned.max() <= 2
     owned: list[tuple[int, int]] = []
     for unit in units:
-        front = unit[0]
-        low = first[front] + (planned[front] > 1)
-        rows = [b for position in unit for b in slices[position] if low <= b <= last[front]]
+        low = first[unit[0]] + (planned[unit[0]] > 1)
+        high = last_bucket_of_front(first[unit], last[unit])
+        rows = [b for position in unit for b in slices[position] if low <= b <= high]
         owned += [(b, rows.count(b)) for b in sorted(set(rows))]
     everything = [b for rows in slices for b in rows]
     assert owned == [(b, everything.count(b)) for b in sorted(set(everything))]
@@ -49,6 +58,10 @@ def test_time_buckets_golden() -> None:
     last = np.array([1, 1, 3, 4, 9])
     assert structure_by_time_bucket(first, last) == [[0, 1, 2], [2, 3], [3], [4]]
     assert structure_by_time_bucket(first[:0], last[:0]) == []
+    cut = [0, 2, 2, 2, 5], [2, 5, 5, 5, 6]  # the three in the middle were one slice
+    first, last = map(np.array, cut)
+    assert structure_by_time_bucket(first, last) == [[0, 1, 2, 3], [1, 2, 3, 4], [4]]
+    assert last_bucket_of_front(first[1:], last[1:]) == 5
 
 
 def test_hash_buckets_keep_plan_order() -> None:

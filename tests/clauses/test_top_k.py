@@ -23,6 +23,7 @@ from tessel.clauses.running.bound_unit import BoundUnit, bound_unit, is_bound
 from tessel.clauses.running.stage import begun_stage, run_bound
 from tessel.ecs import ProcessingUnit
 from tessel.options import options
+from tessel.store.manifest.bindings import Bindings
 from tessel.store.segment import paging
 from tessel.testing.oracles import duckdb_answer, nan_as_null, one_zero, polars_frame, rows_numbered
 from tessel.testing.queries import query_tables
@@ -114,7 +115,9 @@ def test_a_unit_of_several_spans_keeps_no_more_rows_than_are_wanted() -> None:
         kept = 0
         for ordinal, unit_of in enumerate(source.units):
             pieces = [source.index.source(position) for position in unit_of]
-            unit: ProcessingUnit = bound_unit(pieces, segments, source.index.schema, ordinal)
+            unit: ProcessingUnit = bound_unit(
+                pieces, segments, Bindings(source.index.schema), ordinal
+            )
             found = stage.clauses[0].process(unit)
             assert found.num_rows <= 3
             kept += found.num_rows
@@ -140,7 +143,9 @@ def test_units_in_any_order_leave_the_same_answer(table: pa.Table, data: st.Data
         units: dict[int, ProcessingUnit] = {}
         for ordinal in data.draw(st.permutations(range(len(source.units)))):
             pieces = [source.index.source(position) for position in source.units[ordinal]]
-            unit: ProcessingUnit = bound_unit(pieces, segments, source.index.schema, ordinal)
+            unit: ProcessingUnit = bound_unit(
+                pieces, segments, Bindings(source.index.schema), ordinal
+            )
             for clause in stage.clauses:
                 unit = clause.process(unit)
             assert is_bound(unit)  # nothing was read before the rows were chosen
@@ -190,7 +195,7 @@ def _pages_touched(query: QueryBuilder, **asked: Any) -> int:
         touched = 0
         for unit in source.units:
             pieces = [source.index.source(position) for position in unit]
-            bound = bound_unit(pieces, segments, source.index.schema, 0)
+            bound = bound_unit(pieces, segments, Bindings(source.index.schema), 0)
             run_bound(stage.clauses, stage.schemas, bound)
             segment = segments._reader.open(pieces[0].key)
             touched += sum(page is not None for page in segment._known.get(0, []))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
 from tessel.errors import ColumnNotFoundError, DuplicateColumnError, PlanError
+from tessel.testing.tables import as_dictionary
 from tests.clauses.helpers import SETTINGS, answer, stored
 
 Q = QueryBuilder()
@@ -29,7 +30,7 @@ VALUES = st.lists(st.none() | st.sampled_from(["a", "b", "c", "é"]), max_size=2
 def test_counts_are_those_of_counting(
     values: list[Any], cut: int, sort: bool, normalise: bool, drop: bool
 ) -> None:
-    column = pa.array(values, pa.string()).dictionary_encode()
+    column = as_dictionary(pa.array(values, pa.string()))
     store = stored({"k": column, "v": list(range(len(values)))}, rows=cut)
     query = Q.value_counts("k", sort=sort, normalise=normalise, drop_missing=drop)
     found = answer(store, query, SETTINGS[:3])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
 from tessel.clauses.aggregates.held_values import held_values_state
-from tessel.clauses.aggregates.kernels.value_runs import ordered_integers, value_runs
+from tessel.clauses.aggregates.kernels.value_runs import ordered_integers, placed_runs
 from tessel.clauses.grouped.value_ranges import ValueRanges
 from tessel.clauses.spill import Workspace
 from tessel.options import current, options
@@ -54,7 +54,8 @@ def test_ranges_give_what_sorting_gives(arrays: list[pa.Array], budget: int, onc
         contextlib.closing(ValueRanges(kind, workspace)) as ranges,
     ):
         for array in arrays:
-            runs = value_runs(ordered_integers(array), np.zeros(len(array), np.int64), 1, once=once)
+            runs = placed_runs(ordered_integers(array), np.zeros(len(array), np.int64), 1)
+            runs = runs.compact(once=once)
             ranges.add(held_values_state(runs, pa.array(runs.numbers)))
             numbers = np.sort(ordered_integers(array))
             wanted.append(np.unique(numbers) if once else numbers)

@@ -7,12 +7,10 @@ import dataclasses
 import pytest
 
 from tessel.ecs import (
-    Bucket,
     ColRange,
     FetchCount,
     RowRange,
     SegmentKey,
-    Symbol,
     TimeRange,
 )
 
@@ -21,8 +19,6 @@ COMPONENTS = [
     ColRange(0, 2),
     SegmentKey("pack", 4096, 100, 0xFFFF),
     TimeRange(-5, 5),
-    Symbol(1, "weather"),
-    Bucket(7),
     FetchCount(2, 1),
 ]
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tessel.ecs import ColRange, Columns, ComponentManager, FactColumn, FetchCount, RowRange
+from tessel.ecs import ColRange, Columns, ComponentManager, FetchCount, RowRange
 from tessel.errors import ExecutionError, InvalidInputError, NameNotFoundError
 
 
@@ -65,7 +65,7 @@ def test_entities_of_several_calls_and_shapes_are_found_together():
     with ComponentManager() as manager:
         bulk = manager.add(2, {RowRange: rows((0, 1), (1, 2))})
         single = manager.add_one(RowRange(2, 3), Colour("red"))
-        more = manager.add(1, {RowRange: FactColumn(RowRange, start=[3], end=[4])})
+        more = manager.add(1, {RowRange: rows((3, 4))})
         order = [*more, single, *bulk]
         assert manager.get(order, RowRange) == (rows((3, 4), (2, 3), (0, 1), (1, 2)),)
         assert len(set(order)) == 4
@@ -160,10 +160,6 @@ def test_an_unknown_entity_raises_and_changes_nothing(call):
         (lambda m, e: m.add(2, {RowRange: rows((0, 1))}), InvalidInputError),
         (lambda m, e: m.add(1, {RowRange: [Colour("red")]}), InvalidInputError),
         (lambda m, e: m.add(1, {object: [None]}), InvalidInputError),
-        (
-            lambda m, e: m.add(1, {ColRange: FactColumn(RowRange, start=[0], end=[1])}),
-            InvalidInputError,
-        ),
         (lambda m, e: m.add_one(Colour("a"), Colour("b")), InvalidInputError),
         (lambda m, e: m.attach([e], {Heavy: [Heavy(1)], Colour: []}), InvalidInputError),
         (lambda m, e: m.attach([e, e], {Heavy: [Heavy(1)] * 2}), InvalidInputError),
@@ -230,7 +226,7 @@ def test_replace_detach_attach_again(bulk):
         assert manager.get([other, first], Colour) == ([Colour("blue"), Colour("black")],)
 
 
-def test_two_facts_of_a_block_are_detached_in_one_call():
+def test_two_components_are_detached_in_one_call():
     with ComponentManager() as manager:
         first, other = manager.add(
             2, {RowRange: rows((0, 1), (1, 2)), Colour: [Colour("a"), Colour("b")]}
@@ -264,24 +260,6 @@ def test_what_is_taken_is_freed(way, bulk):
             manager.close()
         gc.collect()
         assert watch() is None
-
-
-def test_fact_columns_give_plain_values_and_check_their_fields():
-    column = FactColumn(RowRange, start=np.array([0, 10]), end=np.array([10, 20]))
-    assert list(column) == rows((0, 10), (10, 20))
-    assert column[-1] == RowRange(10, 20)
-    assert column[:1] == rows((0, 10))
-    assert type(column[0].start) is int
-    with pytest.raises(IndexError):
-        column[2]
-    with pytest.raises(NameNotFoundError, match="no field 'stop'"):
-        FactColumn(RowRange, start=[0], stop=[1])
-    with pytest.raises(InvalidInputError, match="all its fields"):
-        FactColumn(RowRange, start=[0])
-    with pytest.raises(InvalidInputError, match="of one length"):
-        FactColumn(RowRange, start=[0], end=[1, 2])
-    with pytest.raises(InvalidInputError, match="no dataclass"):
-        FactColumn(Payload)
 
 
 # --- fetch counts -------------------------------------------------------------------------------

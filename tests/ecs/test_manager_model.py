@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tessel.ecs import Columns, ComponentManager, FactColumn, FetchCount
+from tessel.ecs import Columns, ComponentManager, FetchCount
 from tessel.errors import ExecutionError, NameNotFoundError
 
 
@@ -57,14 +57,10 @@ class ManagerMachine(RuleBasedStateMachine):
     def unknown(self, entities: list[int]) -> bool:
         return any(entity not in self.model for entity in entities)
 
-    @rule(count=st.integers(0, 4), types=kinds, seed=seeds, lazy=st.booleans())
-    def add(self, count: int, types: list[type], seed: int, lazy: bool) -> None:
+    @rule(count=st.integers(0, 4), types=kinds, seed=seeds)
+    def add(self, count: int, types: list[type], seed: int) -> None:
         columns = {t: [t(seed + row) for row in range(count)] for t in types}
-        given = {
-            t: FactColumn(t, value=[c.value for c in column]) if lazy else column
-            for t, column in columns.items()
-        }
-        for row, entity in enumerate(self.manager.add(count, given)):
+        for row, entity in enumerate(self.manager.add(count, columns)):
             assert entity not in self.model
             self.model[entity] = {t: columns[t][row] for t in types}
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
+
+from tessel.testing.tables import as_dictionary
 
 whole = {
     kind: st.integers(*bounds)
@@ -75,10 +76,9 @@ def columns(draw: st.DrawFn, rows: int) -> pa.ChunkedArray:
     kind = draw(st.sampled_from(list(kinds)))
     values = draw(st.lists(st.none() | kinds[kind], min_size=rows, max_size=rows))
     array = _array(kind, values)
-    if kind in whole or kind in (pa.string(), pa.large_string(), pa.timestamp("ns")):
-        encoded: Callable[[], pa.Array] = array.dictionary_encode
-        if draw(st.booleans()):
-            array = encoded()
+    encodes = kind in whole or kind in (pa.string(), pa.large_string(), pa.timestamp("ns"))
+    if encodes and draw(st.booleans()):
+        array = as_dictionary(array)
     cut = draw(st.integers(0, rows))
     return pa.chunked_array([array.slice(0, cut), array.slice(cut)], array.type)
 
@@ -103,7 +103,7 @@ def ticks(rows: int, seed: int) -> pa.Table:
             "time": start + np.cumsum(random.integers(1, 1000, rows)).astype("timedelta64[ns]"),
             "price": np.round(random.normal(100, 1, rows), 2),
             "size": random.integers(0, 1000, rows).astype("uint32"),
-            "name": pa.array(random.choice(["one", "two", "three"], rows)).dictionary_encode(),
+            "name": as_dictionary(pa.array(random.choice(["one", "two", "three"], rows))),
             "fee": pa.array(
                 [decimal.Decimal(int(value)).scaleb(-2) for value in random.integers(0, 99, rows)],
                 pa.decimal128(10, 2),

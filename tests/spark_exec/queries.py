@@ -17,6 +17,7 @@ from tessel.api import Store, open_store
 from tessel.clauses import Clause, ClauseInfo, Structure, UnitFacts
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
+from tessel.testing.tables import as_dictionary
 
 # None of the clauses here is registered: nothing but the plan tells a worker of them, and the
 # names that other tests see stay those of the package.
@@ -42,7 +43,7 @@ def everything(rows: int, *, seed: int = 0) -> pa.Table:
             "t": pa.array(minutes * 60_000_000, pa.timestamp("us")),
             "u": pa.array(random.integers(0, 2**64, rows, dtype=np.uint64), pa.uint64()),
             "s": words,
-            "c": words.dictionary_encode(),
+            "c": as_dictionary(words),
             "n": pa.array(minutes * 1_000_000_001, pa.timestamp("ns", "America/New_York")),
             "d": pa.array([decimal.Decimal(i).scaleb(-2) for i in range(rows)], _MONEY),
             "l": pa.array([[{"a": i, "b": [str(i)]}] * (i % 3) for i in range(rows)], _NESTED),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.ecs.components import RowRange, Symbol, TimeRange
+from tessel.ecs.components import RowRange, TimeRange
 from tessel.errors import CorruptStoreError
 from tessel.spark_exec.blobs import PartFacts, decode, encode
 from tests.spark_exec.arrow_tables import tables, ticks
@@ -25,10 +25,11 @@ facts = st.builds(
     row_range=ordered_pairs.map(lambda pair: RowRange(*pair)),
     time_range=st.none()
     | st.tuples(st.integers(-(2**63), 0), st.integers(0, 2**63 - 1)).map(lambda p: TimeRange(*p)),
-    symbol=st.none() | st.builds(Symbol, st.integers(0, 9), st.text(max_size=5)),
+    symbol=st.integers(0, 9),
     fetches=st.integers(0, 9),
     index=st.none() | st.text(max_size=5),
     bucket=st.none() | st.integers(0, 9),
+    components=st.lists(st.tuples(st.text(max_size=5), st.text(max_size=5)), max_size=2).map(tuple),
 )
 
 
@@ -109,7 +110,9 @@ def test_a_forged_stream_is_a_table_or_a_typed_error(rows: int) -> None:
         {"time_range": [2, 1]},
         {"time_range": 7},
         {"symbol": [0]},
-        {"symbol": [0, 1]},
+        {"symbol": -1},
+        {"components": ["a"]},
+        {"components": [["a", 1]]},
         {"fetches": -1},
         {"fetches": 1.5},
         {"index": 3},
@@ -119,7 +122,7 @@ def test_a_forged_stream_is_a_table_or_a_typed_error(rows: int) -> None:
     ids=str,
 )
 def test_forged_facts_are_refused(change: dict[str, object]) -> None:
-    good = PartFacts(RowRange(0, 3), TimeRange(1, 2), Symbol(0, "a"), 1, "time", 5).to_json()
+    good = PartFacts(RowRange(0, 3), TimeRange(1, 2), 0, 1, "time", 5).to_json()
     assert PartFacts.from_json(good).to_json() == good
     with pytest.raises(CorruptStoreError, match="facts are not valid"):
         PartFacts.from_json({**good, **change})

@@ -114,12 +114,7 @@ def test_what_runs_here_is_told(
     with options(live_bytes=live_bytes, hash_bucket_bytes=4_000):
         explained = store.explain(symbol, QUERIES[name], executor=on_spark)
         store.read(symbol, query=QUERIES[name], executor=on_spark)
-    told = [
-        clause.name
-        for placed in placed_stages(explained.plan)
-        if placed.is_here
-        for clause in placed.clauses
-    ]
-    assert sorted(told) == sorted(ran)
+    here = [placed for placed in placed_stages(explained.plan) if placed.is_here]
+    assert sorted(clause.name for placed in here for clause in placed.clauses) == sorted(ran)
     shown = str(explained).partition("on Spark")[2]
-    assert ("│ driver " in shown) is bool(told)
+    assert ("│ driver " in shown) is bool(here)

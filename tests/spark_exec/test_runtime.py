@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 import threading
@@ -163,6 +164,41 @@ def test_a_master_that_does_not_answer_is_left_and_a_local_one_still_starts(tmp_
         f"no Spark master answers at {master!r}\n"
         "no session within 2 s (option spark_start_timeout)\n3\n"
     )
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("is_placed", [False, True])
+def test_the_end_of_a_process_leaves_nothing_behind(tmp_path: Path, is_placed: bool) -> None:
+    """Spark's shutdown is left out only where all that it would remove is in our own folder."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    placed = {"SPARK_LOCAL_DIRS": str(temporary / "spark")} if is_placed else {}
+    result = run_script(
+        """
+        import pyarrow as pa
+        import tessel as ts
+        from pyspark.sql import SparkSession
+        from tessel.spark_exec import runtime
+
+        stop = SparkSession.stop
+        SparkSession.stop = lambda session: (print("stopped"), stop(session))[1]
+        store = ts.open("store")
+        store.write("x", pa.table({"t": [1, 2], "v": [1.0, 2.0]}), index="t")
+        query = ts.QueryBuilder().groupby("v").agg(n="count(v)")
+        assert len(store.read("x", query=query, executor="spark").to_arrow()) == 2
+        print(runtime._own.driver.process.pid, flush=True)
+        """,
+        folder=tmp_path,
+        environment={**os.environ, "TMPDIR": str(temporary), **placed},
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    process, *told = result.stdout.split()
+    assert told == (["stopped"] if is_placed else [])
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(process), 0)
+    assert [file for file in temporary.rglob("*") if file.is_file()] == []
+    assert [entry.name for entry in temporary.iterdir() if "tessel" in entry.name] == []
 
 
 @pytest.mark.spark

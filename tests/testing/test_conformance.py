@@ -23,11 +23,12 @@ from tessel.clauses import (
     structure_by_bucket,
 )
 from tessel.clauses.structures import facts_of_segments
-from tessel.ecs import ProcessingUnit
+from tessel.ecs import Piece, ProcessingUnit
 from tessel.expression import col
 from tessel.expression.schema import TableSchema
 from tessel.store import SegmentIndex
 from tessel.testing.conformance import CHECKS, ClauseCase, check_clause
+from tests.clauses.attaching import Mark, Span, Stamp
 from tests.clauses.custom import DropNegative, EveryOther, LastOfSpan, PreviousDiffers, RowWise
 
 START = dt.datetime(2021, 1, 1)
@@ -255,6 +256,33 @@ def test_units_that_are_grouped_otherwise_behind_other_clauses_are_caught() -> N
     check_clause(lambda: LastOfSpan(), TABLE, index="t")
     with pytest.raises(AssertionError, match=r"^any place: groups_only_segments"):
         check_clause(lambda: GroupsOnlySegments(), TABLE, index="t")
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("loses", "the component of the unit, after process"),
+        ("undeclared", "Span cannot be received"),
+        ("has no plain form", "Mark cannot be sent"),
+    ],
+)
+def test_components_that_would_be_lost_are_caught(fault: str, message: str) -> None:
+    @register
+    @dataclass(frozen=True)
+    class Attaches(RowWise):
+        name: ClassVar[str] = "attaches_badly"
+
+        def process(self, unit: ProcessingUnit) -> ProcessingUnit:
+            if fault == "loses":
+                return ProcessingUnit(0, unit.schema, map(bare, unit.pieces))
+            return unit.with_component(Span(1, 2) if fault == "undeclared" else Mark("a"))
+
+    def bare(piece: Piece) -> Piece:
+        return replace(piece, components=())
+
+    with pytest.raises(AssertionError, match=rf"^components: attaches_badly.*{message}"):
+        check_clause(lambda: Attaches("v"), TABLE, index="t")
+    CHECKS["components"](ClauseCase(Stamp, pa.table({"n": [1, 2, 3]})))
 
 
 def test_a_schema_is_a_promise_for_columns_that_are_declared_only() -> None:

@@ -1,16 +1,17 @@
-"""What median, quantiles and nunique share: the state of a group is its values, in order.
+"""What median, quantiles and nunique share: the state of a group is its values.
 
-A state holds each value once, with how often it occurs, or as often as it occurs, whichever is
-less; values are integers of the same order where their type has such, so that states of many units
-merge by counting or by one sort. A state is as large as the values of its group: what merges such
-states looks at ``compact``, and sorts outside of memory where they do not fit.
+A state holds each value once, in order, with how often it occurs, or as often as it occurs, in any
+order, whichever is less; values are integers of the same order where their type has such. A state
+is as large as the values of its group: results are made of the states of units where those lie,
+and what merges them looks at ``compact``, and sorts outside of memory where they do not fit.
 """
 
 from __future__ import annotations
 
+import itertools
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -19,14 +20,14 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, different, numpy_array
 from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
+from tessel.clauses.aggregates.kernels.value_lists import NumberLists, ValueLists
 from tessel.clauses.aggregates.kernels.value_runs import (
     BITS,
     ValueRuns,
     has_integers,
     integers_of_decimals,
-    joined_runs,
     ordered_integers,
-    value_runs,
+    placed_runs,
     values_of_integers,
 )
 from tessel.clauses.aggregates.present_rows import present
@@ -35,15 +36,23 @@ from tessel.clauses.values import plain, plain_type, ranks, raw_values
 __all__ = [
     "GroupValues",
     "HeldValuesAggregate",
+    "are_only_values",
     "held_values_state",
     "ordered_runs",
     "values_of_state",
 ]
 
 
+_STATE = [
+    pa.field("values", pa.large_list(pa.int64())),
+    pa.field("times", pa.large_list(pa.int64())),
+    pa.field("places", pa.int8()),
+]
+
+
 @dataclass(frozen=True, eq=False)
 class GroupValues:
-    """The values of groups in order.
+    """The values of groups.
 
     Attributes
     ----------
@@ -68,7 +77,7 @@ class GroupValues:
         return self.runs.counts
 
     def at(self, owners: NDArray[np.int64], places: NDArray[np.int64]) -> pa.Array:
-        """Return the value at a place of each of some groups, counted from 0."""
+        """Return the value at a place of each of some groups in order; see :meth:`ValueRuns.at`."""
         numbers = self.runs.at(owners, places)
         if self.entries is not None:
             return self.entries.take(arrow_array(numbers))
@@ -93,81 +102,119 @@ class HeldValuesAggregate(MergeableAggregate):
 
     def partial_fields(self, value_type: pa.DataType) -> list[pa.Field]:  # noqa: D102
         kind = plain_type(value_type)
-        item = pa.int64() if has_integers(kind) else kind
-        return [
-            pa.field("values", pa.large_list(item)),
-            pa.field("times", pa.large_list(pa.int64())),
-            pa.field("places", pa.int8()),
-        ]
+        if has_integers(kind):
+            return _STATE
+        return [pa.field("values", pa.large_list(kind)), *_STATE[1:]]
 
     def partial(self, values: Values, codes: Codes, groups: int) -> list[pa.Array]:  # noqa: D102
         array, codes, _ = present(values, codes)
-        if has_integers(array.type):
-            runs = value_runs(ordered_integers(array), codes, groups, once=self.once)
-            return held_values_state(runs, arrow_array(runs.numbers))
-        return self._of_entries(array, codes, groups, None)
-
-    def _of_entries(
-        self, array: pa.Array, codes: Codes, groups: int, times: NDArray[np.int64] | None
-    ) -> list[pa.Array]:
-        numbers, entries = _numbered(array)
-        runs = value_runs(numbers, codes, groups, times, once=self.once)
-        return held_values_state(runs, entries.take(arrow_array(runs.numbers)))
+        numbers, entries = _integers(array)
+        runs = placed_runs(numbers, codes, groups).compact(once=self.once)
+        found = arrow_array(runs.numbers)
+        return held_values_state(runs, found if entries is None else entries.take(found))
 
     def merge(  # noqa: D102
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType
     ) -> list[pa.Array]:
         if len(codes) == groups and np.array_equal(codes, np.arange(groups)):
             return [plain(state) for state in states]
-        values, lengths, times, places = _taken_apart(states)
-        if not has_integers(plain_type(value_type)):
-            return self._of_entries(values, np.repeat(codes, lengths), groups, times)
-        numbers, common = _of_one_kind(values, lengths, places)
-        runs = joined_runs(numbers, lengths, codes, groups, times, once=self.once)
-        return held_values_state(runs, arrow_array(runs.numbers), common)
+        kind = plain_type(value_type)
+        lists, common, entries = _lists(states, codes, groups, kind, once=self.once)
+        merged: list[list[pa.Array]] = []
+        for lent in lists.some_at_a_time():
+            runs = lent.compact(once=self.once)
+            found = arrow_array(
+                runs.numbers.copy() if runs.numbers is lent.numbers else runs.numbers
+            )
+            values = found if entries is None else entries.take(found)
+            merged.append(held_values_state(runs, values, common))
+        return [pa.concat_arrays(parts) for parts in zip(*merged, strict=True)]
 
     def finish(  # noqa: D102
         self, states: Sequence[Values], value_type: pa.DataType, column: str | None = None
     ) -> pa.Array:
+        groups = len(states[0])
+        return self.finish_merged(states, np.arange(groups), groups, value_type, column)
+
+    def finish_merged(  # noqa: D102
+        self,
+        states: Sequence[Values],
+        codes: Codes,
+        groups: int,
+        value_type: pa.DataType,
+        column: str | None = None,
+    ) -> pa.Array:
         kind = plain_type(value_type)
-        values, lengths, times, places = _taken_apart(states)
-        groups, starts = len(lengths), np.concatenate([[0], np.cumsum(lengths)])
-        if has_integers(kind):
-            numbers, common = _of_one_kind(values, lengths, places)
-        elif self.once:
-            numbers, common = np.arange(len(values)), BITS  # in no order, but all different
-        else:
-            held = _ranked(values, np.repeat(np.arange(groups), lengths), groups, times)
-            return self.of_values(held, groups, column)
-        return self.of_values(
-            GroupValues(ValueRuns(numbers, times, starts), kind, common), groups, column
+        lists, common, entries = _lists(
+            states, codes, groups, kind, ordered=not self.once, once=self.once
         )
+        results = [
+            self._of_runs(GroupValues(runs, kind, common, entries), column)
+            for runs in lists.some_at_a_time()
+        ]
+        return results[0] if len(results) == 1 else pa.concat_arrays(results)
 
     def compute(  # noqa: D102
         self, values: Values, codes: Codes, groups: int, column: str | None = None
     ) -> pa.Array:
         array, codes, _ = present(values, codes)
-        if has_integers(array.type):
-            numbers = ordered_integers(array)
-        elif self.once:
-            numbers = _numbered(array)[0]
-        else:
-            return self.of_values(_ranked(array, codes, groups, None), groups, column)
-        runs = value_runs(numbers, codes, groups, once=self.once)
-        return self.of_values(GroupValues(runs, array.type), groups, column)
+        numbers, entries = _integers(array, ordered=not self.once)
+        runs = placed_runs(numbers, codes, groups)
+        return self._of_runs(GroupValues(runs, array.type, entries=entries), column)
+
+    def _of_runs(self, held: GroupValues, column: str | None) -> pa.Array:
+        if held.runs.times is not None:
+            held = replace(held, runs=held.runs.compact())
+        return self.of_values(held, len(held.runs.starts) - 1, column)
 
 
-def _numbered(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
-    """Return a number of each value, and the values by number."""
+def _integers(
+    array: pa.Array, *, ordered: bool = False
+) -> tuple[NDArray[np.int64], pa.Array | None]:
+    """Return integers of values, and the values that they are places of; None for themselves.
+
+    Such places are ``ordered`` as the values are, or in any order.
+    """
+    if has_integers(array.type):
+        return ordered_integers(array), None
+    if ordered:
+        return ranks(array)
     encoded = array.dictionary_encode()
     return raw_values(encoded.indices, np.int32).astype(np.int64), encoded.dictionary
 
 
-def _ranked(
-    array: pa.Array, codes: Codes, groups: int, times: NDArray[np.int64] | None
-) -> GroupValues:
-    numbers, ordered = ranks(array)
-    return GroupValues(value_runs(numbers, codes, groups, times), array.type, entries=ordered)
+def _lists(
+    states: Sequence[Values],
+    codes: Codes,
+    groups: int,
+    kind: pa.DataType,
+    *,
+    ordered: bool = False,
+    once: bool,
+) -> tuple[ValueLists, int, pa.Array | None]:
+    """Return the integers of states by group, their places, and what :func:`_integers` tells."""
+    if not has_integers(kind):
+        values, lengths, times, _ = _taken_apart(states)
+        numbers, entries = _integers(values, ordered=ordered)
+        lists = [NumberLists(numbers, None if once else times, lengths, codes)]
+        return ValueLists(lists, groups), BITS, entries
+    # States of units are looked at where they lie, not one behind the other.
+    parts = [_taken_apart(part) for part in _chunks(states)]
+    common = _common_kind(parts)
+    lists, start = list[NumberLists](), 0
+    for values, lengths, times, places in parts:
+        owners = codes[start : start + len(lengths)]
+        numbers = _of_kind(numpy_array(values), lengths, places, common)
+        lists.append(NumberLists(numbers, None if once else times, lengths, owners))
+        start += len(lengths)
+    return ValueLists(lists, groups), common, None
+
+
+def _chunks(states: Sequence[Values]) -> Iterator[list[Values]]:
+    """Cut states where one of their columns is cut: each part has one array a column."""
+    table = pa.Table.from_arrays(list(states), [str(at) for at in range(len(states))])
+    for batch in table.to_batches():
+        yield batch.columns
 
 
 def held_values_state(runs: ValueRuns, values: pa.Array, places: int = BITS) -> list[pa.Array]:
@@ -192,6 +239,13 @@ def held_values_state(runs: ValueRuns, values: pa.Array, places: int = BITS) -> 
     return [lists, times, arrow_array(np.full(groups, places, np.int8))]
 
 
+def are_only_values(states: Sequence[Values]) -> bool:
+    """Return whether states hold integers of values, and not how often they occur."""
+    if len(states) != len(_STATE) or states[0].type != _STATE[0].type:
+        return False
+    return bool(states[1].null_count == len(states[1]))
+
+
 def values_of_state(
     states: Sequence[Values], value_type: pa.DataType, rows: int
 ) -> Iterator[tuple[pa.Array, NDArray[np.int64]]]:
@@ -211,8 +265,8 @@ def values_of_state(
     owners = np.repeat(np.arange(len(lengths)), lengths)
     common = BITS
     if has_integers(kind):
-        numbers, common = _of_one_kind(values, lengths, places)
-        values = arrow_array(numbers)
+        common = _common_kind([(values, lengths, times, places)])
+        values = arrow_array(_of_kind(numpy_array(values), lengths, places, common))
     ends = np.arange(1, len(values) + 1) if times is None else np.cumsum(times)
     total = int(ends[-1]) if len(ends) else 0
     for start in range(0, total, rows):
@@ -234,19 +288,21 @@ def ordered_runs(
         State columns of a :class:`HeldValuesAggregate`, of a type whose values have integers.
     """
     values, lengths, times, places = _taken_apart(states)
-    numbers = numpy_array(values)
-    ends = np.cumsum(lengths)
-    for start, end, place in zip((ends - lengths).tolist(), ends.tolist(), places, strict=True):
-        own = numbers[start:end]
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    runs = ValueRuns(numpy_array(values).copy(), times, starts)
+    runs = runs.ordered() if times is None else runs.compact()
+    for (start, end), place in zip(itertools.pairwise(runs.starts.tolist()), places, strict=True):
+        own = runs.numbers[start:end]
         yield (
             own if place == BITS else integers_of_decimals(own, int(place)),
-            None if times is None else times[start:end],
+            None if runs.times is None else runs.times[start:end],
         )
 
 
-def _taken_apart(
-    states: Sequence[Values],
-) -> tuple[pa.Array, NDArray[np.int64], NDArray[np.int64] | None, NDArray[np.int8]]:
+_Parts = tuple[pa.Array, NDArray[np.int64], NDArray[np.int64] | None, NDArray[np.int8]]
+
+
+def _taken_apart(states: Sequence[Values]) -> _Parts:
     """Return the values of all states, how many each has, how often each occurs, and places."""
     lists, all_times, places = (plain(state) for state in states)
     lengths = np.diff(numpy_array(lists.offsets)) if len(lists) else np.zeros(0, np.int64)
@@ -260,19 +316,26 @@ def _taken_apart(
     return values, lengths, times, found
 
 
-def _of_one_kind(
-    values: pa.Array, lengths: NDArray[np.int64], places: NDArray[np.int8]
-) -> tuple[NDArray[np.int64], int]:
-    """Return integers of one kind, and their decimal places; of several kinds, ordered bits."""
-    numbers = numpy_array(values)
-    held = lengths > 0
-    kinds = different(places[held]).tolist()
-    if len(kinds) < 2:
-        return numbers, (kinds or [BITS])[0]
+def _common_kind(parts: Sequence[_Parts]) -> int:
+    """Return the decimal places of integers; where they are of several kinds, :data:`BITS`."""
+    kinds = {
+        place
+        for _, lengths, _, places in parts
+        for place in different(places[lengths > 0]).tolist()
+    }
+    return int(kinds.pop()) if len(kinds) == 1 else BITS
+
+
+def _of_kind(
+    numbers: NDArray[np.int64], lengths: NDArray[np.int64], places: NDArray[np.int8], common: int
+) -> NDArray[np.int64]:
+    """Return integers of states as those of so many decimal places, or as ordered bits."""
+    held = different(places[lengths > 0]).tolist()
+    if all(place == common for place in held):
+        return numbers
     each = np.repeat(places, lengths)
     found = numbers.copy()
-    for place in kinds:
-        if place != BITS:
-            chosen = each == place
-            found[chosen] = integers_of_decimals(numbers[chosen], place)
-    return found, BITS
+    for place in held:
+        chosen = each == place
+        found[chosen] = integers_of_decimals(numbers[chosen], place)
+    return found

@@ -8,12 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.arrays import arrow_array
-from tessel.clauses.aggregates.base import Codes, OrderedValues, Values
+from tessel.clauses.aggregates.base import Codes, OrderedValues
 from tessel.clauses.aggregates.held_values import GroupValues, HeldValuesAggregate
 from tessel.clauses.aggregates.kernels.mixes import means_of_two
-from tessel.clauses.aggregates.kernels.order_statistics import ordered_values
 from tessel.clauses.aggregates.mean import Mean, mean_type
-from tessel.clauses.aggregates.present_rows import counts_of, present
 from tessel.clauses.aggregates.registry import register
 
 __all__ = ["Median", "mean_of_two", "spread_out"]
@@ -37,26 +35,14 @@ class Median(HeldValuesAggregate):
             )
         return found
 
-    def compute(  # noqa: D102
-        self, values: Values, codes: Codes, groups: int, column: str | None = None
-    ) -> pa.Array:
-        array, codes, _ = present(values, codes)
-        ordered = ordered_values(array, codes, groups)
-        counts = counts_of(codes, groups)
-        owners = np.flatnonzero(counts)
-        counts = counts[owners]
-        starts = np.cumsum(counts) - counts
-        low, high = (
-            ordered.take(arrow_array(starts + places))
-            for places in ((counts - 1) // 2, counts // 2)
-        )
-        return spread_out(mean_of_two(low, high, column), owners, groups)
-
     def of_values(self, held: GroupValues, groups: int, column: str | None) -> pa.Array:  # noqa: D102
         counts = held.counts
         owners = np.flatnonzero(counts)
         counts = counts[owners]
-        low, high = (held.at(owners, places) for places in ((counts - 1) // 2, counts // 2))
+        # Those of a group side by side: the second is found next to the first.
+        places = np.stack([(counts - 1) // 2, counts // 2], axis=1).ravel()
+        middle = held.at(np.repeat(owners, 2), places)
+        low, high = (middle.take(arrow_array(np.arange(at, len(middle), 2))) for at in (0, 1))
         return spread_out(mean_of_two(low, high, column), owners, groups)
 
     def from_order(self, values: OrderedValues, column: str | None = None) -> pa.Array:

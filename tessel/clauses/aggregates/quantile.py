@@ -12,15 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.arrays import arrow_array
-from tessel.clauses.aggregates.base import Codes, OrderedValues, Values
+from tessel.clauses.aggregates.base import Codes, OrderedValues
 from tessel.clauses.aggregates.held_values import GroupValues, HeldValuesAggregate
 from tessel.clauses.aggregates.kernels.mixes import mixes
-from tessel.clauses.aggregates.kernels.order_statistics import ordered_values
 from tessel.clauses.aggregates.kernels.quotients import rounded_integer, rounded_quotient
 from tessel.clauses.aggregates.kernels.sums import DAY_MS
 from tessel.clauses.aggregates.mean import mean_type
 from tessel.clauses.aggregates.median import mean_of_two, spread_out
-from tessel.clauses.aggregates.present_rows import counts_of, present
 from tessel.clauses.aggregates.registry import register
 from tessel.clauses.values import (
     BoolArray,
@@ -90,18 +88,6 @@ class Quantile(HeldValuesAggregate):
             )
             raise self.refuse(column, value_type, hint)
         return found
-
-    def compute(  # noqa: D102
-        self, values: Values, codes: Codes, groups: int, column: str | None = None
-    ) -> pa.Array:
-        array, codes, _ = present(normalised(values), codes)
-        ordered = ordered_values(array, codes, groups)
-        counts = counts_of(codes, groups)
-        owners = np.flatnonzero(counts)
-        counts = counts[owners]
-        starts = np.cumsum(counts) - counts
-        found = self._between(ordered, starts, self._places(counts), column)
-        return spread_out(found, owners, groups)
 
     def of_values(self, held: GroupValues, groups: int, column: str | None) -> pa.Array:  # noqa: D102
         counts = held.counts

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -65,6 +65,24 @@ class GroupFacts:
     counts: Integers
     parts: Mapping[AskedFor, FoundParts]
     ends: Mapping[AskedFor, pa.Array]
+
+    def take(self, groups: Integers) -> GroupFacts:
+        """Return the facts of some groups."""
+        once: dict[int, NDArray[Any]] = {}  # counts are parts of several
+
+        def own(held: NDArray[Any]) -> NDArray[Any]:
+            if id(held) not in once:
+                once[id(held)] = held[groups]
+            return once[id(held)]
+
+        parts: dict[AskedFor, FoundParts] = {
+            key: {place: own(sums) for place, sums in held.items()}
+            if isinstance(held, Mapping)
+            else own(held)
+            for key, held in self.parts.items()
+        }
+        ends = {key: end.take(arrow_array(groups)) for key, end in self.ends.items()}
+        return GroupFacts(own(self.counts), parts, ends)
 
 
 def without_zeros(found: GroupFacts) -> GroupFacts:

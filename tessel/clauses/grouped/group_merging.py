@@ -1,10 +1,10 @@
 """Merging the partials of more groups than may be held.
 
 Partial tables are held as they come. Where they do not fit any more they are merged with each other
-first, which is enough while groups repeat from unit to unit. Where they do not, they are put aside
-by hash buckets of their keys, in memory while there is room and in a file from there on, and the
-buckets are merged one after the other in the end; a bucket that does not fit either is split once
-more, by the next bits of the hash. States that hold values
+first, which is enough while groups repeat from unit to unit, and values where states hold those.
+Once they do not, they are put aside by hash buckets of their keys, in memory while there is room
+and in a file from there on, and the buckets are merged one after the other in the end; a bucket
+that does not fit either is split once more, by the next bits of the hash. States that hold values
 (:attr:`~tessel.clauses.aggregates.MergeableAggregate.compact`) may not fit though they are of one
 group; what is left then is finished in another way, which is given.
 
@@ -24,7 +24,8 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array, empty_table
 from tessel.clauses.aggregates.base import has_compact_state
-from tessel.clauses.grouped.group_tables import finished_table, merged_states
+from tessel.clauses.grouped.group_tables import finished_groups, held_states, merged_states
+from tessel.clauses.grouped.grouping import Groups, group_codes
 from tessel.clauses.grouped.hashing import bucket_of
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.spill.workspace import Workspace
@@ -45,6 +46,12 @@ _MERGE_TAKES = 4
 
 _VALUES_TAKE = 2
 """And how many times that where they hold the values of one group."""
+
+_SAMPLED_GROUPS = 32
+"""Whether merging states that hold values is of use is tried with one group of so many."""
+
+_LEAST_BYTES_A_STATE = 128
+"""Of which the values are the most: a state of one value has about 40, its key among them."""
 
 _KEPT_PART = 2
 """Merging partials is worth doing again while it leaves no more than half of them."""
@@ -103,6 +110,11 @@ class GroupMerge:
         self._beyond = beyond
         if all(has_compact_state(each.aggregate) for each in shape.aggregates):
             self._beyond = None
+        # States of values alone are finished where they lie, some groups at a time, in memory of at
+        # most the bytes of the largest group: as many may be held as the budget allows, once it is
+        # seen that merging them leaves about as many.
+        self._only_values = self._beyond is not None
+        self._stays: bool | None = None
         self._left: list[SpillBlock] = []
         self._left_file: SpillFile | None = None
         self._held: list[pa.Table] = []
@@ -137,12 +149,19 @@ class GroupMerge:
     def add(self, table: pa.Table) -> None:
         """Put partials in; they follow those that are in already."""
         size = table.nbytes
+        self._only_values = self._only_values and self._holds_only_values(table)
+        if self._only_values and self._stays is None and self._held and not self._fits(size):
+            self._stays = self._would_stay()
         if self._left and self._held and not self._fits(size):
             self._leave()  # merging was of no use
+        elif self._spool is not None and self._held and not self._fits(size):
+            self._put_aside()  # merging was of no use, and each bucket is merged in the end
         elif self._held and not self._fits(size):
             before = self._size
-            self._hold([self._merged_states()])
-            helped = self._size * _KEPT_PART <= before or self._size <= self._most
+            if not self._stays:
+                self._hold([self._reduced(self._held, merged_states)])
+            helped = self._size * _KEPT_PART <= before
+            helped |= not self._stays and self._size <= self._most
             if not (helped and self._workspace.account.fits(size)):
                 if self._can_split:
                     self._put_aside()
@@ -162,13 +181,9 @@ class GroupMerge:
             yield from self._beyond(self._read_left(), self._shape, self._workspace)
             return
         if self._spool is None:
-            states = self._merged_states()
+            yield self._reduced(self._held, finished_groups)
             self._hold([])
-            yield finished_table(
-                states, self._shape.keys, self._shape.aggregates, self._shape.source
-            )
             return
-        self._hold([self._merged_states()])
         self._put_aside()
         for parts in self._buckets:
             if not parts:
@@ -183,10 +198,36 @@ class GroupMerge:
 
     @property
     def _most(self) -> int:
-        """Bytes of partials that may be merged at a time, for all that it takes."""
-        most = self._workspace.account.held_limit // _MERGE_TAKES
+        """Bytes of partials that may be held, for all that merging or finishing them takes."""
+        limit = self._workspace.account.held_limit
+        if self._only_values and self._stays:
+            return limit
+        most = limit // _MERGE_TAKES
         holds_values = self._beyond is not None and not self._shape.keys
         return most // _VALUES_TAKE if holds_values else most
+
+    def _holds_only_values(self, table: pa.Table) -> bool:
+        from tessel.clauses.aggregates.held_values import are_only_values
+
+        return all(
+            are_only_values(held_states(table, each, self._shape.source))
+            for each in self._shape.aggregates
+            if not has_compact_state(each.aggregate)
+        )
+
+    def _would_stay(self) -> bool:
+        """Return whether merging would leave more than half of what is held.
+
+        A sample of the groups tells. Of one group it is not tried: its values are put in order in
+        the end. Nor of small groups: there it is keys that take the bytes, and those are copied.
+        """
+        if not self._shape.keys:
+            return True
+        if self._size < _LEAST_BYTES_A_STATE * sum(table.num_rows for table in self._held):
+            return False
+        table = pa.concat_tables(self._held)
+        some = table.filter(arrow_array(self._groups(table).codes % _SAMPLED_GROUPS == 0))
+        return bool(self._reduced([some], merged_states).nbytes * _KEPT_PART > some.nbytes)
 
     def _fits(self, size: int) -> bool:
         return self._workspace.account.fits(size) and self._size + size <= self._most
@@ -199,11 +240,14 @@ class GroupMerge:
         if self._beyond is None or self._level == 0 or any(self._buckets):
             return True
         # Nor does splitting help where the states of one group are too large.
-        return bool(self._held[0].num_rows > 1)
+        return len(self._groups(pa.concat_tables(self._held))) > 1
 
-    def _merged_states(self) -> pa.Table:
-        table = pa.concat_tables([empty_table(self._schema), *self._held])
-        return merged_states(table, self._shape.keys, self._shape.aggregates, self._shape.source)
+    def _reduced(self, tables: list[pa.Table], reduce: Callable[..., pa.Table]) -> pa.Table:
+        table = pa.concat_tables([empty_table(self._schema), *tables])
+        return reduce(table, self._shape.keys, self._shape.aggregates, self._shape.source)
+
+    def _groups(self, table: pa.Table) -> Groups:
+        return group_codes([table.column(key) for key in self._shape.keys], drop_missing=False)
 
     def _leave(self) -> None:
         """Put what is held aside as it is."""
@@ -218,12 +262,22 @@ class GroupMerge:
             yield self._left_file.read(block)
 
     def _put_aside(self) -> None:
-        from tessel.kernels.rows_by_code import order_of_codes
-
         if self._spool is None:
             self._spool = self._workspace.spool()
-        (table,) = self._held
-        self._hold([])  # what it held is for its parts
+        held, most = self._held, self._workspace.account.held_limit // _MERGE_TAKES
+        while held:
+            # Each is in memory twice until it is in its buckets, so not all are at a time.
+            sizes = np.cumsum([table.nbytes for table in held])
+            count = max(1, int(np.searchsorted(sizes, most, side="right")))
+            table = pa.concat_tables(held[:count]).combine_chunks()
+            held = held[count:]
+            self._hold(held)  # what it held is for its parts
+            self._put_in_buckets(table)
+
+    def _put_in_buckets(self, table: pa.Table) -> None:
+        from tessel.kernels.rows_by_code import order_of_codes
+
+        assert self._spool is not None
         buckets = self._bucket_of([table.column(key) for key in self._shape.keys])
         order = order_of_codes(buckets, _BUCKETS)
         bounds = np.searchsorted(buckets[order], np.arange(_BUCKETS + 1)).tolist()

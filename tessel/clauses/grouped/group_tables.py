@@ -22,6 +22,7 @@ from tessel.options import current
 __all__ = [
     "POSITION",
     "complete_table",
+    "finished_groups",
     "finished_table",
     "held_states",
     "merge_partials",
@@ -100,8 +101,7 @@ def merge_partials(
     sort: bool,
 ) -> pa.Table:
     """Merge stacked partial tables and finish: one row a group, ordered by key or appearance."""
-    merged = merged_states(table, key_names, aggregates, source)
-    result = finished_table(merged, key_names, aggregates, source)
+    result = finished_groups(table, key_names, aggregates, source)
     if not sort or not key_names:
         return result
     return result.take(arrow_array(order_of_groups([result.column(key) for key in key_names])))
@@ -129,26 +129,39 @@ def merged_states(
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def finished_table(
-    states: pa.Table,
+def finished_groups(
+    table: pa.Table,
     key_names: Sequence[str],
     aggregates: Sequence[NamedAggregate],
     source: TableSchema,
 ) -> pa.Table:
-    """Return the results of merged states: keys and outputs, and :data:`POSITION` if it is there.
+    """Return the results of stacked partial tables: keys and outputs, as :func:`merged_states`.
 
     Raises
     ------
     IntegerOverflowError
         Where a result does not fit its type.
     """
-    columns = {key: states.column(key) for key in key_names}
+    codes, groups, keys, first_row = _codes(table, key_names)
+    columns = dict(zip(key_names, keys, strict=True))
+    for each in aggregates:
+        states, kind = held_states(table, each, source), each.input_type(source)
+        finish = _mergeable(each).finish_merged
+        columns[each.output] = finish(states, codes, groups, kind, each.column)
+    if POSITION in table.column_names:
+        columns[POSITION] = table.column(POSITION).take(arrow_array(first_row))
+    return pa.table(columns)
+
+
+def finished_table(
+    states: pa.Table, aggregates: Sequence[NamedAggregate], source: TableSchema
+) -> pa.Table:
+    """Return the results of merged states, a row each; raises as :func:`finished_groups`."""
+    columns = {}
     for each in aggregates:
         held = [column.combine_chunks() for column in held_states(states, each, source)]
         kind = each.input_type(source)
         columns[each.output] = _mergeable(each).finish(held, kind, each.column)
-    if POSITION in states.column_names:
-        columns[POSITION] = states.column(POSITION)
     return pa.table(columns)
 
 

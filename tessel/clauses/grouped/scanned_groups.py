@@ -16,21 +16,17 @@ from numpy.typing import NDArray
 
 from tessel.clauses.grouped.group_facts import of_groups, reduced_slices, without_zeros
 from tessel.clauses.grouped.stored_facts import all_from_facts, ask_facts
-from tessel.clauses.grouped.stored_groups import StoredGroups, joined_groups
+from tessel.clauses.grouped.stored_groups import StoredGroups, StoredParts
 from tessel.clauses.grouped.stored_keys import NumberedGroups, numbered_groups
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.kernels.fields import SumField
 from tessel.kernels.group_sums import GroupSums, group_sums
-from tessel.options import current
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.opened_batch import OpenedBatch
 
 __all__ = ["each_alone", "scanned_groups"]
 
 Integers = NDArray[np.int64]
-
-_PARTS_IN_BUDGET = 16
-"""What is found in several segments is joined while it is so small a part of the byte budget."""
 
 
 def scanned_groups(
@@ -39,8 +35,9 @@ def scanned_groups(
     aggregates: Sequence[NamedAggregate],
     *,
     drop_missing: bool,
-) -> StoredGroups | None:
-    """Return the groups of some rows, in order of first appearance; maybe None.
+    by_appearance: bool,
+) -> StoredParts | None:
+    """Return the groups of some rows; None where values are needed.
 
     Parameters
     ----------
@@ -50,21 +47,18 @@ def scanned_groups(
         Of the aggregation; without keys, one group of everything.
     drop_missing
         Whether rows with a missing key fall away.
+    by_appearance
+        Whether groups are wanted in the order in which they first appear; else they come in any.
     """
     if not all_from_facts(aggregates):
         return None
-    most, size = current().live_bytes // _PARTS_IN_BUDGET, 0
-
-    def reduced(each: Batch) -> StoredGroups | None:
-        nonlocal size
-        one = _reduced(each, keys, aggregates, drop_missing=drop_missing)
-        if one is None or len(rows) == 1:
-            return one
-        size += one.nbytes
-        return one if size <= most else None  # each unit is reduced by itself
-
-    found = reduced_slices(rows, reduced)
-    return joined_groups(found) if found else None
+    found = reduced_slices(
+        rows,
+        lambda each: _reduced(
+            each, keys, aggregates, drop_missing=drop_missing, by_appearance=by_appearance
+        ),
+    )
+    return StoredParts(found) if found else None
 
 
 def _reduced(
@@ -73,6 +67,7 @@ def _reduced(
     aggregates: Sequence[NamedAggregate],
     *,
     drop_missing: bool,
+    by_appearance: bool,
 ) -> StoredGroups | None:
     schema = rows.schema
     inputs = [name for each in aggregates for name in each.inputs]
@@ -84,7 +79,8 @@ def _reduced(
     if grouped is None or facts is None:
         return None
     if grouped.are_few:
-        found = _few(opened, grouped, facts.fields, last=facts.needs_last)
+        first = by_appearance or facts.needs_ends
+        found = _few(opened, grouped, facts.fields, first=first, last=facts.needs_last)
     else:
         from tessel.clauses.grouped.cell_sums import sums_by_cell
 
@@ -109,7 +105,12 @@ def _reduced(
 
 
 def _few(
-    opened: OpenedBatch, grouped: NumberedGroups, fields: Sequence[SumField], *, last: bool
+    opened: OpenedBatch,
+    grouped: NumberedGroups,
+    fields: Sequence[SumField],
+    *,
+    first: bool,
+    last: bool,
 ) -> tuple[Integers, GroupSums] | None:
     """Add up fields in a line of sums for every number that there can be."""
     found = group_sums(
@@ -119,12 +120,14 @@ def _few(
         group=grouped.register,
         groups=grouped.groups,
         fields=fields,
+        first=first,
         last=last,
     )
     if found is None:
         return None
-    there = np.flatnonzero(found.counts)
-    order = there[np.argsort(found.first_row[there], kind="stable")]
+    order = np.flatnonzero(found.counts)
+    if first:
+        order = order[np.argsort(found.first_row[order], kind="stable")]
     last_row = None if found.last_row is None else found.last_row[order]
     facts = [of_groups(fact, order) for fact in found.facts]
     return order, GroupSums(found.counts[order], found.first_row[order], last_row, facts)

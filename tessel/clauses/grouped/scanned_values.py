@@ -1,8 +1,9 @@
 """States that hold values (median, quantiles, nunique), from rows as they are stored.
 
-A group is a number and a value is one, so both become one integer a row, and these are counted or
-sorted: nothing is decoded but the values that are left in the end, which are looked up or divided
-once. What else is aggregated is summed where it lies. Anything else, None: the unit is read.
+A group is a number and a value is one. Integers of a narrow range are counted in a table; others
+are written to the places of their groups, some rows at a time: nothing is decoded but the values
+that are left in the end, which are looked up or divided once. What else is aggregated is summed
+where it lies. Anything else, None: the unit is read.
 """
 
 from __future__ import annotations
@@ -19,13 +20,10 @@ from tessel.arrays import arrow_array, different
 from tessel.clauses.aggregates.base import has_compact_state
 from tessel.clauses.aggregates.kernels.value_runs import (
     BITS,
-    WIDEST,
     ValueRuns,
     few_cells,
     has_integers,
     ordered_integers,
-    packed_runs,
-    value_runs,
 )
 from tessel.clauses.grouped.asked_facts import is_numeric
 from tessel.clauses.grouped.group_tables import partial_schema
@@ -33,15 +31,20 @@ from tessel.clauses.grouped.scanned_groups import scanned_groups
 from tessel.clauses.grouped.stored_facts import all_from_facts
 from tessel.clauses.grouped.stored_keys import NumberedGroups, few_groups, key_values
 from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.clauses.values import missing_rows, plain, plain_type
+from tessel.clauses.values import BoolArray, missing_rows, plain, plain_type
 from tessel.expression.encoded import Number
 from tessel.expression.schema import TableSchema
+from tessel.kernels.blocks import outside_of_bounds
+from tessel.kernels.program import Program
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.opened_batch import OpenedBatch
 
 __all__ = ["all_from_stored_values", "scanned_values"]
 
 Integers = NDArray[np.int64]
+
+_ROWS_AT_A_TIME = 1 << 16
+"""So many rows of several integers stay in the cache between what computes and what places them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,18 +114,21 @@ def scanned_values(
     if opened is None:
         return None
     grouped = few_groups(opened, keys, rows.schema, drop_missing=drop_missing)
+    if grouped is None:
+        return None
+    by_key = opened.program.program()  # before there is anything in it that decodes values
     found = {name: _column(opened, name, rows.schema) for name in names}
     columns = {name: column for name, column in found.items() if column is not None}
-    if grouped is None or len(columns) < len(found):
+    if len(columns) < len(found):
         return None
-    scan = _Scan(opened, grouped, columns)
-    order = scan.order()
+    scan = _Scan(opened, grouped, by_key, columns)
+    order = scan.order
     states: dict[str, pa.ChunkedArray | pa.Array] = dict(
         zip(keys, key_values(grouped.keys, order), strict=True)
     )
     if others:
         # It sees the same rows, and gives groups in the same order.
-        summed = scanned_groups([rows], keys, others, drop_missing=drop_missing)
+        summed = scanned_groups([rows], keys, others, drop_missing=drop_missing, by_appearance=True)
         if summed is None:
             return None
         states |= dict(zip(summed.table.column_names, summed.table.columns, strict=True))
@@ -133,7 +139,7 @@ def scanned_values(
         assert isinstance(aggregate, HeldValuesAggregate)  # they were split so
         asked = name, aggregate.once
         if asked not in runs:
-            runs[asked] = scan.runs(*asked, order)
+            runs[asked] = scan.runs(*asked)
         made = _state(runs[asked], columns[name])
         at = schema.get_field_index(f"{each.output}\0values")
         for field, state in zip(schema.names[at : at + len(made)], made, strict=True):
@@ -142,122 +148,140 @@ def scanned_values(
 
 
 class _Scan:
-    """Rows whose groups and values are computed in one pass."""
+    """Rows whose groups and values are computed in one pass, after one that counts groups.
+
+    Attributes
+    ----------
+    order
+        The groups that have rows, in order of first appearance.
+    """
 
     def __init__(
         self,
         opened: OpenedBatch,
         grouped: NumberedGroups,
+        by_key: Program,
         columns: dict[str, _Column],
     ) -> None:
-        self._opened, self._select = opened, grouped.select
-        self._group = group = grouped.register
-        self._groups = groups = grouped.groups
+        from tessel.kernels.group_sums import group_sums
+
+        self._opened, self._grouped = opened, grouped
         self._columns = columns
-        program = opened.program
+        groups, program = grouped.groups, opened.program
+        numbers = {name: column.number for name, column in columns.items()}
         self._few = {
-            name
-            for name, column in columns.items()
-            if not column.number.is_float and few_cells(groups * _span(column.number), opened.rows)
-        }
-        registers = [] if group is None else [group]
-        self._lines: dict[str, int] = {}
-        self._known_lines: dict[str, int] = {}
-        self._packed: set[str] = set()
-        for name, column in columns.items():
-            if name in self._few:
-                continue
-            number = column.number
-            register = ~number.register if number.is_float else number.register
-            if not number.is_float and _span(number) * groups <= WIDEST:
-                self._packed.add(name)
-                number = program.shifted(number, -number.low)
-                if group is not None:
-                    owner = Number(False, group, 0, groups - 1)
-                    number = program.combined(owner, _span(number), number)
-                register = number.register
-            self._lines[name] = len(registers)
-            registers.append(register)
-            if number.known is not None:
-                self._known_lines[name] = len(registers)
-                registers.append(program.ones(number.known))
-        # Which rows count, and the numbers, where values are counted in a table.
-        self._counted_of = {
             name: (
                 program.both(grouped.select, number.known),
                 program.chosen(number.register, number.known, number.low),
             )
-            for name, number in ((name, columns[name].number) for name in sorted(self._few))
+            for name, number in sorted(numbers.items())
+            if not number.is_float and few_cells(groups * _span(number), opened.rows)
+        }
+        self._known = {
+            name: program.ones(number.known)
+            for name, number in numbers.items()
+            if name not in self._few and number.known is not None
         }
         self._program = program.program()
-        self._found = np.zeros((0, 0), np.int64)
-        if self._lines:
-            from tessel.kernels.register_rows import register_rows
-
-            self._found = register_rows(
-                opened.spans, self._program, select=self._select, registers=registers
-            )
-
-    def order(self) -> Integers:
-        """Return the groups that have rows in order of first appearance."""
-        from tessel.kernels.first_of_groups import first_of_groups
-
-        if self._group is None:
-            return np.zeros(1, np.int64)  # one group of everything, also of nothing
-        first = first_of_groups(
-            self._opened.spans,
-            self._program,
-            select=self._select,
-            group=self._group,
-            groups=self._groups,
+        seen = group_sums(
+            opened.spans,
+            by_key,
+            select=grouped.select,
+            group=grouped.register,
+            groups=groups,
+            fields=[],
         )
-        there = np.flatnonzero(first >= 0)
-        ordered: Integers = there[np.argsort(first[there], kind="stable")]
-        return ordered
+        if seen is None:
+            raise outside_of_bounds()
+        there = np.flatnonzero(seen.counts)
+        self.order: Integers = there[np.argsort(seen.first_row[there], kind="stable")]
+        if not grouped.keys:
+            self.order = np.zeros(1, np.int64)  # one group of everything, also of nothing
+        self._starts = np.concatenate([[0], np.cumsum(seen.counts[self.order])])
+        self._placed: dict[str, ValueRuns] = {}
 
-    def runs(self, name: str, once: bool, order: Integers) -> ValueRuns:
-        """Return the integers of a column in order, of some groups in theirs."""
+    def runs(self, name: str, once: bool) -> ValueRuns:
+        """Return the integers of a column by group, of groups in their order."""
         if name in self._few:
-            return self._counted(name, once, order)
-        return self._sorted(name, once).of_groups(order)
+            return self._counted(name, once)
+        if not self._placed:
+            self._placed = self._place()
+        return self._placed[name].compact(once=once)
 
-    def _counted(self, name: str, once: bool, order: Integers) -> ValueRuns:
+    def _counted(self, name: str, once: bool) -> ValueRuns:
         from tessel.kernels.count_values import count_values, runs_of_counts
 
-        number, (select, value) = self._columns[name].number, self._counted_of[name]
+        number, (select, value) = self._columns[name].number, self._few[name]
         counts = count_values(
             self._opened.spans,
             self._program,
             select=select,
-            group=self._group,
-            groups=self._groups,
+            group=self._grouped.register,
+            groups=self._grouped.groups,
             value=value,
             low=number.low,
             span=_span(number),
         )
-        numbers, times, starts = runs_of_counts(counts, order, number.low)
+        numbers, times, starts = runs_of_counts(counts, self.order, number.low)
         return ValueRuns(numbers, None if once else times, starts)
 
-    def _sorted(self, name: str, once: bool) -> ValueRuns:
-        column = self._columns[name]
-        line, known = self._found[self._lines[name]], None
-        if name in self._known_lines:
-            known = self._found[self._known_lines[name]] > 0
-            line = line[known]
-        groups = self._groups
-        if name in self._packed:
-            low, span = column.number.low, _span(column.number)
-            return packed_runs(line.copy(), span, groups, low=low, once=once)
-        owners = np.zeros(len(line), np.int64)
-        if self._group is not None:
-            owners = self._found[0] if known is None else self._found[0][known]
-        if column.number.is_float:
-            values = plain(arrow_array(line.view(np.float64)))
-            missing = missing_rows(values)
-            if missing is not None:
-                values, owners = values.filter(arrow_array(~missing)), owners[~missing]
-            line = ordered_integers(values)
-        return value_runs(line, owners, groups, once=once)
+    def _place(self) -> dict[str, ValueRuns]:
+        """Write the integers of all columns that are not counted to the places of their groups."""
+        from tessel.kernels.place_values import place_numbers
+        from tessel.kernels.register_rows import register_rows
+
+        starts, group = self._starts, self._grouped.register
+        firsts = np.zeros(self._grouped.groups, np.int64)
+        firsts[self.order] = starts[:-1]
+        names = [name for name in self._columns if name not in self._few]
+        found = {name: np.empty(starts[-1], np.int64) for name in names}
+        places = {name: firsts.copy() for name in names}
+        numbers = [self._columns[name].number for name in names]
+        registers = [~each.register if each.is_float else each.register for each in numbers]
+        registers += [self._known[name] for name in self._known]
+        registers += [] if group is None else [group]
+        for span in self._opened.spans:
+            for start in range(span.start, span.stop, _ROWS_AT_A_TIME):
+                lines = register_rows(
+                    [span.cut(start, min(start + _ROWS_AT_A_TIME, span.stop))],
+                    self._program,
+                    select=self._grouped.select,
+                    registers=registers,
+                )
+                owners = np.zeros(lines.shape[1], np.int64) if group is None else lines[-1]
+                known = dict(zip(self._known, lines[len(names) :], strict=False))
+                for name, line in zip(names, lines, strict=False):
+                    there = known[name] > 0 if name in known else None
+                    own, of = self._present(name, line, owners, there)
+                    place_numbers(own, of, places[name], found[name])
+        return {name: self._runs_up_to(places[name], found[name]) for name in names}
+
+    def _present(
+        self, name: str, line: Integers, owners: Integers, known: BoolArray | None
+    ) -> tuple[Integers, Integers]:
+        """Return the integers of values that are there, and the group of each."""
+        if known is not None:
+            line, owners = line[known], owners[known]
+        if not self._columns[name].number.is_float:
+            return np.ascontiguousarray(line), np.ascontiguousarray(owners)
+        values = plain(arrow_array(line.view(np.float64)))
+        missing = missing_rows(values)
+        if missing is not None:
+            values, owners = values.filter(arrow_array(~missing)), owners[~missing]
+        return ordered_integers(values), np.ascontiguousarray(owners)
+
+    def _runs_up_to(self, places: Integers, found: Integers) -> ValueRuns:
+        """Return runs of groups that were written up to some places, without gaps between them."""
+        from tessel.kernels.place_values import place_lists
+
+        lengths = places[self.order] - self._starts[:-1]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        if starts[-1] == len(found):
+            return ValueRuns(found, None, starts)
+        whole = np.empty(starts[-1], np.int64)
+        each = np.arange(len(lengths))
+        place_lists(found, self._starts[:-1].copy(), lengths, each, starts[:-1].copy(), whole)
+        return ValueRuns(whole, None, starts)
 
 
 def _span(number: Number) -> int:

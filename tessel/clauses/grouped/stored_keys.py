@@ -7,6 +7,7 @@ the result only. Each segment has numbers of its own, which :func:`shared_keys` 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from tessel.store.manifest.opened_batch import OpenedBatch
 __all__ = [
     "NumberedGroups",
     "StoredKey",
+    "are_in_order",
     "few_groups",
     "key_values",
     "numbered_groups",
@@ -196,17 +198,19 @@ def key_values(held: Sequence[StoredKey], groups: Integers) -> list[pa.Array]:
     return arrays
 
 
+_Move = Callable[[Integers], Integers]
+"""From the numbers of one segment to those that several share."""
+
+
 def shared_keys(
-    held: Sequence[Sequence[StoredKey]], groups: Sequence[Integers]
-) -> tuple[list[StoredKey], list[Integers]] | None:
-    """Return keys that several segments share, and the numbers of their groups by these.
+    held: Sequence[Sequence[StoredKey]],
+) -> tuple[list[StoredKey], list[_Move]] | None:
+    """Return keys that several segments share, and what brings the numbers of each to these.
 
     Parameters
     ----------
     held
         The keys of each segment.
-    groups
-        The numbers of the groups of each, int64.
 
     Returns
     -------
@@ -214,24 +218,33 @@ def shared_keys(
         None where values would have to be looked up for it.
     """
     columns = [_shared(column) for column in zip(*held, strict=True)]
-    moved = [column for column in columns if column is not None]
-    keys = [key for key, _ in moved]
-    if len(moved) < len(columns) or math.prod(key.size for key in keys) > WIDEST:
+    found = [column for column in columns if column is not None]
+    keys = [key for key, _ in found]
+    if len(found) < len(columns) or math.prod(key.size for key in keys) > WIDEST:
         return None
-    found: list[Integers] = []
-    for segment, numbers in enumerate(groups):
-        own, factor, left = np.zeros(len(numbers), np.int64), 1, numbers
-        for (key, moves), before in zip(reversed(moved), reversed(held[segment]), strict=True):
-            places = left
-            if before is not held[segment][0]:
-                left, places = np.divmod(left, before.size)
-            own += moves[segment](places) * factor
-            factor *= key.size
-        found.append(own)
-    return keys, found
+    return keys, [
+        functools.partial(_moved, keys, before, [moves[segment] for _, moves in found])
+        for segment, before in enumerate(held)
+    ]
 
 
-_Move = Callable[[Integers], Integers]
+def _moved(
+    keys: Sequence[StoredKey],
+    before: Sequence[StoredKey],
+    moves: Sequence[_Move],
+    numbers: Integers,
+) -> Integers:
+    """Return numbers of combined keys by other keys, moved key by key."""
+    if len(keys) == 1:
+        return moves[0](numbers)
+    found, factor, left = np.zeros(len(numbers), np.int64), 1, numbers
+    for at in reversed(range(len(keys))):
+        places = left
+        if at:
+            left, places = np.divmod(left, before[at].size)
+        found += moves[at](places) * factor
+        factor *= keys[at].size
+    return found
 
 
 def _shared(held: Sequence[StoredKey]) -> tuple[StoredKey, list[_Move]] | None:
@@ -286,11 +299,18 @@ def _shared_entries(
     return found.keys[0], list(np.split(found.codes, edges))
 
 
+def are_in_order(keys: Sequence[StoredKey]) -> bool:
+    """Return whether numbers are in the order of keys: integers are, missing ones are last."""
+    return all(key.entries is None for key in keys)
+
+
 def order_of_stored(keys: Sequence[StoredKey], groups: Integers) -> Integers:
     """Return the order of groups by key, as `order_of_groups` has it.
 
     Numbers of integers are in their order, and those of entries are brought to it.
     """
+    if are_in_order(keys):
+        return _order_of_places(groups)
     factor, left, places = 1, groups, np.zeros(len(groups), np.int64)
     for key in reversed(keys):
         numbers = left
@@ -304,8 +324,14 @@ def order_of_stored(keys: Sequence[StoredKey], groups: Integers) -> Integers:
             numbers = ranks[numbers]
         places += numbers * factor
         factor *= key.size
-    if factor > max(_MOST_FEW, _CELLS_A_GROUP * len(groups)):
+    return _order_of_places(places)
+
+
+def _order_of_places(places: Integers) -> Integers:
+    """Return the order of numbers that are all different."""
+    low, high = (int(places.min()), int(places.max())) if len(places) else (0, 0)
+    if high - low >= max(_MOST_FEW, _CELLS_A_GROUP * len(places)):
         return np.argsort(places)
-    order = np.full(factor, -1, np.int64)
-    order[places] = np.arange(len(groups))
+    order = np.full(high - low + 1, -1, np.int64)
+    order[places - low] = np.arange(len(places))
     return order[order >= 0]

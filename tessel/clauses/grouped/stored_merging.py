@@ -1,19 +1,30 @@
 """Merging groups of units that were reduced as they are stored, before states are made of them.
 
 The merge of a group-by enters here with its units. As long as all of them are such, and what was
-found of them may be held, they are joined as numbers, once. The first unit that is something else,
-and groups that are too many, end that: what was held becomes tables, and tables are merged.
+found of them may be held, they are joined as numbers: all of them once, or, where groups come out
+in the order of their numbers, range by range, so that joining takes little beside what is held.
+The first unit that is something else, and groups that are too many, end that: what was held becomes
+tables, and tables are merged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
 import pyarrow as pa
 
-from tessel.clauses.grouped.stored_groups import StoredGroups, joined_groups
+from tessel.clauses.grouped.group_facts import MOST_JOINED
+from tessel.clauses.grouped.stored_groups import (
+    StoredGroups,
+    StoredParts,
+    cut_by_number,
+    joined_by_number,
+    joined_groups,
+    with_shared_keys,
+)
+from tessel.clauses.grouped.stored_keys import are_in_order
 from tessel.clauses.running.reduced import ReducedUnit
 from tessel.clauses.spill.account import Account
 from tessel.ecs import ProcessingUnit
@@ -23,6 +34,12 @@ __all__ = ["StoredMerge"]
 _JOIN_TAKES = 4
 """How many times their own bytes groups take while they are joined and finished, about."""
 
+_RANGES_IN_LIMIT = 8
+"""Joining a range takes at most so small a part of what may be held."""
+
+_KEPT_PART = 2
+"""Joining what is held is worth doing again where it leaves no more than half of what may be."""
+
 
 class StoredMerge:
     """Groups of units, held while there is nothing else; use as a context manager.
@@ -31,12 +48,17 @@ class StoredMerge:
     ----------
     account
         Of the query.
+    sort
+        Whether groups come out by key, or else in order of first appearance.
     """
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: Account, *, sort: bool) -> None:
         self._account = account
+        self._sort = sort
         self._held: list[StoredGroups] = []
         self._size = 0
+        self._segments = 0
+        self._by_range = sort
 
     def __enter__(self) -> Self:
         return self
@@ -57,34 +79,65 @@ class StoredMerge:
         holding = True
         for unit in units:
             found = unit.reduced if isinstance(unit, ReducedUnit) else None
-            if holding and isinstance(found, StoredGroups) and self._has_room(found.nbytes):
-                # A running total: asking all that is held again is quadratic in units.
-                self._account.hold(found.nbytes)
-                self._held.append(found)
-                self._size += found.nbytes
+            parts = found.parts if isinstance(found, StoredParts) else ()
+            if holding and parts and self._took(parts):
                 continue
             if holding:
                 holding = False
                 yield from self._tables()
-            yield unit.table
-        if holding and self._held and not self._join():
+            yield from (part.table for part in parts or (unit,))
+        if holding and self._held and not self._is_ready():
             yield from self._tables()
 
     @property
-    def joined(self) -> StoredGroups | None:
-        """All groups, once :meth:`left_of` has ended; None where it gave them as tables."""
-        return self._held[0] if self._held else None
+    def has_groups(self) -> bool:
+        """Whether there are groups, once :meth:`left_of` has ended; else it gave all as tables."""
+        return bool(self._held)
 
-    def finished(self, *, sort: bool) -> Iterator[pa.Table]:
+    def finished(self) -> Iterator[pa.Table]:
         """Give the results of all groups, where there are any left here."""
-        for each in self._held:
-            yield each.finished(sort=sort)
+        for each in self._joined() if len(self._held) > 1 else self._held:
+            yield each.finished(sort=self._sort)
 
-    def _join(self) -> bool:
+    def _took(self, parts: Sequence[StoredGroups]) -> bool:
+        """Keep the groups of a unit where there is room for them; return whether there was."""
+        more = sum(part.nbytes for part in parts)
+        self._segments += sum(part.segments for part in parts)
+        self._by_range &= all(part.keys and are_in_order(part.keys) for part in parts)
+        if not (self._fits(more) or self._fits_joined(more)):
+            return False
+        # A running total: asking all that is held again is quadratic in units.
+        self._account.hold(more)
+        self._held += parts
+        self._size += more
+        return True
+
+    def _is_ready(self) -> bool:
+        """Bring what is held together, all but the joining of ranges; say whether numbers can."""
+        if self._by_range:
+            return self._share_keys()
         found = joined_groups(self._held)
         if found is not None:
             self._hold([found])
         return found is not None
+
+    def _share_keys(self) -> bool:
+        shared = None if self._segments > MOST_JOINED else with_shared_keys(self._held)
+        if shared is not None:
+            self._held = shared
+        return shared is not None
+
+    def _joined(self) -> Iterator[StoredGroups]:
+        """Give all groups, joined range by range; they have shared keys and are held no more."""
+        held = self._held
+        self._held = []
+        most = self._account.held_limit // (_RANGES_IN_LIMIT * _JOIN_TAKES)
+        for own in cut_by_number(held, most):
+            joined = joined_by_number(own)
+            size = sum(each.nbytes for each in own)
+            self._account.hold(-size)
+            self._size -= size
+            yield joined
 
     def _tables(self) -> Iterator[pa.Table]:
         held = self._held
@@ -92,17 +145,20 @@ class StoredMerge:
         for each in held:
             yield each.table
 
-    def _has_room(self, more: int) -> bool:
-        return self._fits(more) or self._fits_joined(more)
-
     def _fits(self, more: int) -> bool:
-        held = self._size + more
-        return held * _JOIN_TAKES <= self._account.held_limit and self._account.fits(more)
+        takes = (self._size + more) * (1 if self._by_range else _JOIN_TAKES)
+        return takes <= self._account.held_limit and self._account.fits(more)
 
     def _fits_joined(self, more: int) -> bool:
         """Return whether there is room once what is held is joined; else it stays as it came."""
         if len(self._held) < 2:
             return False
+        if self._by_range:
+            if not self._share_keys():
+                return False
+            self._hold(list(self._joined()))
+            is_less = self._size * _KEPT_PART <= self._account.held_limit
+            return is_less and self._fits(more)
         before, found = self._held, joined_groups(self._held)
         if found is None:
             return False

@@ -1,22 +1,23 @@
 """The values of one group in order, more than may be held: partitioned by ranges of values.
 
 Partial states with sorted values are added one by one. Each is cut at the bounds of the ranges by
-bisection, and the parts of one range are spilled together. Later, range by range, they are sorted
-as integers; a range that is still too much is cut again, by bounds of its own. What an order
-statistic asks for is then in one range, whose place follows from the counts: time and bytes grow
+bisection, and the parts of one range are spilled together. What an order statistic asks for is in
+one range, which follows from the counts: ranges are sorted when they are asked for, and others
+never are. A range that is still too much is cut again, by bounds of its own. Time and bytes grow
 with the values, where sorting rows outside of memory compares each of them many times.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, numpy_array
+from tessel.arrays import arrow_array, different, numpy_array
 from tessel.cancelling import check_cancelled
 from tessel.clauses.aggregates.base import Values
 from tessel.clauses.aggregates.held_values import ordered_runs
@@ -58,8 +59,7 @@ class ValueRanges:
         self._spool = workspace.spool()
         self._bounds: Integers | None = None
         self._parts: list[list[Parked]] = []
-        self._ordered: list[Parked] | None = None
-        self._ends = np.zeros(0, np.int64)
+        self._counts = np.zeros(0, np.int64)
 
     def close(self) -> None:
         """Hold nothing more."""
@@ -73,29 +73,30 @@ class ValueRanges:
     @property
     def count(self) -> int:
         """How many values there are."""
-        self._order()
-        return int(self._ends[-1]) if len(self._ends) else 0
+        return int(self._counts.sum())
 
     def at(self, places: Sequence[int]) -> pa.Array:
         """Return the values at some places, ascending, counted from 0."""
-        parts = self._order()
-        found: list[int] = []
-        for place in places:
-            part = int(np.searchsorted(self._ends, place, side="right"))
-            inside = place - (int(self._ends[part - 1]) if part else 0)
-            numbers, times = _arrays(self._spool.read(parts[part]))
-            found.append(int(numbers[np.searchsorted(np.cumsum(times), inside, side="right")]))
-        return values_of_integers(np.array(found, np.int64), self._kind)
+        asked, found = np.array(places, np.int64), [np.zeros(0, np.int64)]
+        ranges = np.searchsorted(np.cumsum(self._counts), asked, side="right")
+        for part in different(ranges).tolist():
+            inside = asked[ranges == part] - int(self._counts[:part].sum())
+            for numbers, times in self._in_order(self._parts[part]):
+                ends = np.cumsum(times)
+                here = inside[(inside >= 0) & (inside < ends[-1])]
+                found.append(numbers[np.searchsorted(ends, here, side="right")])
+                inside = inside - ends[-1]
+        return values_of_integers(np.concatenate(found), self._kind)
 
     def chunks(self) -> Iterator[pa.Array]:
         """Give all values in order, some at a time."""
-        for part in self._order():
-            numbers, times = _arrays(self._spool.read(part))
-            ends = np.cumsum(times)
-            for start in range(0, int(ends[-1]), _AT_A_TIME):
-                stop = min(start + _AT_A_TIME, int(ends[-1]))
-                entries = np.searchsorted(ends, np.arange(start, stop), side="right")
-                yield values_of_integers(numbers[entries], self._kind)
+        for part in self._parts:
+            for numbers, times in self._in_order(part):
+                ends = np.cumsum(times)
+                for start in range(0, int(ends[-1]), _AT_A_TIME):
+                    stop = min(start + _AT_A_TIME, int(ends[-1]))
+                    entries = np.searchsorted(ends, np.arange(start, stop), side="right")
+                    yield values_of_integers(numbers[entries], self._kind)
 
     # --- inside -----------------------------------------------------------------------------------
 
@@ -107,24 +108,15 @@ class ValueRanges:
             at = np.linspace(0, len(numbers) - 1, _RANGES + 1)[1:-1].astype(np.int64)
             self._bounds = np.unique(numbers[at])
             self._parts = [[] for _ in range(len(self._bounds) + 1)]
+            self._counts = np.zeros(len(self._parts), np.int64)
         cuts = np.searchsorted(numbers, self._bounds, side="left").tolist()
-        for part, start, stop in zip(self._parts, [0, *cuts], [*cuts, len(numbers)], strict=True):
+        for part, (start, stop) in enumerate(itertools.pairwise([0, *cuts, len(numbers)])):
             if start < stop:
                 own = None if times is None else times[start:stop]
-                part.append(self._spool.put(_table(numbers[start:stop], own)))
+                self._counts[part] += stop - start if own is None else own.sum()
+                self._parts[part].append(self._spool.put(_table(numbers[start:stop], own)))
 
-    def _order(self) -> list[Parked]:
-        if self._ordered is None:
-            found: list[Parked] = []
-            counts: list[int] = []
-            for part in self._parts:
-                for numbers, times in self._ordered_range(part):
-                    counts.append(int(times.sum()))
-                    found.append(self._spool.put(_table(numbers, times)))
-            self._ordered, self._ends = found, np.cumsum(counts, dtype=np.int64)
-        return self._ordered
-
-    def _ordered_range(self, part: list[Parked]) -> Iterator[tuple[Integers, Integers]]:
+    def _in_order(self, part: list[Parked]) -> Iterator[tuple[Integers, Integers]]:
         """Give the numbers of a range in order, each once, and how often each occurs."""
         check_cancelled()
         size = sum(each.nbytes for each in part)
@@ -132,11 +124,11 @@ class ValueRanges:
             inner = ValueRanges(self._kind, self._workspace, self._level + 1)
             with contextlib.closing(inner):
                 for each in part:
-                    inner._add(*_arrays(self._spool.take(each)))
-                for ordered in inner._order():
-                    yield _arrays(inner._spool.take(ordered))
+                    inner._add(*_arrays(self._spool.read(each)))
+                for inside in inner._parts:
+                    yield from inner._in_order(inside)
             return
-        arrays = [_arrays(self._spool.take(each)) for each in part]
+        arrays = [_arrays(self._spool.read(each)) for each in part]
         numbers = np.concatenate([np.zeros(0, np.int64), *(own for own, _ in arrays)])
         times = np.concatenate([np.zeros(0, np.int64), *(own for _, own in arrays)])
         if not len(numbers):

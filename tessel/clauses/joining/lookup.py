@@ -54,6 +54,7 @@ class KeyTable:
     ----------
     codes
         The number of each row's key, −1 where a part of it is missing. int64, shape ``(rows,)``.
+        Keys are numbered by their first rows.
     is_unique
         Whether each row has a key, and no other row has it; the number of a key is that of its row.
     """
@@ -113,7 +114,7 @@ def _combined(codes: Codes, more: Codes, size: int) -> tuple[Codes, Truths]:
 
 
 class _Values(Protocol):
-    """The distinct values of one column of the built side, each of which a row has."""
+    """The distinct values of one column of the built side, numbered by the first row of each."""
 
     @property
     def codes(self) -> Codes:
@@ -171,16 +172,17 @@ def _found(values: _Values, column: pa.Array) -> Codes:
 
 
 class _Entries:
-    """Values of a dictionary: those of its entries that rows have."""
+    """Values of a dictionary: those of its entries that rows have, by the first row of each."""
 
     def __init__(self, column: pa.DictionaryArray) -> None:
         at = _entry_of_rows(column)
-        used = np.zeros(len(column.dictionary) + 1, np.bool_)
-        used[at] = True
-        some = np.flatnonzero(used[:-1])
-        self._values = _numbered(column.dictionary.take(arrow_array(some)))
-        codes = np.full(len(used), -1, np.int64)
-        codes[some] = self._values.codes
+        first = np.full(len(column.dictionary) + 1, -1, np.int64)
+        first[at[::-1]] = np.arange(len(at))[::-1]  # of several rows the last that is written stays
+        used = np.flatnonzero(first[:-1] >= 0)
+        used = used[np.argsort(first[used])]
+        self._values = _numbered(column.dictionary.take(arrow_array(used)))
+        codes = np.full(len(first), -1, np.int64)
+        codes[used] = self._values.codes
         self.codes: Codes = codes[at]
 
     def __len__(self) -> int:

@@ -135,7 +135,7 @@ def _groupby(
     keys, aggregates = stored_names(aggregation.keys), aggregation.aggregates
     if not (draft.many_groups and keys) and _merges(aggregates, draft):
         return [
-            PartialAggregation(keys, aggregates, partition.drop_missing),
+            PartialAggregation(keys, aggregates, partition.drop_missing, aggregation.sort),
             MergeAggregation(keys, aggregates, schema, aggregation.sort),
         ]
     if not keys:

@@ -1,4 +1,4 @@
-"""Passes: choose how sorts run: not at all, as the few rows that are wanted, or in two halves."""
+"""Passes: choose how sorts run: not at all, as the few rows that are wanted, or of all rows."""
 
 from __future__ import annotations
 
@@ -46,19 +46,27 @@ def simplify_sorts(draft: Draft) -> Draft:
 
 
 def lower_order(draft: Draft) -> Draft:
-    """Replace ``sort``, ``top_k`` and ``last_of_sort`` by the two halves they are run in."""
+    """Replace ``sort`` by the form it is run in; put the first half of the others before them.
+
+    A sort gets text as codes where units are row slices of one symbol as far as it: there they may
+    be not read yet, and behind other clauses text is text. One by the time index first holds few
+    rows at a time: to join their dictionaries would take longer than it saves.
+    """
     if not draft.has("sort", "top_k", "last_of_sort"):
         return draft
     from tessel.clauses.last_of_sort import LastOfSort, PartialLastOfSort
+    from tessel.clauses.leave_codes import codes_of
     from tessel.clauses.planner.insert_partial import insert_partial
-    from tessel.clauses.sort import MergeSorted, Sort, SortUnits
+    from tessel.clauses.sort import MergeSorted, Sort
     from tessel.clauses.top_k import PartialTopK, TopK
 
     clauses: list[Clause] = []
-    for clause in draft.clauses:
+    for clause, schema in zip(draft.clauses, draft.schemas(), strict=False):
         if type(clause) is Sort:
-            keys = (clause.by, clause.descending, clause.missing)
-            clauses += [SortUnits(*keys), MergeSorted(*keys)]
+            slices = not draft.inputs and all(each.structure.keeps_slices for each in clauses)
+            if slices and not clause.ordering.keeps_index(schema):
+                clauses += codes_of(schema.names, schema)
+            clauses.append(MergeSorted(clause.by, clause.descending, clause.missing))
         elif type(clause) is TopK or type(clause) is LastOfSort:
             halves = PartialLastOfSort if type(clause) is LastOfSort else PartialTopK
             partial = halves(clause.k, clause.by, clause.descending, clause.missing)

@@ -16,11 +16,11 @@ from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["pick_tasks"]
 
-_PIECES_PER_WORKER = 4
+_PIECES_PER_WORKER = 2
 _PAGE_ROWS = 1 << 16
 """No page of a segment has more rows, and those with fewer divide it: cuts never go through one."""
 
-_LEAST_PIECE_ROWS = 4 * _PAGE_ROWS
+_LEAST_PIECE_ROWS = 8 * _PAGE_ROWS
 
 _PIECES_IN_BUDGET = 16
 _STORED_PIECES_IN_BUDGET = 4

@@ -233,7 +233,7 @@ class _Planner:
 
     def _combined(self, query: SubQuery, at: int) -> Plan:
         """Plan the last clause over several symbols; what stands before it is its first input."""
-        from tessel.clauses.joining.key_codes import with_key_codes
+        from tessel.clauses.leave_codes import with_key_codes
 
         clause, inputs = self._inputs(query, at)
         parts = [each.query for each in inputs]

@@ -23,16 +23,7 @@ from tessel.clauses.spill.file import SpillBlock
 from tessel.clauses.spill.giving_back import WORTH_GIVING_BACK_BYTES, give_back
 from tessel.clauses.spill.workspace import Workspace
 from tessel.clauses.structures import UnitFacts
-from tessel.ecs import (
-    Bucket,
-    ColRange,
-    Columns,
-    ComponentManager,
-    FetchCount,
-    Piece,
-    ProcessingUnit,
-    RowRange,
-)
+from tessel.ecs import Columns, ComponentManager, FetchCount, Piece, ProcessingUnit
 from tessel.expression.schema import TableSchema
 
 __all__ = ["Barrier"]
@@ -145,18 +136,18 @@ class Barrier:
 
     def gather(self, group: Sequence[int]) -> list[Piece]:
         """Return the pieces of a unit; from any thread."""
-        data: dict[int, tuple[int, Columns]] = {}
+        pieces: dict[int, Piece] = {}
         for kind in (Columns, SpillBlock):
             chosen = [at for at in group if self._is_in_file(at) == (kind is SpillBlock)]
             members = [self._entities[at] for at in chosen]
-            found: tuple[list[Any], ...] = ([], [])
+            found: tuple[list[Any], ...] = ([], [], [])
             if members:
-                found = self._manager.gather(members, FetchCount, kind)
-            for at, count, held in zip(chosen, *found, strict=True):
-                if isinstance(held, SpillBlock):
-                    held = Columns(self._file.read(held))
-                data[at] = (count.planned, held)
-        return [_piece(self.facts[at], *data[at]) for at in group]
+                found = self._manager.gather(members, UnitFacts, FetchCount, kind)
+            for at, facts, count, held in zip(chosen, *found, strict=True):
+                is_in_file = isinstance(held, SpillBlock)
+                table = self._file.read(held) if is_in_file else held.table
+                pieces[at] = _piece(facts, count.planned, table)
+        return [pieces[at] for at in group]
 
     def is_too_much(self, group: Sequence[int]) -> bool:
         """Return whether the pieces of a unit are more than may be held."""
@@ -196,13 +187,9 @@ class Barrier:
     def _put(self, pieces: Sequence[tuple[UnitFacts, pa.Table]], *, to_file: bool = False) -> None:
         """Make entities of pieces."""
         components: dict[type, Sequence[object]] = {
-            RowRange: [facts.row_range for facts, _ in pieces],
-            ColRange: [facts.col_range for facts, _ in pieces],
+            UnitFacts: [facts for facts, _ in pieces],
             FetchCount: [FetchCount(1, 1) for _ in pieces],
         }
-        buckets = [Bucket(facts.bucket) for facts, _ in pieces if facts.bucket is not None]
-        if len(buckets) == len(pieces):
-            components[Bucket] = buckets
         entities = self._manager.add(len(pieces), components)
         data: dict[type, dict[int, object]] = {Columns: {}, SpillBlock: {}}
         for entity, (_, table) in zip(entities, pieces, strict=True):
@@ -249,12 +236,13 @@ def _facts(unit: ProcessingUnit, piece: Piece) -> UnitFacts:
         piece.symbol,
         piece.bucket,
         piece.segments,
+        piece.components,
     )
 
 
-def _piece(facts: UnitFacts, planned: int, held: Columns) -> Piece:
+def _piece(facts: UnitFacts, planned: int, table: pa.Table) -> Piece:
     return Piece(
-        held.table,
+        table,
         facts.row_range,
         facts.col_range,
         facts.time_range,
@@ -262,4 +250,5 @@ def _piece(facts: UnitFacts, planned: int, held: Columns) -> Piece:
         facts.bucket,
         planned,
         facts.segments,
+        facts.components,
     )

@@ -9,6 +9,7 @@ batches.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from types import MappingProxyType
@@ -31,7 +32,8 @@ from tessel.expression.context import ExpressionContext
 from tessel.expression.evaluate import evaluate
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
-from tessel.store.manifest.batch import Batch, Computed
+from tessel.store.manifest.batch import Batch
+from tessel.store.manifest.bindings import Bindings, Computed
 from tessel.store.manifest.candidate_rows import CandidateRows
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 
@@ -41,7 +43,7 @@ __all__ = ["BoundUnit", "bound_unit", "is_bound"]
 def bound_unit(
     sources: Sequence[PieceSource],
     segments: SegmentSource,
-    schema: TableSchema,
+    bindings: Bindings,
     ordinal: int,
     symbol: int = 0,
 ) -> BoundUnit:
@@ -53,15 +55,16 @@ def bound_unit(
         Where the pieces are found, at least one; those of one row range follow one another.
     segments
         What reads them.
-    schema
-        Their columns.
+    bindings
+        Those of their columns, to which nothing is bound yet.
     ordinal, symbol
         Of the unit, and of the input in a query over several symbols.
     """
     strips: dict[tuple[int, int], list[PieceSource]] = {}
     for source in sources:
         strips.setdefault((source.row_start, source.row_stop), []).append(source)
-    batches = [Batch(CandidateRows(segments, strip, schema)) for strip in strips.values()]
+    schema = bindings.schema
+    batches = [Batch(CandidateRows(segments, strip, schema), bindings) for strip in strips.values()]
     return BoundUnit(ordinal, schema, batches, symbol)
 
 
@@ -121,6 +124,12 @@ class BoundUnit(ProcessingUnit):
     def rows_spanned(self) -> int:
         """Rows of the row ranges, those included that conjuncts drop."""
         return sum(batch.source.pieces[0].row_stop - batch.first_row for batch in self.batches)
+
+    @property
+    def attached(self) -> tuple[object, ...]:
+        """All components; the unit is read where row ranges differ, which may have no rows left."""
+        held = {batch.components for batch in self.batches}
+        return held.pop() if len(held) == 1 else super().attached
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Return one column over all rows of the unit; others are not read for it."""
@@ -242,7 +251,7 @@ class BoundUnit(ProcessingUnit):
 
         That is where columns are computed, or have other names than they are stored under.
         """
-        if self.is_read or not all(batch.keeps_names for batch in self.batches):
+        if self.is_read or not all(batch.bindings.keeps_names for batch in self.batches):
             return None
         narrowed = self.rows_left()
         if narrowed is None:
@@ -311,7 +320,7 @@ class BoundUnit(ProcessingUnit):
 
         Where one of these may raise it has to be computed, whatever is done to its rows then.
         """
-        if any(batch.may_raise_behind for batch in self.batches):
+        if any(batch.bindings.may_raise_behind for batch in self.batches):
             return None
         return self.rows_left()
 
@@ -322,7 +331,15 @@ class BoundUnit(ProcessingUnit):
         if self.is_read:
             return super()._span()
         first, last = self.batches[0].source.pieces[0], self.batches[-1].source.pieces[-1]
-        return place_of(first, last, self._symbol)
+        held = dict.fromkeys(each for batch in self.batches for each in batch.components)
+        return dataclasses.replace(place_of(first, last, self._symbol), components=tuple(held))
+
+    def _each_held(
+        self, change: Callable[[tuple[object, ...]], tuple[object, ...]]
+    ) -> ProcessingUnit:
+        if self.is_read:
+            return super()._each_held(change)
+        return self._each(lambda batch: batch.with_components(change(batch.components)))
 
     def _values(self, names: Sequence[str]) -> list[pa.Table] | None:
         """Return stored columns of the rows that are left, a table a batch; None for others.
@@ -349,7 +366,8 @@ class BoundUnit(ProcessingUnit):
         if own != unit.schema.names:
             unit = unit.select(own)
         names = {own: name for name, own in batch.columns.items() if name != own}
-        yield from (unit.rename(names) if names else unit).pieces
+        for piece in (unit.rename(names) if names else unit).pieces:
+            yield dataclasses.replace(piece, components=batch.components)
 
 
 def is_bound(unit: ProcessingUnit) -> TypeGuard[BoundUnit]:

@@ -41,6 +41,7 @@ from tessel.clauses.running.stage import (
 )
 from tessel.ecs import ProcessingUnit
 from tessel.errors import CancelledError, TesselError
+from tessel.store.manifest.held_columns import FEW
 
 __all__ = ["loaded_units"]
 
@@ -301,9 +302,11 @@ class _FirstStage:
     def _few(self, unit: BoundUnit, done: int) -> _Few | None:
         """Return the rows that conjuncts leave of a unit, where they are few."""
         left = unit.rows_left()
-        if left is None or unit.has_codes or any(len(rows) > FEW_ROWS for rows in left):
+        if left is None or any(len(rows) > FEW_ROWS for rows in left):
             return None
-        if sum(map(len, left)) == unit.rows_spanned:
+        # Rows that are read together have text, which is no loss where they are few of the unit's.
+        most = unit.rows_spanned // FEW if unit.has_codes else unit.rows_spanned - 1
+        if sum(map(len, left)) > most:
             return None
         chosen = [
             ChosenRows(batch.unread(), rows.places())

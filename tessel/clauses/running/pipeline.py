@@ -116,11 +116,17 @@ def result_table(parts: Iterator[pa.Table], schema: TableSchema) -> pa.Table:
 
 
 def table_as_read(units: Sequence[ProcessingUnit], schema: TableSchema) -> pa.Table:
-    """Return units as one table: with text as it was read, where that is alike in all of them."""
+    """Return units as one table: text is codes where it was read so in one of them."""
     tables = [unit.table_as_read for unit in units]
-    if len({table.schema for table in tables}) > 1:
-        tables = [unit.table for unit in units]
-    return pa.concat_tables(tables) if tables else schema.empty()
+    if len({table.schema for table in tables}) < 2:
+        return pa.concat_tables(tables) if tables else schema.empty()
+    columns: list[pa.ChunkedArray] = []
+    for name, kind in zip(schema.names, schema.arrow.types, strict=True):
+        chunks = [chunk for table in tables for chunk in table.column(name).chunks]
+        if any(chunk.type != kind for chunk in chunks):
+            chunks = [c.dictionary_encode() if c.type == kind else c for c in chunks]
+        columns.append(pa.chunked_array(chunks, chunks[0].type if chunks else kind))
+    return pa.table(columns, names=schema.names)
 
 
 def symbols_of(plan: Plan) -> str:

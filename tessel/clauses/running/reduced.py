@@ -40,6 +40,11 @@ class ReducedUnit(ProcessingUnit):
         """Rows of the unit; no table is made for it."""
         return self.reduced.num_rows
 
+    @property
+    def attached(self) -> tuple[object, ...]:
+        """All components that are attached to rows of the unit; no table is made for it."""
+        return self._place.components
+
     @cached
     def pieces(self) -> tuple[Piece, ...]:
         """The piece with its table."""

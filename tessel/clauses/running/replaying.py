@@ -9,7 +9,7 @@ import pyarrow as pa
 from tessel import telemetry
 from tessel.clauses.index_values import cut_index
 from tessel.ecs import ProcessingUnit
-from tessel.store.manifest.batch import Bound, Computed, Conjunct
+from tessel.store.manifest.bindings import Bound, Computed, Conjunct
 
 __all__ = ["columns_of", "done", "runs_of", "unused_after"]
 

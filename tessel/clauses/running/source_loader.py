@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -18,21 +18,9 @@ from tessel.clauses.plan import SourcePlan
 from tessel.clauses.running.bound_unit import BoundUnit, bound_unit
 from tessel.clauses.running.late_reading import ChosenRows, read_joined, read_together
 from tessel.clauses.running.pieces import load_piece, piece_of
-from tessel.ecs import (
-    ColRange,
-    Columns,
-    ComponentManager,
-    FactColumn,
-    FetchCount,
-    Piece,
-    ProcessingUnit,
-    RowRange,
-    SegmentKey,
-    Statistics,
-    Symbol,
-    TimeRange,
-)
+from tessel.ecs import Columns, ComponentManager, FetchCount, Piece, ProcessingUnit
 from tessel.errors import TesselError
+from tessel.store.manifest.bindings import Bindings
 from tessel.store.manifest.piece import PieceSource
 
 __all__ = ["SourceLoader"]
@@ -57,38 +45,17 @@ class SourceLoader:
         self._manager = manager
         self.source = source
         self._segments = source.view.source()
+        self._bindings = Bindings(source.index.schema)
         self._symbol = symbol
-        planned: dict[int, int] = {}
-        for unit in source.units:
-            for position in unit:
-                planned[position] = planned.get(position, 0) + 1
-        positions = sorted(planned)
+        planned = source.planned_fetches()
         self._bytes = source.index.bytes
-        entities = manager.add(len(positions), self._components(planned, positions))
-        self._entities = dict(zip(positions, entities, strict=True))
+        components: dict[type, Sequence[object]] = {
+            PieceSource: list(map(source.index.source, planned)),
+            FetchCount: [FetchCount(count, count) for count in planned.values()],
+        }
+        self._entities = dict(zip(planned, manager.add(len(planned), components), strict=True))
         # Only an entity that several units want can be asked for by two threads at once.
         self._locks = {p: threading.Lock() for p, count in planned.items() if count > 1}
-
-    def _components(
-        self, planned: Mapping[int, int], positions: Sequence[int]
-    ) -> dict[type, Sequence[object]]:
-        index = self.source.index
-        pieces = [index.source(position) for position in positions]
-        symbol = Symbol(self._symbol, self.source.view.name)
-        slices = index.slice_number[list(positions)]
-        columns: dict[type, Sequence[object]] = {
-            RowRange: [piece.row_range for piece in pieces],
-            ColRange: [piece.col_range for piece in pieces],
-            SegmentKey: [piece.key for piece in pieces],
-            Symbol: [symbol] * len(pieces),
-            Statistics: FactColumn(
-                Statistics, view=[index.statistics] * len(pieces), row_slice=slices
-            ),
-            PieceSource: pieces,
-            FetchCount: [FetchCount(planned[p], planned[p]) for p in positions],
-        }
-        times = [piece.time_range for piece in pieces if piece.time_range is not None]
-        return columns | ({TimeRange: times} if len(times) == len(pieces) else {})
 
     @property
     def are_alone(self) -> bool:
@@ -141,7 +108,7 @@ class SourceLoader:
         if positions and self._locks.keys().isdisjoint(positions):
             entities = [self._entities[position] for position in positions]
             (sources,) = self._manager.get(entities, PieceSource)
-            return bound_unit(sources, self._segments, schema, ordinal, self._symbol)
+            return bound_unit(sources, self._segments, self._bindings, ordinal, self._symbol)
         pieces: list[Piece] = []
         for position in positions:
             with self._locks.get(position, _NO_LOCK):
@@ -151,7 +118,7 @@ class SourceLoader:
     def read_chosen(self, chosen: Sequence[ChosenRows], ordinal: int) -> ProcessingUnit:
         """Return the unit of rows that were chosen, few of several batches in one pass."""
         batch = chosen[0].batch
-        if len(chosen) > 1 and batch.keeps_names:
+        if len(chosen) > 1 and batch.bindings.keeps_names:
             piece = read_together(chosen, self._segments, self._symbol)
             if piece is not None:
                 unit = ProcessingUnit(ordinal, batch.source.schema, [piece])

@@ -371,8 +371,15 @@ def reduce_pieces(
     """Run a stage on a unit that is more than may be held, from its parts; as `run_clauses`."""
     clause = stage.clauses[0]
     assert isinstance(clause, ReducesPieces)
+    found: dict[object, None] = {}
+
+    def noted() -> Iterator[ProcessingUnit]:
+        for unit in units:
+            found.update(dict.fromkeys(unit.attached if unit.num_rows else ()))
+            yield unit
+
     try:
-        tables = list(clause.reduce_pieces(units, stage.schemas[0]))
+        tables = list(clause.reduce_pieces(noted(), stage.schemas[0]))
     except TesselError as error:
         error.with_context(clause=clause.describe())
         raise
@@ -380,7 +387,8 @@ def reduce_pieces(
         raise failed_clause(clause, error) from error
     table = pa.concat_tables(tables)
     columns = ColRange(0, table.num_columns)
-    piece = Piece(table, RowRange(0, table.num_rows), columns, bucket=bucket)
+    rows = RowRange(0, table.num_rows)
+    piece = Piece(table, rows, columns, bucket=bucket, components=tuple(found))
     schema = TableSchema(pa.schema([(field.name, field.type) for field in table.schema]))
     unit = as_promised(clause, ProcessingUnit(ordinal, schema, [piece]), stage.schemas[1])
     return run_clauses(stage.clauses[1:], stage.schemas[1:], unit)

@@ -2,9 +2,11 @@
 
 The file has no name from the start (``tempfile.TemporaryFile``): an error, Ctrl-C, closing the
 iterator of a result and even the death of the process all free its space. A block is one table as
-an Arrow IPC stream, compressed by LZ4. Where it lies, how long it is, its CRC-32C and its number of
-rows stay in memory, and a block that is read back is held to all of them and to its schema: a disk
-that lies makes an error, never an answer.
+an Arrow IPC stream. It is not compressed: of ten columns, in blocks of 3,700 rows, LZ4 leaves 0.6
+of the bytes and takes 250 ns a row to write and 80 to read, where plain bytes take 95 and 30.
+Where a block lies, how long it is, its CRC-32C and its number of rows stay in memory, and a block
+that is read back is held to all of them and to its schema: a disk that lies makes an error, never
+an answer.
 """
 
 from __future__ import annotations
@@ -24,6 +26,12 @@ from tessel.clauses.spill.giving_back import WORTH_GIVING_BACK_BYTES, give_back
 from tessel.errors import SpillError
 
 __all__ = ["SpillBlock", "SpillFile"]
+
+_PART_GIVEN_BACK = 8
+"""What part of the budget passes before free memory is given back, for it is soon taken again.
+
+A sort of 700 MB within 256 MiB took 2.0 s of the system's time after every 4 MiB, and takes 1.4 s.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +81,9 @@ class SpillFile:
         self._file: IO[bytes] | None = None
         self._end = 0
         self._passed = 0
+        self._worth = WORTH_GIVING_BACK_BYTES
+        if account is not None:
+            self._worth = max(self._worth, account.limit // _PART_GIVEN_BACK)
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -94,9 +105,7 @@ class SpillFile:
     def write(self, table: pa.Table) -> SpillBlock:
         """Append a table, which has a column."""
         stream = pa.BufferOutputStream()
-        choices = pa.ipc.IpcWriteOptions(
-            compression="lz4", unify_dictionaries=False, use_threads=False
-        )
+        choices = pa.ipc.IpcWriteOptions(unify_dictionaries=False, use_threads=False)
         with pa.ipc.new_stream(stream, table.schema, options=choices) as writer:
             writer.write_table(table)
         data = stream.getvalue()
@@ -143,7 +152,7 @@ class SpillFile:
 
     def _give_back_after(self, size: int) -> None:
         self._passed += size  # threads may lose some of it to each other, which does no harm
-        if self._passed >= WORTH_GIVING_BACK_BYTES:
+        if self._passed >= self._worth:
             self._passed = 0
             give_back()
 

@@ -23,12 +23,12 @@ from tessel.store.manifest.format import (
     shared_schema,
 )
 from tessel.store.manifest.manifest import Manifest
-from tessel.store.manifest.table import Extent, Integers, SegmentTable
+from tessel.store.manifest.table import Integers, SegmentTable
 from tessel.store.names import manifest_name, new_id, segment_id
 from tessel.store.segment.statistics import ColumnStatistics, bounds_type
 from tessel.store.segment.writer import WrittenSegment, WrittenSlice
 
-__all__ = ["ManifestBuilder", "Move", "build_manifest", "join_manifests"]
+__all__ = ["ManifestBuilder", "Move", "build_manifest"]
 
 _OWN_BLOCK_ROWS = 64
 """A column with statistics of more segments than this has a block of its own."""
@@ -390,15 +390,4 @@ def build_manifest(
     """Return a manifest of freshly written segments of one symbol; see :class:`ManifestBuilder`."""
     builder = ManifestBuilder()
     builder.add_slices(symbol, slices, types)
-    return builder.finish()
-
-
-def join_manifests(
-    symbol: int, extents: Sequence[Extent], types: Mapping[int, pa.DataType], *, indexed: bool
-) -> tuple[bytes, ManifestReference]:
-    """Return one manifest with the rows of several extents of a symbol, in their order."""
-    builder = ManifestBuilder()
-    rows = sum(extent.rows for extent in extents)
-    table = SegmentTable.from_extents(symbol, extents, indexed=indexed, rows=rows)
-    builder.add_table(symbol, table, types)
     return builder.finish()

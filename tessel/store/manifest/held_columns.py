@@ -164,8 +164,12 @@ class HeldColumns:
     def dictionary(
         self, piece: PieceSource, column_id: int, stretches: Sequence[Stretch]
     ) -> pa.ChunkedArray | None:
-        """Return a text column as one dictionary array; None where it is stored otherwise."""
+        """Return a text column as one dictionary array; None where it is stored otherwise.
+
+        None also where entries are more than rows: then text is less to take on than these.
+        """
         late = self.late(piece)
+        rows = sum(stretch.rows for stretch in stretches)
         if not pa.types.is_string(late.type(column_id)):
             return None
         codes: list[pa.Array] = []
@@ -173,7 +177,7 @@ class HeldColumns:
         for stretch in stretches:
             column = late.column(column_id, stretch.low, stretch.high, stretch.keep)
             entries = column.dictionary()
-            if entries is None:
+            if entries is None or len(entries) > rows:
                 return None
             held = column.codes()
             codes.append(held if stretch.is_whole else held.filter(arrow_array(stretch.keep)))

@@ -128,42 +128,43 @@ def _evolutions(evolve: str | Iterable[str] | None) -> frozenset[str]:
 def _evolved(
     state: SymbolState, given: pa.Schema, allowed: frozenset[str]
 ) -> tuple[SymbolState, tuple[str, ...]]:
-    arrow, ids, next_id = (
-        state.schema.arrow,
-        dict(state.column_ids),
-        state.next_column_id,
-    )
+    fields, ids = {field.name: field for field in state.schema.arrow}, dict(state.column_ids)
+    next_id = state.next_column_id
     kinds: dict[str, None] = {}
     for field in given:
         if field.name not in ids:
             if "add" in allowed:
-                arrow = arrow.append(pa.field(field.name, field.type))
+                fields[field.name] = pa.field(field.name, field.type)
                 ids[field.name] = next_id
                 next_id += 1
                 kinds["add column"] = None
             continue
-        own = arrow.field(field.name).type
+        own = fields[field.name].type
         untyped = pa.types.is_null(own) and not pa.types.is_null(field.type)
         widens = can_widen_index if field.name == state.schema.index else can_widen
         if untyped or ("widen" in allowed and own != field.type and widens(own, field.type)):
-            arrow = arrow.set(arrow.names.index(field.name), pa.field(field.name, field.type))
+            fields[field.name] = pa.field(field.name, field.type)
             kinds["widen"] = None
     if not kinds:
         return state, ()
-    schema = TableSchema(arrow, state.schema.index)
+    schema = TableSchema(pa.schema(fields.values()), state.schema.index)
     evolved = dataclasses.replace(state, schema=schema, column_ids=ids, next_column_id=next_id)
     return evolved, tuple(kinds)
 
 
 def _as_given(given: pa.Schema, declared: pa.Schema, allowed: frozenset[str]) -> pa.Schema:
     """Return the given columns with the declared types where they can be taken as such."""
-    for at, field in enumerate(given):
-        if field.name not in declared.names:
-            continue
-        own = declared.field(field.name).type
-        if pa.types.is_null(field.type) or ("widen" in allowed and can_widen(field.type, own)):
-            given = given.set(at, pa.field(field.name, own))
-    return given
+    types = {field.name: field.type for field in declared}
+    fields = []
+    for field in given:
+        own = types.get(field.name)
+        if own is not None and (
+            pa.types.is_null(field.type) or ("widen" in allowed and can_widen(field.type, own))
+        ):
+            fields.append(pa.field(field.name, own))
+        else:
+            fields.append(field)
+    return pa.schema(fields, given.metadata)
 
 
 def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:

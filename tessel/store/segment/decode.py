@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.arrays import arrow_array
+from tessel.arrays import allocate, arrow_array
 from tessel.store.encodings.base import (
     Bytes,
     HasCodes,
@@ -34,7 +34,6 @@ from tessel.store.encodings.fields import (
     to_arrow,
 )
 from tessel.store.encodings.registry import encoding_by_code
-from tessel.store.segment.allocation import allocate
 from tessel.store.segment.decode_plain import decode_plain
 from tessel.store.segment.pages import SegmentPages
 
@@ -42,7 +41,6 @@ __all__ = [
     "PagePart",
     "decode_codes",
     "decode_column",
-    "decode_leaf",
     "decode_node",
     "join_validity",
     "page_parts",
@@ -134,26 +132,6 @@ def _leaf_array(
     values: list[NodeValues | None] = [None] * len(segment.nodes)
     values[node.number] = _leaf(segment, node, parts, rows)
     return assemble(node, segment.nodes, values)
-
-
-def decode_leaf(node: FieldNode, parts: Sequence[PagePart], rows: int) -> pa.Array:
-    """Return a leaf without a dictionary type from parts of pages, also of several segments.
-
-    Parameters
-    ----------
-    parts
-        With their places in the result; together they are all of its rows.
-    rows
-        How many.
-    """
-    validity, nulls = join_validity(parts, rows)
-    if node.kind == ValueKind.NONE:
-        return to_arrow(node.type, NodeValues(rows, None))
-    if node.kind in VARIABLE:
-        values = _variable(parts, node.kind, rows)
-    else:
-        values = _fixed(parts, node, rows)
-    return to_arrow(node.type, NodeValues(rows, values, validity, nulls))
 
 
 def decode_node(

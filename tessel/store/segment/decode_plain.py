@@ -11,12 +11,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from tessel.arrays import allocate
 from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.decode_rows import decode_numbers, decode_texts
 from tessel.store.encodings.base import PhysicalValues, native_dtype
 from tessel.store.encodings.codes import ValueKind
 from tessel.store.encodings.fields import FieldNode, NodeValues, to_arrow
-from tessel.store.segment.allocation import allocate
 from tessel.store.segment.gather_table import GatherTable
 from tessel.store.segment.pages import SegmentPages
 

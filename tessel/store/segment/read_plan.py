@@ -25,7 +25,6 @@ __all__ = [
     "Pruned",
     "RangeFields",
     "ReadPlan",
-    "outermost_rows",
     "segment_priority",
 ]
 
@@ -245,31 +244,3 @@ def segment_priority(ordinal: int, rows: Integers) -> Integers:
             hint=f"a scan reads at most {_ORDINALS:,} segments; cut it into several",
         )
     return (ordinal << _ROW_BITS) + rows
-
-
-def outermost_rows(items: Integers, levels: Sequence[Integers | int]) -> Integers:
-    """Return the outermost row that each item of nested lists belongs to.
-
-    Parameters
-    ----------
-    items
-        Places of items in the innermost list column.
-    levels
-        From the innermost list outwards: the offsets of the lists (one more than lists, never
-        decreasing), or the size of a fixed-size list.
-
-    Examples
-    --------
-    Outer lists of 10 lists of 5 items each: the 100th item is in the 2nd row.
-
-    >>> outermost_rows(np.array([99]), [np.arange(0, 501, 5), np.arange(0, 101, 10)])
-    array([1])
-    """
-    places = items
-    for level in levels:
-        if isinstance(level, int):
-            places = places // level
-        else:
-            # The last list that begins at or before the item: empty lists begin there too, earlier.
-            places = np.searchsorted(level, places, "right") - 1
-    return places

@@ -35,7 +35,7 @@ from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.errors import DuplicateColumnError, InvalidInputError, UnsupportedTypeError
 from tessel.options import current
 
-__all__ = ["is_index_type", "normalise", "normalise_schema", "stored_type"]
+__all__ = ["cast_dictionary", "is_index_type", "normalise", "normalise_schema", "stored_type"]
 
 _SHARED_BYTES = 1 << 24
 """Tables from so many bytes on are checked by several threads."""
@@ -221,7 +221,7 @@ def _cast_array(array: pa.Array, field: pa.Field) -> list[pa.Array]:
     if pat.is_null(array.type) or pat.is_null(field.type):
         return [pa.nulls(len(array), field.type)]
     if pat.is_dictionary(field.type) and pat.is_dictionary(array.type):
-        return [_cast_dictionary(array, field.type)]
+        return [cast_dictionary(array, field.type)]
     if array.type == field.type:
         # Equality ignores the names of list items: the table made of it has the declared ones.
         return [array]
@@ -258,7 +258,7 @@ def _plain_list(array: pa.Array) -> pa.Array:
     return pa.LargeListArray.from_arrays(arrow_array(offsets), array.flatten(), mask=mask)
 
 
-def _cast_dictionary(array: pa.DictionaryArray, type_: pa.DataType) -> pa.Array:
+def cast_dictionary(array: pa.DictionaryArray, type_: pa.DataType) -> pa.Array:
     """Change code and value types; nulls among the values become nulls among the codes."""
     dictionary = array.dictionary
     if dictionary.null_count or len(dictionary) != len(dictionary.unique()):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tessel.api import Store
 from tessel.options import options
+from tessel.testing.tables import as_dictionary
 from tests.clauses.helpers import fresh_store
 
 Rows = list[dict[str, Any]]
@@ -46,7 +47,8 @@ def _floats(kind: pa.DataType, numbers: list[int | None]) -> pa.Array:
 
 def _texts(kind: pa.DataType, numbers: list[int | None]) -> pa.Array:
     words = ["", "a", "ä", "aa", "\U0001f600", "zz zz zz zz", "b"]
-    return pa.array([None if n is None else words[n] for n in numbers], pa.string()).cast(kind)
+    made = pa.array([None if n is None else words[n] for n in numbers], pa.string())
+    return as_dictionary(made, kind) if pa.types.is_dictionary(kind) else made.cast(kind)
 
 
 def _instants(kind: pa.DataType, numbers: list[int | None]) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -87,6 +88,24 @@ def test_rows_are_those_of_nested_loops(
                 ours, theirs = ours.cast(kind.value_type), theirs.cast(kind.value_type)
             ours = pc.if_else(alone, theirs, ours)
         assert repr(found.column(key).to_pylist()) == repr(ours.to_pylist())
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_categories_have_an_order_of_their_own(how: str) -> None:
+    entries = ["d", "b", "unused", "a", "c"]
+    for places in itertools.permutations([0, 1, 3, 4]):
+        store = fresh_store()
+        store.write("x", {"k": ["a", "b", "c", "d", "a", "e"], "l": list(range(6))})
+        keys = pa.DictionaryArray.from_arrays(pa.array(places, pa.int8()), pa.array(entries))
+        store.write("y", {"k": keys, "r": [entries[at] for at in places]})
+        found = answer(store, Q.join("y", "k", how), [*SETTINGS, {"workers": 1}])
+        expected = [k for k in "abcda" if how != "anti"] + ["e"] * (
+            how in ("left", "outer", "anti")
+        )
+        assert sorted(found.column("k").to_pylist()) == sorted(expected)
+        if how not in ("semi", "anti"):
+            same = [k if k != "e" else None for k in found.column("k").to_pylist()]
+            assert found.column("r").to_pylist() == same
 
 
 def _two(rows: int = 160, keys: int = 20, seed: int = 0) -> tuple[Store, pa.Table, pa.Table]:

@@ -11,6 +11,7 @@ from tessel.clauses.aggregates import find_aggregate
 from tessel.clauses.grouped.group_merging import GroupMerge, GroupShape
 from tessel.clauses.grouped.group_tables import partial_schema, partial_table
 from tessel.clauses.grouped.grouping import group_codes
+from tessel.clauses.grouped.ordered_aggregation import aggregate_states
 from tessel.clauses.grouped.stored_groups import StoredGroups
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.running.packing import FEW_ROWS
@@ -49,6 +50,36 @@ def test_groups_put_aside_come_back(budget: int, aside: bool, in_file: bool) -> 
     wanted = table.group_by("k").aggregate([("x", "sum")]).sort_by("k")
     assert sums.column("k").equals(wanted.column("k"))
     assert np.allclose(sums.column("s").to_numpy(), wanted.column("x_sum").to_numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("different", "budget", "aside"),
+    [(1 << 40, 1 << 20, False), (1 << 40, 1 << 18, True), (9, 1 << 16, False)],
+    ids=["held", "put aside", "merged"],
+)
+def test_states_of_values_are_held_as_they_come(different: int, budget: int, aside: bool) -> None:
+    """Up to all that may be held, where values do not repeat; else they are merged."""
+    random = np.random.default_rng(3)
+    keys, values = random.integers(0, 20, 40_000), random.integers(0, different, 40_000)
+    table = pa.table({"k": keys, "x": values})
+    source = TableSchema(table.schema)
+    aggregates = (NamedAggregate("m", "x", find_aggregate("median")),)
+    shape = GroupShape(("k",), aggregates, source)
+    with Workspace(Options(live_bytes=budget)) as workspace:
+        schema = partial_schema(("k",), aggregates, source)
+        with GroupMerge(shape, schema, workspace, beyond=aggregate_states) as groups:
+            for start in range(0, table.num_rows, 2000):
+                part = table.slice(start, 2000)
+                found = group_codes([part.column("k")], drop_missing=True)
+                codes, keys_found = found.codes, found.keys
+                groups.add(
+                    partial_table(part, codes, len(found), keys_found, ("k",), aggregates, source)
+                )
+            assert groups.spilled == aside
+            medians = pa.concat_tables(groups.finished()).sort_by("k")
+        assert workspace.account.alive == 0
+    assert medians["k"].to_pylist() == list(range(20))
+    assert medians["m"].to_pylist() == [float(np.median(values[keys == key])) for key in range(20)]
 
 
 class _Sized:

@@ -15,6 +15,7 @@ from tessel.clauses.structures import structure_by_bucket
 from tessel.ecs import ColRange, ComponentManager, Piece, ProcessingUnit, RowRange, TimeRange
 from tessel.expression.schema import TableSchema
 from tessel.options import current
+from tessel.testing.tables import as_dictionary
 from tests.clauses.helpers import events
 
 UNITS, ROWS, BUCKETS = 60, 200, 7
@@ -28,7 +29,7 @@ def _units(*, codes: bool) -> list[ProcessingUnit]:
         text = pa.array([None if at % 5 == 0 else f"t{at % 13}" for at in places.tolist()])
         if codes:
             text = pa.concat_arrays([text.slice(ordinal % 3), text.slice(0, ordinal % 3)])
-            text = text.dictionary_encode()  # each unit with a dictionary in an order of its own
+            text = as_dictionary(text)  # each unit with a dictionary in an order of its own
         table = pa.table({"at": places, "text": text, "p": random.random(ROWS)})
         bucket = random.integers(0, BUCKETS, ROWS)
         times = TimeRange(ordinal * 10, ordinal * 10 + 9)

@@ -14,7 +14,6 @@ from tessel.store.manifest.packing import (
     Part,
     Placement,
     Run,
-    only_adds_rows,
     oversized,
     repack,
 )
@@ -205,15 +204,6 @@ def test_a_tail_between_packed_manifests_is_packed_along() -> None:
     plan = pack(sets(), new((2, 4)), before)
     assert layout(plan) == [("default", {1: (0, 11), 2: (0, 4)})]
     assert plan.placements[1] == (Placement(0, 11, None, 0), Placement(11, 12, "t2"))
-
-
-def test_only_appends_and_changes_of_tails_leave_the_packed_rows() -> None:
-    before = stored(("m1", "default", {1: 4}), ("t1", None, {1: 2}))
-    assert only_adds_rows(content(1, (4, "m1"), (2, "t1"), 1), before)
-    assert only_adds_rows(content(1, (4, "m1"), 1), before)
-    assert not only_adds_rows(content(1, (3, "m1"), 1, (2, "t1")), before)
-    assert not only_adds_rows(content(1, 1, (4, "m1")), before)
-    assert not only_adds_rows(content(2, 1), before)
 
 
 @pytest.mark.parametrize(

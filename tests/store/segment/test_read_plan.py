@@ -10,19 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel import display
 from tessel.errors import InvalidInputError
-from tessel.store.segment.explain_read import explain_read, read_document
 from tessel.store.segment.plan_pages import ColumnPages, PageMask, SubPage, plan_read
 from tessel.store.segment.read_plan import (
     DICTIONARY_PAGE,
     ReadPlan,
-    outermost_rows,
     segment_priority,
 )
 from tessel.store.segment.records import PAGE_RECORD
 from tessel.store.segment.row_selection import RowIndices, RowRanges
-from tessel.store.segment.sources.base import LOCAL, REMOTE
 
 
 def pages_of(*lengths: int, offset: int = 0) -> np.ndarray:
@@ -66,28 +62,12 @@ def test_a_scan_is_row_major():
 
 
 def test_the_priority_of_an_item_is_its_outermost_row():
-    """Outer lists of 10, inner lists of 5: the 100th item belongs to the 2nd row."""
-    inner, outer = np.arange(0, 5 * 400 + 1, 5), np.arange(0, 10 * 40 + 1, 10)
-    assert outermost_rows(np.array([99]), [inner, outer]).tolist() == [1]
-    assert outermost_rows(np.array([99]), [5, 10]).tolist() == [1]
-    assert outermost_rows(np.array([99]), [5, outer]).tolist() == [1]
-    items = np.arange(2000)
-    assert outermost_rows(items, [inner, outer]).tolist() == [item // 50 for item in range(2000)]
-    # In page tables: with one row a page, the page of items that holds the 100th is the 2nd.
+    """Outer lists of 10, inner lists of 5: the page of items that holds the 100th is the 2nd."""
     pages = pages_of(*[200] * 40)
     pages["first_row"] = np.arange(40) * 50
     plan = plan_read([ColumnPages(2, pages, 0)], RowRanges.of((0, 40)), row_count=40)
     holds = int(np.searchsorted(pages["first_row"], 99, "right")) - 1
     assert plan.priority[plan.page == holds].tolist() == [1]
-
-
-@given(st.lists(st.lists(st.lists(st.none(), max_size=3), max_size=3), min_size=1, max_size=6))
-def test_outermost_rows_pass_over_empty_lists(rows: list[list[list[None]]]):
-    inner = np.cumsum([0, *(len(items) for lists in rows for items in lists)])
-    outer = np.cumsum([0, *(len(lists) for lists in rows)])
-    expected = [row for row, lists in enumerate(rows) for items in lists for _ in items]
-    found = outermost_rows(np.arange(len(expected)), [inner, outer])
-    assert found.tolist() == expected
 
 
 def test_segments_come_one_after_the_other():
@@ -309,65 +289,3 @@ def test_the_bytes_of_all_rows_are_there(rows: list[int]):
     for page in set(plan.page.tolist()):
         assert len(set(plan.request[plan.page == page].tolist())) == 1
     assert plan.request.tolist() == sorted(plan.request.tolist())
-
-
-# --- explain --------------------------------------------------------------------------------------
-
-
-def explained() -> ReadPlan:
-    columns = [
-        ColumnPages(0, pages_of(*[3000] * 8), 3),
-        ColumnPages(1, pages_of(*[5000] * 4, offset=24_000), 4, dictionary=(50_000, 100)),
-    ]
-    masks = [PageMask(3, np.array([1, 1, 0, 0, 1, 0, 0, 0], bool), "price > 100")]
-    return plan_read(columns, RowRanges.of((0, 60)), row_count=64, name="s", masks=masks)
-
-
-def test_a_plan_is_explained_as_data():
-    found = explain_read(explained(), LOCAL, column_names={0: "price", 1: "venue"})
-    assert found.pages == 12
-    assert found.pages_read == 5
-    assert found.bytes_wanted == 3 * 3000 + 2 * 5000 + 100
-    # Pages 0 and 1 of price, 4 of price; 0 and 2 of venue; its dictionary.
-    assert (found.requests_before, found.requests_after) == (6, 5)
-    assert found.bytes_read == found.bytes_wanted
-    assert [(c.name, c.pages, c.pages_read, c.bytes_wanted) for c in found.columns] == [
-        ("price", 8, 3, 9000),
-        ("venue", 4, 2, 10_100),
-    ]
-    assert [(d.column, d.reason, d.pages, d.bytes) for d in found.pruned] == [
-        ("price", "statistics: price > 100", 5, 15_000),
-        ("venue", "statistics: price > 100", 2, 10_000),
-    ]
-    remote = explain_read(explained(), REMOTE)
-    assert (remote.requests_after, remote.bytes_read) == (1, 50_100)
-    assert [c.name for c in remote.columns] == ["0", "1"]
-
-
-EXPLAINED = """\
-read plan
-═════════
-columns
-┌────────┬───────┬──────┬───────┐
-│ column │ pages │ read │ bytes │
-├────────┼───────┼──────┼───────┤
-│ price  │     8 │    3 │  9000 │
-│ venue  │     4 │    2 │ 10100 │
-└────────┴───────┴──────┴───────┘
-pages: 5 of 12
-bytes: 19,100 wanted, 19,100 read
-requests: 6 → 5
-
-not read
-┌────────┬───────┬───────┬─────────────────────────┐
-│ column │ pages │ bytes │ why                     │
-├────────┼───────┼───────┼─────────────────────────┤
-│ price  │     5 │ 15000 │ statistics: price > 100 │
-│ venue  │     2 │ 10000 │ statistics: price > 100 │
-└────────┴───────┴───────┴─────────────────────────┘"""
-
-
-def test_an_explanation_is_a_document():
-    found = explain_read(explained(), LOCAL, column_names={0: "price", 1: "venue"})
-    text = display.render_text(read_document(found))
-    assert text == EXPLAINED

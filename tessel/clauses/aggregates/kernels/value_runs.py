@@ -1,9 +1,10 @@
-"""The values of each group in order, as integers: what median, quantiles and nunique stand on.
+"""The values of each group as integers: what median, quantiles and nunique stand on.
 
-Values become integers of the same order; the group and the integer of a row become one number where
-both fit, so that a table of counts or a plain sort brings all groups into order at once. Where they
-do not fit, rows are brought together by group, and each group is sorted. Nothing depends on the
-order in which rows come, so runs of parts of the rows join to the runs of all of them.
+Values become integers of the same order, which are written side by side by group: a *run* a group.
+Where numbers repeat a run holds each once, with how often it occurs; a table of counts or a sort of
+each run finds that. Other runs stay in any order: an aggregate that asks for some places of the
+order has them selected. Nothing depends on the order in which rows come, so runs of parts of the
+rows join to those of all.
 """
 
 from __future__ import annotations
@@ -16,19 +17,17 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array
 from tessel.clauses.values import integers, is_temporal, raw_values
+from tessel.store.encodings.distinct import expected_distinct
 
 __all__ = [
     "BITS",
-    "WIDEST",
     "ValueRuns",
     "few_cells",
     "has_integers",
     "integers_of_decimals",
-    "joined_runs",
     "ordered_bits",
     "ordered_integers",
-    "packed_runs",
-    "value_runs",
+    "placed_runs",
     "values_of_integers",
 ]
 
@@ -44,19 +43,20 @@ _MOST_CELLS = 1 << 22
 _CELLS_A_ROW = 4
 """A larger one is used up to so many cells a row: past the cache a cell costs as much as a row."""
 
-_SEEN = 1 << 21
-"""A cell that only says whether a number was seen is an eighth of that."""
-
 _MOST_COUNTED = (1 << 32) - 1
 """What a cell of a table of counts holds."""
 
-WIDEST = 1 << 62
-"""What groups and numbers together may reach."""
+_WIDEST = 1 << 62
+"""What groups, numbers and times together may reach to be sorted as one integer."""
 
 _SIGN = np.int64(-(1 << 63))
 _MAGNITUDE = np.int64((1 << 63) - 1)
 _REPEATS = 2
 """Values that occur so often on the average are kept once, with how often they occur."""
+
+_SAMPLED_ROWS = 1 << 12
+_MIX = -0x61C8864680B583EB
+"""What numbers are multiplied by before groups are mixed in (Fibonacci hashing)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,8 @@ class ValueRuns:
     Attributes
     ----------
     numbers
-        int64, ascending within each group.
+        int64, of each group: different and ascending where there are ``times``, else in any order,
+        which may change whenever something is asked of them.
     times
         How often each occurs, int64; None where each occurs as often as it stands there.
     starts
@@ -90,29 +91,58 @@ class ValueRuns:
         """How many different numbers each group has; int64, shape ``(groups,)``."""
         if self.times is not None:
             return np.diff(self.starts)
-        first = np.ones(len(self.numbers) + 1, np.int64)
-        np.not_equal(self.numbers[1:], self.numbers[:-1], out=first[1:-1], casting="unsafe")
-        first[self.starts] = 1
-        before = np.concatenate([[0], np.cumsum(first[:-1])])
-        return np.diff(before[self.starts])
+        from tessel.kernels.count_repeats import count_different
 
-    def of_groups(self, groups: Integers) -> ValueRuns:
-        """Return the runs of some groups, in their order."""
-        lengths = np.diff(self.starts)[groups]
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        rows = np.repeat(self.starts[groups] - starts[:-1], lengths)
-        rows += np.arange(len(rows))
-        times = None if self.times is None else self.times[rows]
-        return ValueRuns(self.numbers[rows], times, starts)
+        return count_different(self.ordered().numbers, self.starts)
+
+    def ordered(self) -> ValueRuns:
+        """Return the runs with the numbers of each group ascending."""
+        from tessel.kernels.sort_runs import sort_runs
+
+        if self.times is None and not _are_ascending(self.numbers, self.starts):
+            sort_runs(self.numbers, self.starts)
+        return self
 
     def at(self, owners: Integers, places: Integers) -> Integers:
-        """Return the number at a place of each of some groups, counted from its first row."""
+        """Return the number at a place of each of some groups in order, counted from 0.
+
+        Places of one group side by side and ascending are found sooner.
+        """
         if self.times is None:
-            found: Integers = self.numbers[self.starts[owners] + places]
-            return found
+            from tessel.kernels.select_places import select_places
+
+            return select_places(self.numbers, self.starts, owners, places)
         before = np.concatenate([[0], np.cumsum(self.times)])
         rows = before[self.starts[owners]] + places
         return self.numbers[np.searchsorted(before, rows, side="right") - 1]
+
+    def compact(self, *, once: bool = False) -> ValueRuns:
+        """Return runs that hold each number once, where that is less.
+
+        Parameters
+        ----------
+        once
+            Whether it does not matter how often a number occurs.
+        """
+        numbers, times = self.numbers, None if once else self.times
+        if not len(numbers):
+            return ValueRuns(numbers, None, self.starts)
+        groups = len(self.starts) - 1
+        low, high = int(numbers.min()), int(numbers.max())
+        span = high - low + 1
+        total = len(numbers) if times is None else int(times.sum())
+        if total <= _MOST_COUNTED and few_cells(groups * span, len(numbers)):
+            from tessel.kernels.count_values import add_counts, runs_of_counts
+
+            all_groups = np.arange(groups)
+            counts = add_counts(
+                numbers, times, np.diff(self.starts), all_groups, groups=groups, low=low, span=span
+            )
+            found, counted, starts = runs_of_counts(counts, all_groups, low)
+            return ValueRuns(found, None if once else counted, starts)
+        if times is not None:
+            return _added(numbers, times, self.starts, low, span)
+        return _counted(self, once) if _may_repeat(numbers, self.starts) else self
 
 
 # --- values and integers --------------------------------------------------------------------------
@@ -194,15 +224,8 @@ def few_cells(cells: int, rows: int) -> bool:
 # --- runs -----------------------------------------------------------------------------------------
 
 
-def value_runs(
-    numbers: Integers,
-    codes: Integers,
-    groups: int,
-    times: Integers | None = None,
-    *,
-    once: bool = False,
-) -> ValueRuns:
-    """Bring numbers into the order of their groups, and of numbers inside of them.
+def placed_runs(numbers: Integers, codes: Integers, groups: int) -> ValueRuns:
+    """Bring numbers together by group.
 
     Parameters
     ----------
@@ -210,167 +233,81 @@ def value_runs(
         int64, shape ``(rows,)``: any numbers, and the group of each in ``[0, groups)``.
     groups
         How many groups there are.
-    times
-        How often each number occurs; None for once.
-    once
-        Whether it does not matter how often; each number of a group is kept once then.
     """
-    if not len(numbers):
-        return ValueRuns(np.zeros(0, np.int64), None, np.zeros(groups + 1, np.int64))
-    times = None if once else times
-    low, high = int(numbers.min()), int(numbers.max())
-    span = high - low + 1
-    if groups * span > WIDEST:
-        return _wide_runs(numbers, codes, groups, times, once)
-    packed = numbers - low
-    if groups > 1:
-        packed += codes * span
-    return packed_runs(packed, span, groups, low=low, times=times, once=once)
+    from tessel.kernels.place_values import place_numbers
+    from tessel.kernels.rows_by_code import count_codes
+
+    if groups == 1:
+        return ValueRuns(numbers.copy(), None, np.array([0, len(numbers)]))
+    starts, found = np.zeros(groups + 1, np.int64), np.empty(len(numbers), np.int64)
+    codes = np.ascontiguousarray(codes)
+    count_codes(codes, starts)
+    place_numbers(np.ascontiguousarray(numbers), codes, starts[:-1].copy(), found)
+    return ValueRuns(found, None, starts)
 
 
-def joined_runs(
-    numbers: Integers,
-    lengths: Integers,
-    codes: Integers,
-    groups: int,
-    times: Integers | None,
-    *,
-    once: bool = False,
-) -> ValueRuns:
-    """Bring numbers of several runs together by group; see :func:`value_runs`.
-
-    Parameters
-    ----------
-    lengths, codes
-        int64: how many numbers are in each run, and the group of each.
-    """
-    if len(numbers):
-        low, high = int(numbers.min()), int(numbers.max())
-        span = high - low + 1
-        total = len(numbers) if times is None or once else int(times.sum())
-        if total <= _MOST_COUNTED and few_cells(groups * span, len(numbers)):
-            from tessel.kernels.count_values import add_counts, runs_of_counts
-
-            own = None if once else times
-            counts = add_counts(numbers, own, lengths, codes, groups=groups, low=low, span=span)
-            found, counted, starts = runs_of_counts(counts, np.arange(groups), low)
-            return ValueRuns(found, None if once else counted, starts)
-    return value_runs(numbers, np.repeat(codes, lengths), groups, times, once=once)
+def _are_ascending(numbers: Integers, starts: Integers) -> bool:
+    """Return whether numbers never go down inside of a run."""
+    down = numbers[1:] < numbers[:-1]
+    ends = starts[1:-1]
+    down[ends[(ends > 0) & (ends < len(numbers))] - 1] = False
+    return not down.any()
 
 
-def packed_runs(
-    packed: Integers,
-    span: int,
-    groups: int,
-    *,
-    low: int = 0,
-    times: Integers | None = None,
-    once: bool = False,
-) -> ValueRuns:
-    """Bring numbers into order that their groups are in already.
+def _counted(runs: ValueRuns, once: bool) -> ValueRuns:
+    """Sort runs, and keep what repeats once, with how often it occurs, where that is less."""
+    from tessel.kernels.count_repeats import count_different, count_repeats
 
-    Parameters
-    ----------
-    packed
-        int64, ``group * span + number - low``; may be written over.
-    span
-        Numbers are in ``[low, low + span)``; times ``groups`` at most :data:`WIDEST`.
-    groups, low, times, once
-        As of :func:`value_runs`.
-    """
-    if not len(packed):
-        return ValueRuns(np.zeros(0, np.int64), None, np.zeros(groups + 1, np.int64))
-    if groups * span <= _SEEN if once else few_cells(groups * span, len(packed)):
-        packed, times = _counted(packed, groups * span, times, once)
-    elif times is None:
-        packed.sort()
-        packed, times = _together(packed, once)
-    else:
-        packed, times = _added(*_sorted_with(packed, times, groups * span))
-    # Groups begin at multiples of the span.
-    starts = np.searchsorted(packed, np.arange(groups + 1) * span)
-    packed -= np.repeat(np.arange(groups) * span - low, np.diff(starts))
-    return ValueRuns(packed, times, starts)
+    ordered = runs.ordered()
+    counts = count_different(ordered.numbers, ordered.starts)
+    if int(counts.sum()) * _REPEATS > len(ordered.numbers) and not once:
+        return ordered
+    numbers, times = count_repeats(ordered.numbers, ordered.starts, counts)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    return ValueRuns(numbers, None if once else times, starts)
 
 
-def _counted(
-    packed: Integers, cells: int, times: Integers | None, once: bool
-) -> tuple[Integers, Integers | None]:
-    """Count numbers in a table."""
-    if once:
-        seen = np.zeros(cells, np.bool_)
-        seen[packed] = True
-        return np.flatnonzero(seen), None
-    # Sums of counts are sums of whole doubles far below 2**53.
-    table = np.bincount(packed, times)
-    there = np.flatnonzero(table)
-    return there, table[there].astype(np.int64, copy=False)
+def _added(numbers: Integers, times: Integers, starts: Integers, low: int, span: int) -> ValueRuns:
+    """Sort runs of numbers above ``low``, and add up how often equal ones occur."""
+    if not _are_ascending(numbers, starts):
+        numbers, times = _sorted_with(numbers, times, starts, low, span)
+    first = np.ones(len(numbers), np.bool_)
+    np.not_equal(numbers[1:], numbers[:-1], out=first[1:])
+    first[starts[:-1][np.diff(starts) > 0]] = True
+    firsts = np.flatnonzero(first)
+    kept = np.add.reduceat(times, firsts)
+    return ValueRuns(numbers[firsts], kept, np.searchsorted(firsts, starts))
 
 
-def _together(ordered: Integers, once: bool) -> tuple[Integers, Integers | None]:
-    """Keep what repeats once, with how often it occurs, where that is less."""
-    from tessel.kernels.count_repeats import count_repeats
-
-    numbers, times = count_repeats(ordered)
-    if once:
-        return numbers.copy(), None
-    if len(numbers) * _REPEATS > len(ordered):
-        return ordered, None
-    return numbers.copy(), times.copy()  # what they were written to is larger
-
-
-def _sorted_with(packed: Integers, times: Integers, cells: int) -> tuple[Integers, Integers]:
-    """Sort numbers below ``cells``, and bring their times along."""
+def _sorted_with(
+    numbers: Integers, times: Integers, starts: Integers, low: int, span: int
+) -> tuple[Integers, Integers]:
+    """Sort runs of numbers, and bring their times along."""
+    groups = len(starts) - 1
+    codes = np.repeat(np.arange(groups), np.diff(starts))
     bits = int(times.max()).bit_length()
-    if cells << bits > WIDEST:
-        order = np.argsort(packed)
-        return packed[order], times[order]
-    # Sorting one number a row is several times faster than finding the order of rows.
-    both = packed << bits
-    both |= times
-    both.sort()
-    return both >> bits, both & ((1 << bits) - 1)
-
-
-def _added(ordered: Integers, times: Integers) -> tuple[Integers, Integers]:
-    """Add up how often equal numbers, side by side, occur."""
-    firsts = np.concatenate([[0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1])
-    return ordered[firsts], np.add.reduceat(times, firsts)
-
-
-def _wide_runs(
-    numbers: Integers, codes: Integers, groups: int, times: Integers | None, once: bool
-) -> ValueRuns:
-    """Return the runs of numbers that leave no room for those of their groups."""
-    if times is None:
-        ordered, starts = _sorted_groups(numbers, codes, groups)
-    else:
+    if groups * span << bits > _WIDEST:
         from tessel.kernels.rows_by_code import rows_by_code
 
         by_value = np.argsort(numbers)
-        rows, starts = rows_by_code(codes[by_value], groups)
-        order = by_value[rows]
-        ordered, times = numbers[order], times[order]
-    first = np.ones(len(ordered), np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
-    first[starts[:-1][np.diff(starts) > 0]] = True
-    firsts = np.flatnonzero(first)
-    if times is None and not once:
-        if len(firsts) * _REPEATS > len(ordered):
-            return ValueRuns(ordered, None, starts)
-        times = np.ones(len(ordered), np.int64)
-    kept = None if times is None else np.add.reduceat(times, firsts)
-    return ValueRuns(ordered[firsts], kept, np.searchsorted(firsts, starts))
+        order = by_value[rows_by_code(codes[by_value], groups)[0]]
+        return numbers[order], times[order]
+    # Sorting one number a row is several times faster than finding the order of rows.
+    codes *= span
+    both = (numbers - low + codes) << bits
+    both |= times
+    both.sort()
+    return (both >> bits) - codes + low, both & ((1 << bits) - 1)
 
 
-def _sorted_groups(numbers: Integers, codes: Integers, groups: int) -> tuple[Integers, Integers]:
-    """Return the numbers of each group in order, and where groups start."""
-    from tessel.kernels.rows_by_code import rows_by_code
-    from tessel.kernels.sort_runs import sort_runs
-
-    if groups == 1:
-        return np.sort(numbers), np.array([0, len(numbers)])
-    rows, starts = rows_by_code(codes, groups)
-    ordered = numbers[rows]
-    sort_runs(ordered, starts)
-    return ordered, starts
+def _may_repeat(numbers: Integers, starts: Integers) -> bool:
+    """Return whether numbers repeat within groups so often that they are worth sorting for it."""
+    rows = len(numbers)
+    step = rows // _SAMPLED_ROWS
+    if step < 2:
+        return True
+    sampled = np.arange(0, rows, step)
+    groups = np.searchsorted(starts, sampled, side="right")
+    mixed = np.sort(numbers[sampled] * np.int64(_MIX) ^ groups)
+    found = 1 + int(np.count_nonzero(mixed[1:] != mixed[:-1]))
+    return expected_distinct(len(mixed), found, rows) * _REPEATS <= rows

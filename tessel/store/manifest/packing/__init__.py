@@ -18,7 +18,7 @@ __getattr__ = names_from(
         "leaf_folds": "LEAF_TAILS LeafExtent LeafFold LeafSymbol fold_start plan_leaf_fold",
         "membership": (
             "Changes ManifestMembers Membership MembershipTable Run SymbolContent "
-            "SymbolMembership estimate_bytes_per_segment only_adds_rows"
+            "SymbolMembership estimate_bytes_per_segment"
         ),
         "pack": "SliceEnds repack",
         "plan": "PackingMetrics PackingPlan Part PlannedManifest oversized",

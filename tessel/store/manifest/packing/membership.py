@@ -22,7 +22,6 @@ __all__ = [
     "SymbolContent",
     "SymbolMembership",
     "estimate_bytes_per_segment",
-    "only_adds_rows",
 ]
 
 _SEGMENT_BYTES = 24
@@ -222,17 +221,3 @@ class MembershipTable:
     def all_live(self, manifest: str) -> bool:
         """Return True: the table says what manifests hold."""
         return True
-
-
-def only_adds_rows(content: SymbolContent, membership: Membership) -> bool:
-    """Return whether a change leaves all packed rows of a symbol where they are.
-
-    Such a change is an append, as far as manifests go: what is new becomes a tail, and nothing is
-    packed. It may have altered earlier tails.
-    """
-    packed = [
-        Run(membership.segments_of(content.id, each), each)
-        for each in membership.manifests_of(content.id)
-        if membership.set_of(each) is not None
-    ]
-    return bool(packed) and list(content.runs[: len(packed)]) == packed

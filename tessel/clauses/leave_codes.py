@@ -1,48 +1,45 @@
-"""Text keys as the store keeps them: a dictionary of the values, and for each row its place there.
+"""Text as the store keeps it: a dictionary of the values, and for each row its place there.
 
 A join looks a value up once a dictionary, not once a row, and makes text of no row that finds
-nothing. :func:`with_key_codes` puts the step that asks for codes at the end of what a symbol's
-units go through before they are joined.
+nothing; a sort copies codes, and makes text of rows once they are in order. The planner puts
+:class:`LeaveCodes` at the end of what a symbol's units go through before they come to such a
+clause.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
 
 from tessel.clauses.base import Clause, ClauseInfo, Structure, drops_rows
-from tessel.clauses.plan import Plan, SourcePlan, Stage
+from tessel.clauses.plan import Plan, SourcePlan, continued
 from tessel.clauses.registry import register
 from tessel.clauses.running.bound_unit import is_bound
 from tessel.clauses.select import Select
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
 
-__all__ = ["KeyCodes", "with_key_codes"]
+__all__ = ["LeaveCodes", "codes_of", "with_key_codes"]
 
 
 @register
 @dataclass(frozen=True)
-class KeyCodes(Clause):
-    """Keep columns, and leave text among them as it was read: dictionaries where these are stored.
+class LeaveCodes(Clause):
+    """Leave text columns as they were read: dictionaries where these are stored.
 
     Attributes
     ----------
     columns
-        What is kept, in this order.
-    keys
-        Those that may come out as dictionaries of their type, for a join that stands behind.
+        Those that may come out as dictionaries of their type, for a clause that stands behind.
     """
 
-    name: ClassVar[str] = "key_codes"
+    name: ClassVar[str] = "leave_codes"
     internal: ClassVar[bool] = True
     leaves_codes: ClassVar[bool] = True
     columns: tuple[str, ...]
-    keys: tuple[str, ...]
 
     @property
     def structure(self) -> ClauseInfo:
@@ -55,13 +52,19 @@ class KeyCodes(Clause):
         )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the schema of these columns."""
-        return input_schema.select(self.columns)
+        """Return the schema of the input."""
+        input_schema.require(self.columns)
+        return input_schema
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Keep the columns."""
-        coded = unit.as_codes(frozenset(self.keys)) if is_bound(unit) else unit
-        return coded.select(self.columns)
+        """Let columns that are not read yet be read as codes."""
+        return unit.as_codes(frozenset(self.columns)) if is_bound(unit) else unit
+
+
+def codes_of(names: Iterable[str], schema: TableSchema) -> tuple[LeaveCodes, ...]:
+    """Return the clause that leaves the columns among ``names`` that are text as codes, if any."""
+    texts = tuple(dict.fromkeys(name for name in names if _is_text(schema.type_of(name))))
+    return (LeaveCodes(texts),) if texts else ()
 
 
 def with_key_codes(plan: Plan, keys: Sequence[str]) -> Plan:
@@ -72,15 +75,10 @@ def with_key_codes(plan: Plan, keys: Sequence[str]) -> Plan:
     """
     if len(plan.inputs) != 1 or not isinstance(plan.inputs[0], SourcePlan) or len(plan.stages) > 1:
         return plan
-    (stage,) = plan.stages
-    choosing = list(itertools.takewhile(drops_rows, stage.clauses))
-    rest = stage.clauses[len(choosing) :]
-    texts = tuple(dict.fromkeys(name for name in keys if _is_text(plan.schema.type_of(name))))
-    if not texts or plan.question is not None or any(type(each) is not Select for each in rest):
+    clauses = plan.stages[0].clauses
+    if plan.question is not None or not all(drops_rows(c) or type(c) is Select for c in clauses):
         return plan
-    schemas = (*stage.schemas[: len(choosing) + 1], plan.schema)
-    clauses = (*choosing, KeyCodes(tuple(plan.schema.names), texts))
-    return Plan(plan.inputs, (Stage(clauses, schemas),), plan.schema, plan.changes)
+    return continued(plan, codes_of(keys, plan.schema))
 
 
 def _is_text(kind: pa.DataType) -> bool:

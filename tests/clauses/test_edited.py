@@ -1,0 +1,86 @@
+"""Answers on a symbol that was edited: those of its rows, written anew in one go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tessel.api import Store
+from tessel.clauses import QueryBuilder
+from tessel.options import options
+from tests.clauses.bound_chains import TakesTable
+from tests.clauses.helpers import answer, fresh_store
+
+Q = QueryBuilder()
+
+QUERIES = {
+    "median": Q.resample("7s").agg(m=("n", "median"), c="size"),
+    "median behind a filter": Q.filter("n > 1").resample("7s").agg(m=("n", "median"), c="size"),
+    "median behind a table": Q.then(TakesTable()).resample("7s").agg(m=("n", "median"), c="size"),
+    "median by key": Q.resample("7s", by="k").agg(m=("n", "median"), c="size"),
+    "median of all buckets": Q.resample("3s", empty="null").agg(m=("n", "median"), c="size"),
+    "median from the end": Q.resample("7s", origin="end").agg(m=("n", "median"), c="size"),
+    "sum": Q.resample("7s").agg(s=("n", "sum"), f=("n", "first"), l=("n", "last"), c="size"),
+    "of two": Q.resample("2s").agg(s=("n", "sum")).resample("9s").agg(m=("s", "median"), c="size"),
+    "range of dates": Q.date_range("1970-01-01T00:00:09", "1970-01-01T00:00:21"),
+    "latest at": Q.latest_at("1970-01-01T00:00:19"),
+    "rolling": Q.rolling("5s").agg(m=("n", "sum"), c=("n", "count")),
+    "as of": Q.join_asof("x"),
+    "merge": Q.merge("x"),
+    "head and tail": Q.tail(20).head(7),
+    "whole": Q.agg(b=("t", "min"), e=("t", "max"), f=("n", "first"), m=("n", "median"), c="size"),
+    "top": Q.top_k(5, by="t", descending=False),
+    "groups": Q.groupby("k").agg(f=("n", "first"), l=("n", "last"), t=("t", "max"), b=("t", "min")),
+}
+
+
+def _table(random: np.random.Generator, rows: int, start: int = 0) -> pa.Table:
+    times = start + np.cumsum(random.integers(0, 3, rows))
+    return pa.table(
+        {
+            "t": pa.array(times, pa.timestamp("s")),
+            "n": random.integers(0, 9, rows),
+            "k": random.choice(["a", "b"], rows),
+        }
+    )
+
+
+def _edit(draw: Any, store: Store, random: np.random.Generator) -> None:
+    """Draw one edit of the symbol ``x``, which has rows before and after."""
+    kind = draw(st.sampled_from(["delete rows", "delete where", "update", "append", "compact"]))
+    times = store.read("x", columns=["t"]).to_arrow().column("t").cast(pa.int64()).to_pylist()
+    rows = len(times)
+    if kind == "delete rows" and rows > 1:
+        start = draw(st.integers(0, rows - 1))
+        stop = draw(st.integers(start + 1, rows))
+        if stop - start < rows:
+            store.delete_rows("x", rows=(start, stop))
+    elif kind == "delete where" and rows > 20:
+        store.delete_rows("x", where=f"n == {draw(st.integers(0, 8))}")
+    elif kind == "update":
+        store.update("x", _table(random, draw(st.integers(1, 6)), draw(st.sampled_from(times))))
+    elif kind == "append":
+        store.append("x", _table(random, draw(st.integers(1, 6)), times[-1]))
+    else:
+        store.compact("x")
+
+
+@pytest.mark.parametrize("name", QUERIES)
+@settings(max_examples=25)
+@given(data=st.data())
+def test_an_edited_symbol_answers_like_its_rows(name: str, data: st.DataObject) -> None:
+    random = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
+    edited, anew = fresh_store(), fresh_store()
+    size, columns = data.draw(st.integers(3, 20)), data.draw(st.integers(1, 3))
+    with options(segment_rows=size, segment_columns=columns):
+        edited.write("x", _table(random, data.draw(st.integers(8, 60))), index="t")
+        for _ in range(data.draw(st.integers(1, 4))):
+            _edit(data.draw, edited, random)
+    anew.write("x", edited.read("x").to_arrow(), index="t")
+    found, wanted = answer(edited, QUERIES[name]), answer(anew, QUERIES[name])
+    assert found.to_pylist() == wanted.to_pylist()
