@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import logging
 import os
 import subprocess
 import sys
@@ -27,9 +28,6 @@ _KEPT_LINES = 400
 
 STOP_TIMEOUT_SECONDS = 15
 """How long a JVM may take to end before it is killed."""
-
-HALT_TIMEOUT_SECONDS = 2
-"""How long a JVM may take to halt before it is asked to stop as usual."""
 
 
 class DriverLog:
@@ -106,10 +104,11 @@ class Driver:
         server: Any = getattr(context, "_accumulatorServer", None)
         if server is not None:
             server.handle_error = lambda request, address: None
-        with contextlib.suppress(Exception):  # the JVM ends without an answer
-            self.gateway.jvm.java.lang.Runtime.getRuntime().halt(0)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout=HALT_TIMEOUT_SECONDS)
+        # The same for threads that wait for an answer: py4j logs what they get instead.
+        logging.getLogger().addFilter(lambda record: record.module != "java_gateway")
+        # Not asked through the connection, which is of no use after an interrupt within a call.
+        self.process.kill()
+        self.process.wait()
 
     def close(self, timeout_seconds: float = STOP_TIMEOUT_SECONDS) -> None:
         """Close the connection and end the JVM; pyspark can then start another.
