@@ -11,23 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tessel.kernels.program import Op, Program
+from tessel.kernels.program import STEP_KINDS, Op, Program
 
 __all__ = ["BlockSteps"]
-
-_INTEGERS, _FLOATS, _TRUTHS = 0, 1, 2
-
-_KINDS = {
-    **dict.fromkeys((Op.LOAD, Op.INTEGER, Op.INTEGER_ADD, Op.INTEGER_SUBTRACT), _INTEGERS),
-    **dict.fromkeys((Op.INTEGER_MULTIPLY, Op.COMBINE, Op.RESIDUAL, Op.NUMBER, Op.ROW), _INTEGERS),
-    **dict.fromkeys((Op.CHOOSE, Op.CHOOSE_OTHER, Op.FLOAT_RESIDUAL, Op.LOOKUP), _INTEGERS),
-    **dict.fromkeys((Op.DECIMAL, Op.FLOAT, Op.CONSTANT, Op.PRODUCT_ERROR), _FLOATS),
-    **dict.fromkeys((Op.ADD, Op.SUBTRACT, Op.MULTIPLY), _FLOATS),
-    **dict.fromkeys((Op.CHOOSE_FLOAT, Op.CHOOSE_OTHER_FLOAT, Op.LOOKUP_FLOAT), _FLOATS),
-    **dict.fromkeys((Op.RANGE, Op.COLUMN_RANGE, Op.LESS, Op.LESS_EQUAL, Op.EQUAL), _TRUTHS),
-    **dict.fromkeys((Op.TABLE, Op.AND, Op.OR, Op.XOR, Op.NOT, Op.PRESENT), _TRUTHS),
-}
-"""What a step writes to."""
 
 
 class BlockSteps:
@@ -57,7 +43,7 @@ class BlockSteps:
         """Add a step, or find the one that does the same; return its register."""
         key = op, a, b, c
         if key not in self._made:
-            kind = _KINDS[op]
+            kind = int(STEP_KINDS[op])
             register = self._registers[kind]
             self._registers[kind] += 1
             self._steps.append((op, register, a, b, c))

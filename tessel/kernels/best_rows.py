@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.block_loop import COLUMNS, PROGRAM, REGISTERS, place_of, run_steps
+from tessel.kernels.block_loop import COLUMNS, PROGRAM, REGISTERS, SELECTED, place_of, run_selected
 from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.declare import inner, kernel
 from tessel.kernels.intrinsics import words_of
@@ -95,7 +95,7 @@ def best_rows(
         *blocks.columns,
         *program.arguments,
         *program.registers(spare=2),
-        -1 if select is None else select,
+        *program.selected(select),
         key,
         downwards,
         later,
@@ -162,14 +162,14 @@ def _order_floats(floats: Any, source: Any, flip: Any, integers: Any, out: Any, 
 
 
 @kernel(
-    f"{COLUMNS}, {PROGRAM}, {REGISTERS}, select: i64, key: i64, downwards: bool, later: bool, "
+    f"{COLUMNS}, {PROGRAM}, {REGISTERS}, {SELECTED}, key: i64, downwards: bool, later: bool, "
     "stretches: i64[stretches, 3], limit_key: i64, limit_row: i64, keys: mut i64[count], "
     "rows: mut i64[count] -> i64"
 )
 def find_best(
     data: Any, facts: Any, gaps: Any, shift: Any,
     steps: Any, ranges: Any, constants: Any, tables: Any, integers: Any, floats: Any, truths: Any,
-    select: Any,
+    select: Any, chosen: Any,
     key: Any,
     downwards: Any,
     later: Any,
@@ -184,7 +184,7 @@ def find_best(
     spare = len(integers) // BLOCK_ROWS - 2
     page_rows = 1 << shift
     flip = -1 if downwards else 0
-    line, selected = place_of(spare if key < 0 else key), place_of(max(select, 0))
+    line = place_of(spare if key < 0 else key)
     most = len(keys)
     size = 0
     for stretch in range(len(stretches)):
@@ -195,21 +195,20 @@ def find_best(
         while row < stop:
             page, first = row >> shift, row & (page_rows - 1)
             count = min(BLOCK_ROWS, page_rows - first, stop - row)
-            run_steps(
+            kept, _ = run_selected(
                 data, words, facts, gaps, shift, steps, ranges, constants, tables,
-                page, first, count, integers, floats, truths,
+                page, first, count, integers, floats, truths, select, chosen, count,
             )  # fmt: skip
             if key < 0:
-                _order_floats(floats, place_of(~key), flip, integers, line, np.uint64(count))
+                _order_floats(floats, place_of(~key), flip, integers, line, np.uint64(kept))
             near = 0
-            for place in range(np.uint64(count)):
+            for place in range(np.uint64(kept)):
                 near += integers[line + place] <= limit_key
-            for place in range(count if near else 0):
+            for place in range(kept if near else 0):
                 found = integers[line + np.uint64(place)]
-                own = -(row + place) if later else row + place
+                own = row + (chosen[np.uint64(place)] if kept < count else place)
+                own = -own if later else own
                 if found > limit_key or (found == limit_key and own >= limit_row):
-                    continue
-                if select >= 0 and not truths[selected + np.uint64(place)]:
                     continue
                 if size < most:
                     keys[size], rows[size] = found, own

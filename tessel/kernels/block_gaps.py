@@ -85,20 +85,32 @@ def patch_exceptions(
     page: int,
     first: int,
     single: bool,
+    chosen: Any,
+    packed: bool,
     floats: Any,
     out: Any,
     rows: Any,
 ) -> None:
-    """Write the floats of rows ``[first, first + rows)`` that no integer stands for."""
+    """Write the floats of rows ``[first, first + rows)`` that no integer stands for.
+
+    Where rows are ``packed``, ``chosen`` says which ones they are, counted from ``first``.
+    """
     start, width = gaps[_PLACES, column, page], gaps[_PLACE_WIDTH, column, page]
     values = gaps[_VALUES, column, page]
+    at = np.uint64(0)
     for number in range(
         _first_exception(words, gaps, column, page, first), gaps[_EXCEPTIONS, column, page]
     ):
         row = _place(words, start, width, number) - first
-        if row >= np.int64(rows):
+        if packed:
+            while at < rows and chosen[at] < row:
+                at += np.uint64(1)
+        else:
+            at = np.uint64(row)
+        if at >= rows:
             break
-        floats[out + np.uint64(row)] = _exception(words, values, number, single)
+        if not packed or chosen[at] == row:
+            floats[out + at] = _exception(words, values, number, single)
 
 
 @inner

@@ -9,7 +9,7 @@ import numpy as np
 from tessel.kernels.declare import inner
 from tessel.kernels.intrinsics import reinterpret
 
-__all__ = ["column_range", "load_integers"]
+__all__ = ["column_range", "gather_integers", "load_integers"]
 
 _WIDEST_NARROW = 24
 _START, _WIDTH, _MASK, _BASE, _STEP = 0, 1, 2, 3, 4
@@ -75,6 +75,31 @@ def load_integers(
     if step != 0:
         for row in range(rows):
             integers[out + row] += step * (first + np.int64(row))
+
+
+@inner
+def gather_integers(
+    words: Any,
+    facts: Any,
+    column: int,
+    page: int,
+    first: int,
+    chosen: Any,
+    integers: Any,
+    out: Any,
+    rows: Any,
+) -> None:
+    """Write the integers of some rows of a page, counted from ``first``, from place ``out`` on."""
+    start, width = facts[_START, column, page], facts[_WIDTH, column, page]
+    base, step = facts[_BASE, column, page], facts[_STEP, column, page]
+    mask = np.uint64(facts[_MASK, column, page])
+    end = np.uint64(len(words) - 1)
+    for row in range(rows):
+        place = first + chosen[row]
+        bits = width * place
+        # What a file says is never trusted as a place.
+        word = words[min(np.uint64(start + (bits >> 3)), end)] >> np.uint64(bits & 7)
+        integers[out + row] = base + step * place + np.int64(word & mask)
 
 
 @inner

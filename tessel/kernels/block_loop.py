@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from tessel.kernels.block_gaps import patch_exceptions, present_rows, single_of
-from tessel.kernels.block_integers import column_range, load_integers
+from tessel.kernels.block_integers import column_range, gather_integers, load_integers
 from tessel.kernels.declare import inner
 from tessel.kernels.error_free import two_product
 from tessel.kernels.intrinsics import fused_multiply_add, has_fma, reinterpret
-from tessel.kernels.program import BLOCK_ROWS
+from tessel.kernels.program import BLOCK_ROWS, FLOAT, STEP_KINDS, TRUTH
 
 __all__ = [
     "BLOCKS",
@@ -24,8 +24,10 @@ __all__ = [
     "COLUMNS",
     "PROGRAM",
     "REGISTERS",
+    "SELECTED",
     "are_places",
     "place_of",
+    "run_selected",
     "run_steps",
 ]
 
@@ -47,6 +49,9 @@ REGISTERS = (
     "integers: mut i64[integer_places], floats: mut f64[float_places], truths: mut u8[truth_places]"
 )
 """Declares the registers of a block: ``Program.registers``."""
+
+SELECTED = "select: i64, chosen: mut i64[chosen]"
+"""Declares which rows count: ``Program.selected``."""
 
 # Compiled code knows constants of its own module only; these are those of ``Op``.
 _LOAD, _DECIMAL, _FLOAT, _CONSTANT, _INTEGER = 0, 1, 2, 3, 4
@@ -278,21 +283,164 @@ def run_steps(
 
     The last integer register is for what is between.
     """
-    rows = np.uint64(count)
-    scratch = np.uint64(max(len(integers) - BLOCK_ROWS, 0))
+    _run(
+        data, words, facts, gaps, shift, steps, ranges, constants, tables, 0, len(steps),
+        page, first, count, integers, False, count, integers, floats, truths,
+    )  # fmt: skip
+
+
+@inner
+def run_selected(
+    data: Any,
+    words: Any,
+    facts: Any,
+    gaps: Any,
+    shift: int,
+    steps: Any,
+    ranges: Any,
+    constants: Any,
+    tables: Any,
+    page: int,
+    first: int,
+    count: int,
+    integers: Any,
+    floats: Any,
+    truths: Any,
+    select: int,
+    chosen: Any,
+    most: int,
+) -> Any:
+    """Run all steps on the rows of a block that count; return how many these are.
+
+    What says which rows count is computed first. Where they are at most ``most``, and not all,
+    they are *packed*: the other steps run on them alone, registers hold them one behind the other,
+    and ``chosen`` says where in the block each was. Otherwise registers hold all rows, and the
+    register ``select`` says which of them count; all do where it is negative.
+
+    Returns
+    -------
+    held : int
+        How many rows registers hold: fewer than ``count`` where they are packed.
+    left : int
+        How many of them count.
+    """
+    begin, end = 0, len(steps)
+    if select >= 0:
+        end = _end_of_truth(steps, select)
+    held, left, packed, again = count, count, False, True
+    while again:
+        _run(
+            data, words, facts, gaps, shift, steps, ranges, constants, tables, begin, end,
+            page, first, count, chosen, packed, held, integers, floats, truths,
+        )  # fmt: skip
+        again = begin == 0 and select >= 0
+        if again:
+            left = _how_many(truths, place_of(select), np.uint64(count))
+            if left == 0:
+                return left, left
+            if left < count and left <= most:
+                _choose_rows(truths, place_of(select), chosen, np.uint64(count))
+                _pack_steps(steps, end, chosen, np.uint64(left), integers, floats, truths)
+                held, packed = left, True
+            begin, end = end, len(steps)
+            again = begin < end
+    return held, left
+
+
+@inner
+def _end_of_truth(steps: Any, truth: int) -> Any:
+    """Return how many steps there are up to the one that writes a truth register."""
     for number in range(len(steps)):
+        if steps[number, 1] == truth and STEP_KINDS[steps[number, 0]] == TRUTH:
+            return number + 1
+    return len(steps)
+
+
+@inner
+def _how_many(truths: Any, at: Any, rows: Any) -> Any:
+    count = np.int64(0)
+    for row in range(rows):
+        count += np.int64(truths[at + row])
+    return count
+
+
+@inner
+def _choose_rows(truths: Any, at: Any, chosen: Any, rows: Any) -> None:
+    """Write where a truth is true."""
+    count = np.uint64(0)
+    for row in range(rows):
+        chosen[count] = row
+        count += np.uint64(truths[at + row])
+
+
+@inner
+def _pack(held: Any, at: Any, chosen: Any, count: Any) -> None:
+    """Move rows to the front; they ascend, so that none is written over before it has moved."""
+    for place in range(count):
+        held[at + place] = held[at + np.uint64(chosen[place])]
+
+
+@inner
+def _pack_steps(
+    steps: Any, end: int, chosen: Any, count: Any, integers: Any, floats: Any, truths: Any
+) -> None:
+    """Move the rows that count to the front of all registers that steps have written."""
+    for number in range(end):
+        kind, at = STEP_KINDS[steps[number, 0]], place_of(steps[number, 1])
+        if kind == TRUTH:
+            _pack(truths, at, chosen, count)
+        elif kind == FLOAT:
+            _pack(floats, at, chosen, count)
+        else:
+            _pack(integers, at, chosen, count)
+
+
+@inner
+def _run(
+    data: Any,
+    words: Any,
+    facts: Any,
+    gaps: Any,
+    shift: int,
+    steps: Any,
+    ranges: Any,
+    constants: Any,
+    tables: Any,
+    begin: int,
+    end: int,
+    page: int,
+    first: int,
+    count: int,
+    chosen: Any,
+    packed: bool,
+    held: int,
+    integers: Any,
+    floats: Any,
+    truths: Any,
+) -> None:
+    """Run steps ``[begin, end)`` on rows ``[first, first + count)`` of a page, or on some of them.
+
+    Where rows are ``packed``, registers hold ``held`` of them, and ``chosen`` says which.
+    """
+    rows, whole = np.uint64(held), np.uint64(count)
+    scratch = np.uint64(max(len(integers) - BLOCK_ROWS, 0))
+    for number in range(begin, end):
         op, out = steps[number, 0], place_of(steps[number, 1])
         a, b, c = steps[number, 2], steps[number, 3], steps[number, 4]
         # Not all of them are registers: then these are places that nobody looks at.
         one, two = place_of(a), place_of(b)
-        if op == _LOAD:
+        if op == _LOAD and packed:
+            gather_integers(words, facts, a, page, first, chosen, integers, out, rows)
+        elif op == _LOAD:
             load_integers(data, words, facts, a, page, first, integers, out, rows)
         elif op == _DECIMAL:
             exponent = facts[_EXPONENT, b, page]
             _unary_float(op, integers, one, exponent, floats, out, rows)
             if gaps.shape[1] > 0 and gaps[_EXCEPTIONS, b, page] > 0:
                 single = exponent >= _SINGLE_SCALED
-                patch_exceptions(words, gaps, b, page, first, single, floats, out, rows)
+                patch_exceptions(
+                    words, gaps, b, page, first, single, chosen, packed, floats, out, rows
+                )
         elif op == _FLOAT:
             _unary_float(op, integers, one, 0, floats, out, rows)
         elif op == _CONSTANT:
@@ -314,8 +462,10 @@ def run_steps(
         elif op == _COLUMN_RANGE:
             column_range(
                 data, words, facts, a, page, first, ranges[c, page, 0], ranges[c, page, 1],
-                integers, scratch, truths, out, rows,
+                integers, scratch, truths, out, whole,
             )  # fmt: skip
+            if packed:
+                _pack(truths, out, chosen, rows)
         elif op <= _EQUAL:
             _comparison_step(op, floats, one, two, truths, out, rows)
         elif op == _TABLE:
@@ -330,15 +480,17 @@ def run_steps(
             _product_errors(floats, one, two, place_of(c), out, rows)
         elif op == _PRESENT:
             present_rows(
-                data, words, facts, gaps, a, page, first, integers, scratch, truths, out, rows
+                data, words, facts, gaps, a, page, first, integers, scratch, truths, out, whole
             )
+            if packed:
+                _pack(truths, out, chosen, rows)
         elif op == _NUMBER:
             for row in range(rows):
                 integers[out + row] = np.int64(truths[one + row])
         elif op == _ROW:
             start = (page << shift) + first
             for row in range(rows):
-                integers[out + row] = start + np.int64(row)
+                integers[out + row] = start + (chosen[row] if packed else np.int64(row))
         elif op == _CHOOSE:
             _choose_fixed(truths, two, integers, one, c, out, rows)
         elif op == _CHOOSE_FLOAT:

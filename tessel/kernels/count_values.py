@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.block_loop import BLOCKS, PROGRAM, REGISTERS, are_places, place_of, run_steps
+from tessel.kernels.block_loop import (
+    BLOCKS,
+    PROGRAM,
+    REGISTERS,
+    SELECTED,
+    are_places,
+    place_of,
+    run_selected,
+)
 from tessel.kernels.blocks import StoredBlocks, outside_of_bounds
 from tessel.kernels.declare import kernel
 from tessel.kernels.intrinsics import words_of
@@ -57,13 +65,13 @@ def count_values(
         uint32, shape ``(groups, span)``.
     """
     counts = np.zeros((groups, span), np.uint32)
-    registers = program.registers()
+    registers, selected = program.registers(), program.selected(select)
     for each in spans:
         inside = count_cells(
             *each.arguments,
             *program.arguments,
             *registers,
-            -1 if select is None else select,
+            *selected,
             -1 if group is None else group,
             value,
             low,
@@ -136,13 +144,13 @@ def runs_of_counts(
 
 
 @kernel(
-    f"{BLOCKS}, {PROGRAM}, {REGISTERS}, select: i64, group: i64, value: i64, low: i64, span: i64, "
+    f"{BLOCKS}, {PROGRAM}, {REGISTERS}, {SELECTED}, group: i64, value: i64, low: i64, span: i64, "
     "counts: mut u32[cells] -> bool"
 )
 def count_cells(
     data: Any, facts: Any, gaps: Any, shift: Any, start: Any, stop: Any,
     steps: Any, ranges: Any, constants: Any, tables: Any, integers: Any, floats: Any, truths: Any,
-    select: Any,
+    select: Any, chosen: Any,
     group: Any,
     value: Any,
     low: Any,
@@ -154,7 +162,7 @@ def count_cells(
     Returns whether all are in ``counts``; what comes after the first that is not is left out.
     """
     words = words_of(data)
-    values, owners, selected = place_of(value), place_of(max(group, 0)), place_of(max(select, 0))
+    values, owners = place_of(value), place_of(max(group, 0))
     # The last register is for what is between steps; behind them it is free.
     cells = np.uint64(len(integers) - BLOCK_ROWS)
     page_rows = 1 << shift
@@ -162,11 +170,11 @@ def count_cells(
     while row < stop:
         page, first = row >> shift, row & (page_rows - 1)
         rows = min(BLOCK_ROWS, page_rows - first, stop - row)
-        run_steps(
+        kept, _ = run_selected(
             data, words, facts, gaps, shift, steps, ranges, constants, tables,
-            page, first, rows, integers, floats, truths,
+            page, first, rows, integers, floats, truths, select, chosen, rows,
         )  # fmt: skip
-        count = np.uint64(rows)
+        count = np.uint64(kept)
         if group < 0:
             for place in range(count):
                 integers[cells + place] = integers[values + place] - low
@@ -176,12 +184,8 @@ def count_cells(
                 integers[cells + place] = cell
         if not are_places(integers, cells, count, len(counts)):
             return False
-        if select < 0:
-            for place in range(count):
-                counts[np.uint64(integers[cells + place])] += np.uint32(1)
-        else:
-            for place in range(count):
-                counts[np.uint64(integers[cells + place])] += np.uint32(truths[selected + place])
+        for place in range(count):
+            counts[np.uint64(integers[cells + place])] += np.uint32(1)
         row += rows
     return True
 

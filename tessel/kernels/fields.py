@@ -125,15 +125,23 @@ EXTREMES = {
 
 
 def facts_of(
-    fields: Sequence[SumField], sums: Iterator[Fact], integers: Integers, floats: NDArray[Any]
+    fields: Sequence[SumField],
+    sums: Iterator[Fact],
+    integers: Integers,
+    floats: NDArray[Any],
+    lanes: int = 1,
 ) -> list[Fact]:
-    """Return sums and extremes in the order of the fields; extremes have a line a field."""
+    """Return sums and extremes in the order of the fields.
+
+    Extremes have a line a field, and in it so many ``lanes`` a group, side by side.
+    """
     found: list[Fact] = []
     for place, field in enumerate(fields):
         if field.kind not in EXTREMES:
             found.append(next(sums))
         else:
-            found.append(floats[place] if field.is_float else integers[place])
+            held = (floats if field.is_float else integers)[place]
+            found.append(EXTREMES[field.kind].reduce(held.reshape(-1, lanes), axis=1))
     return found
 
 

@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.block_loop import BLOCKS, PROGRAM, REGISTERS, are_places, place_of, run_steps
+from tessel.kernels.block_loop import (
+    BLOCKS,
+    PROGRAM,
+    REGISTERS,
+    SELECTED,
+    are_places,
+    place_of,
+    run_selected,
+)
 from tessel.kernels.blocks import StoredBlocks, outside_of_bounds
 from tessel.kernels.declare import kernel
 from tessel.kernels.intrinsics import words_of
@@ -42,14 +50,14 @@ def first_of_groups(
         no rows.
     """
     first = np.full(groups, -1, np.int64)
-    left, registers = groups, program.registers()
+    left, registers, selected = groups, program.registers(), program.selected(select)
     for span in spans:
         if left:
             left = find_first(
                 *span.arguments,
                 *program.arguments,
                 *registers,
-                -1 if select is None else select,
+                *selected,
                 group,
                 left,
                 first,
@@ -60,13 +68,13 @@ def first_of_groups(
 
 
 @kernel(
-    f"{BLOCKS}, {PROGRAM}, {REGISTERS}, select: i64, group: i64, left: i64, first: mut i64[groups] "
-    "-> i64"
+    f"{BLOCKS}, {PROGRAM}, {REGISTERS}, {SELECTED}, group: i64, left: i64, "
+    "first: mut i64[groups] -> i64"
 )
 def find_first(
     data: Any, facts: Any, gaps: Any, shift: Any, start: Any, stop: Any,
     steps: Any, ranges: Any, constants: Any, tables: Any, integers: Any, floats: Any, truths: Any,
-    select: Any,
+    select: Any, chosen: Any,
     group: Any,
     left: Any,
     first: Any,
@@ -76,22 +84,22 @@ def find_first(
     -1 where a number is no group.
     """
     words = words_of(data)
-    numbers, selected = place_of(group), place_of(max(select, 0))
+    numbers = place_of(group)
     page_rows = 1 << shift
     row = start
     while row < stop and left > 0:
         page, inside = row >> shift, row & (page_rows - 1)
         rows = min(BLOCK_ROWS, page_rows - inside, stop - row)
-        run_steps(
+        kept, _ = run_selected(
             data, words, facts, gaps, shift, steps, ranges, constants, tables,
-            page, inside, rows, integers, floats, truths,
+            page, inside, rows, integers, floats, truths, select, chosen, rows,
         )  # fmt: skip
-        if not are_places(integers, numbers, np.uint64(rows), len(first)):
+        if not are_places(integers, numbers, np.uint64(kept), len(first)):
             return -1
-        for place in range(np.uint64(rows)):
+        for place in range(np.uint64(kept)):
             number = np.uint64(integers[numbers + place])
-            if first[number] < 0 and (select < 0 or truths[selected + place]):
-                first[number] = row + np.int64(place)
+            if first[number] < 0:
+                first[number] = row + (chosen[place] if kept < rows else np.int64(place))
                 left -= 1
         row += rows
     return left

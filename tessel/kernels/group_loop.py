@@ -6,7 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from tessel.kernels.block_loop import BLOCKS, PROGRAM, REGISTERS, are_places, place_of, run_steps
+from tessel.kernels.block_loop import (
+    BLOCKS,
+    PROGRAM,
+    REGISTERS,
+    SELECTED,
+    are_places,
+    place_of,
+    run_selected,
+)
 from tessel.kernels.declare import inner, kernel
 from tessel.kernels.fields import FIELDS
 from tessel.kernels.intrinsics import words_of
@@ -24,64 +32,19 @@ _SLOT, _WIDTH = 0, 1
 _FIRST, _SECOND, _UP, _CONSTANT = 0, 1, 2, 3
 
 
-# --- rows that count ------------------------------------------------------------------------------
-
-
 @inner
-def _how_many(truths: Any, select: Any, rows: Any) -> Any:
-    count = np.int64(0)
+def _spread(integers: Any, numbers: Any, lane_bits: int, out: Any, rows: Any) -> None:
+    """Write the line of each row: that of its group in one of several lanes, in turn."""
+    lanes = (np.uint64(1) << np.uint64(lane_bits)) - np.uint64(1)
     for row in range(rows):
-        count += np.int64(truths[select + row])
-    return count
-
-
-@inner
-def _choose(truths: Any, select: Any, chosen: Any, rows: Any) -> None:
-    """Write the rows that count."""
-    count = np.uint64(0)
-    for row in range(rows):
-        chosen[count] = row
-        count += np.uint64(truths[select + row])
-
-
-@inner
-def _pack(values: Any, source: Any, chosen: Any, out: Any, target: Any, count: Any) -> None:
-    for place in range(count):
-        out[target + place] = values[source + np.uint64(chosen[place])]
-
-
-@inner
-def _is_float(kind: int) -> bool:
-    return kind == _FLOAT or kind >= _LEAST_FLOAT
-
-
-@inner
-def _pack_registers(
-    kinds: Any, sources: Any, integers: Any, floats: Any, chosen: Any, count: Any
-) -> None:
-    """Move the rows that count to the front of the registers of the fields, in place.
-
-    Rows ascend, so that none is written over before it has moved.
-    """
-    for field in range(len(kinds)):
-        source, again = sources[field], False
-        for before in range(field):  # a register that two fields share is moved once
-            same = _is_float(kinds[before]) == _is_float(kinds[field])
-            again |= same and sources[before] == source
-        if again:
-            continue
-        place = place_of(source)
-        if _is_float(kinds[field]):
-            _pack(floats, place, chosen, floats, place, count)
-        else:
-            _pack(integers, place, chosen, integers, place, count)
+        integers[out + row] = (integers[numbers + row] << lane_bits) + np.int64(row & lanes)
 
 
 @inner
 def _aside(
     truths: Any, select: Any, integers: Any, numbers: Any, aside: int, out: Any, rows: Any
 ) -> None:
-    """Give rows that do not count to a group of their own."""
+    """Give rows that do not count to a line of their own."""
     for row in range(rows):
         integers[out + row] = integers[numbers + row] if truths[select + row] else aside
 
@@ -230,37 +193,37 @@ def _add_all(integers: Any, slots: Any, sums: Any, rows: Any) -> None:
 
 
 @inner
-def _drain(parts: Any, sums: Any, low: Any, high: Any) -> None:
+def _drain(parts: Any, sums: Any, lane_bits: int, low: Any, high: Any) -> None:
     """Take the slots apart, add the halves of what is in them to the totals, and clear them."""
-    for group in range(len(low)):
+    for line in range(len(low) << lane_bits):
+        group = line >> lane_bits
         for part in range(len(parts)):
             slot, width = parts[part, _SLOT], parts[part, _WIDTH]
-            held = sums[group, slot]
+            held = sums[line, slot]
             if held == 0:
                 continue
             value = held
             if part + 1 < len(parts) and parts[part + 1, _SLOT] == slot:
                 # A lower part may be negative and have borrowed from those above.
                 value = (held << (_WORD - width)) >> (_WORD - width)
-                sums[group, slot] = (held - value) >> width
+                sums[line, slot] = (held - value) >> width
             else:
-                sums[group, slot] = 0
+                sums[line, slot] = 0
             low[group, part] += value & _HALF_MASK
             high[group, part] += value >> _HALF
+
+
+# An extreme is written only where it changes, which is soon seldom: no row then waits for a store.
 
 
 @inner
 def _extreme(
     integers: Any, numbers: Any, values: Any, greatest: bool, best: Any, field: Any, rows: Any
 ) -> None:
-    if greatest:
-        for row in range(rows):
-            number = np.uint64(integers[numbers + row])
-            best[field, number] = max(best[field, number], integers[values + row])
-    else:
-        for row in range(rows):
-            number = np.uint64(integers[numbers + row])
-            best[field, number] = min(best[field, number], integers[values + row])
+    for row in range(rows):
+        number, value = np.uint64(integers[numbers + row]), integers[values + row]
+        if (value > best[field, number]) if greatest else (value < best[field, number]):
+            best[field, number] = value
 
 
 @inner
@@ -282,55 +245,69 @@ def _extreme_float(
 
 @inner
 def _note_last(
-    integers: Any, numbers: Any, chosen: Any, packed: bool, row: int, rows: Any, last_row: Any
+    integers: Any,
+    numbers: Any,
+    lane_bits: int,
+    chosen: Any,
+    packed: bool,
+    row: int,
+    rows: Any,
+    last_row: Any,
 ) -> None:
-    if packed:
-        for place in range(rows):
-            last_row[np.uint64(integers[numbers + place])] = row + chosen[place]
-    else:
-        for place in range(rows):
-            last_row[np.uint64(integers[numbers + place])] = row + np.int64(place)
+    for place in range(rows):
+        number = np.uint64(integers[numbers + place] >> lane_bits)
+        last_row[number] = row + (chosen[place] if packed else np.int64(place))
 
 
 @inner
 def _note_first(
-    integers: Any, numbers: Any, chosen: Any, packed: bool, row: int, rows: Any, first_row: Any
+    integers: Any,
+    numbers: Any,
+    lane_bits: int,
+    chosen: Any,
+    packed: bool,
+    row: int,
+    rows: Any,
+    first_row: Any,
 ) -> None:
     for place in range(rows):
-        number = integers[numbers + place]
+        number = integers[numbers + place] >> lane_bits
         if number < len(first_row) and first_row[number] < 0:
             first_row[number] = row + (chosen[place] if packed else np.int64(place))
 
 
 @inner
-def _still_unseen(unseen: Any, count: int, sums: Any, slot: int) -> int:
+def _still_unseen(unseen: Any, count: int, sums: Any, lane_bits: int, slot: int) -> int:
     """Keep the groups of which no row has come yet; return how many."""
     left = 0
     for place in range(count):
         number = unseen[place]
+        seen = False
+        for line in range(number << lane_bits, (number + 1) << lane_bits):
+            seen |= sums[line, slot] != 0
         unseen[left] = number
-        left += sums[number, slot] == 0
+        left += not seen
     return left
 
 
 @kernel(
-    f"{BLOCKS}, {PROGRAM}, {REGISTERS}, select: i64, group: i64, {FIELDS}, parts: i64[parts, 2], "
-    "slots: i64[slots, 4], count_slot: i64, chunk_rows: i64, chosen: mut i64[block], "
-    "sums: mut i64[all_groups, lines], unseen: mut i64[unseen], first_row: mut i64[groups], "
+    f"{BLOCKS}, {PROGRAM}, {REGISTERS}, {SELECTED}, group: i64, {FIELDS}, parts: i64[parts, 2], "
+    "slots: i64[slots, 4], count_slot: i64, chunk_rows: i64, lane_bits: i64, "
+    "sums: mut i64[lines, words], unseen: mut i64[unseen], first_row: mut i64[groups], "
     "last_row: mut i64[last_groups], low: mut i64[groups, parts], high: mut i64[groups, parts], "
-    "best: mut i64[fields, all_groups], best_floats: mut f64[fields, all_groups] -> bool"
+    "best: mut i64[fields, lines], best_floats: mut f64[fields, lines] -> bool"
 )
 def add_groups(
     data: Any, facts: Any, gaps: Any, shift: Any, start: Any, stop: Any,
     steps: Any, ranges: Any, constants: Any, tables: Any, integers: Any, floats: Any, truths: Any,
-    select: Any,
+    select: Any, chosen: Any,
     group: Any,
     kinds: Any, sources: Any, scales: Any, limbs: Any,
     parts: Any,
     slots: Any,
     count_slot: Any,
     chunk_rows: Any,
-    chosen: Any,
+    lane_bits: Any,
     sums: Any,
     unseen: Any,
     first_row: Any,
@@ -345,52 +322,49 @@ def add_groups(
     It does where bits of a float would be lost, and where a number is no group.
 
     ``low`` and ``high`` have a line a group, and in it the halves of each part. Until a chunk of
-    rows is full, parts add up in ``sums``, several in one word; it has a line a group and one more,
-    of at least as many words as there are ``slots``, all 0. ``unseen`` are the groups that have no
-    first row. ``last_row`` is empty
-    where nobody asks for it. ``best`` and ``best_floats`` have a line a field, for extremes. These
-    three have one group more, for rows that do not count.
+    rows is full, parts add up in ``sums``, several in one word; it has ``1 << lane_bits`` lines a
+    group, in which rows add up in turn so that one need not wait for the other, and one line more
+    for rows that do not count, each of at least as many words as there are ``slots``, all 0.
+    ``best`` and ``best_floats`` have a line a field, for extremes, and in it as many places.
+    ``unseen`` are the groups that have no first row. ``last_row`` has one group more, for rows that
+    do not count, and is empty where nobody asks for it.
     """
     groups = len(first_row)
     words = words_of(data)
-    # The last register but one holds the groups of the rows that count, or the one group of all.
-    # Registers are 0 at first, and those that nothing writes to stay so.
+    # The last register but one holds the lines of rows; the one before it is 0, as what nothing
+    # writes to: the one group there is.
     used = len(integers) // BLOCK_ROWS
-    for row in range(BLOCK_ROWS):
-        chosen[row] = row
     own, selected = place_of(used - 2), place_of(max(select, 0))
-    by = place_of(group) if group >= 0 else own
+    by = place_of(group if group >= 0 else used - 3)
     left = len(unseen)
+    # What is only counted need not be packed; rows of few groups may have one aside for the others.
+    is_counted = len(kinds) + left + len(last_row) == 0
     added = 0
     page_rows = 1 << shift
     row = start
     while row < stop:
         page, first = row >> shift, row & (page_rows - 1)
         rows = min(BLOCK_ROWS, page_rows - first, stop - row)
-        run_steps(
+        count, counting = run_selected(
             data, words, facts, gaps, shift, steps, ranges, constants, tables,
             page, first, rows, integers, floats, truths,
+            select, chosen, rows >> 1 if group >= 0 else 0 if is_counted else rows,
         )  # fmt: skip
-        if group >= 0 and not are_places(integers, by, np.uint64(rows), groups):
+        if count == 0:
+            row += rows
+            continue
+        numbers, is_packed = by, count < rows
+        if group >= 0 and not are_places(integers, by, np.uint64(count), groups):
             return True
-        numbers, count, is_packed = by, rows, False
-        if select >= 0:
-            count = _how_many(truths, selected, np.uint64(rows))
-            if count == 0:
-                row += rows
-                continue
-            if count == rows:
-                pass
-            elif group >= 0 and 2 * count > rows:
-                _aside(truths, selected, integers, numbers, groups, own, np.uint64(rows))
-                numbers, count = own, rows
-            else:
-                is_packed = True
-                _choose(truths, selected, chosen, np.uint64(rows))
-                if group >= 0:  # before the fields: one may be the same register
-                    _pack(integers, numbers, chosen, integers, own, np.uint64(count))
-                _pack_registers(kinds, sources, integers, floats, chosen, np.uint64(count))
-                numbers = own
+        if lane_bits:
+            _spread(integers, numbers, lane_bits, own, np.uint64(count))
+            numbers = own
+        if group < 0:
+            count = counting
+        elif counting < count:
+            aside = groups << lane_bits
+            _aside(truths, selected, integers, numbers, aside, own, np.uint64(rows))
+            numbers = own
         if fill_limbs(kinds, sources, scales, limbs, integers, floats, count):
             return True
         counted = np.uint64(count)
@@ -408,19 +382,21 @@ def add_groups(
             elif kind >= _LEAST:
                 _extreme(integers, numbers, source, kind == _GREATEST, best, line, counted)
         if len(last_row):
-            _note_last(integers, numbers, chosen, is_packed, row, counted, last_row)
+            _note_last(integers, numbers, lane_bits, chosen, is_packed, row, counted, last_row)
         if left > count:
-            _note_first(integers, numbers, chosen, is_packed, row, counted, first_row)
-            left = _still_unseen(unseen, left, sums, count_slot)
+            _note_first(integers, numbers, lane_bits, chosen, is_packed, row, counted, first_row)
+            left = _still_unseen(unseen, left, sums, lane_bits, count_slot)
         elif left:
             before = left
-            left = _still_unseen(unseen, left, sums, count_slot)
+            left = _still_unseen(unseen, left, sums, lane_bits, count_slot)
             if left < before:
-                _note_first(integers, numbers, chosen, is_packed, row, counted, first_row)
+                _note_first(
+                    integers, numbers, lane_bits, chosen, is_packed, row, counted, first_row
+                )
         row += rows
-        added += rows
+        added += counting
         if added + BLOCK_ROWS > chunk_rows:
-            _drain(parts, sums, low, high)
+            _drain(parts, sums, lane_bits, low, high)
             added = 0
-    _drain(parts, sums, low, high)
+    _drain(parts, sums, lane_bits, low, high)
     return False

@@ -20,7 +20,7 @@ from tessel.kernels.fields import (
     started,
 )
 from tessel.kernels.group_loop import add_groups
-from tessel.kernels.program import BLOCK_ROWS, Program
+from tessel.kernels.program import Program
 
 __all__ = ["GroupSums", "group_sums"]
 
@@ -30,6 +30,9 @@ _CHUNK_BITS = 17
 _WORD = 64
 _REGISTERS_A_SLOT = 2
 _WORDS_A_LINE = 3
+_LANE_BITS = 2
+_MOST_SPREAD = 1 << 8
+"""Rows of more groups seldom follow one of their own, and their sums would leave the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,13 +104,15 @@ def group_sums(
     first_row = np.full(groups, -1, np.int64)
     last_row = np.full(groups + 1 if last else 0, -1, np.int64)
     low, high = np.zeros((2, groups, len(slots.parts)), np.int64)
-    best, best_floats = started(fields, groups + 1)
-    integers, floats, truths = program.registers(2 * len(fields) + 3)
+    lane_bits = _LANE_BITS if groups <= _MOST_SPREAD else 0
+    lines = (groups << lane_bits) + 1
+    best, best_floats = started(fields, lines)
+    integers, floats, truths = program.registers(2 * len(fields) + 4)
     integers[:] = 0
-    chosen = np.empty(BLOCK_ROWS, np.int64)
+    selected = program.selected(select)
     count = len(slots.words)
     # Lines of a cache hold whole groups, where these are not small.
-    sums = np.zeros((groups + 1, count if count < _WORDS_A_LINE else -(-count // 4) * 4), np.int64)
+    sums = np.zeros((lines, count if count < _WORDS_A_LINE else -(-count // 4) * 4), np.int64)
     for span in spans:
         lost = add_groups(
             *span.arguments,
@@ -115,14 +120,14 @@ def group_sums(
             integers,
             floats,
             truths,
-            -1 if select is None else select,
+            *selected,
             -1 if group is None else group,
             *held.arguments,
             slots.parts,
             slots.words,
             int(slots.parts[slots.order[0], 0]),
             1 << chunk_bits,
-            chosen,
+            lane_bits,
             sums,
             np.flatnonzero(first_row < 0) if first else np.zeros(0, np.int64),
             first_row,
@@ -137,7 +142,7 @@ def group_sums(
     lows, highs = low[:, slots.order], high[:, slots.order]
     counts = (highs[:, 0] << HALF_BITS) + lows[:, 0]
     summed = field_sums(fields, lows[:, 1:], highs[:, 1:], limb_bits)
-    facts = facts_of(fields, iter(summed), best[:, :groups], best_floats[:, :groups])
+    facts = facts_of(fields, iter(summed), best[:, :-1], best_floats[:, :-1], 1 << lane_bits)
     return GroupSums(counts, first_row, last_row[:groups] if last else None, facts)
 
 

@@ -1,9 +1,10 @@
 """What is computed of each block of rows: a list of steps on registers.
 
 A register holds one number for every row of a block: int64, float64, or a truth value. Steps read
-registers that earlier steps wrote. Nothing overflows: whoever makes a program has proved it from
-the bounds of the columns. A register knows no missing values: where a column has some, another
-register of truths says in which rows there is a value, and what is in the others means nothing.
+registers that earlier steps wrote, and none is written by two. Nothing overflows: whoever makes a
+program has proved it from the bounds of the columns. A register knows no missing values: where a
+column has some, another register of truths says in which rows there is a value, and what is in the
+others means nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BLOCK_ROWS", "RESIDUAL_SHIFT", "Op", "Program"]
+__all__ = [
+    "BLOCK_ROWS",
+    "FLOAT",
+    "INTEGER",
+    "RESIDUAL_SHIFT",
+    "STEP_KINDS",
+    "TRUTH",
+    "Op",
+    "Program",
+]
 
 BLOCK_ROWS = 2048
 """Rows whose registers stay in the caches of the core; a multiple of eight."""
@@ -106,6 +116,24 @@ class Op:
     """F[target] = constants[c + I[a]]."""
 
 
+INTEGER, FLOAT, TRUTH = 0, 1, 2
+
+_FLOAT_STEPS = (
+    *(Op.DECIMAL, Op.FLOAT, Op.CONSTANT, Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.PRODUCT_ERROR),
+    *(Op.CHOOSE_FLOAT, Op.CHOOSE_OTHER_FLOAT, Op.LOOKUP_FLOAT),
+)
+_TRUTH_STEPS = (
+    *(Op.RANGE, Op.COLUMN_RANGE, Op.LESS, Op.LESS_EQUAL, Op.EQUAL, Op.TABLE),
+    *(Op.AND, Op.OR, Op.XOR, Op.NOT, Op.PRESENT),
+)
+
+STEP_KINDS = np.full(Op.LOOKUP_FLOAT + 1, INTEGER)
+"""By operation, the kind of the register that a step writes: INTEGER, FLOAT or TRUTH."""
+STEP_KINDS[np.array(_FLOAT_STEPS)] = FLOAT
+STEP_KINDS[np.array(_TRUTH_STEPS)] = TRUTH
+STEP_KINDS.flags.writeable = False
+
+
 @dataclass(frozen=True, eq=False)
 class Program:
     """Steps, and the numbers that they need.
@@ -137,6 +165,14 @@ class Program:
     def arguments(self) -> tuple[Any, ...]:
         """What kernels take; see :data:`~tessel.kernels.block_loop.PROGRAM`."""
         return self.steps, np.ascontiguousarray(self.ranges), self.constants, self.tables
+
+    @staticmethod
+    def selected(select: int | None) -> tuple[int, NDArray[np.int64]]:
+        """Return what kernels take of the truth register of the rows that count; None for all.
+
+        See :data:`~tessel.kernels.block_loop.SELECTED`.
+        """
+        return -1 if select is None else select, np.empty(BLOCK_ROWS, np.int64)
 
     def registers(self, spare: int = 1) -> tuple[Any, ...]:
         """Allocate the registers of one block, and so many ``spare`` ones of integers behind them.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.kernels.block_loop import BLOCKS, PROGRAM, REGISTERS, place_of, run_steps
+from tessel.kernels.block_loop import BLOCKS, PROGRAM, REGISTERS, SELECTED, place_of, run_selected
 from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.declare import kernel
 from tessel.kernels.intrinsics import reinterpret, words_of
@@ -40,13 +40,13 @@ def register_rows(
     """
     rows = sum(map(len, spans))
     found = np.empty((len(registers), rows), np.int64)
-    count, scratch = 0, program.registers()
+    count, scratch, selected = 0, program.registers(), program.selected(select)
     for span in spans:
         count = copy_registers(
             *span.arguments,
             *program.arguments,
             *scratch,
-            -1 if select is None else select,
+            *selected,
             np.array(registers, np.int64),
             count,
             found,
@@ -55,13 +55,13 @@ def register_rows(
 
 
 @kernel(
-    f"{BLOCKS}, {PROGRAM}, {REGISTERS}, select: i64, asked: i64[lines], count: i64, "
+    f"{BLOCKS}, {PROGRAM}, {REGISTERS}, {SELECTED}, asked: i64[lines], count: i64, "
     "out: mut i64[lines, rows] -> i64"
 )
 def copy_registers(
     data: Any, facts: Any, gaps: Any, shift: Any, start: Any, stop: Any,
     steps: Any, ranges: Any, constants: Any, tables: Any, integers: Any, floats: Any, truths: Any,
-    select: Any,
+    select: Any, chosen: Any,
     asked: Any,
     count: Any,
     out: Any,
@@ -69,31 +69,21 @@ def copy_registers(
     """Write registers to ``out`` from ``count`` on, a line each; return the new count."""
     words = words_of(data)
     bits = reinterpret(floats, np.int64)
-    chosen = place_of(max(select, 0))
     page_rows = 1 << shift
     row = start
     while row < stop:
         page, first = row >> shift, row & (page_rows - 1)
         rows = min(BLOCK_ROWS, page_rows - first, stop - row)
-        run_steps(
+        kept, _ = run_selected(
             data, words, facts, gaps, shift, steps, ranges, constants, tables,
-            page, first, rows, integers, floats, truths,
+            page, first, rows, integers, floats, truths, select, chosen, rows,
         )  # fmt: skip
-        kept = rows
         for line in range(len(asked)):
             register = asked[line]
             held = bits if register < 0 else integers
             source = place_of(~register if register < 0 else register)
-            if select < 0:
-                for place in range(np.uint64(rows)):
-                    out[line, np.uint64(count) + place] = held[source + place]
-                continue
-            at = np.uint64(count)
-            for place in range(np.uint64(rows)):
-                # Written in any case, without a branch: what does not count is written over.
-                out[line, at] = held[source + place]
-                at += np.uint64(truths[chosen + place])
-            kept = np.int64(at) - count
+            for place in range(np.uint64(kept)):
+                out[line, np.uint64(count) + place] = held[source + place]
         count += kept
         row += rows
     return count

@@ -11,20 +11,12 @@ from tessel.kernels.block_loop import BLOCKS, PROGRAM, REGISTERS, place_of, run_
 from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.declare import inner, kernel
 from tessel.kernels.intrinsics import reinterpret, words_of
-from tessel.kernels.program import BLOCK_ROWS, Op, Program
+from tessel.kernels.program import BLOCK_ROWS, STEP_KINDS, TRUTH, Op, Program
 
 __all__ = ["select_places", "select_rows"]
 
 _FEW = 4
 """Where more than one row in so many is left, a truth a row is less to write than places."""
-
-_TRUTHS = frozenset(
-    {
-        *(Op.RANGE, Op.COLUMN_RANGE, Op.LESS, Op.LESS_EQUAL, Op.EQUAL, Op.TABLE),
-        *(Op.AND, Op.OR, Op.XOR, Op.NOT, Op.PRESENT),
-    }
-)
-"""Steps that write a truth register."""
 
 
 def select_rows(blocks: StoredBlocks, program: Program, truth: int) -> NDArray[np.bool_]:
@@ -80,7 +72,7 @@ def select_places(blocks: StoredBlocks, program: Program, truth: int) -> NDArray
 
 def _ranges_of(program: Program, truth: int) -> list[list[int]] | None:
     """Return the steps that ask a register's ranges, each into register 0; None for other steps."""
-    makers = {step[1]: step for step in program.steps.tolist() if step[0] in _TRUTHS}
+    makers = {step[1]: step for step in program.steps.tolist() if STEP_KINDS[step[0]] == TRUTH}
     found: list[list[int]] = []
     waiting = [truth]
     while waiting:

@@ -7,12 +7,14 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tessel.kernels.group_sums as group_sums_module
 from tessel.errors import CorruptSegmentError
 from tessel.kernels.blocks import (
     ALL_MISSING,
@@ -302,13 +304,14 @@ def _of_integers(columns: list[list[int]]) -> StoredBlocks:
 def _sums(
     blocks: StoredBlocks, program: Program, fields: list[SumField], **more: Any
 ) -> GroupSums | None:
-    """Return what the highest level finds; all forms find the same bytes."""
+    """Return what the highest level finds; all forms find the same, in lanes or without."""
     cut = blocks.start + len(blocks) // 3
     spans = [blocks.cut(blocks.start, cut), blocks.cut(cut, blocks.stop)]
     found = []
     for form in FORMS:
-        with in_form(form):
-            found.append(group_sums(spans, program, fields=fields, **more))
+        for spread in (0, 1 << 8):
+            with in_form(form), mock.patch.object(group_sums_module, "_MOST_SPREAD", spread):
+                found.append(group_sums(spans, program, fields=fields, **more))
     wanted = found[-1]
     for each in found[:-1]:
         if each is None or wanted is None:
@@ -321,8 +324,10 @@ def _sums(
 
 
 def _listed(fact: Any) -> Any:
+    """Return what a fact says of each group; how it is cut into parts is nobody's matter."""
     if isinstance(fact, dict):
-        return {place: np.asarray(sums).tolist() for place, sums in fact.items()}
+        parts = [[Fraction(2) ** place * n for n in fact[place].tolist()] for place in fact]
+        return [sum(own) for own in zip(*parts, strict=True)]
     return fact.tolist()
 
 
@@ -511,6 +516,8 @@ def test_rows_without_a_value(data: st.DataObject, nulls: float, nans: float) ->
     stop = data.draw(st.integers(start + 1, rows))
     blocks = StoredBlocks(held, facts, _SHIFT, start, stop, gaps)
     steps = [
+        (Op.LOAD, 5, 0, 0, 0),
+        (Op.RANGE, 1, 5, 0, 0),
         (Op.LOAD, 0, 0, 0, 0),
         (Op.DECIMAL, 0, 0, 0, 0),
         (Op.PRESENT, 0, 0, 0, 0),
@@ -521,13 +528,15 @@ def test_rows_without_a_value(data: st.DataObject, nulls: float, nans: float) ->
         (Op.CHOOSE_OTHER_FLOAT, 2, 1, 0, 0),
         (Op.NUMBER, 4, 0, 0, 0),
     ]
-    program = _program(steps, pages, constants=[7.25])
+    page_words = [words.view(np.int64) for words in pieces[::4]]
+    loaded = np.concatenate(page_words)
+    ends = data.draw(st.tuples(*[st.sampled_from(loaded.tolist())] * 2))
+    program = _program(steps, pages, [(min(ends), max(ends))], constants=[7.25])
+    selected = ((loaded >= min(ends)) & (loaded <= max(ends)))[start:stop]
     values = values.astype(np.float64)
     known = present & ~np.isnan(values)
     own = slice(start, stop)
     wanted_floats = np.where(known, values, 7.25)[own]
-    page_words = [words.view(np.int64) for words in pieces[::4]]
-    loaded = np.concatenate(page_words)
     wanted = [
         np.where(known, loaded, 9)[own],
         np.where(known, np.arange(rows), np.where(known, loaded, 9))[own],
@@ -538,9 +547,13 @@ def test_rows_without_a_value(data: st.DataObject, nulls: float, nans: float) ->
         with in_form(form):
             assert select_rows(blocks, program, 0).tolist() == known[own].tolist()
             found = register_rows([blocks], program, select=None, registers=[1, 3, 4, ~1, ~2])
+            some = register_rows([blocks], program, select=1, registers=[1, 3, 4, ~1, ~2])
         assert found[:4].tolist() == [each.tolist() for each in wanted]
+        assert some[:4].tolist() == found[:4, selected].tolist()
         chosen = found[4].view(np.float64)[known[own]]
         assert chosen.tolist() == values[own][known[own]].tolist()
+        chosen = some[4].view(np.float64)[known[own][selected]]
+        assert chosen.tolist() == values[own][known[own] & selected].tolist()
 
 
 @pytest.mark.parametrize("number", [5, 1 << 40, -1, -(1 << 62)])

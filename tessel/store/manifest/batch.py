@@ -218,7 +218,9 @@ class Batch:
             schema = schema.with_column(KEPT, pa.bool_())
         program = BlockProgram(columns, schema, spans[0].facts.shape[2])
         select = program.truth(col(KEPT)) if KEPT in columns else None
-        for each in used:
+        # Nothing here raises, so that the order is free: what says which rows are left comes first,
+        # and the rest is computed for these alone.
+        for each in sorted(used, key=lambda each: not getattr(each, "stored", False)):
             if isinstance(each, Computed):
                 if not program.define(each.name, each.expression):
                     return None
