@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.expression.block_entries import entry_numbers, entry_ranks, known_entries
+from tessel.arrays import arrow_array
+from tessel.expression.block_entries import Entries
 from tessel.expression.block_steps import BlockSteps
 from tessel.expression.stored_ranges import EXACT, GREATEST, LEAST
 from tessel.kernels.decimal_bounds import DecimalBounds
@@ -105,8 +105,6 @@ class BlockColumns:
             name: Stored(name, column) for name, column in columns.items()
         }
         self._steps = BlockSteps(pages)
-        self._entries: dict[str, tuple[Any, Any, Any] | None] = {}
-        self._known_entries: dict[str, Any] = {}
 
     def both(self, one: int | None, other: int | None) -> int | None:
         """Return the truth register of what two have in common; None is true everywhere."""
@@ -125,7 +123,7 @@ class BlockColumns:
         """Return whether a column has numbers or codes."""
         value = self._values.get(name)
         if isinstance(value, Stored):
-            return value.column.dictionary is not None or self._bounded(value) is not None
+            return value.column.entries is not None or self._bounded(value) is not None
         return isinstance(value, Number)
 
     def known(self, names: Iterable[str]) -> int | None:
@@ -197,25 +195,28 @@ class BlockColumns:
         register = self._steps.step(Op.INTEGER_MULTIPLY, one.register, other.register)
         return self.chosen(register, known, 0)
 
-    def codes(self, name: str) -> tuple[Number, pa.Array] | None:
+    def codes(self, name: str) -> tuple[Number, Entries] | None:
         """Return the codes of a column and its dictionary; None for what has none."""
         value = self._values.get(name)
-        if not isinstance(value, Stored) or value.column.dictionary is None:
+        if not isinstance(value, Stored) or value.column.entries is None:
             return None
-        entries = value.column.dictionary
+        entries = value.column.entries
         register, known = self._integers(value.name), self._known(value)
         return Number(False, register, 0, len(entries) - 1, known), entries
 
     def ranks(self, name: str) -> tuple[Number, pa.Array] | None:
         """Return the places of texts in their order, and the texts in order; None without codes."""
         value = self._values.get(name)
-        if not isinstance(value, Stored) or value.column.dictionary is None:
+        if not isinstance(value, Stored):
             return None
-        found = entry_ranks(value.column.dictionary)
-        if found is None:
+        entries = value.column.entries
+        if entries is None or entries.order is None:
             return None
-        register = self._steps.lookup(self._integers(value.name), found[0])
-        return Number(False, register, 0, len(found[1]) - 1, self._known(value)), found[1]
+        ranks = np.empty(len(entries), np.int64)
+        ranks[entries.order] = np.arange(len(entries))
+        register = self._steps.lookup(self._integers(value.name), ranks)
+        ordered = entries.values.take(arrow_array(entries.order))
+        return Number(False, register, 0, len(entries) - 1, self._known(value)), ordered
 
     def chosen(self, register: int, known: int | None, otherwise: int) -> int:
         """Return integers where a truth is true, another one elsewhere; None is true everywhere."""
@@ -268,7 +269,8 @@ class BlockColumns:
 
     def _has_missing(self, value: Any) -> bool:
         if isinstance(value, Stored):
-            return value.column.has_missing or self._entry_truths(value) is not None
+            entries = value.column.entries
+            return value.column.has_missing or (entries is not None and entries.known is not None)
         return isinstance(value, Number) and value.known is not None
 
     def _known(self, value: Any) -> int | None:
@@ -278,37 +280,21 @@ class BlockColumns:
         known: int | None = None
         if value.column.has_missing:
             known = self._steps.step(Op.PRESENT, self._names.index(value.name))
-        truths = self._entry_truths(value)
-        if truths is not None:
-            found = self._steps.table(self._integers(value.name), truths.view(np.uint8))
+        entries = value.column.entries
+        if entries is not None and entries.known is not None:
+            found = self._steps.table(self._integers(value.name), entries.known.view(np.uint8))
             known = self.both(known, found)
         return known
-
-    def _entry_truths(self, stored: Stored) -> npt.NDArray[np.bool_] | None:
-        """Return which entries of a column's dictionary are values; None where all are."""
-        entries = stored.column.dictionary
-        if entries is None:
-            return None
-        if stored.name not in self._known_entries:
-            self._known_entries[stored.name] = known_entries(entries)
-        found: npt.NDArray[np.bool_] | None = self._known_entries[stored.name]
-        return found
-
-    def _entry_numbers(self, stored: Stored) -> tuple[npt.NDArray[Any], Any, Any] | None:
-        """Return the entries of a column's dictionary as numbers, and their bounds."""
-        if stored.name not in self._entries:
-            self._entries[stored.name] = entry_numbers(stored.column.dictionary)
-        return self._entries[stored.name]
 
     def _loaded(self, stored: Stored) -> Number | None:
         bounded = self._bounded(stored)
         if bounded is None:
             return None
         register = self._integers(stored.name)
-        if stored.column.dictionary is not None:
-            numbers = self._entry_numbers(stored)
-            assert numbers is not None  # it has bounds
-            register = self._steps.lookup(register, numbers[0])
+        entries = stored.column.entries
+        if entries is not None:
+            assert entries.numbers is not None  # it has bounds
+            register = self._steps.lookup(register, entries.numbers[0])
         elif bounded.is_float:
             place = self._names.index(stored.name)
             register = self._steps.step(Op.DECIMAL, register, place)
@@ -318,8 +304,8 @@ class BlockColumns:
     def _bounded(self, stored: Stored) -> Number | None:
         """Return what is known of the values of a column, in no register yet."""
         column = stored.column
-        if column.dictionary is not None:
-            found = self._entry_numbers(stored)
+        if column.entries is not None:
+            found = column.entries.numbers
             return None if found is None else Number(found[0].dtype.kind == "f", -1, *found[1:])
         if column.bounds is None:
             return None
@@ -330,7 +316,7 @@ class BlockColumns:
 
     def _scaled(self, stored: Stored) -> Scaled | None:
         column = stored.column
-        if column.dictionary is not None or column.bounds is None:
+        if column.entries is not None or column.bounds is None:
             return None
         low, high = column.bounds
         if column.exponents is None:

@@ -203,9 +203,9 @@ class BlockProgram(BlockArithmetic):
             return None
         (name,) = names
         value = self._values.get(name)
-        if not isinstance(value, Stored) or value.column.dictionary is None:
+        if not isinstance(value, Stored) or value.column.entries is None:
             return None
-        entries = value.column.dictionary
+        entries = value.column.entries.values
         kind = self._schema.type_of(name)
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
         if not 0 < len(entries) <= _MOST_ENTRIES or entries.type != kind:
@@ -289,7 +289,7 @@ class BlockProgram(BlockArithmetic):
 
     def _is_missing(self, operand: _Value, wanted: _Wanted) -> _Truth | None:
         if isinstance(operand, Stored):
-            if operand.column.dictionary is not None:
+            if operand.column.entries is not None:
                 return None  # an entry may be missing too
         elif not isinstance(operand, Number):
             return None
@@ -351,7 +351,7 @@ class BlockProgram(BlockArithmetic):
             return None
         if isinstance(left, Stored) and pa.types.is_decimal(left.column.type):
             return self._with_decimal(asked, left, inputs[0], bound)
-        if isinstance(left, Stored) and left.column.dictionary is not None:
+        if isinstance(left, Stored) and left.column.entries is not None:
             loaded = self._loaded(left)
             if loaded is None:
                 return None

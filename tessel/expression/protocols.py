@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from tessel.expression.block_entries import Entries
 
 __all__ = ["ArithmeticColumn", "ColumnFacts", "EncodedColumn", "StatisticsView"]
 
@@ -57,7 +60,7 @@ class ArithmeticColumn(Protocol):
     """A column at rest whose values are integers, or places in a dictionary, as they are stored."""
 
     @property
-    def dictionary(self) -> pa.Array | None:
+    def entries(self) -> Entries | None:
         """The values that the integers are places of; None where they are the values."""
 
     @property

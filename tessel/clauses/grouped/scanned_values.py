@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, different
@@ -32,6 +31,7 @@ from tessel.clauses.grouped.stored_facts import all_from_facts
 from tessel.clauses.grouped.stored_keys import NumberedGroups, few_groups, key_values
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.values import BoolArray, missing_rows, plain, plain_type
+from tessel.expression.block_entries import Entries
 from tessel.expression.encoded import Number
 from tessel.expression.schema import TableSchema
 from tessel.kernels.blocks import outside_of_bounds
@@ -321,13 +321,12 @@ def _column(opened: OpenedBatch, name: str, schema: TableSchema) -> _Column | No
     return _Column(number, kind)
 
 
-def _of_codes(codes: Number, entries: pa.Array, kind: pa.DataType) -> _Column | None:
-    entries = plain(entries)
+def _of_codes(codes: Number, held: Entries, kind: pa.DataType) -> _Column | None:
+    entries = plain(held.values)
     if entries.type != kind or missing_rows(entries) is not None:
         return None
     if not has_integers(kind):
-        whole = len(pc.unique(entries)) == len(entries)
-        return _Column(codes, kind, entries=entries) if whole else None
+        return _Column(codes, kind, entries=entries) if held.are_distinct else None
     numbers = ordered_integers(entries)
     # Codes stand for integers where those are in order, and none occurs twice.
     if len(different(numbers)) < len(numbers) or (np.diff(numbers) <= 0).any():

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array
 from tessel.clauses.grouped.grouping import group_codes, order_of_keys
 from tessel.clauses.grouped.numbering import WIDEST
 from tessel.clauses.values import is_temporal, plain_type
+from tessel.expression.block_entries import Entries
 from tessel.expression.encoded import Number
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.opened_batch import OpenedBatch
@@ -179,13 +179,13 @@ def _key(opened: OpenedBatch, name: str, kind: pa.DataType) -> tuple[StoredKey, 
     return StoredKey(size, None, known.low, kind), opened.program.shifted(known, -known.low)
 
 
-def _distinct_keys(entries: pa.Array) -> pa.Array | None:
+def _distinct_keys(entries: Entries) -> pa.Array | None:
     """Return the entries of a dictionary as keys; None where two would be one, or one none."""
-    if pa.types.is_string(entries.type) or pa.types.is_integer(entries.type):
-        whole = entries.null_count == 0 and len(pc.unique(entries)) == len(entries)
-        return entries if whole else None
+    kind = entries.values.type
+    if pa.types.is_string(kind) or pa.types.is_integer(kind):
+        return entries.values if entries.are_distinct else None
     # A dictionary of floats may hold both zeros, or a NaN: its codes are no groups.
-    found = group_codes([entries], drop_missing=True)
+    found = group_codes([entries.values], drop_missing=True)
     return found.keys[0] if len(found) == len(entries) else None
 
 

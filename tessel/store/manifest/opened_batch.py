@@ -68,8 +68,8 @@ class OpenedBatch:
             own = np.flatnonzero((which == at) & (rows < span.stop))
             if len(own):
                 integers[own], bits[own] = _values_at(span, place, rows[own])
-        if column.dictionary is not None:
-            return column.dictionary.take(arrow_array(integers))
+        if column.entries is not None:
+            return column.entries.values.take(arrow_array(integers))
         return arrow_array(integers if column.exponents is None else bits.view(np.float64))
 
 

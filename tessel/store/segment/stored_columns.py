@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.arrays import arrow_array
+from tessel.expression.block_entries import Entries
 from tessel.kernels.blocks import ALL_MISSING, ALL_PRESENT, Gap, StoredBlocks, beside
 from tessel.store.encodings.arithmetic import proven_bounds
 from tessel.store.encodings.base import Integers
@@ -44,7 +45,7 @@ class StoredColumn:
     """One column; satisfies :class:`tessel.expression.protocols.ArithmeticColumn`."""
 
     type: pa.DataType
-    dictionary: pa.Array | None
+    entries: Entries | None
     exponents: npt.NDArray[np.int64] | None
     bounds: tuple[Any, Any] | None
     has_missing: bool = False
@@ -61,7 +62,9 @@ def _absent(kind: pa.DataType) -> StoredColumn | None:
     types = pa.types
     held = kind.value_type if types.is_dictionary(kind) else kind
     if types.is_string(held):
-        return StoredColumn(kind, arrow_array([""], held), None, None, True)  # a place no row has
+        return StoredColumn(
+            kind, Entries(arrow_array([""], held)), None, None, True
+        )  # a place no row has
     if types.is_float32(kind) or types.is_float64(kind):
         exponents = np.full(1, NOT_SCALED, np.int64)
         return StoredColumn(kind, None, exponents, (0.0, 0.0), True)
@@ -239,7 +242,8 @@ def _column(segment: SegmentPages, table: GatherTable) -> StoredColumn | None:
     """Return what is known of a column; None for one whose integers are not its values."""
     node = table.node
     if table.is_coded:
-        return StoredColumn(node.type, segment.dictionary_array(node.number), None, None)
+        entries = Entries(segment.dictionary_array(node.number))
+        return StoredColumn(node.type, entries, None, None)
     zones = segment.zone_maps(node.number)
     bounds: tuple[Any, Any] | None = None
     if zones.bounded.all() and not (zones.low_open | zones.high_open).any():
@@ -308,7 +312,7 @@ def _column_with_gaps(segment: SegmentPages, table: PageTable) -> StoredColumn |
     zones = segment.file.zone_maps(node.number)
     has_missing = bool(zones.nulls.any())
     if table.is_coded:
-        entries = segment.dictionary_array(node.number)
+        entries = Entries(segment.dictionary_array(node.number))
         return StoredColumn(node.type, entries, None, None, has_missing)
     held = zones.nulls + zones.nans < zones.rows
     bounds: tuple[Any, Any] | None = None
