@@ -103,20 +103,24 @@ class BlockArithmetic(BlockColumns):
         register = self._steps.step(Op.CHOOSE_OTHER_FLOAT, number.register, above, below)
         return Number(True, register, 0.0, most, number.known)
 
-    def _as_type(self, kind: NodeType, value: Any) -> Number | None:
-        """Compile a cast of integers into a type that holds all of them."""
+    def _as_type(self, kind: NodeType, value: Any) -> Number | Stored | None:
+        """Compile a cast of integers into a type that holds all of them: integers are the same."""
         (operand,) = kind.operands
         if operand.literal is not None or not pa.types.is_integer(operand.type):
             return None
-        number = self._value(value)
-        if number is None or number.is_float:
-            return None
         if pa.types.is_integer(kind.result):
+            known = self._bounded(value) if isinstance(value, Stored) else value
+            if not isinstance(known, Number) or known.is_float:
+                return None
             signed = pa.types.is_signed_integer(kind.result)
             high = (1 << (kind.result.bit_width - signed)) - 1
             low = -high - 1 if signed else 0
-            return number if low <= number.low and number.high <= high else None
-        if not pa.types.is_float64(kind.result):
+            if not low <= known.low <= known.high <= high:
+                return None
+            is_coded = isinstance(value, Stored) and value.column.entries is not None
+            return self._value(value) if is_coded else value  # codes are of other entries
+        number = self._value(value)
+        if number is None or number.is_float or not pa.types.is_float64(kind.result):
             return None
         register = self._float(number, limit=EXACT)
         if register is None:

@@ -6,9 +6,12 @@ times the unit itself, and of that no account can know.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
-from tessel.clauses.base import Structure, drops_rows
+from tessel.clauses.base import Clause, Structure, drops_rows
+from tessel.clauses.plan import is_plugin
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.running.late_reading import chooses
 from tessel.clauses.running.packing import sink_of
@@ -43,8 +46,7 @@ def pick_tasks(draft: Draft) -> Draft:
     aim = -(-index.row_count // (_PIECES_PER_WORKER * draft.workers))
     rows = max(_LEAST_PIECE_ROWS, -(-aim // _PAGE_ROWS) * _PAGE_ROWS)
     # Behind a clause that selects rows, columns are read for those alone: how many is not known.
-    selects = bool(draft.clauses) and drops_rows(draft.clauses[0])
-    if draft.live_bytes is not None and index.row_count and not selects:
+    if draft.live_bytes is not None and index.row_count and not _selects(draft.clauses):
         reduced = any(clause.structure.stored for clause in draft.clauses)
         pieces = _PIECES_IN_BUDGET
         if reduced or sink_of(draft.clauses, chooses) is not None:
@@ -52,6 +54,17 @@ def pick_tasks(draft: Draft) -> Draft:
         most = draft.live_bytes // (pieces * _bytes_of_a_row(index))
         rows = min(rows, max(1, most // _PAGE_ROWS) * _PAGE_ROWS)
     return draft.replace(index=index.split(rows))
+
+
+def _selects(clauses: Sequence[Clause]) -> bool:
+    """Return whether rows are selected before a clause reads them; casts and names are bound."""
+    for clause in clauses:
+        info = clause.structure
+        if drops_rows(clause):
+            return True
+        if is_plugin(type(clause)) or info.carries or not (info.keeps_slices and info.keeps_count):
+            return False
+    return False
 
 
 def _bytes_of_a_row(index: SegmentIndex) -> int:
