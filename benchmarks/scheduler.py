@@ -128,13 +128,9 @@ def scan(source: ReadSource, plan: ReadPlan) -> int:
 def reading(sizes: Sizes, source: ReadSource) -> dict[str, Callable[[], object]]:
     ranges = random_ranges(sizes)
     order = np.argsort(ranges.start)
-    take = ReadPlan.of_ranges(
-        OBJECT,
-        request=np.arange(sizes.reads),
-        priority=ranges.start[order],
-        start=ranges.start[order],
-        end=ranges.end[order],
-    )
+    start, end = ranges.start[order], ranges.end[order]
+    zeros = np.zeros(sizes.reads, np.int64)
+    take = ReadPlan.of_fields((OBJECT,), (zeros, zeros, zeros, start, end, start), None)
     columns, rows = columns_of(sizes)
     plan = plan_read(columns, RowRanges.of((0, rows)), row_count=rows, name=OBJECT)
     work: dict[str, Callable[[], object]] = {

@@ -22,7 +22,7 @@ __getattr__ = names_from(
         "registry": "all_operators",
         "raising": "cannot_raise",
         "rewriting": "with_columns",
-        "protocols": "ArithmeticColumn ColumnFacts EncodedColumn StatisticsView",
+        "protocols": "ArithmeticColumn ColumnFacts StatisticsView",
         "schema": "TableSchema",
         "statistics": "FALSE TRUE UNKNOWN evaluate_statistics",
         "text": "parse",

@@ -11,7 +11,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from tessel.expression.block_entries import Entries
 
-__all__ = ["ArithmeticColumn", "ColumnFacts", "EncodedColumn", "StatisticsView"]
+__all__ = ["ArithmeticColumn", "ColumnFacts", "StatisticsView"]
 
 
 class ColumnFacts(Protocol):
@@ -89,23 +89,3 @@ class ArithmeticColumn(Protocol):
     @property
     def has_missing(self) -> bool:
         """Whether some row may have no value: null, or NaN but for those in a dictionary."""
-
-
-class EncodedColumn(Protocol):
-    """A column at rest whose distinct values can be asked before its rows are decoded.
-
-    A predicate on it is computed on `dictionary` and looked up by `codes`; what has no dictionary
-    is decoded.
-    """
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-
-    def dictionary(self) -> pa.Array | None:
-        """Return the distinct values, or None where the encoding has none."""
-
-    def codes(self) -> pa.Array:
-        """Return each row's place in the dictionary, as integers; null where the value is null."""
-
-    def decode(self) -> pa.Array:
-        """Return the values."""

@@ -20,7 +20,6 @@ from tessel.store.history import open_store
 from tessel.store.objects import MemoryObjects
 from tessel.store.segment import SegmentReader
 from tessel.store.segment.file_writer import encode_segment
-from tessel.testing.tables import bits
 from tests.store.helpers import assert_same, read
 
 TABLE = pa.table(
@@ -187,6 +186,3 @@ def test_take_across_the_columns_of_a_segment(rows: list[int]) -> None:
     reader, key = _reader_of(table)
     found = reader.take(key, range(TABLE.num_columns), np.array(rows))
     assert_same(found, table.take(rows))
-    columns = reader.columns(key, range(TABLE.num_columns), 1, 5)
-    for column_id, column in columns.items():
-        assert bits(pa.chunked_array([column.decode()])) == bits(table.column(column_id)[1:5])

@@ -44,19 +44,13 @@ __all__ = [
     "EncodedPage",
     "Gathering",
     "HasCodes",
-    "HasLinearForm",
-    "HasRuns",
-    "HasScaledIntegers",
     "Integers",
-    "LinearForm",
     "Packing",
     "Page",
     "PageEncoding",
     "PageSummary",
     "PhysicalValues",
     "Profile",
-    "Runs",
-    "ScaledIntegers",
     "integer_view",
     "native_dtype",
     "page_from_record",
@@ -292,58 +286,6 @@ class Gathering(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LinearForm:
-    """``base + step * i + residuals[i]`` modulo 2**64, i counted from ``start`` of the decode.
-
-    ``residuals`` is an unsigned array of any width (a view where possible), or None for none.
-    """
-
-    base: int
-    step: int
-    residuals: npt.NDArray[Any] | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ScaledIntegers:
-    """Floats as ``(offset + integers) / 10**exponent``, but for the exceptions.
-
-    ``integers`` has any integer dtype (a view where possible: compare it with the wanted integer
-    minus ``offset``); no sum leaves 64 bits signed. ``exception_rows`` ascend, and count from the
-    start of what was asked for; ``exception_values`` are the floats there.
-    """
-
-    integers: npt.NDArray[Any]
-    offset: int
-    exponent: int
-    exception_rows: npt.NDArray[Any]
-    exception_values: npt.NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Runs:
-    """Run ``j`` covers values ``[ends[j - 1], ends[j])`` and has ``values`` number ``j``."""
-
-    ends: npt.NDArray[Any]
-    values: PhysicalValues
-
-
-@runtime_checkable
-class HasLinearForm(Protocol):
-    """Offers its linear form. Without it, values are decoded."""
-
-    def linear_form(self, page: Page, start: int, stop: int) -> LinearForm:
-        """Return the linear form of values ``[start, stop)``."""
-
-
-@runtime_checkable
-class HasScaledIntegers(Protocol):
-    """Offers floats as scaled integers. Without it, values are decoded."""
-
-    def scaled_integers(self, page: Page, start: int, stop: int) -> ScaledIntegers:
-        """Return the integers of values ``[start, stop)``; exception rows count from ``start``."""
-
-
 @runtime_checkable
 class HasCodes(Protocol):
     """Offers places in the column's dictionary. Without it, values are decoded."""
@@ -353,11 +295,3 @@ class HasCodes(Protocol):
 
     def take_codes(self, page: Page, rows: Integers) -> npt.NDArray[Any]:
         """Return the codes at places ``rows``."""
-
-
-@runtime_checkable
-class HasRuns(Protocol):
-    """Offers its runs. Without it, values are decoded."""
-
-    def runs(self, page: Page, start: int, stop: int) -> Runs:
-        """Return the runs of values ``[start, stop)``; ends count from ``start``."""

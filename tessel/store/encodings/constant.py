@@ -12,12 +12,10 @@ from tessel.store.encodings.base import (
     Bytes,
     EncodedPage,
     Integers,
-    LinearForm,
     Page,
     PageSummary,
     PhysicalValues,
     Profile,
-    Runs,
     integer_view,
     native_dtype,
 )
@@ -182,19 +180,6 @@ class Constant:
         else:
             data = records["base"].astype(f"<u{width}").view(dtype)
         return PhysicalValues(kind, width, len(rows), data)
-
-    def linear_form(self, page: Page, start: int, stop: int) -> LinearForm:
-        """Return the integer as base; only of integers and booleans."""
-        bits = 8 * min(page.width, 8)
-        base = page.base % (1 << bits)
-        if page.kind == ValueKind.SIGNED and base >> bits - 1:
-            base -= 1 << bits
-        return LinearForm(base % _WORD, 0, None)
-
-    def runs(self, page: Page, start: int, stop: int) -> Runs:
-        """Return one run."""
-        runs = int(stop > start)
-        return Runs(np.full(runs, stop - start, np.int64), _repeat(page, runs))
 
 
 def _all_alike(data: npt.NDArray[Any]) -> bool:

@@ -25,7 +25,6 @@ from tessel.store.encodings.base import (
     Bytes,
     EncodedPage,
     Integers,
-    LinearForm,
     Page,
     PageSummary,
     PhysicalValues,
@@ -165,13 +164,6 @@ class Linear:
             return None
         data = found.astype(f"<u{width}", copy=False).view(native_dtype(kind, width))
         return PhysicalValues(kind, width, len(rows), data)
-
-    def linear_form(self, page: Page, start: int, stop: int) -> LinearForm:
-        """Return base, step and residuals; these are a view where their width is whole."""
-        base = (page.base + page.step * start) % (1 << 64)
-        if not page.bit_width:
-            return LinearForm(base, page.step, None)
-        return LinearForm(base, page.step, unpack(_residuals(page), page.bit_width, start, stop))
 
 
 def _residuals(page: Page) -> Bytes:

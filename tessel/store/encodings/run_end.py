@@ -24,7 +24,6 @@ from tessel.store.encodings.base import (
     PageSummary,
     PhysicalValues,
     Profile,
-    Runs,
     native_dtype,
 )
 from tessel.store.encodings.bounds import check_bounds, kind_bounds
@@ -139,9 +138,10 @@ class RunEnd:
 
     def decode(self, page: Page, start: int, stop: int) -> PhysicalValues:
         """Repeat the values of the runs."""
-        runs = self.runs(page, start, stop)
-        lengths = np.diff(runs.ends, prepend=0)
-        data = np.repeat(runs.values.data, lengths)
+        first, ends = _ends(page, start, stop)
+        values = np.empty(len(ends), native_dtype(page.kind, page.width))
+        _values_into(page, first, first + len(ends), values)
+        data = np.repeat(values, np.diff(ends, prepend=0))
         return PhysicalValues(page.kind, page.width, stop - start, data)
 
     def decode_into(
@@ -172,13 +172,6 @@ class RunEnd:
     def integer_ranges(self, page: Page, rows: Integers) -> Integers | None:
         """Return None: all bytes are needed."""
         return None
-
-    def runs(self, page: Page, start: int, stop: int) -> Runs:
-        """Return the runs that have rows in ``[start, stop)``, cut at both ends."""
-        first, ends = _ends(page, start, stop)
-        data = np.empty(len(ends), native_dtype(page.kind, page.width))
-        _values_into(page, first, first + len(ends), data)
-        return Runs(ends, PhysicalValues(page.kind, page.width, len(ends), data))
 
 
 def _lasts(page: Page) -> npt.NDArray[Any]:

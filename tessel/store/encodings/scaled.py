@@ -25,7 +25,6 @@ from tessel.store.encodings.base import (
     PageSummary,
     PhysicalValues,
     Profile,
-    ScaledIntegers,
     native_dtype,
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
@@ -206,13 +205,6 @@ class Scaled:
         data = np.empty(len(rows), native_dtype(kind, width))
         _divide(found.view(np.int64), 0, POWERS[records["exponent"]], data)
         return PhysicalValues(kind, width, len(rows), data)
-
-    def scaled_integers(self, page: Page, start: int, stop: int) -> ScaledIntegers:
-        """Return the integers as a view where their residuals are whole, and the exceptions."""
-        integers, offset = self._integers(page, start, stop)
-        places, values = _exceptions(page, start, stop)
-        held = values.view(native_dtype(page.kind, page.width))
-        return ScaledIntegers(integers, offset, page.exponent, places, held)
 
     def _integers(self, page: Page, start: int, stop: int) -> tuple[npt.NDArray[Any], int]:
         """Return integers and what must be added to them; narrow where that is cheaper."""

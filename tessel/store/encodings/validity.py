@@ -19,7 +19,6 @@ __all__ = [
     "bits_of",
     "check_validity",
     "count_ones",
-    "sliced_bitmap",
 ]
 
 
@@ -39,22 +38,6 @@ def bits_at(bitmap: Bytes, rows: Integers) -> npt.NDArray[np.bool_]:
     """Return the bits of ``rows`` as one bool each."""
     found: npt.NDArray[Any] = bitmap[rows >> 3]
     return ((found >> (rows & 7).astype(np.uint8)) & np.uint8(1)).view(np.bool_)
-
-
-def sliced_bitmap(bitmap: Bytes, start: int, stop: int) -> Bytes:
-    """Return bits ``[start, stop)`` as a bitmap that begins at bit 0.
-
-    A view where ``start`` is a multiple of 8; bits after the last one may then be anything.
-    """
-    length = (stop - start + 7) >> 3
-    first, shift = divmod(start, 8)
-    if not shift or stop <= start:
-        return bitmap[first : first + length]
-    held = bitmap[first : (stop + 7) >> 3]
-    moved = held[:length] >> np.uint8(shift)
-    following = held[1 : length + 1]
-    moved[: len(following)] |= following << np.uint8(8 - shift)
-    return moved
 
 
 def count_ones(bitmap: Bytes, length: int) -> int:

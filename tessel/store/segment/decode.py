@@ -44,7 +44,6 @@ __all__ = [
     "decode_node",
     "join_validity",
     "page_parts",
-    "presence",
 ]
 
 VARIABLE = frozenset({ValueKind.TEXT, ValueKind.BINARY})
@@ -321,11 +320,11 @@ def join_validity(parts: Sequence[PagePart], rows: int) -> tuple[Bytes | None, i
         return bitmap, nulls
     present = np.empty(rows, np.bool_)
     for part in parts:
-        present[part.at : part.at + part.rows] = presence(part)
+        present[part.at : part.at + part.rows] = _presence(part)
     return np.packbits(present, bitorder="little"), nulls
 
 
-def presence(part: PagePart) -> npt.NDArray[np.bool_] | bool:
+def _presence(part: PagePart) -> npt.NDArray[np.bool_] | bool:
     """Return which rows of a part are not null; one answer where it is the same for all."""
     held = part.page.validity()
     if held is None:

@@ -1,17 +1,13 @@
-"""Columns at rest as first-class objects: asked for their codes, integers, runs, or their values.
+"""Columns at rest as first-class objects: asked for their codes, or for their values.
 
-Clauses enter here through what a reader hands them. Only :meth:`SegmentColumn.decode`, ``take`` and
-``filter`` decode; everything else is a view of what is stored, page by page, so that a predicate or
-a sum is computed on fewer and smaller values than the column has. What an encoding does not offer
-is None: then the values are decoded.
+Clauses enter here through what a reader hands them. :meth:`SegmentColumn.decode`, ``take`` and
+``filter`` decode; ``codes`` is a view of what is stored, page by page. Its dictionary is None where
+some page is encoded otherwise: then the values are decoded.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,16 +15,7 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.errors import InvalidInputError
-from tessel.store.encodings.base import (
-    HasLinearForm,
-    HasRuns,
-    HasScaledIntegers,
-    Integers,
-    LinearForm,
-    PhysicalValues,
-    Runs,
-    ScaledIntegers,
-)
+from tessel.store.encodings.base import Integers, PhysicalValues
 from tessel.store.encodings.codes import EncodingCode, Role, ValueKind
 from tessel.store.encodings.fields import FieldNode, NodeValues, to_arrow
 from tessel.store.segment.decode import (
@@ -37,46 +24,20 @@ from tessel.store.segment.decode import (
     decode_column,
     join_validity,
     page_parts,
-    presence,
 )
 from tessel.store.segment.decode_take import take_column
 from tessel.store.segment.pages import SegmentPages
 
-__all__ = ["SegmentColumn", "Stretch"]
-
-Form = TypeVar("Form", LinearForm, ScaledIntegers, Runs)
+__all__ = ["SegmentColumn"]
 
 _FEW = 8
 """Where at most one row in so many survives, rows are gathered instead of decoding the page."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Stretch(Generic[Form]):
-    """Rows of one page in the form that its encoding offers.
-
-    Attributes
-    ----------
-    at
-        The first row, counted in the column.
-    rows
-        How many.
-    form
-        What is stored. Null rows have a value in it like any other; it means nothing.
-    present
-        Which rows are not null, or one answer for all of them.
-    """
-
-    at: int
-    rows: int
-    form: Form
-    present: npt.NDArray[np.bool_] | bool
-
-
 class SegmentColumn:
     """Rows of one column of a segment, not decoded.
 
-    Satisfies :class:`tessel.expression.protocols.EncodedColumn`. Immutable; safe to use from
-    several threads.
+    Immutable; safe to use from several threads.
 
     Parameters
     ----------
@@ -151,18 +112,6 @@ class SegmentColumn:
         values = PhysicalValues(ValueKind.SIGNED, 4, len(self), data)
         return to_arrow(pa.int32(), NodeValues(len(self), values, validity, nulls))
 
-    def scaled_integers(self) -> tuple[Stretch[ScaledIntegers], ...] | None:
-        """Return floats as integers and a power of ten; None where a page is kept otherwise."""
-        return self._forms(HasScaledIntegers, lambda e, p, a, b: e.scaled_integers(p, a, b))
-
-    def linear_forms(self) -> tuple[Stretch[LinearForm], ...] | None:
-        """Return integers as base, step and residuals; None where a page is kept otherwise."""
-        return self._forms(HasLinearForm, lambda e, p, a, b: e.linear_form(p, a, b))
-
-    def runs(self) -> tuple[Stretch[Runs], ...] | None:
-        """Return runs of equal values; None where a page is kept otherwise."""
-        return self._forms(HasRuns, lambda e, p, a, b: e.runs(p, a, b))
-
     # --- values -----------------------------------------------------------------------------------
 
     def decode(self) -> pa.Array:
@@ -229,18 +178,6 @@ class SegmentColumn:
         parts = self._parts()
         coded = (EncodingCode.DICTIONARY, EncodingCode.ALL_MISSING)
         return bool(parts) and all(part.page.encoding in coded for part in parts)
-
-    def _forms(
-        self, offers: Any, ask: Callable[[Any, Any, int, int], Form]
-    ) -> tuple[Stretch[Form], ...] | None:
-        found = []
-        for part in self._parts():
-            encoding = part.encoding
-            if not isinstance(encoding, offers):
-                return None
-            form = ask(encoding, part.page, part.start, part.stop)
-            found.append(Stretch(part.at, part.rows, form, presence(part)))
-        return tuple(found)
 
 
 def _as_bools(mask: npt.NDArray[np.bool_] | pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:

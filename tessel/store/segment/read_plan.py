@@ -152,40 +152,6 @@ class ReadPlan:
             pruned,
         )
 
-    @classmethod
-    def of_ranges(
-        cls,
-        name: str,
-        *,
-        request: Integers,
-        priority: Integers,
-        start: Integers,
-        end: Integers,
-        column: Integers | int = 0,
-        page: Integers | int = 0,
-    ) -> ReadPlan:
-        """Make a plan of any ranges of one object, such as items whose offsets have arrived.
-
-        Parameters
-        ----------
-        name
-            The object.
-        request
-            Any numbers; equal ones are delivered together. They are numbered anew.
-        priority, start, end, column, page
-            As in the plan, in any order.
-        """
-        shape = np.shape(start)
-        fields = (
-            np.zeros(shape, np.int64),
-            np.broadcast_to(np.asarray(column, np.int64), shape),
-            np.broadcast_to(np.asarray(page, np.int64), shape),
-            np.asarray(start, np.int64),
-            np.asarray(end, np.int64),
-            np.asarray(priority, np.int64),
-        )
-        return cls.of_fields((name,), fields, np.asarray(request, np.int64))
-
     @staticmethod
     def concat(plans: Sequence[ReadPlan]) -> ReadPlan:
         """Return one plan for several segments, delivered by priority."""

@@ -15,7 +15,6 @@ from tessel.store.encodings.fields import FieldNode
 from tessel.store.objects.base import ObjectStore
 from tessel.store.segment.decode import decode_column
 from tessel.store.segment.decode_take import check_rows, take_column
-from tessel.store.segment.encoded_column import SegmentColumn
 from tessel.store.segment.gather import SegmentRows, gather_columns, row_counts
 from tessel.store.segment.late_rows import LateRows
 from tessel.store.segment.opened import SegmentOpener
@@ -83,17 +82,6 @@ class SegmentReader:
             for node, found in zip(nodes, few, strict=True)
         ]
         return _table(columns, column_ids, row_stop - row_start)
-
-    def columns(
-        self, key: SegmentKey, column_ids: Sequence[int], row_start: int, row_stop: int
-    ) -> dict[int, SegmentColumn]:
-        """Return rows of some columns as they are stored, by column id; as :meth:`read` else."""
-        segment, nodes = self._open(key, column_ids, row_start, row_stop)
-        self._opener.need(key, segment, nodes, RowRanges.of((row_start, row_stop)))
-        return {
-            column_id: SegmentColumn(segment, node, row_start, row_stop)
-            for column_id, node in zip(column_ids, nodes, strict=True)
-        }
 
     def late(
         self, key: SegmentKey, column_ids: Sequence[int], row_start: int, row_stop: int

@@ -13,13 +13,11 @@ from tessel.store.encodings.constant import Constant
 from tests.store.encodings.helpers import (
     FIXED_KINDS,
     FLOAT_KINDS,
-    INTEGER_KINDS,
     PAGE_SIZES,
     SPECIAL_FLOATS,
     fixed,
     forged,
     from_bits,
-    plain,
     refused,
     round_trip,
     store,
@@ -74,25 +72,6 @@ def test_two_texts_are_not_one() -> None:
 
 def test_zeros_of_two_signs_are_two_values() -> None:
     assert constant.encode(fixed(ValueKind.FLOAT, 8, np.array([0.0, -0.0])), FAST) is None
-
-
-@given(st.sampled_from([*INTEGER_KINDS, (ValueKind.BOOLEAN, 1)]), WORDS)
-def test_the_linear_form_is_the_value(kind, word) -> None:
-    values = from_bits(*kind, np.full(5, word, np.uint64))
-    encoded = constant.encode(values, FAST)
-    assert encoded is not None
-    form = constant.linear_form(store(values, encoded).page(), 1, 4)
-    assert (form.base, form.step, form.residuals) == (int(values.data[0]) % (1 << 64), 0, None)
-
-
-def test_it_is_one_run() -> None:
-    values = text([b"abc"] * 9)
-    encoded = constant.encode(values, FAST)
-    assert encoded is not None
-    runs = constant.runs(store(values, encoded).page(), 2, 8)
-    assert runs.ends.tolist() == [6]
-    assert plain(runs.values) == [b"abc"]
-    assert constant.runs(store(values, encoded).page(), 2, 2).values.length == 0
 
 
 def test_texts_longer_than_offsets_reach_are_refused() -> None:

@@ -73,19 +73,6 @@ def test_whole_residuals_from_zero_are_read_in_place() -> None:
 
 
 @given(fixed_values(KINDS), st.sampled_from(PROFILES), st.data())
-def test_the_linear_form_is_the_values(values, profile, data) -> None:
-    encoded = linear.encode(values, profile)
-    assert encoded is not None
-    page = store(values, encoded).page()
-    start = data.draw(st.integers(0, values.length))
-    form = linear.linear_form(page, start, values.length)
-    residuals = 0 if form.residuals is None else form.residuals.astype(object)
-    places = np.arange(values.length - start).astype(object)
-    found = (form.base + form.step * places + residuals) % (1 << 64)
-    assert (found == values.data[start:].astype(object) % (1 << 64)).all()
-
-
-@given(fixed_values(KINDS), st.sampled_from(PROFILES), st.data())
 def test_hostile_pages(values, profile, data) -> None:
     encoded = linear.encode(values, profile)
     assert encoded is not None

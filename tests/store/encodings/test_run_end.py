@@ -19,14 +19,12 @@ from tests.store.encodings.helpers import (
     PAGE_SIZES,
     PROFILES,
     SPECIAL_FLOATS,
-    bits,
     fixed,
     fixed_values,
     forged,
     from_bits,
     refused,
     round_trip,
-    row_ranges,
     shapes,
     store,
     survives,
@@ -59,19 +57,6 @@ def test_special_floats_keep_their_bits(kind: ValueKind, width: int) -> None:
     encoded = round_trip(run_end, fixed(kind, width, data), FAST)
     assert encoded is not None
     assert encoded.count == len(SPECIAL_FLOATS[width])
-
-
-@given(fixed_values(KINDS), st.sampled_from(PROFILES))
-def test_runs_are_the_values(values, profile) -> None:
-    encoded = run_end.encode(values, profile)
-    assert encoded is not None
-    page = store(values, encoded).page()
-    for start, stop in row_ranges(values.length):
-        runs = run_end.runs(page, start, stop)
-        assert len(runs.ends) == runs.values.length
-        assert (np.diff(runs.ends, prepend=0) > 0).all()
-        repeated = np.repeat(runs.values.data, np.diff(runs.ends, prepend=0))
-        assert (bits(repeated) == bits(values.data[start:stop])).all()
 
 
 def test_ends_that_do_not_ascend_to_the_last_row_are_refused() -> None:

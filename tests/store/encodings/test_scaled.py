@@ -18,12 +18,10 @@ from tests.store.encodings.helpers import (
     PAGE_SIZES,
     PROFILES,
     SPECIAL_FLOATS,
-    bits,
     fixed,
     forged,
     refused,
     round_trip,
-    row_ranges,
     shapes,
     store,
     survives,
@@ -134,34 +132,6 @@ def test_regular_decimals_take_no_bytes() -> None:
     encoded = scaled.encode(fixed(ValueKind.FLOAT, 8, np.arange(65_536) / 4), FAST)
     assert encoded is not None
     assert (encoded.inner, encoded.nbytes) == (EncodingCode.LINEAR, 0)
-
-
-@given(decimals(), st.sampled_from(PROFILES))
-def test_scaled_integers_are_the_values(values, profile) -> None:
-    encoded = scaled.encode(values, profile)
-    if encoded is None:
-        return
-    page = store(values, encoded).page()
-    for start, stop in row_ranges(values.length):
-        form = scaled.scaled_integers(page, start, stop)
-        integers = [int(integer) + form.offset for integer in form.integers.tolist()]
-        found = np.array([integer / 10**form.exponent for integer in integers])
-        found = found.astype(values.data.dtype)
-        places = form.exception_rows
-        assert (np.diff(places) > 0).all()
-        bits(found)[places] = bits(form.exception_values)
-        assert (bits(found) == bits(values.data[start:stop])).all()
-
-
-def test_whole_integers_are_offered_in_place() -> None:
-    data = np.random.default_rng(0).integers(0, 50_000, 1000) / 100
-    values = fixed(ValueKind.FLOAT, 8, data)
-    encoded = scaled.encode(values, FAST)
-    assert encoded is not None
-    page = store(values, encoded).page()
-    form = scaled.scaled_integers(page, 5, 900)
-    assert form.integers.dtype == np.uint16
-    assert np.shares_memory(form.integers, page.payload)
 
 
 def _with_exceptions():

@@ -17,7 +17,6 @@ from tessel.store.encodings.validity import (
     bits_at,
     bits_of,
     count_ones,
-    sliced_bitmap,
 )
 from tests.store.encodings.helpers import fixed, open_page, refused, store, with_validity
 
@@ -34,9 +33,6 @@ def test_bits_come_back(present, data) -> None:
     bitmap = bitmap_of(present)
     start, stop = two_places(data.draw, len(present))
     assert bits_of(bitmap, start, stop).tolist() == present[start:stop].tolist()
-    sliced = sliced_bitmap(bitmap, start, stop)
-    assert len(sliced) == (stop - start + 7) // 8
-    assert bits_of(sliced, 0, stop - start).tolist() == present[start:stop].tolist()
     assert count_ones(bitmap, stop) == int(present[:stop].sum())
 
 
@@ -45,11 +41,6 @@ def test_single_bits(present, rows) -> None:
     wanted = np.array([row % len(present) for row in rows], np.int64)
     bitmap = bitmap_of(present)
     assert bits_at(bitmap, wanted).tolist() == present[wanted].tolist()
-
-
-def test_whole_bytes_are_sliced_in_place() -> None:
-    bitmap = bitmap_of(np.ones(64, np.bool_))
-    assert np.shares_memory(sliced_bitmap(bitmap, 16, 50), bitmap)
 
 
 def _page(present):

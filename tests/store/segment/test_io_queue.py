@@ -98,14 +98,9 @@ class ScriptedSource:
 def make_plan(ranges: Sequence[tuple[int, int, int, int]]) -> ReadPlan:
     """Make a plan of (request, priority, start, end)."""
     table = np.array(ranges, dtype=np.int64).reshape(-1, 4)
-    return ReadPlan.of_ranges(
-        "object",
-        request=table[:, 0],
-        priority=table[:, 1],
-        start=table[:, 2],
-        end=table[:, 3],
-        column=table[:, 0],
-    )
+    request, priority, start, end = table.T
+    zeros = np.zeros(len(table), np.int64)
+    return ReadPlan.of_fields(("object",), (zeros, request, zeros, start, end, priority), request)
 
 
 # --- what must hold, for any schedule -------------------------------------------------------------

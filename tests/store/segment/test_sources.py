@@ -79,8 +79,8 @@ def ranges_of(*ranges: tuple[int, int, int]) -> ByteRanges:
 
 def plan_of(name: str, *ranges: tuple[int, int]) -> ReadPlan:
     table = np.array(ranges, dtype=np.int64).reshape(-1, 2)
-    at = np.arange(len(table))
-    return ReadPlan.of_ranges(name, request=at, priority=at, start=table[:, 0], end=table[:, 1])
+    at, zeros = np.arange(len(table)), np.zeros(len(table), np.int64)
+    return ReadPlan.of_fields((name,), (zeros, zeros, zeros, table[:, 0], table[:, 1], at), None)
 
 
 def outcome(answer: ReadAnswer) -> bytes | type[BaseException]:
