@@ -25,7 +25,7 @@ import numpy as np
 from tessel.store.objects import LocalObjects
 from tessel.store.segment.coalesce import coalesce
 from tessel.store.segment.io_queue import IoQueue
-from tessel.store.segment.plan_pages import ColumnPages, PageMask, plan_read
+from tessel.store.segment.plan_pages import ColumnPages, plan_read
 from tessel.store.segment.read_all import read_all
 from tessel.store.segment.read_plan import ReadPlan
 from tessel.store.segment.records import PAGE_RECORD
@@ -90,15 +90,10 @@ def planning(sizes: Sizes) -> dict[str, Callable[[], object]]:
     everything = RowRanges.of((0, rows))
     random = np.random.default_rng(0)
     few = RowIndices(random.integers(0, rows, sizes.reads))
-    keep = random.random(len(columns[0].pages)) < 0.1
-    masks = [PageMask(PAGE_SHIFT, keep, "price > 100")]
     plan = plan_read(columns, everything, row_count=rows)
     count = f"{len(plan):,} pages"
     return {
         f"plan, all of {count}": lambda: plan_read(columns, everything, row_count=rows),
-        f"plan, a tenth of {count} by statistics": lambda: plan_read(
-            columns, everything, row_count=rows, masks=masks
-        ),
         f"plan, {sizes.reads} random rows of {count}": lambda: plan_read(
             columns, few, row_count=rows
         ),

@@ -69,10 +69,6 @@ class AllMissing:
         """Return zeros, or empty texts."""
         return _zeros(page.kind, page.width, len(rows))
 
-    def ranges(self, page: Page, rows: Integers) -> Integers | None:
-        """Return no bytes."""
-        return np.empty((0, 2), np.int64)
-
     def gather(
         self,
         segment: Bytes,

@@ -39,7 +39,6 @@ __all__ = [
     "COMPACT",
     "FAST",
     "INTEGER_ENCODINGS",
-    "Addressable",
     "Bytes",
     "EncodedPage",
     "Gathering",
@@ -246,18 +245,6 @@ class PageEncoding(Protocol):
 
     def take(self, page: Page, rows: Integers) -> PhysicalValues:
         """Return the values at places ``rows`` of the page: any order, repeats, maybe none."""
-
-
-@runtime_checkable
-class Addressable(Protocol):
-    """A value is found without the rest of its page. Without it, the whole page is read."""
-
-    def ranges(self, page: Page, rows: Integers) -> Integers | None:
-        """Return the bytes needed for ``take(page, rows)``, shape ``(m, 2)``: start, stop.
-
-        Places in the payload; unsorted, may overlap. None where this page needs all its bytes.
-        ``page.payload`` may be empty: only the numbers of the record are looked at.
-        """
 
 
 @runtime_checkable

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -24,7 +23,6 @@ from tessel.store.encodings.base import (
     COMPACT,
     FAST,
     INTEGER_ENCODINGS,
-    Addressable,
     EncodedPage,
     PageEncoding,
     PageSummary,
@@ -67,6 +65,9 @@ _SPARE = 1.25
 """Values that are rare hide from a sample, and chance has its share."""
 
 _LARGEST_DICTIONARY = 1 << 20
+_IN_SEQUENCE = frozenset({EncodingCode.DELTA, EncodingCode.RUN_END})
+"""A value of these is not found by arithmetic: the rest of its page is needed."""
+
 _ROWS_OF_BYTES = frozenset({ValueKind.DECIMAL, ValueKind.FIXED})
 _BYTE_KINDS = frozenset({ValueKind.TEXT, ValueKind.BINARY, ValueKind.FIXED})
 _NUMBER_KINDS = frozenset({ValueKind.SIGNED, ValueKind.UNSIGNED, ValueKind.FLOAT})
@@ -170,7 +171,7 @@ def _candidates(values: PhysicalValues, summary: PageSummary) -> list[Candidate]
 
 
 def _penalty(encoding: PageEncoding, values: PhysicalValues, profile: Profile) -> float:
-    return 0.0 if encoding.code in _addressable() else profile.decode_penalty * values.length
+    return profile.decode_penalty * values.length if encoding.code in _IN_SEQUENCE else 0.0
 
 
 def _order(weighed: tuple[float, PageEncoding, PhysicalValues, PageSummary]) -> tuple[float, bool]:
@@ -188,12 +189,6 @@ def _floor(
     if encoding.code == EncodingCode.DELTA:
         return least_delta_bytes(values.data, profile)
     return 0
-
-
-@cache
-def _addressable() -> frozenset[int]:
-    # Asking a class whether it satisfies a protocol takes longer than most estimates.
-    return frozenset(code for code, each in ENCODINGS.items() if isinstance(each, Addressable))
 
 
 def encode_as(values: PhysicalValues, code: EncodingCode, profile: Profile) -> EncodedPage | None:

@@ -146,16 +146,6 @@ class Constant:
         """Repeat the bits."""
         return np.full(len(rows), page.base, np.uint64)
 
-    def ranges(self, page: Page, rows: Integers) -> Integers | None:
-        """Return the bytes of the value, where they are not in the record."""
-        if page.kind not in _IN_SLOT or not len(rows):
-            return self.integer_ranges(page, rows)
-        return np.array([[page.starts[0], page.starts[0] + page.count]], np.int64)
-
-    def integer_ranges(self, page: Page, rows: Integers) -> Integers | None:
-        """Return no bytes."""
-        return np.empty((0, 2), np.int64)
-
     def gather(
         self,
         segment: Bytes,

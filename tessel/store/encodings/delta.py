@@ -140,10 +140,6 @@ class Delta:
         found: npt.NDArray[np.uint64] = sums[rows]
         return found
 
-    def integer_ranges(self, page: Page, rows: Integers) -> Integers | None:
-        """Return None: all bytes are needed."""
-        return None
-
 
 def least_delta_bytes(integers: npt.NDArray[Any], profile: Profile) -> int:
     """Return what the differences of integers do not take less than, from some of them."""

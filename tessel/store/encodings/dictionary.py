@@ -122,10 +122,6 @@ class Dictionary:
         """Return the codes at ``rows``."""
         return inner_of(page).integers_at(page, rows).astype(_code_dtype(page))
 
-    def ranges(self, page: Page, rows: Integers) -> Integers | None:
-        """Return the bytes of the codes at ``rows``."""
-        return inner_of(page).integer_ranges(page, rows)
-
     def gather(
         self,
         segment: Bytes,

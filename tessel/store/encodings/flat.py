@@ -90,17 +90,6 @@ class Flat:
             data = _values(page, 0, page.length)[rows]
         return PhysicalValues(page.kind, page.width, len(rows), data)
 
-    def ranges(self, page: Page, rows: Integers) -> Integers | None:
-        """Return the bytes of each value; of booleans, the byte that has the bit."""
-        ranges = np.empty((len(rows), 2), np.int64)
-        if page.kind == ValueKind.BOOLEAN:
-            ranges[:, 0] = page.starts[0] + (rows >> 3)
-            ranges[:, 1] = ranges[:, 0] + 1
-        else:
-            ranges[:, 0] = page.starts[0] + rows * page.width
-            ranges[:, 1] = ranges[:, 0] + page.width
-        return ranges
-
     def gather(
         self,
         segment: Bytes,

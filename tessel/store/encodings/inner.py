@@ -57,9 +57,6 @@ class IntegerStore(Protocol):
     def integers_at(self, page: Page, rows: Integers) -> npt.NDArray[np.uint64]:
         """Return the integers at ``rows`` modulo 2**64."""
 
-    def integer_ranges(self, page: Page, rows: Integers) -> Integers | None:
-        """Return the bytes of the integers at ``rows``; None where all are needed."""
-
 
 _STORES: Final[tuple[IntegerStore, ...]] = (Constant(), Linear(), Delta(), RunEnd())
 

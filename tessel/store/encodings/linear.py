@@ -34,7 +34,7 @@ from tessel.store.encodings.base import (
 from tessel.store.encodings.bounds import check_bounds, kind_bounds
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.gathering import linear_in_segment
-from tessel.store.encodings.packed import packed_ranges, packed_size, packed_sizes, unpack
+from tessel.store.encodings.packed import packed_size, packed_sizes, unpack
 
 __all__ = ["Linear"]
 
@@ -140,14 +140,6 @@ class Linear:
     def integers_at(self, page: Page, rows: Integers) -> npt.NDArray[np.uint64]:
         """Return the integers at ``rows`` modulo 2**64."""
         return linear_at(_residuals(page), page.bit_width, page.base, page.step, rows)
-
-    def ranges(self, page: Page, rows: Integers) -> Integers | None:
-        """Return the bytes of the residuals at ``rows``."""
-        return self.integer_ranges(page, rows)
-
-    def integer_ranges(self, page: Page, rows: Integers) -> Integers | None:
-        """Return the bytes of the residuals at ``rows``, as an inner encoding."""
-        return packed_ranges(page.starts[0], page.bit_width, rows)
 
     def gather(
         self,

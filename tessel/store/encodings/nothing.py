@@ -63,7 +63,3 @@ class Nothing:
     def take(self, page: Page, rows: Integers) -> PhysicalValues:
         """Return no values, of that length."""
         return self.decode(page, 0, len(rows))
-
-    def ranges(self, page: Page, rows: Integers) -> Integers | None:
-        """Return no bytes."""
-        return np.empty((0, 2), np.int64)

@@ -24,7 +24,6 @@ __all__ = [
     "narrowest_width",
     "pack",
     "packed_at",
-    "packed_ranges",
     "packed_size",
     "packed_sizes",
     "unpack",
@@ -190,16 +189,3 @@ def packed_at(stream: Bytes, width: int, places: Integers) -> npt.NDArray[Any]:
     words >>= (bits & 7).astype(np.uint64)
     words &= np.uint64((1 << width) - 1)
     return words
-
-
-def packed_ranges(slot_start: int, width: int, places: Integers) -> Integers:
-    """Return which bytes hold the integers at ``places``, shape ``(m, 2)``: start, stop.
-
-    The stop is what :func:`packed_at` loads, which may be a few bytes more than the integer.
-    """
-    if width == 0:
-        return np.empty((0, 2), np.int64)
-    ranges = np.empty((len(places), 2), np.int64)
-    ranges[:, 0] = slot_start + (places * width >> 3)
-    ranges[:, 1] = ranges[:, 0] + (width // 8 if width in WHOLE_WIDTHS else 8)
-    return ranges

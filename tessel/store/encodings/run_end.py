@@ -169,10 +169,6 @@ class RunEnd:
         runs = np.searchsorted(lasts, rows.astype(lasts.dtype))
         return linear_at(_stream(page), page.bit_width, page.base, page.step, runs)
 
-    def integer_ranges(self, page: Page, rows: Integers) -> Integers | None:
-        """Return None: all bytes are needed."""
-        return None
-
 
 def _lasts(page: Page) -> npt.NDArray[Any]:
     return page.slot(1, f"<u{page.inner_width // 8}", page.count)

@@ -175,18 +175,6 @@ class Scaled:
             unsigned_view(data)[hit] = _values(page)[found[hit]]
         return PhysicalValues(page.kind, page.width, len(rows), data)
 
-    def ranges(self, page: Page, rows: Integers) -> Integers | None:
-        """Return the bytes of the integers at ``rows``, and of all exceptions."""
-        held = inner_of(page).integer_ranges(page, rows)
-        if held is None or not page.exceptions or not len(rows):
-            return held
-        position_bytes = page.exceptions * (page.inner_width // 8)
-        slots = [
-            (page.starts[2], page.starts[2] + position_bytes),
-            (page.starts[3], page.starts[3] + page.exceptions * page.width),
-        ]
-        return np.concatenate((held, np.array(slots, np.int64)))
-
     def gather(
         self,
         segment: Bytes,

@@ -31,7 +31,6 @@ from tessel.store.encodings.base import (
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.gathering import linear_in_segment, slot_places
 from tessel.store.encodings.packed import (
-    packed_ranges,
     packed_size,
     packed_sizes,
 )
@@ -126,29 +125,6 @@ class Variable:
         starts, stops = _spans(page, rows)
         offsets, data = gather_spans(_data(page), starts, stops - starts)
         return PhysicalValues(page.kind, page.width, len(rows), data, offsets)
-
-    def ranges(self, page: Page, rows: Integers) -> Integers | None:
-        """Return the bytes of values of the same length; None where offsets must be read first."""
-        if page.bit_width:
-            return None
-        first = self.first_ranges(page, rows)
-        return first if not len(rows) else self.next_ranges(page, rows)
-
-    def first_ranges(self, page: Page, rows: Integers) -> Integers | None:
-        """Return the bytes of the offsets before and after each value."""
-        both = np.concatenate((rows, rows + 1))
-        return packed_ranges(page.starts[0], page.bit_width, both)
-
-    def next_ranges(self, page: Page, rows: Integers) -> Integers:
-        """Return the bytes of the values, once their offsets are there."""
-        starts, stops = _spans(page, rows)
-        end = page.slot_end(2) if len(page.payload) else page.starts[2]
-        held = end - page.starts[1]
-        if len(rows) and (
-            int(starts.min()) < 0 or bool((stops < starts).any()) or int(stops.max()) > held
-        ):
-            raise page.damaged("its offsets leave its bytes, or go backwards")
-        return np.stack((starts, stops), axis=1) + page.starts[1]
 
     def gather(
         self,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -22,7 +22,6 @@ from tessel.store.segment.sources.base import ByteRanges, Integers
 
 __all__ = [
     "DICTIONARY_PAGE",
-    "Pruned",
     "RangeFields",
     "ReadPlan",
     "segment_priority",
@@ -33,16 +32,6 @@ DICTIONARY_PAGE: Final = -1
 
 _ROW_BITS: Final = 40
 _ORDINALS: Final = 1 << (63 - _ROW_BITS)
-
-
-@dataclass(frozen=True, slots=True)
-class Pruned:
-    """Pages of one column that are not read, and why."""
-
-    node: int
-    reason: str
-    pages: int
-    bytes: int
 
 
 RangeFields: TypeAlias = "tuple[Integers, Integers, Integers, Integers, Integers, Integers]"
@@ -72,10 +61,6 @@ class ReadPlan:
     request
         What is delivered together: the ranges of one page. Numbered from 0 in the order of
         delivery, which is that of the lowest priority of their ranges.
-    pages, page_bytes
-        Pages that the columns have, wanted or not, and their bytes.
-    pruned
-        Those that are not wanted.
     """
 
     objects: tuple[str, ...]
@@ -86,9 +71,6 @@ class ReadPlan:
     end: Integers
     priority: Integers
     request: Integers
-    pages: int = 0
-    page_bytes: int = 0
-    pruned: tuple[Pruned, ...] = field(default=())
 
     def __len__(self) -> int:
         return len(self.start)
@@ -120,16 +102,12 @@ class ReadPlan:
         objects: tuple[str, ...],
         fields: RangeFields,
         request: Integers | None,
-        *,
-        pages: int = 0,
-        page_bytes: int = 0,
-        pruned: tuple[Pruned, ...] = (),
     ) -> ReadPlan:
         """Make a plan: sort ranges row-major, number the requests in the order of delivery.
 
         Parameters
         ----------
-        objects, fields, pages, page_bytes, pruned
+        objects, fields
             As in the plan.
         request
             Any numbers; equal ones are delivered together. None where each range is a request.
@@ -147,9 +125,6 @@ class ReadPlan:
             end,
             priority,
             ranks,
-            pages,
-            page_bytes,
-            pruned,
         )
 
     @staticmethod
@@ -168,9 +143,6 @@ class ReadPlan:
             tuple(objects),
             (joined[0], joined[1], joined[2], joined[3], joined[4], joined[5]),
             np.concatenate([np.zeros(0, np.int64), *request]),
-            pages=sum(plan.pages for plan in plans),
-            page_bytes=sum(plan.page_bytes for plan in plans),
-            pruned=tuple(dropped for plan in plans for dropped in plan.pruned),
         )
 
 

@@ -11,7 +11,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tessel.arrays import different
 from tessel.errors import InvalidInputError
 from tessel.store.segment.sources.base import Integers
 
@@ -44,30 +43,6 @@ class RowRanges:
         begins = np.concatenate(([0], np.flatnonzero(table[1:, 0] > reach[:-1]) + 1))
         ends = np.concatenate((begins[1:], [len(table)])) - 1
         return cls(table[begins, 0], reach[ends])
-
-    @classmethod
-    def where(cls, edges: Integers, keep: npt.NDArray[np.bool_]) -> RowRanges:
-        """Return the ranges ``[edges[i], edges[i + 1])`` that are to be kept, joined."""
-        change = np.flatnonzero(np.diff(np.concatenate(([False], keep, [False])).view(np.int8)))
-        return cls(edges[change[0::2]], edges[change[1::2]])
-
-    @property
-    def rows(self) -> int:
-        """How many rows."""
-        return int((self.stop - self.start).sum())
-
-    def __and__(self, other: RowRanges) -> RowRanges:
-        """Return the rows that are in both."""
-        edges = different(np.concatenate((self.start, self.stop, other.start, other.stop)))
-        starts = edges[:-1]
-        return RowRanges.where(edges, self.holds(starts) & other.holds(starts))
-
-    def holds(self, rows: Integers) -> npt.NDArray[np.bool_]:
-        """Return, for each row, whether it is in some range."""
-        if not len(self.start):
-            return np.zeros(len(rows), bool)
-        at = np.searchsorted(self.start, rows, "right") - 1
-        return (at >= 0) & (rows < self.stop[at])
 
     def overlaps(self, starts: Integers, stops: Integers) -> npt.NDArray[np.bool_]:
         """Return, for each interval ``[starts, stops)``, whether some row of it is in a range."""

@@ -18,7 +18,6 @@ from tessel.errors import CorruptSegmentError
 from tessel.store.encodings.base import (
     COMPACT,
     FAST,
-    Addressable,
     EncodedPage,
     Gathering,
     Page,
@@ -303,7 +302,6 @@ def check_all_ways(stored: Stored, values: PhysicalValues) -> None:
     rows = some_rows(length)
     for wanted in (rows, rows[:3], rows[:0], np.arange(length)[::-1].copy()):
         assert same(encoding.take(page, wanted), picked(values, wanted))
-    _check_ranges(encoding, stored, values)
     _check_gather(encoding, stored, values)
 
 
@@ -316,22 +314,6 @@ def _check_decode_into(
     assert (bits(out[3 : stop - start + 3]) == bits(values.data[start:stop])).all()
     around = np.concatenate((out[:3], out[stop - start + 3 :]))
     assert (bits(around) == bits(np.full(around.shape, 1, out.dtype))).all()
-
-
-def _check_ranges(encoding: PageEncoding, stored: Stored, values: PhysicalValues) -> None:
-    """With nothing but the bytes of its ranges, a take gives the same."""
-    if not isinstance(encoding, Addressable):
-        return
-    for rows in (some_rows(values.length)[:5], np.array([values.length - 1]), np.empty(0, int)):
-        ranges = encoding.ranges(stored.page(stored.payload[:0]), rows)
-        if ranges is None:
-            continue
-        assert ranges.shape[1:] == (2,)
-        held = np.random.default_rng(0).integers(0, 256, len(stored.payload)).astype(np.uint8)
-        for start, stop in ranges.tolist():
-            assert 0 <= start <= stop <= len(held)
-            held[start:stop] = stored.payload[start:stop]
-        assert same(encoding.take(stored.page(held), rows), picked(values, rows))
 
 
 def _check_gather(encoding: PageEncoding, stored: Stored, values: PhysicalValues) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.store.encodings.base import COMPACT, FAST, Addressable
+from tessel.store.encodings.base import COMPACT, FAST
 from tessel.store.encodings.chooser import summarise_values
 from tessel.store.encodings.codes import ValueKind
 from tessel.store.encodings.delta import Delta
@@ -48,10 +48,6 @@ def test_small_steps_take_few_bits_however_far_they_lead() -> None:
     encoded = delta.encode(values, COMPACT)
     assert encoded is not None
     assert encoded.bit_width == 3
-
-
-def test_it_is_opaque() -> None:
-    assert not isinstance(delta, Addressable)
 
 
 def test_wrong_contents_are_refused() -> None:

@@ -46,9 +46,6 @@ def test_all_missing(kind: ValueKind, width: int, rows: int) -> None:
     assert not any(any(row) if isinstance(row, bytes) else row for row in plain(found))
     taken = all_missing.take(page, np.zeros(min(rows, 3), np.int64))
     assert taken.length == min(rows, 3)
-    ranges = all_missing.ranges(page, np.zeros(min(rows, 3), np.int64))
-    assert ranges is not None
-    assert ranges.shape == (0, 2)
     if kind not in VARIABLE:
         out = np.ones((rows + 2, *found.data.shape[1:]), native_dtype(kind, width))
         all_missing.decode_into(page, 0, rows, out, 1)

@@ -22,7 +22,6 @@ from tessel.store.encodings.packed import (
     narrowest_width,
     pack,
     packed_at,
-    packed_ranges,
     packed_size,
     packed_sizes,
     unpack,
@@ -99,7 +98,6 @@ def test_whole_widths_are_read_in_place() -> None:
 def test_zero_bits_are_no_bytes() -> None:
     assert packed_size(1000, 0) == 0
     assert len(pack(np.zeros(1000, np.uint64), 0)) == 0
-    assert packed_ranges(64, 0, np.arange(5)).shape == (0, 2)
 
 
 def test_sizes_of_many_pages_are_those_of_each() -> None:

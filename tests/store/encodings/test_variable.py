@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.errors import CorruptSegmentError
 from tessel.store.encodings.base import COMPACT, FAST
 from tessel.store.encodings.chooser import summarise_values
 from tessel.store.encodings.codes import ValueKind
@@ -19,11 +18,8 @@ from tests.store.encodings.helpers import (
     PROFILES,
     forged,
     open_page,
-    picked,
     refused,
     round_trip,
-    same,
-    some_rows,
     store,
     survives,
     text,
@@ -58,10 +54,6 @@ def test_values_of_one_length_need_no_offsets() -> None:
     encoded = variable.encode(values, FAST)
     assert encoded is not None
     assert encoded.nbytes == 6000
-    page = open_page(store(values, encoded))
-    ranges = variable.ranges(page, np.array([7, 3]))
-    assert ranges is not None
-    assert (ranges - page.starts[1]).tolist() == [[42, 48], [18, 24]]
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
@@ -73,38 +65,6 @@ def test_bytes_and_whole_offsets_are_read_in_place(profile) -> None:
     found = variable.decode(page, 3, 70)
     assert np.shares_memory(found.data, page.payload)
     assert np.shares_memory(found.offsets, page.payload) == (profile is FAST)
-
-
-@given(text_values(), st.sampled_from(PROFILES))
-def test_two_steps_find_values_without_the_rest(values, profile) -> None:
-    encoded = variable.encode(values, profile)
-    assert encoded is not None
-    stored = store(values, encoded)
-    rows = some_rows(values.length)[:4]
-    ranges = variable.first_ranges(stored.page(stored.payload[:0]), rows)
-    assert ranges is not None
-    held = np.full(len(stored.payload), 0xEE, np.uint8)
-    for start, stop in ranges.tolist():
-        held[start:stop] = stored.payload[start:stop]
-    for start, stop in variable.next_ranges(stored.page(held), rows).tolist():
-        held[start:stop] = stored.payload[start:stop]
-    assert same(variable.take(stored.page(held), rows), picked(values, rows))
-
-
-@given(text_values(), st.integers(0, 9), st.sampled_from(PROFILES))
-def test_offsets_that_nobody_checked_never_lead_outside(values, seed, profile) -> None:
-    encoded = variable.encode(values, profile)
-    assert encoded is not None
-    stored = store(values, encoded)
-    noise = np.random.default_rng(seed).integers(0, 256, len(stored.payload)).astype(np.uint8)
-    page = stored.page(noise)
-    try:
-        ranges = variable.next_ranges(page, some_rows(values.length))
-    except CorruptSegmentError:
-        return
-    assert (ranges >= page.starts[1]).all()
-    assert (ranges <= len(noise)).all()
-    assert (ranges[:, 0] <= ranges[:, 1]).all()
 
 
 def _whole_offsets():

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tessel.errors import InvalidInputError
-from tessel.store.segment.plan_pages import ColumnPages, PageMask, SubPage, plan_read
+from tessel.store.segment.plan_pages import ColumnPages, plan_read
 from tessel.store.segment.read_plan import (
     DICTIONARY_PAGE,
     ReadPlan,
@@ -57,8 +57,7 @@ def test_a_scan_is_row_major():
         (2, 257, 65792),
     ]
     assert plan.request.tolist() == list(range(1029))
-    assert plan.pruned == ()
-    assert plan.bytes == plan.page_bytes == 1029 << 20
+    assert plan.bytes == 1029 << 20
 
 
 def test_the_priority_of_an_item_is_its_outermost_row():
@@ -82,8 +81,6 @@ def test_segments_come_one_after_the_other():
     assert [plan.objects[at] for at in plan.object] == ["pack"] * 4 + ["other"]
     assert plan.start.tolist() == [0, 10, 64, 74, 10]
     assert plan.request.tolist() == [0, 1, 2, 3, 4]
-    assert plan.pages == 6
-    assert [dropped.pages for dropped in plan.pruned] == [1]
     assert len(ReadPlan.concat([])) == 0
 
 
@@ -127,23 +124,18 @@ row_ranges = st.lists(
 )
 
 
-@given(row_ranges, row_ranges, st.lists(st.integers(0, 40)))
-def test_row_ranges_are_sets_of_rows(one, other, rows):
-    sets = [
-        {row for start, stop in ranges for row in range(start, stop)} for ranges in (one, other)
-    ]
-    a, b = RowRanges.of(*one), RowRanges.of(*other)
-    for found, expected in ((a, sets[0]), (a & b, sets[0] & sets[1])):
-        pairs = list(zip(found.start.tolist(), found.stop.tolist(), strict=True))
-        assert {row for start, stop in pairs for row in range(start, stop)} == expected
-        assert all(start < stop for start, stop in pairs)
-        assert all(before[1] < after[0] for before, after in itertools.pairwise(pairs))
-        assert found.rows == len(expected)
-    assert a.holds(np.array(rows, np.int64)).tolist() == [row in sets[0] for row in rows]
+@given(row_ranges)
+def test_row_ranges_are_sets_of_rows(ranges):
+    expected = {row for start, stop in ranges for row in range(start, stop)}
+    found = RowRanges.of(*ranges)
+    pairs = list(zip(found.start.tolist(), found.stop.tolist(), strict=True))
+    assert {row for start, stop in pairs for row in range(start, stop)} == expected
+    assert all(start < stop for start, stop in pairs)
+    assert all(before[1] < after[0] for before, after in itertools.pairwise(pairs))
     starts, stops = np.meshgrid(np.arange(42), np.arange(42))
-    overlaps = a.overlaps(starts.ravel(), stops.ravel())
+    overlaps = found.overlaps(starts.ravel(), stops.ravel())
     assert overlaps.tolist() == [
-        any(row in sets[0] for row in range(start, stop))
+        any(row in expected for row in range(start, stop))
         for start, stop in zip(starts.ravel().tolist(), stops.ravel().tolist(), strict=True)
     ]
 
@@ -188,16 +180,7 @@ def test_a_plan_reads_exactly_the_pages_with_wanted_rows(segment, data):
     else:
         chosen = data.draw(st.lists(some_rows, max_size=8))
         rows, wanted = indices(*chosen), set(chosen)
-    asked = set(wanted)
-    masks = []
-    for column in drawn:
-        if data.draw(st.booleans()):
-            keep = [data.draw(st.booleans()) for _ in column.lengths]
-            masks.append(PageMask(column.shift, np.array(keep, bool), f"k {column.shift}"))
-            wanted &= {row for row in range(row_count) if keep[row >> column.shift]}
-    plan = plan_read(
-        columns, rows, row_count=row_count, name="o", offset=50_000, ordinal=2, masks=masks
-    )
+    plan = plan_read(columns, rows, row_count=row_count, name="o", offset=50_000, ordinal=2)
     expected = []
     for number, column in enumerate(drawn):
         pages = sorted({row >> column.shift for row in wanted})
@@ -214,78 +197,3 @@ def test_a_plan_reads_exactly_the_pages_with_wanted_rows(segment, data):
     assert (plan.end - plan.start).tolist() == [entry[4] for entry in expected]
     assert plan.request.tolist() == list(range(len(expected)))
     assert plan.request_priorities().tolist() == plan.priority.tolist()
-    for number, column in enumerate(drawn):
-        pages = {row >> column.shift for row in asked}, {row >> column.shift for row in wanted}
-        drops = [drop for drop in plan.pruned if drop.node == 10 + number]
-        by_rows = [d.pages for d in drops if d.reason == "not in the rows asked for"]
-        by_statistics = [d.pages for d in drops if d.reason.startswith("statistics: k ")]
-        assert sum(by_rows) == len(column.lengths) - len(pages[0])
-        assert sum(by_statistics) == len(pages[0] - pages[1])
-        assert len(by_rows) + len(by_statistics) == len(drops)
-        read = sum(entry[4] for entry in expected if entry[1] == 10 + number and entry[2] >= 0)
-        assert sum(drop.bytes for drop in drops) + read == sum(column.lengths)
-
-
-# --- less than a page -----------------------------------------------------------------------------
-
-
-def four_byte_rows(record: np.void, places: np.ndarray) -> np.ndarray:
-    """Return where rows of 4 bytes lie in their page."""
-    return np.stack([4 * places, 4 * places + 4], axis=1)
-
-
-def addressable(sub_page: SubPage | None) -> ColumnPages:
-    return ColumnPages(0, pages_of(*[4 << 10] * 4, offset=64), 10, sub_page=sub_page)
-
-
-def test_few_rows_of_a_page_are_read_by_their_bytes():
-    rows = indices(2047, 5, 6, 5, 1024, 2047)
-    plan = plan_read([addressable(four_byte_rows)], rows, row_count=4096)
-    assert list(
-        zip(
-            plan.request.tolist(),
-            plan.page.tolist(),
-            plan.priority.tolist(),
-            plan.start.tolist(),
-            plan.end.tolist(),
-            strict=True,
-        )
-    ) == [
-        (0, 0, 5, 84, 92),
-        (1, 1, 1024, 4160, 4164),
-        (1, 1, 1024, 4160 + 4092, 4160 + 4096),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("sub_page", "rows"),
-    [
-        pytest.param(None, indices(3), id="not addressable"),
-        pytest.param(lambda record, places: None, indices(3), id="this page is not"),
-        pytest.param(four_byte_rows, indices(*range(0, 1024, 7)), id="more than 1 row in 8"),
-        pytest.param(four_byte_rows, RowRanges.of((3, 4)), id="a range of rows"),
-        pytest.param(
-            lambda record, places: np.array([[0, 513]]), indices(3), id="more than 1 byte in 8"
-        ),
-    ],
-)
-def test_otherwise_the_page_is_read_whole(sub_page: SubPage | None, rows: RowRanges | RowIndices):
-    plan = plan_read([addressable(sub_page)], rows, row_count=4096)
-    assert (plan.start.tolist(), plan.end.tolist()) == ([64], [64 + 4096])
-
-
-@given(st.lists(st.integers(0, 4095), min_size=1, max_size=200))
-def test_the_bytes_of_all_rows_are_there(rows: list[int]):
-    plan = plan_read([addressable(four_byte_rows)], indices(*rows), row_count=4096)
-    read = {
-        at
-        for s, e in zip(plan.start.tolist(), plan.end.tolist(), strict=True)
-        for at in range(s, e)
-    }
-    assert {64 + 4 * row + byte for row in rows for byte in range(4)} <= read
-    assert set(plan.page.tolist()) == {row >> 10 for row in rows}
-    assert plan.bytes == len(read)
-    # One request a page, in the order of the rows.
-    for page in set(plan.page.tolist()):
-        assert len(set(plan.request[plan.page == page].tolist())) == 1
-    assert plan.request.tolist() == sorted(plan.request.tolist())
