@@ -22,9 +22,9 @@ from tessel.store.encodings.base import (
     integer_view,
     native_dtype,
 )
-from tessel.store.encodings.bounds import check_bounds, kind_bounds
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.packed import pack, packed_size, packed_sizes, unpack
+from tessel.store.encodings.values import check_bounds, kind_bounds
 
 __all__ = ["Delta", "least_delta_bytes"]
 

@@ -31,10 +31,10 @@ from tessel.store.encodings.base import (
     Profile,
     native_dtype,
 )
-from tessel.store.encodings.bounds import check_bounds, kind_bounds
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.gathering import linear_in_segment
 from tessel.store.encodings.packed import packed_size, packed_sizes, unpack
+from tessel.store.encodings.values import check_bounds, kind_bounds
 
 __all__ = ["Linear"]
 

@@ -26,7 +26,6 @@ from tessel.store.encodings.base import (
     Profile,
     native_dtype,
 )
-from tessel.store.encodings.bounds import check_bounds, kind_bounds
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.packed import (
     END_WIDTHS,
@@ -34,6 +33,7 @@ from tessel.store.encodings.packed import (
     packed_size,
     packed_sizes,
 )
+from tessel.store.encodings.values import check_bounds, kind_bounds
 
 __all__ = ["RunEnd"]
 
