@@ -10,12 +10,12 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 
 from tessel.arrays import arrow_array
+from tessel.closing import Closing
 from tessel.ecs.components import Columns, FetchCount
 from tessel.ecs.world import World
 from tessel.errors import ExecutionError, InvalidInputError, NameNotFoundError
@@ -23,7 +23,7 @@ from tessel.errors import ExecutionError, InvalidInputError, NameNotFoundError
 __all__ = ["ComponentManager"]
 
 
-class ComponentManager:
+class ComponentManager(Closing):
     """Entities and their components, for the time of one query.
 
     Use it as a block, or call :meth:`close`; entities of one manager mean nothing to another. All
@@ -38,17 +38,6 @@ class ComponentManager:
         self._world = World()
         # Every component type ever seen, in the order of appearance: the columns of ``inspect``.
         self._kinds: dict[type, None] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Discard all entities; what was returned before stays valid. May be called twice."""

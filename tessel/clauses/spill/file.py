@@ -14,8 +14,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from dataclasses import dataclass
-from types import TracebackType
-from typing import IO, Self
+from typing import IO
 
 import google_crc32c
 import pyarrow as pa
@@ -23,6 +22,7 @@ import pyarrow as pa
 from tessel import telemetry
 from tessel.clauses.spill.account import Account
 from tessel.clauses.spill.giving_back import WORTH_GIVING_BACK_BYTES, give_back
+from tessel.closing import Closing
 from tessel.errors import SpillError
 
 __all__ = ["SpillBlock", "SpillFile"]
@@ -56,7 +56,7 @@ class SpillBlock:
     schema: pa.Schema
 
 
-class SpillFile:
+class SpillFile(Closing):
     """A temporary file of tables; use as a context manager.
 
     It is made when the first table is written. Any number of threads may read.
@@ -85,17 +85,6 @@ class SpillFile:
         if account is not None:
             self._worth = max(self._worth, account.limit // _PART_GIVEN_BACK)
         self._lock = threading.Lock()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def nbytes(self) -> int:

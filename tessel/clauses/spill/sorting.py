@@ -18,8 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +31,7 @@ from tessel.clauses.spill.file import SpillBlock, SpillFile
 from tessel.clauses.spill.joined_dictionaries import JoinedDictionaries
 from tessel.clauses.spill.workspace import Workspace
 from tessel.clauses.values import with_used_entries
+from tessel.closing import Closing
 
 __all__ = ["ExternalSort"]
 
@@ -70,7 +70,7 @@ class _Range:
     size: int = 0
 
 
-class ExternalSort:
+class ExternalSort(Closing):
     """Rows that are put in, in any order, and come out sorted; use as a context manager.
 
     Rows of equal keys come out in the order in which they went in.
@@ -111,17 +111,6 @@ class ExternalSort:
         self._is_after: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._is_part = dictionaries is not None
         self._dictionaries = dictionaries or JoinedDictionaries(schema, self._account)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Hold nothing more; may be called twice."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-from types import TracebackType
-from typing import Self
 
 import pyarrow as pa
 
 from tessel.clauses.spill.account import Account
 from tessel.clauses.spill.file import SpillBlock, SpillFile
+from tessel.closing import Closing
 
 __all__ = ["Parked", "Spool"]
 
@@ -37,7 +36,7 @@ class Parked:
         return self._table is not None
 
 
-class Spool:
+class Spool(Closing):
     """Tables that are put aside for later; use as a context manager.
 
     A table stays in memory where it fits into what may be held (see :class:`Account`), and goes to
@@ -56,17 +55,6 @@ class Spool:
         self._file = SpillFile(directory, account)
         self._held = 0
         self._lock = threading.Lock()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def held(self) -> int:

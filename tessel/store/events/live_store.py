@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
+from tessel.closing import Closing
 from tessel.errors import (
     ForkUnsafeError,
     InvalidInputError,
@@ -72,7 +72,7 @@ class Change:
 
 
 @checks_arguments
-class LiveStore(EventAnswers):
+class LiveStore(Closing, EventAnswers):
     """Events by entity, timeline and component; any number of threads read while others write.
 
     Parameters
@@ -454,17 +454,6 @@ class LiveStore(EventAnswers):
             self._journal = None
         if self._recording is not None:
             self._recording.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def subscribe(self, callback: Callable[[Change], object]) -> Callable[[], None]:
         """Call ``callback`` with every change, on the thread that made it; return what ends it."""

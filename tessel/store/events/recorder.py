@@ -14,11 +14,11 @@ import sys
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import pyarrow as pa
 
+from tessel.closing import Closing
 from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.store.events.batch import EventBatch
@@ -41,7 +41,7 @@ class Sink(Protocol):
 
 
 @checks_arguments
-class Recorder:
+class Recorder(Closing):
     """Logs events to a sink, in batches; use it as a context manager, or ``close`` it.
 
     Parameters
@@ -234,17 +234,6 @@ class Recorder:
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # --- inside -----------------------------------------------------------------------------------
 

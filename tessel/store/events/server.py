@@ -10,9 +10,8 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from tessel.closing import Closing
 from tessel.errors import InvalidInputError, StoreBusyError, StoreError, TesselError
 from tessel.store.events import wire
 from tessel.store.events.batch import EventBatch
@@ -24,7 +23,7 @@ _WAITING_CONNECTIONS = 128
 _HEAR_OUT_SECONDS, _HEAR_OUT_BYTES = 1.0, 1 << 20
 
 
-class EventServer:
+class EventServer(Closing):
     """Takes events on a socket until it is closed; made by ``LiveStore.serve``.
 
     Parameters
@@ -125,17 +124,6 @@ class EventServer:
         self._listener.close()
         if self._path is not None:
             self._path.unlink(missing_ok=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         state = "closed" if self._stopped.is_set() else f"{self.producers} producers"

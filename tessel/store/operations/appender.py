@@ -18,13 +18,13 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from tessel.arrays import arrow_array, empty_table
+from tessel.closing import Closing
 from tessel.errors import (
     CommitConflictError,
     CommitUnknownError,
@@ -46,7 +46,7 @@ Evolve = str | Iterable[str] | None
 
 
 @checks_arguments
-class Appender:
+class Appender(Closing):
     """Gathers rows for one symbol; made by ``Repository.appender``, safe to use from threads.
 
     Rows of several threads go in the order in which their calls came.
@@ -210,7 +210,10 @@ class Appender:
                 return table
 
     def close(self) -> None:
-        """Commit what waits, and take no more; what fails can be tried again."""
+        """Commit what waits, and take no more; what fails can be tried again.
+
+        Rows that were taken are committed also where the block raised.
+        """
         if self._closed:
             return
         try:
@@ -224,15 +227,6 @@ class Appender:
     def __enter__(self) -> Self:
         self._check_open()
         return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        # Rows that were taken are committed also where the block raised.
-        self.close()
 
     def __del__(self) -> None:
         rows = getattr(self, "_rows", 0)

@@ -17,13 +17,13 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from tessel import telemetry
+from tessel.closing import Closing
 from tessel.errors import CancelledError, InvalidInputError
 from tessel.store.segment.admission import Admission, Rule
 from tessel.store.segment.read_plan import ReadPlan
@@ -44,7 +44,7 @@ DEFAULT_BUDGET_BYTES: Final = 128 * 1024 * 1024
 """Bytes that a scan has asked for or holds at a time."""
 
 
-class IoQueue:
+class IoQueue(Closing):
     """Requests of one scan, delivered by priority; an iterator of :class:`Delivered`.
 
     May be used from several threads. Used as a context manager, it is cancelled when left.
@@ -161,17 +161,6 @@ class IoQueue:
         """Cancel unless all was delivered; the source stays open."""
         if not self.finished:
             self.cancel()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # --- taking from it ---------------------------------------------------------------------------
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
+from tessel.closing import Closing
 from tessel.errors import ForkUnsafeError, InvalidInputError
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.event_file import Journal
@@ -14,7 +14,7 @@ from tessel.store.events.event_file import Journal
 __all__ = ["FileSink"]
 
 
-class FileSink:
+class FileSink(Closing):
     """Appends events to a file; close it after the recorder.
 
     Parameters
@@ -83,14 +83,3 @@ class FileSink:
     def close(self) -> None:
         """Let the file go."""
         self._journal.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -8,9 +8,8 @@ import threading
 import time
 import weakref
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
 
+from tessel.closing import Closing
 from tessel.errors import InvalidInputError, NotAStoreError, StoreBusyError, StoreError
 from tessel.store.events import wire
 from tessel.store.events.batch import EventBatch
@@ -21,7 +20,7 @@ __all__ = ["SocketSink"]
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.01, 1.0
 
 
-class SocketSink:
+class SocketSink(Closing):
     """Sends events to the address that ``LiveStore.serve`` gave; close it after the recorder.
 
     Parameters
@@ -158,17 +157,6 @@ class SocketSink:
     def __del__(self) -> None:
         if "_connection" in self.__dict__:  # all that was sent over it is acknowledged
             self._drop()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _connection(address: wire.Address, timeout_seconds: float) -> socket.socket:

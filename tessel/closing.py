@@ -1,0 +1,27 @@
+"""Closing: what is used as a block and closed when the block is left; every part may use it."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+__all__ = ["Closing"]
+
+
+class Closing:
+    """An object that a ``with`` block closes when it is left, by an error too."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of what is held."""
+        raise NotImplementedError
