@@ -31,17 +31,11 @@ class Parts:
     first, stop
         Per wanted range: it lies in parts ``[first, stop)``, in their order. None for a range
         without bytes.
-    wanted_bytes
-        Bytes that are in some wanted range, each counted once.
-    wanted_ranges
-        Wanted ranges that have bytes.
     """
 
     ranges: ByteRanges
     first: Integers
     stop: Integers
-    wanted_bytes: int
-    wanted_ranges: int
 
     def __len__(self) -> int:
         return len(self.ranges)
@@ -82,7 +76,7 @@ def coalesce(ranges: ByteRanges, limits: CoalesceLimits) -> Parts:
     has_bytes = np.flatnonzero(ranges.end > ranges.start)
     if not len(has_bytes):
         none = ByteRanges(ranges.names, nothing[:0], nothing[:0], nothing[:0])
-        return Parts(none, nothing, nothing.copy(), 0, 0)
+        return Parts(none, nothing, nothing.copy())
     places = _places(ranges, limits.gap_bytes)
     shift = places[ranges.object[has_bytes]]
     start, end = ranges.start[has_bytes] + shift, ranges.end[has_bytes] + shift
@@ -90,7 +84,6 @@ def coalesce(ranges: ByteRanges, limits: CoalesceLimits) -> Parts:
     order = np.lexsort((end, start))
     start, end = start[order], end[order]
     reach = np.maximum.accumulate(end)
-    wanted = int((reach - np.maximum(start, np.concatenate((start[:1], reach[:-1])))).sum())
     part_start, part_end = _cut(start, reach, limits)
     first, stop = nothing, nothing.copy()
     first[has_bytes[order]] = np.searchsorted(part_end, start, "right")
@@ -100,8 +93,6 @@ def coalesce(ranges: ByteRanges, limits: CoalesceLimits) -> Parts:
         ByteRanges(ranges.names, objects, part_start - places[objects], part_end - places[objects]),
         first,
         stop,
-        wanted,
-        len(has_bytes),
     )
 
 

@@ -85,8 +85,6 @@ class GatherTable:
         Whether the integers are places in the column's dictionary; else they are the values.
     least_exponent, most_exponent
         Over all pages.
-    stepped
-        Whether a page has a step.
     is_flat
         Whether the pages hold the values as Arrow does.
     """
@@ -97,7 +95,6 @@ class GatherTable:
     is_coded: bool
     least_exponent: int
     most_exponent: int
-    stepped: bool
     is_flat: bool
 
 
@@ -133,7 +130,6 @@ def gather_table(file: SegmentFile, node: FieldNode) -> GatherTable | None:
         is_coded=coded,
         least_exponent=int(exponents.min()),
         most_exponent=int(exponents.max()),
-        stepped=bool(facts[GatherFact.STEP].any()),
         is_flat=encodings == _FLAT,
     )
 

@@ -16,10 +16,11 @@ from tessel.options import options
 from tessel.store import Repository
 from tessel.store.encodings.base import Page, page_from_record
 from tessel.store.encodings.codes import PAGE_RECORD, ValueKind
+from tessel.store.kept import KeptBytes
 from tessel.store.segment import pages as segment_pages
 from tessel.store.segment.decode_take import take_column
 from tessel.store.segment.file_writer import WriteOptions
-from tessel.store.segment.unpacked import UnpackedPages, is_running
+from tessel.store.segment.unpacked import PageKey, is_running, unpacked_pages
 from tessel.testing.segments import plain_values
 from tests.store.helpers import assert_same
 from tests.store.segment.helpers import PROFILES, opened, with_ids, written
@@ -35,7 +36,7 @@ def _page(size: int) -> Page:
 @given(st.lists(st.tuples(st.integers(0, 9), st.none() | st.integers(0, 130)), max_size=60))
 def test_what_is_kept_is_what_was_used_last(steps: list[tuple[int, int | None]]) -> None:
     """Against a plain list of keys in the order of their last use."""
-    kept = UnpackedPages(MOST)
+    kept = unpacked_pages(MOST)
     model: OrderedDict[int, Page] = OrderedDict()
     for number, size in steps:
         key = (0, 0, number)
@@ -58,8 +59,8 @@ def test_what_is_kept_is_what_was_used_last(steps: list[tuple[int, int | None]])
 
 
 @pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> UnpackedPages:
-    own = UnpackedPages(1 << 25)
+def kept(monkeypatch: pytest.MonkeyPatch) -> KeptBytes[PageKey, Page]:
+    own = unpacked_pages(1 << 25)
     monkeypatch.setattr(segment_pages, "UNPACKED", own)
     return own
 
@@ -100,7 +101,7 @@ def _compact() -> tuple[Repository, pa.Table]:
 
 
 def test_taking_again_decompresses_nothing(
-    kept: UnpackedPages, unpacked: list[dict[str, Any]]
+    kept: KeptBytes[PageKey, Page], unpacked: list[dict[str, Any]]
 ) -> None:
     repository, table = _compact()
     rows = np.random.default_rng(1).integers(0, 100_000, 50)
@@ -141,7 +142,7 @@ def _column(kind: str, nulls: bool) -> pa.Array:
      "list"],
 )  # fmt: skip
 def test_running_sums_are_taken_from(
-    kind: str, nulls: bool, profile: str, kept: UnpackedPages
+    kind: str, nulls: bool, profile: str, kept: KeptBytes[PageKey, Page]
 ) -> None:
     column = _column(kind, nulls)
     forced = {} if kind == "list" else {"7": "scaled" if kind.startswith("float") else "delta"}
@@ -158,7 +159,7 @@ def test_running_sums_are_taken_from(
     assert len(kept) >= running
 
 
-def test_scans_keep_nothing(kept: UnpackedPages) -> None:
+def test_scans_keep_nothing(kept: KeptBytes[PageKey, Page]) -> None:
     repository, table = _compact()
     view = repository.view("s")
     assert_same(view.source().load(view.index().source(0)), table)
@@ -166,7 +167,7 @@ def test_scans_keep_nothing(kept: UnpackedPages) -> None:
 
 
 def test_a_cache_too_small_for_a_page_changes_nothing(
-    kept: UnpackedPages, unpacked: list[dict[str, Any]]
+    kept: KeptBytes[PageKey, Page], unpacked: list[dict[str, Any]]
 ) -> None:
     kept.most_bytes = 10
     repository, table = _compact()
@@ -176,7 +177,7 @@ def test_a_cache_too_small_for_a_page_changes_nothing(
 
 
 def test_pages_are_decompressed_each_time_where_they_are_verified_each_time(
-    kept: UnpackedPages, unpacked: list[dict[str, Any]]
+    kept: KeptBytes[PageKey, Page], unpacked: list[dict[str, Any]]
 ) -> None:
     repository, table = _compact()
     with options(verify_always=True):
@@ -190,7 +191,7 @@ def test_pages_are_decompressed_each_time_where_they_are_verified_each_time(
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_child_takes_while_the_parent_holds_the_lock(kept: UnpackedPages) -> None:
+def test_a_child_takes_while_the_parent_holds_the_lock(kept: KeptBytes[PageKey, Page]) -> None:
     repository, table = _compact()
     rows = np.array([7, 90_000])
     repository.view("s").take(rows)
