@@ -72,7 +72,6 @@ def measure(count: int) -> dict[str, float]:
         units = [entities[at : at + UNIT_SIZE] for at in range(0, count, UNIT_SIZE)]
         seconds["attach data by units"] = timed(lambda: attach_each(manager, units, table))
         seconds["gather by units"] = timed(lambda: gather_each(manager, units))
-        seconds["entities_with"] = timed(lambda: manager.entities_with(UnitFacts, FetchCount))
     return seconds
 
 

@@ -43,7 +43,7 @@ class ComponentManager(Closing):
         """Discard all entities; what was returned before stays valid. May be called twice."""
         self._world.close()
 
-    # --- making and discarding --------------------------------------------------------------------
+    # --- making -----------------------------------------------------------------------------------
 
     def add(self, count: int, columns: Mapping[type, Sequence[object]]) -> list[int]:
         """Make entities, with their components given column-wise.
@@ -74,25 +74,6 @@ class ComponentManager(Closing):
             for kind, values in columns.items():
                 world.put(entities, kind, values)
             return entities
-
-    def add_one(self, *components: object) -> int:
-        """Make one entity with these components, each of another type."""
-        kinds = [type(component) for component in components]
-        for kind in kinds:
-            if kinds.count(kind) > 1:
-                raise InvalidInputError(
-                    f"an entity has one component of a type; two are {kind.__qualname__}"
-                )
-        with self._world as world:
-            self._kinds.update(dict.fromkeys(kinds))
-            return world.create([components])[0]
-
-    def discard(self, entities: Iterable[int]) -> None:
-        """Delete entities with all their components."""
-        wanted = list(dict.fromkeys(entities))
-        with self._world as world:
-            _require_existing(world, wanted)
-            world.delete(wanted)
 
     # --- looking ----------------------------------------------------------------------------------
 
@@ -145,13 +126,6 @@ class ComponentManager(Closing):
             _release(world, done)
             return found
 
-    def entities_with(self, *types: type) -> list[int]:
-        """Return the entities that have all of these component types, oldest first."""
-        with self._world as world:
-            if not types:
-                return sorted(world.entities())
-            return sorted(entity for entity, _ in world.holders(types))
-
     def inspect(self) -> pa.Table:
         """Return entities × components as text, for people and for ``explain``.
 
@@ -179,40 +153,26 @@ class ComponentManager(Closing):
         Raises
         ------
         ExecutionError
-            For a component that an entity has already; :meth:`replace` is for those.
+            For a component that an entity has already.
         InvalidInputError
             As for :meth:`add`, and for an entity named twice.
         """
-        self._change(entities, columns, present=False)
-
-    def replace(self, entities: Iterable[int], columns: Mapping[type, Sequence[object]]) -> None:
-        """Put other components in the place of those that the entities have, column-wise.
-
-        Raises
-        ------
-        NameNotFoundError
-            For a component that an entity does not have; :meth:`attach` is for those.
-        InvalidInputError
-            As for :meth:`attach`.
-        """
-        self._change(entities, columns, present=True)
-
-    def detach(self, entities: Iterable[int], *types: type) -> None:
-        """Take components from entities that have them.
-
-        Raises
-        ------
-        NameNotFoundError
-            For a component that an entity does not have; names both.
-        """
-        wanted = list(dict.fromkeys(entities))
-        kinds = list(dict.fromkeys(types))
+        wanted = _distinct(entities)
+        _check_columns(len(wanted), columns)
         with self._world as world:
             _require_existing(world, wanted)
-            for kind in kinds:
-                self._get(world, wanted, kind)
-            for kind in kinds:
-                world.remove(wanted, kind)
+            for kind in columns:
+                held = world.find(wanted, kind)
+                for entity, value in zip(wanted, held, strict=True):
+                    if value is not None:
+                        raise ExecutionError(
+                            f"entity {entity} has a component {kind.__qualname__} already",
+                            entity=entity,
+                            component=kind.__qualname__,
+                        )
+            self._kinds.update(dict.fromkeys(columns))
+            for kind, values in columns.items():
+                world.put(wanted, kind, values)
 
     def set_fetch_counts(self, entities: Iterable[int], planned: Sequence[int] | int) -> None:
         """Plan how many units will fetch each entity, and start counting from there.
@@ -259,39 +219,12 @@ class ComponentManager(Closing):
         error.attributes["entity"] = entity
         return error.with_context(entity=str(entity))
 
-    def _change(
-        self,
-        entities: Iterable[int],
-        columns: Mapping[type, Sequence[object]],
-        *,
-        present: bool,
-    ) -> None:
-        wanted = _distinct(entities)
-        _check_columns(len(wanted), columns)
-        with self._world as world:
-            _require_existing(world, wanted)
-            for kind in columns:
-                held = world.find(wanted, kind)
-                for entity, value in zip(wanted, held, strict=True):
-                    if value is None and present:
-                        raise self._missing(world, entity, kind)
-                    if value is not None and not present:
-                        raise ExecutionError(
-                            f"entity {entity} has a component {kind.__qualname__} already",
-                            hint="replace() puts another in its place",
-                            entity=entity,
-                            component=kind.__qualname__,
-                        )
-            self._kinds.update(dict.fromkeys(columns))
-            for kind, values in columns.items():
-                world.put(wanted, kind, values)
-
 
 def _require_existing(world: World, entities: Iterable[int]) -> None:
     for entity in world.unknown(entities):
         raise NameNotFoundError(
             f"no entity {entity}",
-            hint="it was discarded, or it belongs to another manager",
+            hint="it belongs to another manager",
             entity=entity,
         )
 

@@ -100,12 +100,6 @@ class World:
         make = esper.create_entity
         return [make(*own) for own in components]
 
-    def delete(self, entities: Iterable[int]) -> None:
-        """Delete existing entities with their components, at once."""
-        self._require_entered()
-        for entity in entities:
-            esper.delete_entity(entity, immediate=True)
-
     def unknown(self, entities: Iterable[int]) -> list[int]:
         """Return the entities that do not exist."""
         self._require_entered()
@@ -122,11 +116,6 @@ class World:
         self._require_entered()
         look = esper.try_component
         return [look(entity, kind) for entity in entities]
-
-    def holders(self, kinds: Sequence[type]) -> list[tuple[int, tuple[Any, ...]]]:
-        """Return every entity that has all of these component types, with them, in any order."""
-        self._require_entered()
-        return list(esper.get_components(*kinds))
 
     def put(self, entities: Iterable[int], kind: type, components: Iterable[object]) -> None:
         """Give each entity its component under a type, in place of one it has."""

@@ -64,12 +64,6 @@ class ManagerMachine(RuleBasedStateMachine):
             assert entity not in self.model
             self.model[entity] = {t: columns[t][row] for t in types}
 
-    @rule(types=kinds, seed=seeds)
-    def add_one(self, types: list[type], seed: int) -> None:
-        entity = self.manager.add_one(*[t(seed) for t in types])
-        assert entity not in self.model
-        self.model[entity] = {t: t(seed) for t in types}
-
     @rule(data=st.data(), types=kinds, seed=seeds)
     def attach(self, data: st.DataObject, types: list[type], seed: int) -> None:
         entities = self.some(data)
@@ -84,41 +78,6 @@ class ManagerMachine(RuleBasedStateMachine):
             self.manager.attach(entities, columns)
             for at, entity in enumerate(entities):
                 self.model[entity].update({t: columns[t][at] for t in types})
-
-    @rule(data=st.data(), types=kinds, seed=seeds)
-    def replace(self, data: st.DataObject, types: list[type], seed: int) -> None:
-        entities = self.some(data)
-        columns = {t: [t(seed + at) for at in range(len(entities))] for t in types}
-        if self.missing(entities, types):
-            with pytest.raises(NameNotFoundError):
-                self.manager.replace(entities, columns)
-        else:
-            self.manager.replace(entities, columns)
-            for at, entity in enumerate(entities):
-                self.model[entity].update({t: columns[t][at] for t in types})
-
-    @rule(data=st.data(), types=kinds)
-    def detach(self, data: st.DataObject, types: list[type]) -> None:
-        entities = self.some(data)
-        if self.missing(entities, types):
-            with pytest.raises(NameNotFoundError):
-                self.manager.detach(entities, *types)
-        else:
-            self.manager.detach(entities, *types)
-            for entity in entities:
-                for kind in types:
-                    del self.model[entity][kind]
-
-    @rule(data=st.data())
-    def discard(self, data: st.DataObject) -> None:
-        entities = self.some(data)
-        if self.unknown(entities):
-            with pytest.raises(NameNotFoundError):
-                self.manager.discard(entities)
-        else:
-            self.manager.discard(entities)
-            for entity in entities:
-                del self.model[entity]
 
     @rule(data=st.data(), planned=st.integers(0, 3))
     def plan_and_load(self, data: st.DataObject, planned: int) -> None:
@@ -153,15 +112,17 @@ class ManagerMachine(RuleBasedStateMachine):
 
     @invariant()
     def same(self) -> None:
-        assert self.manager.entities_with() == sorted(self.model)
+        shown = self.manager.inspect().to_pydict()
+        assert shown["entity"] == sorted(self.model)
         for kind in (*KINDS, Columns, FetchCount):
-            holding = sorted(e for e, held in self.model.items() if kind in held)
-            assert self.manager.entities_with(kind) == holding
+            holding = sorted(e for e, own in self.model.items() if kind in own)
+            held = shown.get(kind.__name__, [None] * len(self.model))
+            holders = [
+                e for e, value in zip(shown["entity"], held, strict=True) if value is not None
+            ]
+            assert holders == holding
             expected = [self.model[e][kind] for e in holding]
             assert self.manager.get(holding, kind) == (expected,)
-        for pair in ((Red, Blue), (Blue, Green, Columns)):
-            holding = sorted(e for e, held in self.model.items() if all(t in held for t in pair))
-            assert self.manager.entities_with(*pair) == holding
 
 
 TestManagerAgainstModel = ManagerMachine.TestCase
