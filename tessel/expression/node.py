@@ -146,19 +146,14 @@ class Expression(ExpressionMethods):
 
     def pieces(self) -> Iterable[Piece]:
         """Return the text form: strings, and operands with the precedence they need."""
-        yield f"{self.name}("
-        separator = ""
-        for field in layout(type(self)):
-            value = getattr(self, field.name)
-            for part in value if field.kind == "operands" else (value,):
-                yield separator
-                yield Sub(part) if isinstance(part, Expression) else argument_text(part)
-                separator = ", "
-        yield ")"
+        return self._call(self.name)
 
     def label(self) -> Iterable[Piece]:
         """Return the form that plans show: ``NAME(operand, …)`` unless an operator says else."""
-        yield f"{self.name.upper()}("
+        return self._call(self.name.upper())
+
+    def _call(self, word: str) -> Iterable[Piece]:
+        yield f"{word}("
         separator = ""
         for field in layout(type(self)):
             value = getattr(self, field.name)

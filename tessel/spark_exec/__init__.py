@@ -13,7 +13,6 @@ from tessel.spark_exec.executor import SparkExecutor
 from tessel.spark_exec.java import JavaCandidate, JavaChoice, choose_java, java_candidates
 from tessel.spark_exec.runtime import (
     active_session,
-    driver_log,
     is_own_session,
     local_session,
     spark_session,
@@ -29,7 +28,6 @@ __all__ = [
     "active_session",
     "choose_java",
     "diagnose",
-    "driver_log",
     "is_own_session",
     "java_candidates",
     "local_session",

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 __all__ = [
     "LEAST_PYSPARK",
     "active_session",
-    "driver_log",
     "ignore_pandas_notice",
     "is_own_session",
     "local_session",
@@ -412,11 +411,6 @@ atexit.register(_end_with_process)
 def own_java() -> JavaChoice | None:
     """Return the Java that our running session was started with, if there is such a session."""
     return None if _own is None else _own.java
-
-
-def driver_log() -> str:
-    """Return the last lines that the JVM of our own session wrote (log and prints)."""
-    return "" if _own is None or _own.driver is None else _own.driver.log.tail()
 
 
 def ignore_pandas_notice() -> None:

@@ -13,7 +13,6 @@ __getattr__ = names_from(
     __name__,
     {
         "difference": "Difference SegmentRows SymbolDifference",
-        "encodings": "decode_batch encode_batch",
         "encodings.distinct": "expected_distinct",
         "history.refs": "MAIN",
         "index_column": "check_index_type checked_order index_integers sorted_by",

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from tessel.ecs.components import SegmentKey
 from tessel.errors import CorruptSegmentError, CorruptStoreError, StoreError, TesselError
 from tessel.options import options
-from tessel.store import Repository, decode_batch
+from tessel.store import Repository
+from tessel.store.encodings.arrow_ipc import ArrowIpc
 from tessel.store.history import open_store
 from tessel.store.objects import MemoryObjects
 from tessel.store.segment import SegmentReader
@@ -155,7 +156,7 @@ def test_a_column_or_row_that_is_not_there_is_named() -> None:
 def test_any_bytes_are_decoded_or_refused(data: bytes) -> None:
     for forged in (data, b"ARROW1\0\0" + data + b"ARROW1"):
         with pytest.raises(TesselError):
-            decode_batch(forged, where="a test")
+            ArrowIpc().decode(pa.py_buffer(forged), where="a test")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tessel.errors import ColumnNotFoundError, InvalidInputError, NameNotFoundError, TesselError
 from tessel.options import options
-from tessel.store import Repository, decode_batch, encode_batch
+from tessel.store import Repository
+from tessel.store.encodings.arrow_ipc import ArrowIpc
 from tessel.store.physical import physical_columns
 from tessel.testing.tables import cut_into_segments, tables
 from tests.store.helpers import assert_same, load, read
@@ -66,7 +67,8 @@ def test_a_local_directory_reads_as_memory_does(
 
 @given(table=tables())
 def test_a_batch_goes_through_bytes(table: pa.Table) -> None:
-    assert_same(decode_batch(encode_batch(table).to_pybytes()), table)
+    data = pa.py_buffer(ArrowIpc().encode(table).to_pybytes())
+    assert_same(ArrowIpc().decode(data, where="a test"), table)
 
 
 def test_large_segments_are_mapped_and_equal(tmp_path) -> None:

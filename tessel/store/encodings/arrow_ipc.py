@@ -6,7 +6,6 @@ aligned inside the file. One batch means one dictionary per column.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -36,15 +35,12 @@ class ArrowIpc:
         _write(batch, pa.FixedSizeBufferWriter(data))
         return data
 
-    def decode(
-        self, data: pa.Buffer, *, where: str, columns: Sequence[str] | None = None
-    ) -> pa.Table:
+    def decode(self, data: pa.Buffer, *, where: str) -> pa.Table:
         """Rebuild a table from the bytes of an IPC file, as views into ``data``."""
         batch = _read_batch(data, where)
         names = batch.schema.names
-        wanted = names if columns is None else list(columns)
         arrays = []
-        for name in wanted:
+        for name in names:
             if names.count(name) != 1:
                 raise _damaged(where, f"it holds {names.count(name)} columns {name!r}", column=name)
             array = batch.column(names.index(name))
@@ -53,9 +49,9 @@ class ArrowIpc:
             except (pa.ArrowException, OSError) as error:
                 raise _damaged(where, str(error), column=name) from error
             arrays.append(array)
-        if not wanted:
+        if not names:
             return pa.Table.from_batches([batch]).select([])
-        return pa.table(arrays, names=wanted)
+        return pa.table(arrays, names=names)
 
 
 def _write(batch: pa.RecordBatch, sink: pa.NativeFile) -> None:

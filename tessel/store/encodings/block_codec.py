@@ -11,7 +11,8 @@ block must give exactly its bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -121,8 +122,6 @@ def decompress_blocks(
     codec: int,
     payload_length: int,
     place: Mapping[str, Any],
-    *,
-    verified: bool = False,
 ) -> Bytes:
     """Return the payload of stored bytes.
 
@@ -136,8 +135,6 @@ def decompress_blocks(
         What the page record promises.
     place
         Object, column, page: for errors.
-    verified
-        Whether the same bytes were decompressed before; LZ4 then takes half the time.
 
     Raises
     ------
@@ -148,7 +145,25 @@ def decompress_blocks(
     if places[-1] != len(stored):
         raise _damaged(f"its blocks end at {places[-1]} of {len(stored)} bytes", place)
     payload = np.empty(payload_length, np.uint8)
-    _fill(payload, stored, places, range(len(places) - 1), codec, place, verified)
+    decompressor, planes = _codec(codec), _PLANES.get(codec, 0)
+    for block, (begin, end) in enumerate(itertools.pairwise(places.tolist())):
+        if planes:
+            target = payload[block::planes]
+        else:
+            target = payload[block * BLOCK_BYTES : (block + 1) * BLOCK_BYTES]
+        held = stored[begin:end]
+        if len(held) == len(target):
+            target[...] = held
+            continue
+        source = pa.py_buffer(held)
+        try:
+            raw = decompressor.decompress(source, len(target))
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise _damaged(f"block {block} cannot be decompressed: {error}", place) from error
+        if codec == Codec.LZ4 and _fits(decompressor, source, len(target) - 1):
+            # How long it is stands nowhere in a block, and what it lacks would be old memory.
+            raise _damaged(f"block {block} does not give {len(target)} bytes", place)
+        target[...] = np.frombuffer(raw, np.uint8)
     return payload
 
 
@@ -164,37 +179,6 @@ def _raw_lengths(payload_length: int, codec: int) -> npt.NDArray[np.int64]:
         return np.full(planes, payload_length // planes)
     starts = np.arange(0, payload_length, BLOCK_BYTES, dtype=np.int64)
     return np.minimum(starts + BLOCK_BYTES, payload_length) - starts
-
-
-def _fill(
-    payload: Bytes,
-    stored: Bytes,
-    places: npt.NDArray[np.int64],
-    wanted: Iterable[int],
-    codec: int,
-    place: Mapping[str, Any],
-    verified: bool,
-) -> None:
-    decompressor, planes = _codec(codec), _PLANES.get(codec, 0)
-    for block in wanted:
-        begin, end = int(places[block]), int(places[block + 1])
-        if planes:
-            target = payload[block::planes]
-        else:
-            target = payload[block * BLOCK_BYTES : (block + 1) * BLOCK_BYTES]
-        held = stored[begin:end]
-        if len(held) == len(target):
-            target[...] = held
-            continue
-        source = pa.py_buffer(held)
-        try:
-            raw = decompressor.decompress(source, len(target))
-        except (OSError, ValueError, pa.ArrowException) as error:
-            raise _damaged(f"block {block} cannot be decompressed: {error}", place) from error
-        if codec == Codec.LZ4 and not verified and _fits(decompressor, source, len(target) - 1):
-            # How long it is stands nowhere in a block, and what it lacks would be old memory.
-            raise _damaged(f"block {block} does not give {len(target)} bytes", place)
-        target[...] = np.frombuffer(raw, np.uint8)
 
 
 def _fits(decompressor: pa.Codec, source: pa.Buffer, length: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
 import pyarrow as pa
@@ -23,10 +22,8 @@ class TableEncoding(Protocol):
     def encode(self, table: pa.Table) -> pa.Buffer:
         """Return the rows and columns of ``table`` as bytes."""
 
-    def decode(
-        self, data: pa.Buffer, *, where: str, columns: Sequence[str] | None = None
-    ) -> pa.Table:
-        """Rebuild a table, or some of its columns, without copying where that is possible.
+    def decode(self, data: pa.Buffer, *, where: str) -> pa.Table:
+        """Rebuild a table without copying where that is possible.
 
         Parameters
         ----------
@@ -34,11 +31,9 @@ class TableEncoding(Protocol):
             What ``encode`` returned, or anything else: it is checked before it is believed.
         where
             What the bytes are, for errors: the name of an object, or ``"a message"``.
-        columns
-            The columns wanted, in this order; all of them by default.
 
         Raises
         ------
         CorruptSegmentError
-            When the bytes are not what ``encode`` makes, or lack a column.
+            When the bytes are not what ``encode`` makes.
         """

@@ -99,11 +99,6 @@ class Row:
         """Return the cell of a component; None where the event has none."""
         return self._cells.get(component)
 
-    @property
-    def is_timeless(self) -> bool:
-        """Whether the event holds at all times."""
-        return not self.time_point
-
     def _take_keys(self, keys: pa.Array) -> None:
         if len(keys) != self.num_instances:
             raise InvalidInputError(

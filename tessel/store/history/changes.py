@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
-from typing import Any
+from typing import Any, ClassVar
 
 from tessel.expression.schema import TableSchema
 from tessel.store.history.landed import KINDS, LandedChange, LandedEdit, TimeBounds
@@ -49,10 +49,8 @@ class Replacement:
     name: str
     state: SymbolState
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """What the log calls it."""
-        return ("write",)
+    kinds: ClassVar[tuple[str, ...]] = ("write",)
+    """What the log calls it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +59,8 @@ class Removal:
 
     name: str
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """What the log calls it."""
-        return ("delete",)
+    kinds: ClassVar[tuple[str, ...]] = ("delete",)
+    """What the log calls it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +128,6 @@ class Repacking:
     before: tuple[ManifestEntry, ...]
     after: tuple[ManifestEntry, ...]
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """What the log calls it: nothing."""
-        return ()
-
 
 @dataclass(frozen=True, slots=True)
 class Splice:
@@ -169,10 +160,8 @@ class Rename:
     symbol: int
     to: str
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """What the log calls it."""
-        return ("rename",)
+    kinds: ClassVar[tuple[str, ...]] = ("rename",)
+    """What the log calls it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,10 +194,8 @@ class MetadataChange:
     symbol: int
     metadata: dict[str, Any]
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """What the log calls it."""
-        return ("metadata",)
+    kinds: ClassVar[tuple[str, ...]] = ("metadata",)
+    """What the log calls it."""
 
 
 @dataclass(frozen=True, slots=True)

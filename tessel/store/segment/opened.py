@@ -225,7 +225,6 @@ def plan_columns(
     segment: SegmentPages,
     nodes: Sequence[FieldNode],
     rows: RowRanges | RowIndices,
-    ordinal: int = 0,
 ) -> ReadPlan:
     """Return which bytes of a segment decoding some rows of some columns takes.
 
@@ -235,8 +234,6 @@ def plan_columns(
         Columns; all nodes below are read with them.
     rows
         Counted from the first row of the segment.
-    ordinal
-        Place of the segment in the scan.
     """
     from tessel.store.segment.plan_pages import ColumnPages, plan_read
 
@@ -249,14 +246,7 @@ def plan_columns(
                 dictionary = int(record["offset"]), int(record["length"])
             shift = segment.file.page_shift(node)
             columns.append(ColumnPages(node, segment.records(node), shift, dictionary))
-    return plan_read(
-        columns,
-        rows,
-        row_count=segment.row_count,
-        name=key.object,
-        offset=key.offset,
-        ordinal=ordinal,
-    )
+    return plan_read(columns, rows, row_count=segment.row_count, name=key.object, offset=key.offset)
 
 
 def put_bytes(

@@ -10,9 +10,7 @@ __all__ = ["first_rows", "last_rows"]
 _BLOCK_ROWS = 1 << 16
 
 
-def first_rows(
-    codes: NDArray[np.integer], groups: int, used: NDArray[np.bool_] | None = None
-) -> NDArray[np.int64]:
+def first_rows(codes: NDArray[np.integer], groups: int) -> NDArray[np.int64]:
     """Return the first row of every group.
 
     Parameters
@@ -21,9 +19,6 @@ def first_rows(
         Integers, shape ``(rows,)``, in ``[0, groups)``.
     groups
         How many groups there are.
-    used
-        Bool, shape ``(groups,)``: which groups have rows, where that is known; the search then
-        ends at the last first row.
 
     Returns
     -------
@@ -31,8 +26,6 @@ def first_rows(
         int64, shape ``(groups,)``; -1 for a group without rows.
     """
     found = np.full(groups, len(codes), np.int64)
-    if used is not None:
-        found[~used] = -1
     # Blocks stop the search as soon as every group has been seen, mostly in the first one.
     block_rows = max(_BLOCK_ROWS, groups)
     for start in range(0, len(codes), block_rows):

@@ -32,12 +32,8 @@ def rounded_integer(numerator: int, denominator: int, exponent: int = 0) -> int:
     return quotient + (2 * remainder + (quotient & 1) > denominator)
 
 
-def rounded_integer_root(numerator: int, denominator: int, exponent: int = 0) -> int:
-    """Return the root of ``numerator / denominator * 2**exponent`` to the nearest integer."""
-    if exponent >= 0:
-        numerator <<= exponent
-    else:
-        denominator <<= -exponent
+def rounded_integer_root(numerator: int, denominator: int) -> int:
+    """Return the root of ``numerator / denominator`` to the nearest integer."""
     twice = math.isqrt(4 * numerator // denominator)
     whole, odd = divmod(twice, 2)
     if odd and twice * twice * denominator == 4 * numerator:  # exactly half
