@@ -70,7 +70,7 @@ class ComponentManager(Closing):
         _check_columns(count, columns)
         with self._world as world:
             self._kinds.update(dict.fromkeys(columns))
-            entities = world.create([()] * count)
+            entities = world.create(count)
             for kind, values in columns.items():
                 world.put(entities, kind, values)
             return entities

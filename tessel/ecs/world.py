@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 
@@ -49,7 +49,7 @@ class World:
     Use it as a block; the methods raise ``ExecutionError`` outside one::
 
         with world:
-            entity = world.create([(RowRange(0, 10),)])[0]
+            entities = world.create(2)
 
     Blocks do not nest, also not those of different worlds: they share one lock.
     """
@@ -94,11 +94,10 @@ class World:
 
     # --- inside the block -------------------------------------------------------------------------
 
-    def create(self, components: Iterable[Sequence[object]]) -> list[int]:
-        """Make one entity of each sequence of components; returns the entities in that order."""
+    def create(self, count: int) -> list[int]:
+        """Make entities without components."""
         self._require_entered()
-        make = esper.create_entity
-        return [make(*own) for own in components]
+        return [esper.create_entity() for _ in range(count)]
 
     def unknown(self, entities: Iterable[int]) -> list[int]:
         """Return the entities that do not exist."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Iterable, Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from tessel.cancelling import check_cancelled
 from tessel.clauses.spill.account import Account
+from tessel.closing import Closing
 from tessel.ecs import ProcessingUnit
 from tessel.options import Options, current
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["UnitStream", "Workspace", "workspace_of"]
 
 
-class Workspace:
+class Workspace(Closing):
     """What one query may hold, and where it puts the rest; use as a context manager.
 
     Leaving it closes what was opened here and is still open, in whatever way it is left.
@@ -32,15 +32,8 @@ class Workspace:
         # Weak: a spool that its clause has closed and forgotten is not kept alive by this.
         self._open: weakref.WeakSet[Spool | SpillFile] = weakref.WeakSet()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close what is open."""
         for each in list(self._open):
             each.close()
 
