@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.base import Clause, ClauseInfo, Structure
+from tessel.clauses.promotion import is_list
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import (
@@ -73,7 +74,7 @@ class Explode(Clause):
         schema = input_schema
         for name in self.columns:
             kind = input_schema.type_of(name)
-            if not _is_list(kind):
+            if not is_list(kind):
                 raise UnsupportedTypeError(
                     f"column {name!r} of type {kind} has no items",
                     hint="explode takes columns of lists",
@@ -135,9 +136,3 @@ class _Lists:
         if array.null_count:
             lengths = np.where(numpy_array(array.is_null()), 0, lengths)
         return cls(array.values, starts, lengths)
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    )

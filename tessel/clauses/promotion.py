@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tessel.errors import SchemaMismatchError
 
-__all__ = ["promote"]
+__all__ = ["is_list", "promote"]
 
 _SIGNED = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 _UNSIGNED = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}
@@ -41,7 +41,7 @@ def promote(name: str, types: Sequence[pa.DataType], *, clause: str = "concat") 
         return kinds[0] if kinds else pa.null()
     if any(pa.types.is_dictionary(kind) for kind in kinds):
         return _dictionaries(name, kinds, clause)
-    if all(_is_list(kind) for kind in kinds):
+    if all(is_list(kind) for kind in kinds):
         return _lists(name, kinds, clause)
     if all(pa.types.is_struct(kind) for kind in kinds):
         return _structs(name, kinds, clause)
@@ -76,7 +76,8 @@ def _dictionaries(name: str, kinds: Sequence[pa.DataType], clause: str) -> pa.Da
     return pa.dictionary(index, values, all(kind.ordered for kind in kinds))
 
 
-def _is_list(kind: pa.DataType) -> bool:
+def is_list(kind: pa.DataType) -> bool:
+    """Return whether a type is a list, a large list or a list of a fixed size."""
     types = pa.types
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
