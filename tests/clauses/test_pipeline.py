@@ -87,6 +87,27 @@ def test_a_segment_that_two_units_want_is_read_once(workers: int) -> None:
     assert len(found) == len(set(wanted))
 
 
+@pytest.mark.parametrize(
+    ("query", "selects"),
+    [
+        (Q.select("n", "m"), False),
+        (Q.filter("n > 5"), True),
+        (Q.cast({"n": "int64"}).rename({"m": "o"}).filter("n > 5").cast({"n": "int32"}), True),
+        (Q.cum_sum("n").filter("n > 5"), False),
+        (Q.cast({"n": "int64"}), False),
+    ],
+    ids=str,
+)
+def test_units_are_small_only_where_whole_columns_are_read(
+    query: QueryBuilder, selects: bool
+) -> None:
+    numbers = pa.array(range(1 << 18), pa.int32())
+    store = stored({"n": numbers, "m": numbers}, rows=1 << 18)
+    with options(live_bytes=1 << 20, workers=1):
+        (source,) = store.scan("x").then(*query.clauses).plan().inputs
+    assert (len(source.units) == 1) == selects  # type: ignore[union-attr]
+
+
 # --- structures -----------------------------------------------------------------------------------
 
 
