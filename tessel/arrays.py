@@ -91,7 +91,7 @@ def _of_list(values: list[Any] | tuple[Any, ...], kind: pa.DataType | None) -> p
     if not others and dtype is not None and held is _PYTHON[dtype.kind]:
         # A double past the largest single is infinite, as for Arrow; numpy would warn of it.
         with contextlib.suppress(OverflowError), np.errstate(over="ignore"):
-            numbers = [each or 0 for each in values] if empty else values
+            numbers = [0 if each is None else each for each in values] if empty else values
             return arrow_array(np.array(numbers, dtype), mask=missing if empty else None)
     if not others and (held, kind) in ((str, pa.string()), (bytes, pa.binary())):
         texts = [(each or held()) for each in values]

@@ -45,6 +45,8 @@ def outcome(make: Any) -> Any:
         return type(error)
 
 
+@example([None, -0.0], None)
+@example([-0.0, None], pa.float32())
 @given(
     st.one_of(*(st.lists(st.one_of(st.none(), each), max_size=5) for each in (PLAIN, *SAME))),
     st.one_of(st.none(), st.sampled_from(KINDS)),

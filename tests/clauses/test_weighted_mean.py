@@ -155,6 +155,13 @@ def test_groups_are_those_of_duckdb(rows: list[tuple[Any, ...]], cut: int) -> No
     assert found.column("m").equals(found.column("v"))
 
 
+def test_zero_has_no_sign_where_weights_are_negative() -> None:
+    table = pa.table({"k": [1, 2, 2], "p": [0.0, 3.0, -3.0], "q": [-1.0, -2.0, -2.0]})
+    by_key = QueryBuilder().groupby("k").agg(m=("p", "weighted_mean", "q"))
+    found = answer(stored(table, rows=1), by_key).column("m")
+    assert [math.copysign(1.0, each) for each in found.to_pylist()] == [1.0, 1.0]
+
+
 def test_vwap_is_another_name() -> None:
     assert find_aggregate("vwap") == find_aggregate("weighted_mean") == WeightedMean()
     assert WeightedMean().to_json() == "weighted_mean"

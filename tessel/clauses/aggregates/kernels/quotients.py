@@ -8,7 +8,12 @@ __all__ = ["rounded_integer", "rounded_integer_root", "rounded_quotient"]
 
 
 def rounded_quotient(numerator: int, denominator: int, exponent: int = 0) -> float:
-    """Return ``numerator / denominator * 2**exponent``, rounded once; ±inf past the range."""
+    """Return ``numerator / denominator * 2**exponent``, rounded once; ±inf past the range.
+
+    A numerator of zero gives 0.0, whatever the sign of the denominator.
+    """
+    if not numerator:
+        return 0.0
     if exponent >= 0:
         numerator <<= exponent
     else:
