@@ -23,6 +23,7 @@ __all__ = [
     "empty_table",
     "fill_null",
     "numpy_array",
+    "scalar_text",
 ]
 
 _TYPES: dict[np.dtype[Any], pa.DataType] = {
@@ -122,6 +123,14 @@ def _is_counted(kind: pa.DataType | None) -> bool:
 def arrow_scalar(value: Any, type: pa.DataType | None = None) -> pa.Scalar:  # noqa: A002
     """Return one value as an Arrow scalar, by default of its type."""
     return arrow_array([value], type)[0]
+
+
+def scalar_text(value: pa.Scalar) -> str:
+    """Return a value as text, as Arrow tells it where Python has no such date or instant."""
+    try:
+        return str(value)
+    except (OverflowError, ValueError):
+        return str(arrow_array([value], value.type).cast(pa.string())[0])
 
 
 def numpy_array(values: Any) -> NDArray[Any]:

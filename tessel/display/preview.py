@@ -86,6 +86,8 @@ def _values(column: pa.ChunkedArray | pa.Array) -> list[object]:
         return _values(column.cast(kind.value_type))
     if arrow_types.is_timestamp(kind) or arrow_types.is_time(kind):
         return _without_zero_fraction(_moments(column))
+    if arrow_types.is_date(kind):
+        return list(_moments(column))
     if arrow_types.is_duration(kind):
         numbers = column.cast(pa.int64()).to_pylist()
         return [None if number is None else f"{number} {kind.unit}" for number in numbers]
@@ -109,7 +111,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _moments(column: pa.ChunkedArray | pa.Array) -> list[str | None]:
-    # Arrow's own text: Python's datetime has no nanoseconds and ends with the year 9999.
+    # Arrow's own text: Python's has no nanoseconds, and ends with the year 9999, dates as well.
     texts: list[str | None] = column.cast(pa.string()).to_pylist()
     return texts
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tessel.arrays import arrow_array, arrow_scalar, numpy_array
+from tessel.arrays import arrow_array, arrow_scalar, numpy_array, scalar_text
 from tessel.errors import IndexColumnError, UnsortedIndexError
 from tessel.store.segment.types import is_index_type
 
@@ -116,7 +116,8 @@ def _goes_back(
     narrow = pa.int32() if pa.types.is_date32(column.type) else pa.int64()
     earlier = arrow_scalar(before, narrow).cast(column.type)
     return UnsortedIndexError(
-        f"the index {index!r} goes back in row {row + at}: {column[at]} after {earlier}",
+        f"the index {index!r} goes back in row {row + at}: {scalar_text(column[at])} after "
+        f"{scalar_text(earlier)}",
         hint=hint,
         index=index,
         row=row + at,

@@ -88,6 +88,8 @@ CASES = [
     ),
     ("time", pa.array([1], pa.time64("us")), ["00:00:00.000001"]),
     ("year 12000", pa.array([316516204800], pa.timestamp("s")), ["12000-01-01 00:00:00"]),
+    ("date of year 12000", pa.array([3663382, None], pa.date32()), ["12000-01-01", None]),
+    ("date before year 1", pa.array([-800000 * 86_400_000], pa.date64()), ["-0221-09-04"]),
     ("duration", pa.array([5, None], pa.duration("ms")), ["5 ms", None]),
     ("dictionary", pa.array(["a", None]).dictionary_encode(), ["a", None]),
     (

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
-from tessel.arrays import arrow_scalar, fill_null, numpy_array
+from tessel.arrays import arrow_scalar, fill_null, numpy_array, scalar_text
 from tessel.errors import InvalidInputError
 from tessel.store.encodings.base import Integers
 
@@ -75,7 +75,9 @@ class KeyLookup:
 
     def shown(self, row: int) -> str:
         """Return the key of a row of the frame, for people."""
-        return ", ".join(f"{name}={self._table.column(name)[row]}" for name in self._keys)
+        return ", ".join(
+            f"{name}={scalar_text(self._table.column(name)[row])}" for name in self._keys
+        )
 
     def _codes(self, table: pa.Table, *, learn: bool) -> Integers:
         """Return one number for the key of each row; -1 for a key that the frame has not."""

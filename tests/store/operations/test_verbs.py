@@ -303,6 +303,19 @@ def test_a_verb_that_is_refused_changes_nothing_in_its_transaction() -> None:
 # --- rows -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("kind", [pa.timestamp("s"), pa.date64(), pa.timestamp("s", "UTC")])
+def test_times_that_python_has_no_name_for_are_told(kind: pa.DataType) -> None:
+    repository = Repository.open("memory://")
+    unit = 86_400_000 if pa.types.is_date64(kind) else 86_400
+    far = pa.array([5_000_000 * unit, -3_000_000 * unit], pa.int64()).view(kind)
+    with pytest.raises(UnsortedIndexError, match="goes back in row 1: "):
+        repository.write("s", {"t": far}, index="t")
+    repository.write("s", {"k": far, "n": [1, 2]})
+    twice = {"k": pa.concat_arrays([far, far]), "n": [1, 2, 3, 4]}
+    with pytest.raises(InvalidInputError, match="rows 0 and 2 of the table have the key k="):
+        repository.upsert("s", twice, keys=["k"])
+
+
 def test_an_update_by_partial_dates_covers_whole_periods() -> None:
     repository = Repository.open("memory://")
     times = pd.date_range("2020-01-30", "2020-03-02", freq="6h", name="t").as_unit("us")
