@@ -357,7 +357,7 @@ def _lists(states: np.ndarray) -> pa.Array:
 
 def _floats(column: pa.ChunkedArray) -> np.ndarray:
     """Return numbers as floats, missing ones as NaN."""
-    values = plain(column).cast(pa.float64())
+    values = plain(column).cast(pa.float64(), safe=False)
     if values.null_count:
         values = fill_null(values, math.nan)
     floats: np.ndarray = numpy_array(values)

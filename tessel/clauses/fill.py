@@ -212,5 +212,5 @@ def _times_of_rows(order: KeyOrder, side: Side) -> np.ndarray:
 
 
 def _floats(side: Side) -> np.ndarray:
-    values = numpy_array(fill_null(side.values.cast(pa.float64()), 0.0))
+    values = numpy_array(fill_null(side.values.cast(pa.float64(), safe=False), 0.0))
     return values if len(values) else np.zeros(1)

@@ -262,6 +262,13 @@ def test_integers_decimals_and_bools_are_floats() -> None:
 MEAN = (NamedAggregate("m", "v", find_aggregate("mean")),)
 
 
+def test_integers_past_those_that_doubles_hold_are_rounded() -> None:
+    big = {"i": pa.array([2**63 - 1, -(2**53) - 1]), "u": pa.array([2**64 - 1, 3], pa.uint64())}
+    query = Q.ewm(alpha=1.0).agg(i=("i", "mean"), u=("u", "mean"))
+    found = answer(stored(pa.table(big), rows=1), query)
+    assert found.to_pydict() == {"i": [2.0**63, -(2.0**53)], "u": [2.0**64, 3.0]}
+
+
 def test_fading_with_time_needs_times() -> None:
     zoned = pa.timestamp("s", "Europe/Berlin")
     cases: list[tuple[pa.DataType, str, type[Exception], str]] = [

@@ -158,6 +158,12 @@ def test_types_of_lines() -> None:
     assert found.to_pylist()[1] == {"i": 2.5, "f": 1.5, "d": 1.1 + (1.2 - 1.1) * 0.5}
 
 
+def test_integers_past_those_that_doubles_hold_are_rounded() -> None:
+    big = pa.array([2**63 - 1, None, -(2**63)], pa.int64())
+    found = answer(stored(pa.table({"i": big}), rows=1), Q.fill("i", "linear"))
+    assert found.column("i").to_pylist() == [2.0**63, 0.0, -(2.0**63)]
+
+
 def test_a_constant() -> None:
     table = pa.table({"f": [None, float("nan"), 2.0], "s": ["a", None, None], "i": [1, None, 3]})
     found = answer(
