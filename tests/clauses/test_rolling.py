@@ -220,6 +220,16 @@ def test_pandas_leaves_later_rows_of_one_instant_out() -> None:
     assert theirs.tolist() == [1, 11, 100]
 
 
+@pytest.mark.parametrize("center", [False, True])
+def test_rows_are_counted_across_segments_where_no_column_is_read(center: bool) -> None:
+    store = stored({"v": list(range(8))}, rows=3)
+    query = Q.rolling(3, center=center, min_periods=1)
+    expected = [2, 3, 3, 3, 3, 3, 3, 2] if center else [1, 2, 3, 3, 3, 3, 3, 3]
+    assert answer(store, query.agg(n="size")).column("n").to_pylist() == expected
+    pruned = query.agg(n="size", m=("v", "max")).select("n")
+    assert answer(store, pruned).column("n").to_pylist() == expected
+
+
 def test_sums_do_not_drift_and_means_are_rounded_once() -> None:
     values = [0.1, 1e16, 1.0, -1e16, 3.0, 0.1, 0.2, 0.3, float("inf"), 1.0, 2.0, 3.0]
     found = answer(stored({"v": values}, rows=5), Q.rolling(3).agg(s=("v", "sum"), m=("v", "mean")))

@@ -26,6 +26,9 @@ from tessel.expression.schema import TableSchema
 
 __all__ = ["Around", "Reach", "carried_keys", "values_around"]
 
+_ROWS = pa.field("rows", pa.null())
+"""What is carried where nothing is read: a table without columns has no rows."""
+
 
 @dataclass(frozen=True)
 class Around:
@@ -78,7 +81,7 @@ class Reach:
             pa.field(f"value_{at}", input_schema.type_of(name))
             for at, name in enumerate(self.columns)
         ]
-        return pa.schema(fields)
+        return pa.schema(fields or [_ROWS])
 
     def summary(self, unit: ProcessingUnit) -> pa.Table:
         """Return the rows of a unit at its edges."""
@@ -86,7 +89,8 @@ class Reach:
         ((codes,), groups) = codes_of_parts([keys], [unit.num_rows])
         rows = edge_rows(codes, groups, self.ahead, self.back)
         values = [unit.column(name).take(arrow_array(rows)) for name in self.columns]
-        return pa.table([*plain_keys(keys, rows), *values], schema=self.schema(unit.schema))
+        carried = [*plain_keys(keys, rows), *values] or [pa.nulls(len(rows))]
+        return pa.table(carried, schema=self.schema(unit.schema))
 
     def combined(self, earlier: pa.Table, later: pa.Table) -> pa.Table:
         """Return the rows at the edges of two runs."""
