@@ -169,3 +169,11 @@ def test_partials_where_all_merge_and_buckets_elsewhere() -> None:
 
     assert names("sum", "mean") == ["partial_aggregation", "merge_aggregation"]
     assert names("sum", "median") == ["partition", "aggregation", "order_groups"]
+
+
+def test_without_a_byte_to_hold_nothing_is_left_of_keys_that_are_all_missing() -> None:
+    store = stored({"k": pa.nulls(8, pa.float64()), "v": list(range(8))}, rows=3)
+    query = QueryBuilder().distinct("v").groupby("k").agg(low=("v", "min"))
+    found = answer(store, query, [{"workers": 2, "inline_bytes": 0, "live_bytes": 1}])
+    assert found.num_rows == 0
+    assert found.column_names == ["k", "low"]

@@ -185,6 +185,8 @@ class GroupMerge:
             self._hold([])
             return
         self._put_aside()
+        if not any(self._buckets):  # the partials that were put aside had no rows
+            yield self._reduced([], finished_groups)
         for parts in self._buckets:
             if not parts:
                 continue
