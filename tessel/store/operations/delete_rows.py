@@ -91,7 +91,8 @@ def _matching(reader: Reader, condition: Expression) -> list[Planned]:
     if not index.slices:
         return []
     verdicts = evaluate_statistics(condition, index.statistics, index.schema)
-    columns = reader.columns([n for n in reader.schema.names if n in condition.columns()])
+    names = [name for name in reader.schema.names if name in condition.columns()]
+    columns = reader.columns(names or reader.schema.names[:1])  # without columns there are no rows
     runs: list[Planned] = []
     for number, verdict in enumerate(verdicts.tolist()):
         start = int(index.slice_row_start[number])

@@ -386,6 +386,15 @@ def test_scattered_deletions_do_not_make_thousands_of_pieces() -> None:
     assert read(view).column("t").to_pylist() == values[values % 7 != 3].tolist()
 
 
+def test_a_condition_may_read_no_column() -> None:
+    for where, left in [("length('a') > 0", 0), ("length('a') > 1", 5), ("1 / 0 > 2", 0)]:
+        repository = Repository.open("memory://")
+        with options(segment_rows=2):
+            repository.write("s", {"x": list(range(5))})
+        repository.delete_rows("s", where=where)
+        assert read(repository.view("s")).num_rows == left
+
+
 def test_lists_of_extents_stay_short() -> None:
     repository = Repository.open("memory://")
     model = list(range(2000))
