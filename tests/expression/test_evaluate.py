@@ -270,6 +270,12 @@ def test_calendar_fields_agree_with_pandas(zone: str | None, seconds: list[int])
         assert floored == [int(moment.timestamp()) for moment in wanted]
 
 
+def test_seconds_are_those_of_the_clock_where_offsets_have_seconds() -> None:
+    for zone, second, wanted in [("Africa/Monrovia", 0, 30), ("Asia/Kolkata", -2_208_833_146, 24)]:
+        table = pa.table({"t": pa.array([second, None], pa.timestamp("s", zone))})
+        assert values("second(t)", table) == [wanted, None]
+
+
 @given(st.lists(st.integers(-(2**40), 2**40), max_size=9), st.sampled_from(["7s", "15min", "1h"]))
 def test_floor_counts_from_the_epoch(seconds: list[int], rule: str) -> None:
     table = pa.table({"t": pa.array(seconds, pa.timestamp("s", "Asia/Kathmandu"))})

@@ -35,6 +35,15 @@ def weekday(node: Expression, values: Sequence[Value], result: pa.DataType) -> V
     return pc.cast(pc.day_of_week(values[0], count_from_zero=True, week_start=1), result)
 
 
+def second(value: Value) -> Value:
+    """Return the second of the clock: of some zones and years it is not that of UTC.
+
+    Arrow's own looks at no zone; offsets had seconds before 1900, in Monrovia as late as 1972.
+    """
+    zone = getattr(value.type, "tz", None)
+    return pc.second(value if zone is None else pc.local_timestamp(value))
+
+
 def date_of(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
     """Return the local date."""
     (value,) = values
@@ -135,7 +144,7 @@ KERNELS: dict[str, Kernel] = {
     "weekday": weekday,
     "hour": part(pc.hour),
     "minute": part(pc.minute),
-    "second": part(pc.second),
+    "second": part(second),
     "date": date_of,
     "floor": floor,
 }
