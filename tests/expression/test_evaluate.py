@@ -276,6 +276,20 @@ def test_seconds_are_those_of_the_clock_where_offsets_have_seconds() -> None:
         assert values("second(t)", table) == [wanted, None]
 
 
+@pytest.mark.parametrize("zone", ["America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"])
+@given(seconds=st.lists(st.integers(2**31, 2**37), min_size=1, max_size=9))
+def test_clocks_go_on_changing_after_2037(zone: str, seconds: list[int]) -> None:
+    counts = pa.array([*(1_000 * each for each in seconds), None], pa.timestamp("ms", zone))
+    table = pa.table({"t": counts})
+    clock = [dt.datetime.fromtimestamp(each, zone_of(zone)) for each in seconds]
+    for name in ("year", "month", "day", "hour", "minute", "second", "weekday", "date"):
+        told = [getattr(each, name) for each in clock]
+        wanted = [each() if callable(each) else each for each in told]
+        assert values(f"{name}(t)", table) == [*wanted, None]
+    wanted = [each.replace(tzinfo=None) for each in clock]
+    assert values("cast(t, 'timestamp[ms]')", table) == [*wanted, None]
+
+
 @given(st.lists(st.integers(-(2**40), 2**40), max_size=9), st.sampled_from(["7s", "15min", "1h"]))
 def test_floor_counts_from_the_epoch(seconds: list[int], rule: str) -> None:
     table = pa.table({"t": pa.array(seconds, pa.timestamp("s", "Asia/Kathmandu"))})

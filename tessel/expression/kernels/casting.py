@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.expression.kernels.time import local_time
 from tessel.expression.kernels.values import Kernel, Value, nan_to_null
 from tessel.expression.node import Expression
 from tessel.expression.operators.casting import Field
@@ -49,12 +50,12 @@ def _from_timestamp(value: Value, result: pa.DataType) -> Value:
         return pc.cast(pc.cast(value, pa.int64()), result)
     if pa.types.is_timestamp(result):
         if zone is not None and result.tz is None:
-            value = pc.local_timestamp(value)
+            value = local_time(value)
         elif zone is None and result.tz is not None:
             return _to_zone(value, result)
         return pc.cast(value, result)
     if zone is not None and not pa.types.is_string(result):
-        value = pc.local_timestamp(value)
+        value = local_time(value)
     if pa.types.is_date(result):
         return pc.cast(pc.cast(value, pa.date32()), result)
     return pc.cast(value, result)

@@ -15,33 +15,55 @@ from tessel.expression.node import Expression
 from tessel.expression.operators.time import Floor
 from tessel.expression.types import UNIT_NANOSECONDS
 
-__all__ = ["KERNELS", "first_instant"]
+__all__ = ["KERNELS", "first_instant", "local_time"]
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _DAY_SECONDS = 86_400
+_QUARTER = 900
+_YEAR_2038 = 2_145_916_800
+_YEAR_9999 = 253_370_764_800
 
 
 def part(function: Callable[[Value], Value]) -> Kernel:
     """Return the kernel of a calendar or clock field."""
 
     def kernel(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
-        return pc.cast(function(values[0]), result)
+        return pc.cast(function(local_time(values[0])), result)
 
     return kernel
 
 
+def local_time(value: Value) -> Value:
+    """Return instants of a zone as their readings on its clock; values without a zone as they are.
+
+    Arrow's ``second`` looks at no zone, though offsets had seconds, in Monrovia until 1972. Nor
+    does Arrow know a change of clocks after 2037: which offsets later quarters of an hour have is
+    asked of zoneinfo, to the year 9999.
+    """
+    if getattr(value.type, "tz", None) is None:
+        return value
+    local = pc.local_timestamp(value)
+    counts, valid = as_numpy(value)
+    per_second = UNIT_NANOSECONDS["s"] // UNIT_NANOSECONDS[value.type.unit]
+    last = min(_YEAR_9999 * per_second, np.iinfo(np.int64).max)
+    late = valid & (counts >= _YEAR_2038 * per_second) & (counts < last)
+    if not late.any():
+        return local
+    from tessel.expression.temporal import zone_of
+
+    zone = zone_of(value.type.tz)
+    quarters, places = np.unique(counts[late] // (_QUARTER * per_second), return_inverse=True)
+    starts = [datetime.datetime.fromtimestamp(_QUARTER * each, zone) for each in quarters.tolist()]
+    offsets = np.array([_offset_seconds(each) for each in starts], np.int64)
+    readings = as_numpy(local)[0].copy()
+    readings[late] = counts[late] + offsets[places] * per_second
+    return from_numpy(readings, valid, local.type, [value])
+
+
 def weekday(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
     """Return the day of the week, Monday 0."""
-    return pc.cast(pc.day_of_week(values[0], count_from_zero=True, week_start=1), result)
-
-
-def second(value: Value) -> Value:
-    """Return the second of the clock: of some zones and years it is not that of UTC.
-
-    Arrow's own looks at no zone; offsets had seconds before 1900, in Monrovia as late as 1972.
-    """
-    zone = getattr(value.type, "tz", None)
-    return pc.second(value if zone is None else pc.local_timestamp(value))
+    days = pc.day_of_week(local_time(values[0]), count_from_zero=True, week_start=1)
+    return pc.cast(days, result)
 
 
 def date_of(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
@@ -53,9 +75,7 @@ def date_of(node: Expression, values: Sequence[Value], result: pa.DataType) -> V
 
 
 def _local_date(value: Value) -> Value:
-    if value.type.tz is not None:
-        value = pc.local_timestamp(value)
-    return pc.cast(value, pa.date32())
+    return pc.cast(local_time(value), pa.date32())
 
 
 def floor(node: Floor, values: Sequence[Value], result: pa.DataType) -> Value:
@@ -144,7 +164,7 @@ KERNELS: dict[str, Kernel] = {
     "weekday": weekday,
     "hour": part(pc.hour),
     "minute": part(pc.minute),
-    "second": part(second),
+    "second": part(pc.second),
     "date": date_of,
     "floor": floor,
 }
