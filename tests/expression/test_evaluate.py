@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tessel.errors import ColumnNotFoundError, ExpressionError, IntegerOverflowError
 from tessel.expression import coalesce, col, lit, parse, when
 from tessel.expression.evaluate import evaluate
-from tessel.expression.kernels.time import first_instant
+from tessel.expression.periods import first_instant_ns
 from tessel.expression.temporal import zone_of
 
 TOP = 2**63 - 1
@@ -245,8 +245,8 @@ ZONES = [
 @given(data=st.data())
 def test_days_begin_at_their_first_instant(zone: str, data: st.DataObject) -> None:
     day = data.draw(st.integers(-40_000, 20_000))
-    start = first_instant(day, zone_of(zone))
-    date = dt.date(1970, 1, 1) + dt.timedelta(days=day)
+    midnight = dt.datetime(1970, 1, 1) + dt.timedelta(days=day)
+    start, date = first_instant_ns(midnight, zone_of(zone)) // 10**9, midnight.date()
 
     def local(second: int) -> dt.date:
         instant = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=second)
@@ -288,6 +288,40 @@ def test_clocks_go_on_changing_after_2037(zone: str, seconds: list[int]) -> None
         assert values(f"{name}(t)", table) == [*wanted, None]
     wanted = [each.replace(tzinfo=None) for each in clock]
     assert values("cast(t, 'timestamp[ms]')", table) == [*wanted, None]
+    texts = [each.strftime("%Y-%m-%d %H:%M:%S.000%z") for each in clock]
+    assert values("cast(t, 'text')", table) == [*texts, None]
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"])
+@given(
+    seconds=st.lists(
+        st.one_of(
+            st.integers(2**31, 2**37),
+            # Around the changes of clocks in New York and on Lord Howe Island in 2050.
+            st.sampled_from([2530767600, 2551330800, 2532783600, 2548422000]).flatmap(
+                lambda change: st.integers(change - 30_000, change + 30_000)
+            ),
+        ),
+        min_size=1,
+        max_size=9,
+    )
+)
+def test_readings_of_clocks_after_2037_have_instants(zone: str, seconds: list[int]) -> None:
+    """The first instant that has the reading; of one that is skipped, the change of clocks."""
+    counts = pa.array([*(1_000 * each for each in seconds), None], pa.timestamp("ms"))
+    found = evaluate(parse(f"cast(t, 'timestamp[ms, {zone}]')"), pa.table({"t": counts}))
+    instants = found.cast(pa.int64()).to_pylist()
+    assert instants[-1] is None
+
+    def reading(instant: int) -> int:
+        clock = dt.datetime.fromtimestamp(instant, zone_of(zone)).replace(tzinfo=dt.UTC)
+        return int(clock.timestamp())
+
+    for wall, instant in zip(seconds, (each // 1_000 for each in instants[:-1]), strict=True):
+        if reading(instant) == wall:
+            assert all(reading(instant - early) != wall for early in (1_800, 3_600))
+        else:
+            assert reading(instant - 1) < wall < reading(instant)
 
 
 @given(st.lists(st.integers(-(2**40), 2**40), max_size=9), st.sampled_from(["7s", "15min", "1h"]))

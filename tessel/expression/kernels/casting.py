@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tessel.expression.kernels.time import local_time
+from tessel.expression.kernels.time import instants, local_time, zoned_text
 from tessel.expression.kernels.values import Kernel, Value, nan_to_null
 from tessel.expression.node import Expression
 from tessel.expression.operators.casting import Field
@@ -54,16 +54,15 @@ def _from_timestamp(value: Value, result: pa.DataType) -> Value:
         elif zone is None and result.tz is not None:
             return _to_zone(value, result)
         return pc.cast(value, result)
-    if zone is not None and not pa.types.is_string(result):
-        value = local_time(value)
+    if zone is not None:
+        value = zoned_text(value) if pa.types.is_string(result) else local_time(value)
     if pa.types.is_date(result):
         return pc.cast(pc.cast(value, pa.date32()), result)
     return pc.cast(value, result)
 
 
 def _to_zone(wall: Value, result: pa.DataType) -> Value:
-    aware = pc.assume_timezone(wall, result.tz, ambiguous="earliest", nonexistent="latest")
-    return pc.cast(aware, result)
+    return pc.cast(instants(wall, result.tz), result)
 
 
 def field(node: Field, values: Sequence[Value], result: pa.DataType) -> Value:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array
 from tessel.errors import ExpressionError
 from tessel.expression.kernels.values import Kernel, Value, as_numpy, from_numpy
 from tessel.expression.node import Expression
 from tessel.expression.operators.time import Floor
 from tessel.expression.types import UNIT_NANOSECONDS
 
-__all__ = ["KERNELS", "first_instant", "local_time"]
+__all__ = ["KERNELS", "instants", "local_time", "zoned_text"]
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _DAY_SECONDS = 86_400
@@ -36,28 +38,96 @@ def part(function: Callable[[Value], Value]) -> Kernel:
 def local_time(value: Value) -> Value:
     """Return instants of a zone as their readings on its clock; values without a zone as they are.
 
-    Arrow's ``second`` looks at no zone, though offsets had seconds, in Monrovia until 1972. Nor
-    does Arrow know a change of clocks after 2037: which offsets later quarters of an hour have is
-    asked of zoneinfo, to the year 9999.
+    Arrow's ``second`` looks at no zone, though offsets had seconds, in Monrovia until 1972.
     """
     if getattr(value.type, "tz", None) is None:
         return value
-    local = pc.local_timestamp(value)
-    counts, valid = as_numpy(value)
-    per_second = UNIT_NANOSECONDS["s"] // UNIT_NANOSECONDS[value.type.unit]
-    last = min(_YEAR_9999 * per_second, np.iinfo(np.int64).max)
-    late = valid & (counts >= _YEAR_2038 * per_second) & (counts < last)
-    if not late.any():
+    local, late = pc.local_timestamp(value), _Late.of(value)
+    if late is None:
         return local
-    from tessel.expression.temporal import zone_of
-
-    zone = zone_of(value.type.tz)
-    quarters, places = np.unique(counts[late] // (_QUARTER * per_second), return_inverse=True)
-    starts = [datetime.datetime.fromtimestamp(_QUARTER * each, zone) for each in quarters.tolist()]
+    zone = _zone_of(value.type.tz)
+    starts = [datetime.datetime.fromtimestamp(each, zone) for each in late.seconds]
     offsets = np.array([_offset_seconds(each) for each in starts], np.int64)
     readings = as_numpy(local)[0].copy()
-    readings[late] = counts[late] + offsets[places] * per_second
-    return from_numpy(readings, valid, local.type, [value])
+    readings[late.rows] = late.counts + offsets[late.places] * late.per_second
+    return from_numpy(readings, as_numpy(value)[1], local.type, [value])
+
+
+def instants(wall: Value, zone: str) -> Value:
+    """Return the first instants at which the clock of a zone has these readings.
+
+    Where a change of clocks skips a reading, the instant of the change.
+    """
+    aware = pc.assume_timezone(wall, zone, ambiguous="earliest", nonexistent="latest")
+    late = _Late.of(wall)
+    if late is None:
+        return aware
+    found = [_first_instant(each, _zone_of(zone)) for each in late.seconds]
+    starts = np.array(found, np.int64)[late.places] * late.per_second
+    # A change skips whole quarters: none of a skipped one has an instant of its own.
+    told = as_numpy(local_time(arrow_array(starts).view(aware.type)))[0]
+    begins = np.array(late.seconds, np.int64)[late.places] * late.per_second
+    counts = as_numpy(aware)[0].copy()
+    counts[late.rows] = starts + np.where(told == begins, late.counts - begins, 0)
+    return from_numpy(counts, as_numpy(wall)[1], aware.type, [wall])
+
+
+def zoned_text(value: Value) -> Value:
+    """Return instants of a zone as text: the readings of its clock, and their offsets from UTC."""
+    text, late = pc.cast(value, pa.string()), _Late.of(value)
+    if late is None:
+        return text
+    local = local_time(value)
+    readings = as_numpy(local)[0]
+    other = readings != as_numpy(pc.local_timestamp(value))[0]  # Arrow tells another offset
+    ahead = np.where(other, readings - as_numpy(value)[0], 0) // (60 * late.per_second)
+    found, places = np.unique(ahead, return_inverse=True)
+    offsets = [f"{'-' if m < 0 else '+'}{abs(m) // 60:02}{abs(m) % 60:02}" for m in found.tolist()]
+    endings = arrow_array(offsets).take(arrow_array(places))
+    told = pc.binary_join_element_wise(pc.cast(local, pa.string()), endings, "")
+    texts = pc.if_else(arrow_array(other & late.rows), told, text)
+    return texts[0] if isinstance(value, pa.Scalar) else texts
+
+
+@dataclass(frozen=True)
+class _Late:
+    """Instants, or readings of clocks, after 2037: Arrow knows no change of clocks there.
+
+    zoneinfo does, to the year 9999, and is asked once for each quarter of an hour.
+
+    Attributes
+    ----------
+    rows, counts
+        Bool, which rows are late, and what these count, int64.
+    seconds, places
+        The quarters that there are, in seconds of their beginning, and that of each late row.
+    per_second
+        How many units a second has.
+    """
+
+    rows: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    counts: np.ndarray[tuple[int], np.dtype[np.int64]]
+    seconds: list[int]
+    places: np.ndarray[tuple[int], np.dtype[np.int64]]
+    per_second: int
+
+    @classmethod
+    def of(cls, value: Value) -> _Late | None:
+        """Return what is late of some values; None where nothing is."""
+        counts, valid = as_numpy(value)
+        per_second = UNIT_NANOSECONDS["s"] // UNIT_NANOSECONDS[value.type.unit]
+        last = min(_YEAR_9999 * per_second, np.iinfo(np.int64).max)
+        late = valid & (counts >= _YEAR_2038 * per_second) & (counts < last)
+        if not late.any():
+            return None
+        quarters, places = np.unique(counts[late] // (_QUARTER * per_second), return_inverse=True)
+        return cls(late, counts[late], (quarters * _QUARTER).tolist(), places, per_second)
+
+
+def _zone_of(name: str) -> datetime.tzinfo:
+    from tessel.expression.temporal import zone_of
+
+    return zone_of(name)
 
 
 def weekday(node: Expression, values: Sequence[Value], result: pa.DataType) -> Value:
@@ -102,53 +172,28 @@ def _instants(
     result: pa.DataType,
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return the first instants of local days; each distinct day is looked up once."""
-    from tessel.expression.temporal import zone_of
-
     distinct, places = np.unique(np.where(valid, days, 0), return_inverse=True)
     per_second = UNIT_NANOSECONDS["s"] // UNIT_NANOSECONDS[result.unit]
-    zone = zone_of(result.tz)
-    instants = [first_instant(int(day), zone) * per_second for day in distinct]
-    return np.array(instants, dtype=np.int64)[places]
+    zone = _zone_of(result.tz)
+    found = [_first_instant(int(day) * _DAY_SECONDS, zone) * per_second for day in distinct]
+    return np.array(found, dtype=np.int64)[places]
 
 
-def first_instant(day: int, zone: datetime.tzinfo) -> int:
-    """Return the first instant of a local date.
+def _first_instant(reading: int, zone: datetime.tzinfo) -> int:
+    """Return the first instant at which a clock has a reading, or a change of clocks skips it.
 
-    Parameters
-    ----------
-    day
-        Days since 1970-01-01 on the zone's clock.
-    zone
-        The zone.
-
-    Returns
-    -------
-    int
-        Seconds since the epoch. Where midnight is skipped by a change of clocks, the instant of
-        the change; where it happens twice, the first.
+    Both in seconds, of the clock and of UTC, since 1970-01-01.
     """
+    from tessel.expression.periods import first_instant_ns
+
     try:
-        midnight = _EPOCH + datetime.timedelta(days=day)
-        before = _offset_seconds(midnight.replace(tzinfo=zone, fold=0))
-        after = _offset_seconds(midnight.replace(tzinfo=zone, fold=1))
+        wall = _EPOCH + datetime.timedelta(seconds=reading)
+        return first_instant_ns(wall, zone) // UNIT_NANOSECONDS["s"]
     except OverflowError as error:
         raise ExpressionError(
             "floor by days takes instants of the years 1 to 9999",
             hint="floor by hours counts elapsed time and takes any instant",
         ) from error
-    wall = day * _DAY_SECONDS
-    if after <= before:
-        return wall - before
-    # midnight is skipped: the change lies between the two readings of it
-    low, high = wall - after, wall - before
-    while high - low > 1:
-        middle = (low + high) // 2
-        instant = datetime.datetime.fromtimestamp(middle, datetime.UTC)
-        if _offset_seconds(instant.astimezone(zone)) == before:
-            low = middle
-        else:
-            high = middle
-    return high
 
 
 def _offset_seconds(moment: datetime.datetime) -> int:
