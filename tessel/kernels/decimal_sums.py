@@ -55,22 +55,6 @@ class DecimalSum:
     residual_bits: int
 
     @classmethod
-    def of_bounds(cls, places: int, low: float, high: float) -> DecimalSum | None:
-        """Return how decimals between two bounds are added up; None where words do not hold it.
-
-        Parameters
-        ----------
-        places
-            Decimal places of all of them.
-        low, high
-            Finite; no value is below or above.
-        """
-        if not 0 <= places <= _MOST_PLACES:
-            return None
-        bounds = DecimalBounds.of_decimals(places, low, high)
-        return None if bounds is None else cls.of(bounds)
-
-    @classmethod
     def of(cls, bounds: DecimalBounds) -> DecimalSum | None:
         """Return how doubles that stand for decimals are added up; None where words do not."""
         integer_bits = bounds.largest.bit_length()

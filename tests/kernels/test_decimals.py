@@ -11,6 +11,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tessel.kernels.blocks import StoredBlocks
+from tessel.kernels.decimal_bounds import DecimalBounds
 from tessel.kernels.decimal_sums import DecimalSum
 from tessel.kernels.exact_sums import ExactSums
 from tessel.kernels.group_sums import group_sums
@@ -82,6 +83,11 @@ def _decimals(draw: Any) -> tuple[int, list[tuple[int, int, bool]]]:
     return places, draw(st.lists(row, min_size=1, max_size=90))
 
 
+def _sum_of(places: int, low: float, high: float) -> DecimalSum | None:
+    bounds = DecimalBounds.of_decimals(places, low, high)
+    return None if bounds is None else DecimalSum.of(bounds)
+
+
 @given(drawn=_decimals(), grouped=st.booleans(), filtered=st.booleans())
 def test_sums_of_decimals_are_those_of_the_doubles(
     drawn: tuple[int, list[tuple[int, int, bool]]], grouped: bool, filtered: bool
@@ -89,7 +95,7 @@ def test_sums_of_decimals_are_those_of_the_doubles(
     places, rows = drawn
     codes, whole, kept = ([row[column] for row in rows] for column in range(3))
     values = np.array(whole) / float(10**places)
-    decimal = DecimalSum.of_bounds(places, float(values.min()), float(values.max()))
+    decimal = _sum_of(places, float(values.min()), float(values.max()))
     assume(decimal is not None)
     assert decimal is not None
     blocks = _with_places(_of_integers([codes, whole, [int(each) for each in kept]]), 1, places)
@@ -123,7 +129,7 @@ def test_sums_of_decimals_are_those_of_the_doubles(
     [(12, 1.0, 2.0), (2, 0.0, 1e12), (2, -np.inf, 1.0), (9, 1e-9, 1e3), (-1, 1.0, 2.0)],
 )
 def test_decimals_that_words_do_not_hold(places: int, low: float, high: float) -> None:
-    assert DecimalSum.of_bounds(places, low, high) is None
+    assert _sum_of(places, low, high) is None
 
 
 def test_words_are_shared_by_narrow_sums_only() -> None:
