@@ -104,7 +104,11 @@ class BlockArithmetic(BlockColumns):
         return Number(True, register, 0.0, most, number.known)
 
     def _as_type(self, kind: NodeType, value: Any) -> Number | Stored | None:
-        """Compile a cast of integers into a type that holds all of them: integers are the same."""
+        """Compile a cast of integers into a type that holds all of them.
+
+        A stored column stays the one that it is, with the type that it is stored by: its integers
+        are those of the result.
+        """
         (operand,) = kind.operands
         if operand.literal is not None or not pa.types.is_integer(operand.type):
             return None

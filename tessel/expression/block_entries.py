@@ -23,8 +23,8 @@ __all__ = ["Entries"]
 class Entries:
     """The entries of a dictionary.
 
-    What is known of them is found out when it is first asked for, and kept with them: a column has
-    one object for as long as its segment stays open.
+    What is known of them is found out when it is first asked for, and kept with them: a column of a
+    segment has one object while the segment stays open.
 
     Parameters
     ----------
@@ -94,9 +94,10 @@ class Entries:
 
     @cached
     def are_distinct(self) -> bool:
-        """Whether every entry is a value, of text, bytes or integers, and none stands twice."""
-        types, kind = pa.types, self.values.type
-        is_plain = types.is_string(kind) or types.is_binary(kind) or types.is_integer(kind)
-        if self.values.null_count or not is_plain:
+        """Whether every entry is a value, and none stands twice.
+
+        False of floats, whose zeros are one value.
+        """
+        if self.values.null_count or pa.types.is_floating(self.values.type):
             return False
         return len(pc.unique(self.values)) == len(self)

@@ -51,7 +51,7 @@ REGISTERS = (
 """Declares the registers of a block: ``Program.registers``."""
 
 SELECTED = "select: i64, chosen: mut i64[chosen]"
-"""Declares which rows count: ``Program.selected``."""
+"""Declares the register of the rows that count, and scratch for them: ``Program.selected``."""
 
 # Compiled code knows constants of its own module only; these are those of ``Op``.
 _LOAD, _DECIMAL, _FLOAT, _CONSTANT, _INTEGER = 0, 1, 2, 3, 4
@@ -283,9 +283,10 @@ def run_steps(
 
     The last integer register is for what is between.
     """
+    chosen = integers  # nothing is packed: it is not looked at
     _run(
         data, words, facts, gaps, shift, steps, ranges, constants, tables, 0, len(steps),
-        page, first, count, integers, False, count, integers, floats, truths,
+        page, first, count, chosen, False, count, integers, floats, truths,
     )  # fmt: skip
 
 
@@ -324,26 +325,24 @@ def run_selected(
     left : int
         How many of them count.
     """
-    begin, end = 0, len(steps)
+    begin, held, left, packed = 0, count, count, False
     if select >= 0:
-        end = _end_of_truth(steps, select)
-    held, left, packed, again = count, count, False, True
-    while again:
+        begin = _end_of_truth(steps, select)
         _run(
-            data, words, facts, gaps, shift, steps, ranges, constants, tables, begin, end,
-            page, first, count, chosen, packed, held, integers, floats, truths,
+            data, words, facts, gaps, shift, steps, ranges, constants, tables, 0, begin,
+            page, first, count, chosen, False, count, integers, floats, truths,
         )  # fmt: skip
-        again = begin == 0 and select >= 0
-        if again:
-            left = _how_many(truths, place_of(select), np.uint64(count))
-            if left == 0:
-                return left, left
-            if left < count and left <= most:
-                _choose_rows(truths, place_of(select), chosen, np.uint64(count))
-                _pack_steps(steps, end, chosen, np.uint64(left), integers, floats, truths)
-                held, packed = left, True
-            begin, end = end, len(steps)
-            again = begin < end
+        left = _how_many(truths, place_of(select), np.uint64(count))
+        if left == 0:
+            return left, left
+        if left < count and left <= most:
+            _choose_rows(truths, place_of(select), chosen, np.uint64(count))
+            _pack_steps(steps, begin, chosen, np.uint64(left), integers, floats, truths)
+            held, packed = left, True
+    _run(
+        data, words, facts, gaps, shift, steps, ranges, constants, tables, begin, len(steps),
+        page, first, count, chosen, packed, held, integers, floats, truths,
+    )  # fmt: skip
     return held, left
 
 

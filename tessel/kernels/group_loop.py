@@ -331,13 +331,14 @@ def add_groups(
     """
     groups = len(first_row)
     words = words_of(data)
-    # The last register but one holds the lines of rows; the one before it is 0, as what nothing
-    # writes to: the one group there is.
+    # The last register but one holds the lines of rows. Nothing writes to the one before it, which
+    # stays 0: the number of the one group, where rows are not grouped.
     used = len(integers) // BLOCK_ROWS
     own, selected = place_of(used - 2), place_of(max(select, 0))
     by = place_of(group if group >= 0 else used - 3)
     left = len(unseen)
-    # What is only counted need not be packed; rows of few groups may have one aside for the others.
+    # What is only counted is never packed. Where rows are grouped, those that do not count may have
+    # a line aside instead, which costs less where they are few.
     is_counted = len(kinds) + left + len(last_row) == 0
     added = 0
     page_rows = 1 << shift
@@ -345,10 +346,15 @@ def add_groups(
     while row < stop:
         page, first = row >> shift, row & (page_rows - 1)
         rows = min(BLOCK_ROWS, page_rows - first, stop - row)
+        most = rows
+        if group >= 0:
+            most = rows >> 1
+        elif is_counted:
+            most = 0
         count, counting = run_selected(
             data, words, facts, gaps, shift, steps, ranges, constants, tables,
             page, first, rows, integers, floats, truths,
-            select, chosen, rows >> 1 if group >= 0 else 0 if is_counted else rows,
+            select, chosen, most,
         )  # fmt: skip
         if count == 0:
             row += rows

@@ -168,7 +168,7 @@ class Program:
 
     @staticmethod
     def selected(select: int | None) -> tuple[int, NDArray[np.int64]]:
-        """Return what kernels take of the truth register of the rows that count; None for all.
+        """Allocate scratch for the rows that count, beside their truth register; None for all rows.
 
         See :data:`~tessel.kernels.block_loop.SELECTED`.
         """

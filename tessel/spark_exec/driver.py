@@ -104,7 +104,8 @@ class Driver:
         server: Any = getattr(context, "_accumulatorServer", None)
         if server is not None:
             server.handle_error = lambda request, address: None
-        # The same for threads that wait for an answer: py4j logs what they get instead.
+        # py4j logs the errors of threads that still wait for an answer, by the root logger. What
+        # its module says from now on is left out.
         logging.getLogger().addFilter(lambda record: record.module != "java_gateway")
         # Not asked through the connection, which is of no use after an interrupt within a call.
         self.process.kill()

@@ -30,6 +30,7 @@ from tessel.spark_exec.driver import STOP_TIMEOUT_SECONDS, Driver, started_drive
 from tessel.spark_exec.java import JavaChoice, choose_java
 from tessel.spark_exec.reaching import bounded_start, check_answers
 from tessel.spark_exec.settings import (
+    holds_temporary,
     is_local,
     is_remote_url,
     launch_environment,
@@ -354,6 +355,7 @@ def _launched(master: str, name: str, configuration: dict[str, str], folder: Pat
     if driver is not None:
         driver.log.forward()
     contained = is_local(master) and not configuration and "SPARK_LOCAL_DIRS" not in os.environ
+    contained = contained and holds_temporary(folder)
     return _OwnSession(session, master, folder, driver, java, contained)
 
 

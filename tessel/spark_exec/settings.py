@@ -20,6 +20,7 @@ from tessel.spark_exec.java import JavaChoice
 
 __all__ = [
     "DAEMON_MODULE",
+    "holds_temporary",
     "import_folders",
     "is_local",
     "is_remote_url",
@@ -31,6 +32,9 @@ __all__ = [
 
 DAEMON_MODULE = "tessel.spark_exec.daemon"
 """Module that Spark starts as the parent of its Python workers in our sessions."""
+
+_LONGEST_FOLDER = 60
+"""Bytes of a path to which the 43 of a socket's name may be added: it has at most 103 on macOS."""
 
 _LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*\d+\s*)?\])?")
 _LOOPBACK = re.compile(r"spark://(?:127\.\d+\.\d+\.\d+|localhost|\[::1\])(?::\d+)?")
@@ -115,7 +119,18 @@ def _java_options(folder: Path, java: JavaChoice | None) -> str:
     if java is None:
         return ""  # a running JVM takes no more options
     warm = aot_option(java, metadata.version("pyspark"), spark_home())
-    return " ".join(filter(None, [f"-Dderby.system.home={folder}", warm]))
+    own = [f"-Dderby.system.home={folder}", "-XX:-UsePerfData"]
+    if holds_temporary(folder):
+        own.append(f"-Djava.io.tmpdir={folder}")
+    return " ".join(filter(None, [*own, warm]))
+
+
+def holds_temporary(folder: Path) -> bool:
+    """Return whether the JVM's own temporary files lie in a session's folder, too.
+
+    Its sockets are among them, whose paths may not be long.
+    """
+    return len(os.fsencode(folder)) <= _LONGEST_FOLDER and " " not in str(folder)
 
 
 def launch_environment(master: str, java: JavaChoice | None) -> dict[str, str]:

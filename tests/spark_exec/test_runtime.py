@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -167,12 +168,19 @@ def test_a_master_that_does_not_answer_is_left_and_a_local_one_still_starts(tmp_
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("is_placed", [False, True])
-def test_the_end_of_a_process_leaves_nothing_behind(tmp_path: Path, is_placed: bool) -> None:
+@pytest.mark.parametrize("form", ["contained", "placed elsewhere", "long path"])
+def test_the_end_of_a_process_leaves_nothing_behind(tmp_path: Path, form: str) -> None:
     """Spark's shutdown is left out only where all that it would remove is in our own folder."""
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    placed = {"SPARK_LOCAL_DIRS": str(temporary / "spark")} if is_placed else {}
+    with tempfile.TemporaryDirectory() as short:
+        temporary = tmp_path / ("long" * 20) if form == "long path" else Path(short)
+        temporary.mkdir(exist_ok=True)
+        placed = {"SPARK_LOCAL_DIRS": str(temporary / "spark")} if form.startswith("placed") else {}
+        _check_that_nothing_is_left(tmp_path, temporary, placed, stops=form != "contained")
+
+
+def _check_that_nothing_is_left(
+    tmp_path: Path, temporary: Path, placed: dict[str, str], *, stops: bool
+) -> None:
     result = run_script(
         """
         import pyarrow as pa
@@ -194,11 +202,12 @@ def test_the_end_of_a_process_leaves_nothing_behind(tmp_path: Path, is_placed: b
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
     process, *told = result.stdout.split()
-    assert told == (["stopped"] if is_placed else [])
+    assert told == (["stopped"] if stops else [])
     with pytest.raises(ProcessLookupError):
         os.kill(int(process), 0)
     assert [file for file in temporary.rglob("*") if file.is_file()] == []
-    assert [entry.name for entry in temporary.iterdir() if "tessel" in entry.name] == []
+    left = [entry.name for entry in temporary.iterdir()]
+    assert [name for name in left if "tessel" in name or not stops] == []
 
 
 @pytest.mark.spark

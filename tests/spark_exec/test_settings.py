@@ -10,6 +10,7 @@ import pytest
 
 from tessel.spark_exec.java import JavaChoice
 from tessel.spark_exec.settings import (
+    holds_temporary,
     import_folders,
     is_local,
     is_remote_url,
@@ -69,6 +70,16 @@ def test_a_local_session_writes_only_to_its_folder(
     assert str(tmp_path) in settings["spark.driver.extraJavaOptions"]
     assert settings["spark.pyspark.python"] == sys.executable
     assert "spark.driver.extraJavaOptions" not in session_settings("local", "n", tmp_path, None)
+
+
+@pytest.mark.parametrize(
+    ("folder", "is_short"), [("/tmp/ours", True), ("/tmp/" + "long" * 20, False), ("/a b", False)]
+)
+def test_sockets_of_the_jvm_have_short_paths(folder: str, is_short: bool) -> None:
+    settings = session_settings("local[3]", "name", Path(folder), JAVA)
+    options = settings["spark.driver.extraJavaOptions"]
+    assert (f"-Djava.io.tmpdir={folder}" in options) == is_short
+    assert holds_temporary(Path(folder)) == is_short
 
 
 def test_workers_import_what_this_process_imports(

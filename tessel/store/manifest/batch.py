@@ -218,9 +218,10 @@ class Batch:
             schema = schema.with_column(KEPT, pa.bool_())
         program = BlockProgram(columns, schema, spans[0].facts.shape[2])
         select = program.truth(col(KEPT)) if KEPT in columns else None
-        # Nothing here raises, so that the order is free: what says which rows are left comes first,
-        # and the rest is computed for these alone.
-        for each in sorted(used, key=lambda each: not getattr(each, "stored", False)):
+        # Nothing here raises, so that the order is free: predicates on stored columns come first,
+        # and the rest is computed for the rows that they leave.
+        stored_first = sorted(used, key=lambda each: isinstance(each, Computed) or not each.stored)
+        for each in stored_first:
             if isinstance(each, Computed):
                 if not program.define(each.name, each.expression):
                     return None

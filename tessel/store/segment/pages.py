@@ -41,6 +41,7 @@ from tessel.store.segment.verified import SoundPages
 from tessel.store.segment.zone_maps import ZoneMaps
 
 if TYPE_CHECKING:
+    from tessel.expression.block_entries import Entries
     from tessel.store.segment.page_tables import PageTable
     from tessel.store.segment.stored_columns import StoredColumn
 
@@ -119,7 +120,7 @@ class SegmentPages:
         self._known: dict[int, list[Page | None]] = {}
         self._first_rows: dict[int, Integers] = {}
         self._dictionaries: dict[int, PhysicalValues | None] = {}
-        self._dictionary_arrays: dict[int, pa.Array] = {}
+        self._entries: dict[int, Entries] = {}
         self._text_tables: dict[int, TextTable | None] = {}
         self._zone_maps: dict[int, ZoneMaps] = {}
         self._columns: dict[tuple[int, ...], tuple[FieldNode, ...]] = {}
@@ -210,20 +211,25 @@ class SegmentPages:
         """Return the dictionary that a page refers to."""
         return self.dictionary(node)
 
-    def dictionary_array(self, node: int) -> pa.Array:
+    def entries(self, node: int) -> Entries:
         """Return a column's dictionary as an Arrow array of its values' type; maybe empty."""
-        found = self._dictionary_arrays.get(node)
+        found = self._entries.get(node)
         if found is None:
+            from tessel.expression.block_entries import Entries
+
             kind = self.nodes[node].type
             kind = kind.value_type if pa.types.is_dictionary(kind) else kind
             values = self.dictionary(node)
-            found = (
+            found = self._entries[node] = Entries(
                 arrow_array([], kind)
                 if values is None
                 else to_arrow(kind, NodeValues(values.length, values))
             )
-            self._dictionary_arrays[node] = found
         return found
+
+    def dictionary_array(self, node: int) -> pa.Array:
+        """Return the array of a column's dictionary."""
+        return self.entries(node).values
 
     def zone_maps(self, node: int) -> ZoneMaps:
         """Return the bounds and counts of all data pages of a column; they are kept."""

@@ -62,9 +62,8 @@ def _absent(kind: pa.DataType) -> StoredColumn | None:
     types = pa.types
     held = kind.value_type if types.is_dictionary(kind) else kind
     if types.is_string(held):
-        return StoredColumn(
-            kind, Entries(arrow_array([""], held)), None, None, True
-        )  # a place no row has
+        entries = Entries(arrow_array([""], held))  # no row has a code of it
+        return StoredColumn(kind, entries, None, None, True)
     if types.is_float32(kind) or types.is_float64(kind):
         exponents = np.full(1, NOT_SCALED, np.int64)
         return StoredColumn(kind, None, exponents, (0.0, 0.0), True)
@@ -242,7 +241,7 @@ def _column(segment: SegmentPages, table: GatherTable) -> StoredColumn | None:
     """Return what is known of a column; None for one whose integers are not its values."""
     node = table.node
     if table.is_coded:
-        entries = Entries(segment.dictionary_array(node.number))
+        entries = segment.entries(node.number)
         return StoredColumn(node.type, entries, None, None)
     zones = segment.zone_maps(node.number)
     bounds: tuple[Any, Any] | None = None
@@ -312,7 +311,7 @@ def _column_with_gaps(segment: SegmentPages, table: PageTable) -> StoredColumn |
     zones = segment.file.zone_maps(node.number)
     has_missing = bool(zones.nulls.any())
     if table.is_coded:
-        entries = Entries(segment.dictionary_array(node.number))
+        entries = segment.entries(node.number)
         return StoredColumn(node.type, entries, None, None, has_missing)
     held = zones.nulls + zones.nans < zones.rows
     bounds: tuple[Any, Any] | None = None
