@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
 __all__ = ["Closing"]
 
 
-class Closing:
+class Closing(ABC):
     """An object that a ``with`` block closes when it is left, by an error too."""
 
     def __enter__(self) -> Self:
@@ -22,6 +23,6 @@ class Closing:
     ) -> None:
         self.close()
 
+    @abstractmethod
     def close(self) -> None:
         """Let go of what is held."""
-        raise NotImplementedError

@@ -9,12 +9,13 @@ import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from tessel import telemetry
 from tessel.cancelling import check_cancelled, current_flag
+from tessel.closing import Closing
 from tessel.errors import TesselError
 from tessel.spark_exec.errors_wire import from_driver_exception
 from tessel.spark_exec.runtime import ignore_pandas_notice
@@ -60,7 +61,7 @@ def slots_of_session(session: SparkSession) -> int:
             return _connect_slots[session]
 
 
-class Jobs:
+class Jobs(Closing):
     """Makes and runs the frames of one query; use as a context manager.
 
     Nothing of the session is configured. Frames that were kept are given up at the end.
@@ -70,10 +71,8 @@ class Jobs:
         self._session = session
         self._kept: list[DataFrame] = []
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
+    def close(self) -> None:
+        """Give up the frames that were kept."""
         for frame in self._kept:
             with contextlib.suppress(Exception):  # the session may be what failed
                 frame.unpersist()

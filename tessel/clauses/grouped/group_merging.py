@@ -2,11 +2,11 @@
 
 Partial tables are held as they come. Where they do not fit any more they are merged with each other
 first, which is enough while groups repeat from unit to unit, and values where states hold those.
-Once they do not, they are put aside by hash buckets of their keys, in memory while there is room
-and in a file from there on, and the buckets are merged one after the other in the end; a bucket
-that does not fit either is split once more, by the next bits of the hash. States that hold values
-(:attr:`~tessel.clauses.aggregates.MergeableAggregate.compact`) may not fit though they are of one
-group; what is left then is finished in another way, which is given.
+Once they do not, they are partitioned by a hash of their keys, in memory while the byte budget
+allows it and in a spill file from there on. The partitions are merged one after the other in the
+end; one that does not fit either is split once more, by the next bits of the hash. States that hold
+values (:attr:`~tessel.clauses.aggregates.MergeableAggregate.compact`) may not fit though they are
+of one group; what is left then is finished in another way, which is given.
 
 States merge in any tree to the same bits, so no answer depends on what was put aside.
 """
@@ -16,8 +16,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +28,7 @@ from tessel.clauses.grouped.grouping import Groups, group_codes
 from tessel.clauses.grouped.hashing import bucket_of
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.spill.workspace import Workspace
+from tessel.closing import Closing
 from tessel.expression.schema import TableSchema
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class GroupShape:
 Beyond = Callable[[Iterator[pa.Table], GroupShape, Workspace], Iterator[pa.Table]]
 
 
-class GroupMerge:
+class GroupMerge(Closing):
     """Partial tables that are put in, and groups that come out; use as a context manager.
 
     Parameters
@@ -122,15 +122,8 @@ class GroupMerge:
         self._spool: Spool | None = None
         self._buckets: list[list[Parked]] = [[] for _ in range(_BUCKETS)]
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Let go of all partials, and of their files."""
         self._hold([])
         if self._spool is not None:
             self._spool.close()
@@ -218,7 +211,7 @@ class GroupMerge:
         )
 
     def _would_stay(self) -> bool:
-        """Return whether merging would leave more than half of what is held.
+        """Return whether merged partials would take more than half the bytes of those held.
 
         A sample of the groups tells. Of one group it is not tried: its values are put in order in
         the end. Nor of small groups: there it is keys that take the bytes, and those are copied.

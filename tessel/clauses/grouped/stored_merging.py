@@ -10,8 +10,6 @@ tables, and tables are merged.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from types import TracebackType
-from typing import Self
 
 import pyarrow as pa
 
@@ -27,6 +25,7 @@ from tessel.clauses.grouped.stored_groups import (
 from tessel.clauses.grouped.stored_keys import are_in_order
 from tessel.clauses.running.reduced import ReducedUnit
 from tessel.clauses.spill.account import Account
+from tessel.closing import Closing
 from tessel.ecs import ProcessingUnit
 
 __all__ = ["StoredMerge"]
@@ -41,7 +40,7 @@ _KEPT_PART = 2
 """Joining what is held is worth doing again where it leaves no more than half of what may be."""
 
 
-class StoredMerge:
+class StoredMerge(Closing):
     """Groups of units, held while there is nothing else; use as a context manager.
 
     Parameters
@@ -60,15 +59,8 @@ class StoredMerge:
         self._segments = 0
         self._by_range = sort
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Let go of the groups."""
         self._hold([])
 
     def left_of(self, units: Iterable[ProcessingUnit]) -> Iterator[pa.Table]:
@@ -100,7 +92,7 @@ class StoredMerge:
             yield each.finished(sort=self._sort)
 
     def _took(self, parts: Sequence[StoredGroups]) -> bool:
-        """Keep the groups of a unit where there is room for them; return whether there was."""
+        """Hold the groups of a unit if they fit the byte budget; return whether they do."""
         more = sum(part.nbytes for part in parts)
         self._segments += sum(part.segments for part in parts)
         self._by_range &= all(part.keys and are_in_order(part.keys) for part in parts)

@@ -13,8 +13,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,6 +22,7 @@ from tessel.clauses.spill.file import SpillBlock
 from tessel.clauses.spill.giving_back import WORTH_GIVING_BACK_BYTES, give_back
 from tessel.clauses.spill.workspace import Workspace
 from tessel.clauses.structures import UnitFacts
+from tessel.closing import Closing
 from tessel.ecs import Columns, ComponentManager, FetchCount, Piece, ProcessingUnit
 from tessel.expression.schema import TableSchema
 
@@ -41,7 +41,7 @@ The rest of what may be held is for those who take the buckets on.
 """
 
 
-class Barrier:
+class Barrier(Closing):
     """The pieces between two stages; use as a context manager.
 
     Parameters
@@ -77,15 +77,8 @@ class Barrier:
         self._joins_pieces = joins_pieces
         self._laid_down: set[int] = set()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Let go of the pieces that nobody took."""
         with self._lock:
             held, self._closed = self._held, True
         self._account.hold(-held)

@@ -18,11 +18,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, TypeVar
 
 from tessel.cancelling import CancelFlag, check_cancelled, current_flag
 from tessel.clauses.spill.account import Account
+from tessel.closing import Closing
 from tessel.errors import ForkUnsafeError
 from tessel.options import Options
 
@@ -41,7 +41,7 @@ class Task(Generic[Result]):
     bytes: int
 
 
-class LocalPool:
+class LocalPool(Closing):
     """Threads of one query; use as a context manager.
 
     Leaving it, also by an error or Ctrl-C, cancels what has not started, tells what has by a flag,
@@ -64,15 +64,8 @@ class LocalPool:
         self._forked = False
         _all.add(self)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Stop all tasks, and wait for their threads."""
         self._flag.set()
         if self._threads is not None and not self._forked:
             self._threads.shutdown(wait=True, cancel_futures=True)
