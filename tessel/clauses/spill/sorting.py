@@ -236,10 +236,11 @@ class ExternalSort(Closing):
 
 
 def _taken(names: list[str], columns: list[pa.ChunkedArray], rows: Rows | None) -> pa.Table:
-    """Return rows of columns as a table; the list holds what was taken. None is all as they are.
+    """Return these rows of some columns as a table; all of them where ``rows`` is None.
 
-    Column by column: so one is held twice, and one alone is in the processor's cache. Ten columns
-    of 650,000 rows in 64 ranges take 25 ms, range by range 50.
+    The list is overwritten column by column, so that one column alone is held twice, and one alone
+    is in the processor's cache: ten columns of 650,000 rows in 64 ranges take 25 ms, range by range
+    50.
     """
     if rows is not None:
         places = arrow_array(rows)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,6 +19,8 @@ from tessel.expression.operators.time import Floor
 from tessel.expression.types import UNIT_NANOSECONDS
 
 __all__ = ["KERNELS", "instants", "local_time", "zoned_text"]
+
+Integers = npt.NDArray[np.int64]
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _DAY_SECONDS = 86_400
@@ -45,9 +48,7 @@ def local_time(value: Value) -> Value:
     local, late = pc.local_timestamp(value), _Late.of(value)
     if late is None:
         return local
-    zone = _zone_of(value.type.tz)
-    starts = [datetime.datetime.fromtimestamp(each, zone) for each in late.seconds]
-    offsets = np.array([_offset_seconds(each) for each in starts], np.int64)
+    offsets = _offsets(late.seconds, _zone_of(value.type.tz))
     readings = as_numpy(local)[0].copy()
     readings[late.rows] = late.counts + offsets[late.places] * late.per_second
     return from_numpy(readings, as_numpy(value)[1], local.type, [value])
@@ -62,13 +63,15 @@ def instants(wall: Value, zone: str) -> Value:
     late = _Late.of(wall)
     if late is None:
         return aware
-    found = [_first_instant(each, _zone_of(zone)) for each in late.seconds]
-    starts = np.array(found, np.int64)[late.places] * late.per_second
-    # A change skips whole quarters: none of a skipped one has an instant of its own.
-    told = as_numpy(local_time(arrow_array(starts).view(aware.type)))[0]
-    begins = np.array(late.seconds, np.int64)[late.places] * late.per_second
+    clock = _zone_of(zone)
+    readings = np.array(late.seconds, np.int64)
+    starts = np.array([_first_instant(each, clock) for each in late.seconds], np.int64)
+    # A change skips whole quarters: no reading of a skipped one has an instant of its own.
+    is_skipped = starts + _offsets(starts.tolist(), clock) != readings
+    inside = late.counts - readings[late.places] * late.per_second
     counts = as_numpy(aware)[0].copy()
-    counts[late.rows] = starts + np.where(told == begins, late.counts - begins, 0)
+    counts[late.rows] = starts[late.places] * late.per_second
+    counts[late.rows] += np.where(is_skipped[late.places], 0, inside)
     return from_numpy(counts, as_numpy(wall)[1], aware.type, [wall])
 
 
@@ -105,10 +108,10 @@ class _Late:
         How many units a second has.
     """
 
-    rows: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    counts: np.ndarray[tuple[int], np.dtype[np.int64]]
+    rows: npt.NDArray[np.bool_]
+    counts: Integers
     seconds: list[int]
-    places: np.ndarray[tuple[int], np.dtype[np.int64]]
+    places: Integers
     per_second: int
 
     @classmethod
@@ -167,10 +170,10 @@ def floor(node: Floor, values: Sequence[Value], result: pa.DataType) -> Value:
 
 
 def _instants(
-    days: np.ndarray[tuple[int], np.dtype[np.int64]],
-    valid: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    days: Integers,
+    valid: npt.NDArray[np.bool_],
     result: pa.DataType,
-) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+) -> Integers:
     """Return the first instants of local days; each distinct day is looked up once."""
     distinct, places = np.unique(np.where(valid, days, 0), return_inverse=True)
     per_second = UNIT_NANOSECONDS["s"] // UNIT_NANOSECONDS[result.unit]
@@ -194,6 +197,12 @@ def _first_instant(reading: int, zone: datetime.tzinfo) -> int:
             "floor by days takes instants of the years 1 to 9999",
             hint="floor by hours counts elapsed time and takes any instant",
         ) from error
+
+
+def _offsets(instants: Sequence[int], zone: datetime.tzinfo) -> Integers:
+    """Return by how many seconds the clock of a zone is ahead of UTC at some instants."""
+    moments = [datetime.datetime.fromtimestamp(each, zone) for each in instants]
+    return np.array([_offset_seconds(each) for each in moments], np.int64)
 
 
 def _offset_seconds(moment: datetime.datetime) -> int:

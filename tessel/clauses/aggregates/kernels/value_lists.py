@@ -90,19 +90,19 @@ class ValueLists:
         while not cuts[1:] or cuts[-1] < groups:
             end = int(np.searchsorted(starts, starts[cuts[-1]] + most, side="right")) - 1
             cuts.append(min(max(end, cuts[-1] + 1), groups))
-        rooms = np.empty((1 + self._has_times, int(np.diff(starts[cuts]).max())), np.int64)
+        scratch = np.empty((1 + self._has_times, int(np.diff(starts[cuts]).max())), np.int64)
         for first, last in itertools.pairwise(cuts):
-            yield self._of_groups(first, last, rooms)
+            yield self._of_groups(first, last, scratch)
 
-    def _of_groups(self, first: int, last: int, rooms: Integers) -> ValueRuns:
+    def _of_groups(self, first: int, last: int, scratch: Integers) -> ValueRuns:
         """Bring groups ``[first, last)`` together, in memory that is given."""
         starts = self._starts[first : last + 1] - self._starts[first]
-        rooms = rooms[:, : int(starts[-1])]
-        self._place([part.numbers for part in self._parts], first, last, starts, rooms[0])
+        scratch = scratch[:, : int(starts[-1])]
+        self._place([part.numbers for part in self._parts], first, last, starts, scratch[0])
         if not self._has_times:
-            return ValueRuns(rooms[0], None, starts)
-        self._place(self._times, first, last, starts, rooms[1])
-        return ValueRuns(rooms[0], rooms[1], starts)
+            return ValueRuns(scratch[0], None, starts)
+        self._place(self._times, first, last, starts, scratch[1])
+        return ValueRuns(scratch[0], scratch[1], starts)
 
     def _place(
         self, lists: Sequence[Integers], first: int, last: int, starts: Integers, found: Integers
