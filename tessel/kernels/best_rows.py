@@ -180,7 +180,8 @@ def find_best(
     rows: Any,
 ) -> int:  # fmt: skip
     """Fill ``keys`` and ``rows`` with the best rows, the last of them first; return how many."""
-    words = words_of(data)
+    stored, program = (data, words_of(data), facts, gaps, shift), (steps, ranges, constants, tables)
+    registers = integers, floats, truths
     spare = len(integers) // BLOCK_ROWS - 2
     page_rows = 1 << shift
     flip = -1 if downwards else 0
@@ -196,9 +197,8 @@ def find_best(
             page, first = row >> shift, row & (page_rows - 1)
             count = min(BLOCK_ROWS, page_rows - first, stop - row)
             kept, _ = run_selected(
-                data, words, facts, gaps, shift, steps, ranges, constants, tables,
-                page, first, count, integers, floats, truths, select, chosen, count,
-            )  # fmt: skip
+                stored, program, (page, first, count), registers, select, chosen, count
+            )
             if key < 0:
                 _order_floats(floats, place_of(~key), flip, integers, line, np.uint64(kept))
             near = 0

@@ -261,55 +261,21 @@ def _choose_fixed(
         held[out + row] = held[one + row] if truths[chosen + row] else other
 
 
-@inner
-def run_steps(
-    data: Any,
-    words: Any,
-    facts: Any,
-    gaps: Any,
-    shift: int,
-    steps: Any,
-    ranges: Any,
-    constants: Any,
-    tables: Any,
-    page: int,
-    first: int,
-    count: int,
-    integers: Any,
-    floats: Any,
-    truths: Any,
-) -> None:
-    """Run all steps on rows ``[first, first + count)`` of a page; at most ``BLOCK_ROWS``.
+# What functions here take: ``stored`` is (data, its words, facts, gaps, shift), ``program`` (steps,
+# ranges, constants, tables), ``block`` (page, first row in it, rows: at most BLOCK_ROWS) and
+# ``registers`` (integers, floats, truths), of which the last of integers is for what is between.
 
-    The last integer register is for what is between.
-    """
-    chosen = integers  # nothing is packed: it is not looked at
-    _run(
-        data, words, facts, gaps, shift, steps, ranges, constants, tables, 0, len(steps),
-        page, first, count, chosen, False, count, integers, floats, truths,
-    )  # fmt: skip
+
+@inner
+def run_steps(stored: Any, program: Any, block: Any, registers: Any) -> None:
+    """Run all steps on the rows of a block."""
+    everything = registers[0], False, block[2]  # nothing is packed: the list is not looked at
+    _run(stored, program, 0, len(program[0]), block, everything, registers)
 
 
 @inner
 def run_selected(
-    data: Any,
-    words: Any,
-    facts: Any,
-    gaps: Any,
-    shift: int,
-    steps: Any,
-    ranges: Any,
-    constants: Any,
-    tables: Any,
-    page: int,
-    first: int,
-    count: int,
-    integers: Any,
-    floats: Any,
-    truths: Any,
-    select: int,
-    chosen: Any,
-    most: int,
+    stored: Any, program: Any, block: Any, registers: Any, select: int, chosen: Any, most: int
 ) -> Any:
     """Run all steps on the rows of a block that count; return how many these are.
 
@@ -321,28 +287,24 @@ def run_selected(
     Returns
     -------
     held : int
-        How many rows registers hold: fewer than ``count`` where they are packed.
+        How many rows registers hold: fewer than the block has where they are packed.
     left : int
         How many of them count.
     """
+    steps, count = program[0], block[2]
     begin, held, left, packed = 0, count, count, False
     if select >= 0:
         begin = _end_of_truth(steps, select)
-        _run(
-            data, words, facts, gaps, shift, steps, ranges, constants, tables, 0, begin,
-            page, first, count, chosen, False, count, integers, floats, truths,
-        )  # fmt: skip
-        left = _how_many(truths, place_of(select), np.uint64(count))
+        _run(stored, program, 0, begin, block, (chosen, False, count), registers)
+        truths, at = registers[2], place_of(select)
+        left = _how_many(truths, at, np.uint64(count))
         if left == 0:
             return left, left
         if left < count and left <= most:
-            _choose_rows(truths, place_of(select), chosen, np.uint64(count))
-            _pack_steps(steps, begin, chosen, np.uint64(left), integers, floats, truths)
+            _choose_rows(truths, at, chosen, np.uint64(count))
+            _pack_steps(steps, begin, chosen, np.uint64(left), registers)
             held, packed = left, True
-    _run(
-        data, words, facts, gaps, shift, steps, ranges, constants, tables, begin, len(steps),
-        page, first, count, chosen, packed, held, integers, floats, truths,
-    )  # fmt: skip
+    _run(stored, program, begin, len(steps), block, (chosen, packed, held), registers)
     return held, left
 
 
@@ -380,10 +342,9 @@ def _pack(held: Any, at: Any, chosen: Any, count: Any) -> None:
 
 
 @inner
-def _pack_steps(
-    steps: Any, end: int, chosen: Any, count: Any, integers: Any, floats: Any, truths: Any
-) -> None:
+def _pack_steps(steps: Any, end: int, chosen: Any, count: Any, registers: Any) -> None:
     """Move the rows that count to the front of all registers that steps have written."""
+    integers, floats, truths = registers
     for number in range(end):
         kind, at = STEP_KINDS[steps[number, 0]], place_of(steps[number, 1])
         if kind == TRUTH:
@@ -396,31 +357,18 @@ def _pack_steps(
 
 @inner
 def _run(
-    data: Any,
-    words: Any,
-    facts: Any,
-    gaps: Any,
-    shift: int,
-    steps: Any,
-    ranges: Any,
-    constants: Any,
-    tables: Any,
-    begin: int,
-    end: int,
-    page: int,
-    first: int,
-    count: int,
-    chosen: Any,
-    packed: bool,
-    held: int,
-    integers: Any,
-    floats: Any,
-    truths: Any,
+    stored: Any, program: Any, begin: int, end: int, block: Any, some: Any, registers: Any
 ) -> None:
-    """Run steps ``[begin, end)`` on rows ``[first, first + count)`` of a page, or on some of them.
+    """Run steps ``[begin, end)`` on the rows of a block, or on some of them.
 
-    Where rows are ``packed``, registers hold ``held`` of them, and ``chosen`` says which.
+    ``some`` is (chosen, packed, held): where rows are packed, registers hold so many of them, and
+    ``chosen`` says which.
     """
+    data, words, facts, gaps, shift = stored
+    steps, ranges, constants, tables = program
+    page, first, count = block
+    chosen, packed, held = some
+    integers, floats, truths = registers
     rows, whole = np.uint64(held), np.uint64(count)
     scratch = np.uint64(max(len(integers) - BLOCK_ROWS, 0))
     for number in range(begin, end):

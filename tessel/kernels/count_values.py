@@ -161,7 +161,8 @@ def count_cells(
 
     Returns whether all are in ``counts``; what comes after the first that is not is left out.
     """
-    words = words_of(data)
+    stored, program = (data, words_of(data), facts, gaps, shift), (steps, ranges, constants, tables)
+    registers = integers, floats, truths
     values, owners = place_of(value), place_of(max(group, 0))
     # The last register is for what is between steps; behind them it is free.
     cells = np.uint64(len(integers) - BLOCK_ROWS)
@@ -171,9 +172,8 @@ def count_cells(
         page, first = row >> shift, row & (page_rows - 1)
         rows = min(BLOCK_ROWS, page_rows - first, stop - row)
         kept, _ = run_selected(
-            data, words, facts, gaps, shift, steps, ranges, constants, tables,
-            page, first, rows, integers, floats, truths, select, chosen, rows,
-        )  # fmt: skip
+            stored, program, (page, first, rows), registers, select, chosen, rows
+        )
         count = np.uint64(kept)
         if group < 0:
             for place in range(count):

@@ -138,7 +138,7 @@ def write_numbers(
 
     Registers are cut out of ``out`` itself where its numbers are as wide as they are.
     """
-    words = words_of(data)
+    stored, program = (data, words_of(data), facts, gaps, shift), (steps, ranges, constants, tables)
     page_rows = 1 << shift
     row = start
     while row < stop:
@@ -146,12 +146,12 @@ def write_numbers(
         rows = min(BLOCK_ROWS, page_rows - first, stop - row)
         at = row - start
         here = out[at * width : (at + rows) * width]
-        run_steps(
-            data, words, facts, gaps, shift, steps, ranges, constants, tables, page, first, rows,
+        registers = (
             reinterpret(here, np.int64) if width == _WORD and not is_float else integers,
             reinterpret(here, np.float64) if is_float else floats,
             truths,
-        )  # fmt: skip
+        )
+        run_steps(stored, program, (page, first, rows), registers)
         if width < _WORD:
             _narrow(integers, width, np.uint64(rows), here)
         row += rows
@@ -192,7 +192,9 @@ def write_texts(
     ``length`` is that of all texts, or no number above 0. Returns how many bytes the texts have;
     where that is to be measured, nothing is written.
     """
-    words, written = words_of(data), words_of(out)
+    stored, program = (data, words_of(data), facts, gaps, shift), (steps, ranges, constants, tables)
+    registers = integers, floats, truths
+    written = words_of(out)
     # Whoever wrote the file wrote the numbers of texts, too: none may lie behind the table.
     last = np.uint64(len(lengths) - 1)
     page_rows = 1 << shift
@@ -201,10 +203,7 @@ def write_texts(
     while row < stop:
         page, first = row >> shift, row & (page_rows - 1)
         rows = min(BLOCK_ROWS, page_rows - first, stop - row)
-        run_steps(
-            data, words, facts, gaps, shift, steps, ranges, constants, tables,
-            page, first, rows, integers, floats, truths,
-        )  # fmt: skip
+        run_steps(stored, program, (page, first, rows), registers)
         count, after = np.uint64(rows), np.uint64(row - start + 1)
         if measured:
             for place in range(count):

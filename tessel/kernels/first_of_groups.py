@@ -83,7 +83,8 @@ def find_first(
 
     -1 where a number is no group.
     """
-    words = words_of(data)
+    stored, program = (data, words_of(data), facts, gaps, shift), (steps, ranges, constants, tables)
+    registers = integers, floats, truths
     numbers = place_of(group)
     page_rows = 1 << shift
     row = start
@@ -91,9 +92,8 @@ def find_first(
         page, inside = row >> shift, row & (page_rows - 1)
         rows = min(BLOCK_ROWS, page_rows - inside, stop - row)
         kept, _ = run_selected(
-            data, words, facts, gaps, shift, steps, ranges, constants, tables,
-            page, inside, rows, integers, floats, truths, select, chosen, rows,
-        )  # fmt: skip
+            stored, program, (page, inside, rows), registers, select, chosen, rows
+        )
         if not are_places(integers, numbers, np.uint64(kept), len(first)):
             return -1
         for place in range(np.uint64(kept)):

@@ -330,7 +330,8 @@ def add_groups(
     do not count, and is empty where nobody asks for it.
     """
     groups = len(first_row)
-    words = words_of(data)
+    stored, program = (data, words_of(data), facts, gaps, shift), (steps, ranges, constants, tables)
+    registers = integers, floats, truths
     # The last register but one holds the lines of rows. Nothing writes to the one before it, which
     # stays 0: the number of the one group, where rows are not grouped.
     used = len(integers) // BLOCK_ROWS
@@ -352,10 +353,8 @@ def add_groups(
         elif is_counted:
             most = 0
         count, counting = run_selected(
-            data, words, facts, gaps, shift, steps, ranges, constants, tables,
-            page, first, rows, integers, floats, truths,
-            select, chosen, most,
-        )  # fmt: skip
+            stored, program, (page, first, rows), registers, select, chosen, most
+        )
         if count == 0:
             row += rows
             continue

@@ -67,7 +67,8 @@ def copy_registers(
     out: Any,
 ) -> Any:  # fmt: skip
     """Write registers to ``out`` from ``count`` on, a line each; return the new count."""
-    words = words_of(data)
+    stored, program = (data, words_of(data), facts, gaps, shift), (steps, ranges, constants, tables)
+    registers = integers, floats, truths
     bits = reinterpret(floats, np.int64)
     page_rows = 1 << shift
     row = start
@@ -75,9 +76,8 @@ def copy_registers(
         page, first = row >> shift, row & (page_rows - 1)
         rows = min(BLOCK_ROWS, page_rows - first, stop - row)
         kept, _ = run_selected(
-            data, words, facts, gaps, shift, steps, ranges, constants, tables,
-            page, first, rows, integers, floats, truths, select, chosen, rows,
-        )  # fmt: skip
+            stored, program, (page, first, rows), registers, select, chosen, rows
+        )
         for line in range(len(asked)):
             register = asked[line]
             held = bits if register < 0 else integers

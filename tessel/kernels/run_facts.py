@@ -130,16 +130,14 @@ def add_runs(
     ``sums`` has a line a run, and in it a word for each of the registers ``slots``. The extremes
     have a line a field.
     """
-    words = words_of(data)
+    stored, program = (data, words_of(data), facts, gaps, shift), (steps, ranges, constants, tables)
+    registers = integers, floats, truths
     page_rows = 1 << shift
     row = start
     while row < stop:
         page, first = row >> shift, row & (page_rows - 1)
         rows = min(BLOCK_ROWS, page_rows - first, stop - row)
-        run_steps(
-            data, words, facts, gaps, shift, steps, ranges, constants, tables,
-            page, first, rows, integers, floats, truths,
-        )  # fmt: skip
+        run_steps(stored, program, (page, first, rows), registers)
         if fill_limbs(kinds, sources, scales, limbs, integers, floats, rows):
             return True
         at = 0

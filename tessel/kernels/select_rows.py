@@ -99,17 +99,15 @@ def write_truths(
     out: Any,
 ) -> None:  # fmt: skip
     """Write a truth register of all rows to ``out``, uint8."""
-    words = words_of(data)
+    stored, program = (data, words_of(data), facts, gaps, shift), (steps, ranges, constants, tables)
+    registers = integers, floats, truths
     asked = place_of(truth)
     page_rows = 1 << shift
     row = start
     while row < stop:
         page, first = row >> shift, row & (page_rows - 1)
         rows = min(BLOCK_ROWS, page_rows - first, stop - row)
-        run_steps(
-            data, words, facts, gaps, shift, steps, ranges, constants, tables,
-            page, first, rows, integers, floats, truths,
-        )  # fmt: skip
+        run_steps(stored, program, (page, first, rows), registers)
         at = np.uint64(row - start)
         for place in range(np.uint64(rows)):
             out[at + place] = truths[asked + place]
@@ -129,15 +127,18 @@ def write_places(
     block, or ``out`` is too short.
     """
     words = words_of(data)
+    stored, registers = (data, words, facts, gaps, shift), (integers, floats, truths)
     page_rows = 1 << shift
     lead, least = 0, np.int64(BLOCK_ROWS + 1)
     for number in range(len(steps)):
         page, first = start >> shift, start & (page_rows - 1)
         rows = min(BLOCK_ROWS, page_rows - first, stop - start)
         run_steps(
-            data, words, facts, gaps, shift, steps[number : number + 1], ranges, constants, tables,
-            page, first, rows, integers, floats, truths,
-        )  # fmt: skip
+            stored,
+            (steps[number : number + 1], ranges, constants, tables),
+            (page, first, rows),
+            registers,
+        )
         held: Any = np.int64(0)
         for place in range(rows):
             held += np.int64(truths[place])
@@ -153,9 +154,11 @@ def write_places(
         if count + rows > len(out):
             return -1
         run_steps(
-            data, words, facts, gaps, shift, steps[lead : lead + 1], ranges, constants, tables,
-            page, first, rows, integers, floats, truths,
-        )  # fmt: skip
+            stored,
+            (steps[lead : lead + 1], ranges, constants, tables),
+            (page, first, rows),
+            registers,
+        )
         begin = count
         count = _append_true(truths, rows, row - start, out, count)
         for number in range(len(steps)):
