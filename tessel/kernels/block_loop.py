@@ -11,11 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from tessel.kernels.block_gaps import patch_exceptions, present_rows, single_of
+from tessel.kernels.block_floats import (
+    float_residuals,
+    float_step,
+    product_errors,
+    residuals,
+    unary_float,
+)
+from tessel.kernels.block_gaps import patch_exceptions, present_rows
 from tessel.kernels.block_integers import column_range, gather_integers, load_integers
 from tessel.kernels.declare import inner
-from tessel.kernels.error_free import two_product
-from tessel.kernels.intrinsics import fused_multiply_add, has_fma, reinterpret
+from tessel.kernels.intrinsics import reinterpret
 from tessel.kernels.program import BLOCK_ROWS, FLOAT, STEP_KINDS, TRUTH
 
 __all__ = [
@@ -55,7 +61,7 @@ SELECTED = "select: i64, chosen: mut i64[chosen]"
 
 # Compiled code knows constants of its own module only; these are those of ``Op``.
 _LOAD, _DECIMAL, _FLOAT, _CONSTANT, _INTEGER = 0, 1, 2, 3, 4
-_ADD, _SUBTRACT, _MULTIPLY = 5, 6, 7
+_MULTIPLY = 7
 _INTEGER_ADD, _INTEGER_SUBTRACT, _INTEGER_MULTIPLY = 8, 9, 10
 _RANGE, _LESS, _LESS_EQUAL, _EQUAL, _TABLE = 11, 12, 13, 14, 15
 _AND, _OR, _XOR, _NOT, _COMBINE = 16, 17, 18, 19, 20
@@ -63,15 +69,9 @@ _COLUMN_RANGE, _RESIDUAL, _PRODUCT_ERROR = 21, 22, 23
 _PRESENT, _NUMBER, _ROW, _CHOOSE, _CHOOSE_FLOAT, _CHOOSE_OTHER = 24, 25, 26, 27, 28, 29
 _CHOOSE_OTHER_FLOAT = 30
 _LOOKUP, _LOOKUP_FLOAT = 32, 33
-_RESIDUAL_SHIFT, _RESIDUAL_MASK = 8, (1 << 8) - 1
 
-_POWERS = np.array([float(10**exponent) for exponent in range(23)])
-_MOST_RECIPROCAL = 15
-_ROUNDER = 1.5 * 2.0**52
-_ROUNDER_BITS = int(np.float64(_ROUNDER).view(np.int64))
-_EXPONENT = 5
-_SINGLE_BITS, _SINGLE_SCALED = -2, 32
-_EXCEPTIONS = 1
+_EXPONENT, _EXCEPTIONS = 5, 1
+_SINGLE_SCALED = 32
 
 
 @inner
@@ -91,19 +91,6 @@ def are_places(integers: Any, at: Any, rows: Any, count: int) -> bool:
         least = min(least, integers[at + row])
         most = max(most, integers[at + row])
     return bool(least >= 0 and most < count)
-
-
-@inner
-def _float_step(op: int, floats: Any, left: Any, right: Any, out: Any, rows: Any) -> None:
-    if op == _ADD:
-        for row in range(rows):
-            floats[out + row] = floats[left + row] + floats[right + row]
-    elif op == _SUBTRACT:
-        for row in range(rows):
-            floats[out + row] = floats[left + row] - floats[right + row]
-    else:
-        for row in range(rows):
-            floats[out + row] = floats[left + row] * floats[right + row]
 
 
 @inner
@@ -153,96 +140,6 @@ def _truth_step(op: int, truths: Any, left: Any, right: Any, out: Any, rows: Any
     else:
         for row in range(rows):
             truths[out + row] = 1 - truths[left + row]
-
-
-@inner
-def _quotient(whole: float, power: float, reciprocal: float) -> float:
-    """Return ``whole / power``, correctly rounded, without the division, which is slow.
-
-    The first guess is at most two units off, and its remainder ``r`` exact (Markstein, Computation
-    of elementary functions on the IBM RISC System/6000, 1990), so that ``guess + r * reciprocal``
-    is off by less than ``2**-51`` units before it is rounded. A quotient of whole numbers below
-    ``2**53`` that is no float is further than ``1 / (2 * power)`` units from where rounding turns:
-    powers below ``2**50`` are safe.
-    """
-    if not has_fma():
-        return whole / power
-    guess = whole * reciprocal
-    return fused_multiply_add(fused_multiply_add(-guess, power, whole), reciprocal, guess)
-
-
-@inner
-def _product_less(left: float, right: float, whole: float) -> Any:
-    """Return ``left * right - whole``, where that is a float: nothing is rounded."""
-    if has_fma():
-        return fused_multiply_add(left, right, -whole)
-    product, error = two_product(left, right)
-    return (product - whole) + error
-
-
-@inner
-def _residuals(integers: Any, source: Any, exponent: int, bits: int, out: Any, rows: Any) -> None:
-    """Write what the division of decimals rounds off, times the power of ten and ``2**bits``."""
-    power = _POWERS[exponent]
-    reciprocal = 1.0 / power
-    scale = np.float64(np.int64(1) << bits)
-    for row in range(rows):
-        whole = np.float64(integers[source + row])
-        quotient = _quotient(whole, power, reciprocal)
-        left = _product_less(quotient, power, whole) * scale
-        # Adding this leaves a small whole number in the low bits of the float.
-        integers[out + row] = np.float64(left + _ROUNDER).view(np.int64) - _ROUNDER_BITS
-
-
-@inner
-def _float_residuals(
-    floats: Any, quotients: Any, integers: Any, whole: Any, packed: int, out: Any, rows: Any
-) -> None:
-    """Write what computed floats are off from the decimals that they stand for."""
-    power = _POWERS[packed >> _RESIDUAL_SHIFT]
-    scale = np.float64(np.int64(1) << (packed & _RESIDUAL_MASK))
-    for row in range(rows):
-        wanted = np.float64(integers[whole + row])
-        left = _product_less(floats[quotients + row], power, wanted) * scale
-        integers[out + row] = np.float64(left + _ROUNDER).view(np.int64) - _ROUNDER_BITS
-
-
-@inner
-def _product_errors(floats: Any, left: Any, right: Any, products: Any, out: Any, rows: Any) -> None:
-    for row in range(rows):
-        product = floats[products + row]
-        floats[out + row] = _product_less(floats[left + row], floats[right + row], product)
-
-
-@inner
-def _unary_float(
-    op: int, integers: Any, source: Any, exponent: int, floats: Any, out: Any, rows: Any
-) -> None:
-    """Make floats of integers: decimals, bits, or the integers themselves."""
-    if op == _FLOAT:
-        for row in range(rows):
-            floats[out + row] = np.float64(integers[source + row])
-    elif exponent >= _SINGLE_SCALED:
-        power = _POWERS[exponent - _SINGLE_SCALED]
-        for row in range(rows):
-            single = np.float32(np.float64(integers[source + row]) / power)
-            floats[out + row] = np.float64(single)
-    elif exponent == _SINGLE_BITS:
-        for row in range(rows):
-            floats[out + row] = single_of(np.uint32(integers[source + row]))
-    elif exponent > _MOST_RECIPROCAL:
-        power = _POWERS[exponent]
-        for row in range(rows):
-            floats[out + row] = np.float64(integers[source + row]) / power
-    elif exponent >= 0:
-        power = _POWERS[exponent]
-        reciprocal = 1.0 / power
-        for row in range(rows):
-            floats[out + row] = _quotient(np.float64(integers[source + row]), power, reciprocal)
-    else:
-        bits = reinterpret(integers, np.float64)
-        for row in range(rows):
-            floats[out + row] = bits[source + row]
 
 
 @inner
@@ -382,14 +279,14 @@ def _run(
             load_integers(data, words, facts, a, page, first, integers, out, rows)
         elif op == _DECIMAL:
             exponent = facts[_EXPONENT, b, page]
-            _unary_float(op, integers, one, exponent, floats, out, rows)
+            unary_float(op, integers, one, exponent, floats, out, rows)
             if gaps.shape[1] > 0 and gaps[_EXCEPTIONS, b, page] > 0:
                 single = exponent >= _SINGLE_SCALED
                 patch_exceptions(
                     words, gaps, b, page, first, single, chosen, packed, floats, out, rows
                 )
         elif op == _FLOAT:
-            _unary_float(op, integers, one, 0, floats, out, rows)
+            unary_float(op, integers, one, 0, floats, out, rows)
         elif op == _CONSTANT:
             constant = constants[a]
             for row in range(rows):
@@ -398,7 +295,7 @@ def _run(
             for row in range(rows):
                 integers[out + row] = c
         elif op <= _MULTIPLY:
-            _float_step(op, floats, one, two, out, rows)
+            float_step(op, floats, one, two, out, rows)
         elif op <= _INTEGER_MULTIPLY or op == _COMBINE:
             _integer_step(op, integers, one, two, c, out, rows)
         elif op == _RANGE:
@@ -422,9 +319,9 @@ def _run(
         elif op <= _NOT:
             _truth_step(op, truths, one, two, out, rows)
         elif op == _RESIDUAL:
-            _residuals(integers, one, facts[_EXPONENT, b, page], c, out, rows)
+            residuals(integers, one, facts[_EXPONENT, b, page], c, out, rows)
         elif op == _PRODUCT_ERROR:
-            _product_errors(floats, one, two, place_of(c), out, rows)
+            product_errors(floats, one, two, place_of(c), out, rows)
         elif op == _PRESENT:
             present_rows(
                 data, words, facts, gaps, a, page, first, integers, scratch, truths, out, whole
@@ -456,4 +353,4 @@ def _run(
             for row in range(rows):
                 floats[out + row] = constants[min(np.uint64(c + integers[one + row]), last)]
         else:
-            _float_residuals(floats, one, integers, two, c, out, rows)
+            float_residuals(floats, one, integers, two, c, out, rows)
