@@ -21,9 +21,13 @@ _OPTIONS = pa.ipc.IpcWriteOptions(compression=None, unify_dictionaries=False)
 
 
 class ArrowIpc:
-    """An Arrow IPC file; satisfies :class:`~tessel.store.encodings.tables.TableEncoding`."""
+    """A table as one run of bytes, an Arrow IPC file.
+
+    Every bit is kept: NaN payloads, negative zeros, the values and the order of a dictionary.
+    """
 
     name: ClassVar[str] = "arrow-ipc"
+    """The word for it, as written into files."""
 
     def encode(self, table: pa.Table) -> pa.Buffer:
         """Return the table as the bytes of an IPC file; chunks are joined."""
@@ -36,7 +40,20 @@ class ArrowIpc:
         return data
 
     def decode(self, data: pa.Buffer, *, where: str) -> pa.Table:
-        """Rebuild a table from the bytes of an IPC file, as views into ``data``."""
+        """Rebuild a table from the bytes of an IPC file, as views into ``data``.
+
+        Parameters
+        ----------
+        data
+            What ``encode`` returned, or anything else: it is checked before it is believed.
+        where
+            What the bytes are, for errors: the name of an object, or ``"a message"``.
+
+        Raises
+        ------
+        CorruptSegmentError
+            When the bytes are not what ``encode`` makes.
+        """
         batch = _read_batch(data, where)
         names = batch.schema.names
         arrays = []

@@ -33,7 +33,6 @@ import pyarrow as pa
 from tessel.arrays import arrow_array, numpy_array
 from tessel.errors import CorruptStoreError, NotFoundError
 from tessel.store.encodings.arrow_ipc import ArrowIpc
-from tessel.store.encodings.tables import TableEncoding
 from tessel.store.objects.base import ObjectStore, checksum
 
 __all__ = [
@@ -89,7 +88,7 @@ one."""
 _SEGMENTS_BLOCK = -1
 _SHARED_BLOCK = -2
 _ALIGNMENT = 64
-_ENCODING: TableEncoding = ArrowIpc()
+_ENCODING = ArrowIpc()
 
 Blocks = Mapping[tuple[int, int], pa.Table]
 """Statistics tables by symbol and column id."""
