@@ -74,12 +74,18 @@ class BlockSteps:
 
     def table(self, register: int, truths: npt.NDArray[np.uint8]) -> int:
         """Return the truths that a table has for integers."""
-        key = "table", truths.tobytes()
-        if key not in self._made:
-            self._made[key] = self._table_bytes
-            self._table_bytes += len(truths)
-            self._tables.append(truths)
-        return self.step(Op.TABLE, register, 0, self._made[key])
+        return self.step(Op.TABLE, register, 0, self._table_place(truths))
+
+    def span(self, register: int, least: int, truths: npt.NDArray[np.uint8]) -> int:
+        """Return the truths that a table has for integers from ``least`` on, false elsewhere."""
+        found = self.step(Op.TABLE, register, 0, self._table_place(truths) - least)
+        inside = self.range(register, (least, least + len(truths) - 1))
+        return self.step(Op.AND, found, inside)
+
+    def member(self, register: int, words: npt.NDArray[np.int64], bits: int) -> int:
+        """Return the truths of whether integers are in a hash set of ``2**bits`` slots."""
+        place = self._constants_place(words.view(np.float64))
+        return self.step(Op.MEMBER, register, bits, place)
 
     def always(self, truth: bool) -> int:
         """Return the truths that are all the same."""
@@ -107,6 +113,14 @@ class BlockSteps:
             floats,
             truths,
         )
+
+    def _table_place(self, truths: npt.NDArray[np.uint8]) -> int:
+        key = "table", truths.tobytes()
+        if key not in self._made:
+            self._made[key] = self._table_bytes
+            self._table_bytes += len(truths)
+            self._tables.append(truths)
+        return self._made[key]
 
     def _constants_place(self, held: npt.NDArray[np.float64]) -> int:
         key = "constants", held.tobytes()

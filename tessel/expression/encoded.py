@@ -16,7 +16,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +54,7 @@ from tessel.expression.stored_ranges import EXACT, GREATEST, LEAST, integer_rang
 from tessel.kernels.program import Op
 
 if TYPE_CHECKING:
+    from tessel.expression.operators.membership import IsIn
     from tessel.expression.protocols import ArithmeticColumn
 
 __all__ = ["BlockProgram", "Number"]
@@ -175,6 +176,10 @@ class BlockProgram(BlockArithmetic):
             (asked,) = node.children
             held = self._values.get(asked.column) if isinstance(asked, Column) else operands[0]
             return self._is_missing(held, wanted)
+        if node.name == "is_in":
+            return self._is_member(
+                cast("IsIn", node), kind.operands[0].type, operands[0], wanted, whole
+            )
         if node.name == "coalesce":
             return self._first_known(kind, operands)
         if node.name in ARITHMETIC:
@@ -300,6 +305,26 @@ class BlockProgram(BlockArithmetic):
                 sides[side] = self._steps.always(not side)
             else:
                 sides[side] = self._steps.step(Op.NOT, known) if side else known
+        return _Truth(sides.get(True), sides.get(False))
+
+    def _is_member(
+        self, node: IsIn, kind: pa.DataType, operand: _Value, wanted: _Wanted, whole: bool
+    ) -> _Truth | None:
+        from tessel.expression.block_members import Members
+
+        members = Members.of(node.values, kind)
+        if members is None or (whole and members.has_missing):
+            return None
+        number = self._value(operand) if isinstance(operand, Number | Stored) else None
+        if number is None or number.is_float:
+            return None
+        found = members.steps(self._steps, number.register, number.low, number.high)
+        sides: dict[bool, int | None] = {}
+        for side in wanted:
+            own = found if side else self._steps.step(Op.NOT, found)
+            if members.has_missing and not side:
+                own = self._steps.always(False)
+            sides[side] = self.both(own, number.known)
         return _Truth(sides.get(True), sides.get(False))
 
     # --- comparison -------------------------------------------------------------------------------

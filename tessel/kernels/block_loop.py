@@ -68,7 +68,7 @@ _AND, _OR, _XOR, _NOT, _COMBINE = 16, 17, 18, 19, 20
 _COLUMN_RANGE, _RESIDUAL, _PRODUCT_ERROR = 21, 22, 23
 _PRESENT, _NUMBER, _ROW, _CHOOSE, _CHOOSE_FLOAT, _CHOOSE_OTHER = 24, 25, 26, 27, 28, 29
 _CHOOSE_OTHER_FLOAT = 30
-_LOOKUP, _LOOKUP_FLOAT = 32, 33
+_LOOKUP, _LOOKUP_FLOAT, _MEMBER = 32, 33, 34
 
 _EXPONENT, _EXCEPTIONS = 5, 1
 _SINGLE_SCALED = 32
@@ -124,6 +124,24 @@ def _comparison_step(
     else:
         for row in range(rows):
             truths[out + row] = floats[left + row] == floats[right + row]
+
+
+@inner
+def _member_step(
+    words: Any, at: int, bits: int, integers: Any, source: Any, truths: Any, out: Any, rows: Any
+) -> None:
+    """Write which integers are in the hash set at ``words[at]``; see :data:`Op.MEMBER`."""
+    free = words[at]
+    first, last = np.uint64(at) + np.uint64(1), (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
+    shift = np.uint64(64) - np.uint64(bits)
+    for row in range(rows):
+        value = integers[source + row]
+        place = (np.uint64(value) * np.uint64(0x9E3779B97F4A7C15)) >> shift
+        found = words[first + place]
+        while found != value and found != free:
+            place = (place + np.uint64(1)) & last
+            found = words[first + place]
+        truths[out + row] = found != free
 
 
 @inner
@@ -352,5 +370,7 @@ def _run(
             last = np.uint64(len(constants) - 1)
             for row in range(rows):
                 floats[out + row] = constants[min(np.uint64(c + integers[one + row]), last)]
+        elif op == _MEMBER:
+            _member_step(reinterpret(constants, np.int64), c, b, integers, one, truths, out, rows)
         else:
             float_residuals(floats, one, integers, two, c, out, rows)

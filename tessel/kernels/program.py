@@ -114,6 +114,12 @@ class Op:
     """I[target] = the bits of constants[c + I[a]]: entries of a dictionary, by code. As TABLE."""
     LOOKUP_FLOAT = 33
     """F[target] = constants[c + I[a]]."""
+    MEMBER = 34
+    """M[target] = whether I[a] is in the hash set at constants[c], of 2**b slots.
+
+    Its first word is the bits that stand for a free slot. The multiplication of Fibonacci says
+    where a search begins, and it goes on to the next slot until one is free.
+    """
 
 
 INTEGER, FLOAT, TRUTH = 0, 1, 2
@@ -124,10 +130,10 @@ _FLOAT_STEPS = (
 )
 _TRUTH_STEPS = (
     *(Op.RANGE, Op.COLUMN_RANGE, Op.LESS, Op.LESS_EQUAL, Op.EQUAL, Op.TABLE),
-    *(Op.AND, Op.OR, Op.XOR, Op.NOT, Op.PRESENT),
+    *(Op.AND, Op.OR, Op.XOR, Op.NOT, Op.PRESENT, Op.MEMBER),
 )
 
-STEP_KINDS = np.full(Op.LOOKUP_FLOAT + 1, INTEGER)
+STEP_KINDS = np.full(Op.MEMBER + 1, INTEGER)
 """By operation, the kind of the register that a step writes: INTEGER, FLOAT or TRUTH."""
 STEP_KINDS[np.array(_FLOAT_STEPS)] = FLOAT
 STEP_KINDS[np.array(_TRUTH_STEPS)] = TRUTH

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -84,7 +84,28 @@ def _comparisons(draw: Any) -> Expression:
 _TEXTS = st.sampled_from(
     ["s == 'a'", "s != 'zebra'", "s in ('a', 'b')", "s > 'a'", "not (s == '')", "s like '%e%'"]
 ).map(parse)
-_LEAVES = st.one_of(_comparisons(), _TEXTS)
+
+
+@st.composite
+def _sets(draw: Any) -> Expression:
+    """A number in a set: in runs, in spans, far apart, with a value that is missing."""
+    left: Any = col(draw(st.sampled_from(["v", "k", "u", "w", "p"])))
+    values: list[Any] = draw(
+        st.one_of(
+            st.lists(st.integers(-5, 300), max_size=40),
+            st.lists(st.integers(-(1 << 62), 1 << 62), max_size=9),
+            st.integers(-4, 200).map(lambda least: list(range(least, least + 30))),
+            st.lists(st.one_of(_DECIMALS, st.integers(-4, 40)), max_size=9),
+        )
+    )
+    if draw(st.integers(0, 9)) == 0:
+        values.append(None)
+    if draw(st.booleans()):
+        left = left + draw(st.integers(-2, 2))
+    return cast(Expression, left.is_in(values))
+
+
+_LEAVES = st.one_of(_comparisons(), _TEXTS, _sets())
 _PREDICATES = st.recursive(
     _LEAVES,
     lambda inner: st.one_of(
@@ -240,7 +261,15 @@ def test_time_buckets_are_done_on_what_is_stored() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["v > 2", "p >= 10.1 and s != 'a'", "s in ('a', 'b') or not (k == 0)", "p * v > 30"]
+    "text",
+    [
+        "v > 2",
+        "p >= 10.1 and s != 'a'",
+        "s in ('a', 'b') or not (k == 0)",
+        "p * v > 30",
+        "v in (1, 2, 3, 9)",
+        "v * 100000 in (500000, 700000, 12300000)",
+    ],
 )
 def test_what_can_be_is_done_on_what_is_stored(text: str) -> None:
     """Otherwise the tests above would compare values with values."""

@@ -95,6 +95,12 @@ def _looked_up(entries: NDArray[Any], at: int, codes: Integers) -> NDArray[Any]:
     return entries[np.where((places < 0) | (places >= len(entries)), len(entries) - 1, places)]
 
 
+def _members(program: Program, integers: Integers, bits: int, at: int) -> NDArray[np.bool_]:
+    """Return which integers are in a set, whose first word stands for slots without a member."""
+    free, *slots = program.constants.view(np.int64)[at : at + 1 + (1 << bits)].tolist()
+    return np.isin(integers, [slot for slot in slots if slot != free])
+
+
 def _in_range(
     blocks: StoredBlocks, program: Program, integers: Integers, number: int
 ) -> NDArray[np.bool_]:
@@ -195,5 +201,6 @@ _STEPS: dict[int, tuple[str, Callable[..., Any]]] = {
         "floats",
         lambda s, p, r, a, b, c: _looked_up(p.constants, c, r.integers[a]),
     ),
+    Op.MEMBER: ("truths", lambda s, p, r, a, b, c: _members(p, r.integers[a], b, c)),
 }
 """By step, the kind of register that it writes, and what: of stored rows, a program, registers."""

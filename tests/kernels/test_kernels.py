@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import tessel.kernels.group_sums as group_sums_module
 from tessel.errors import CorruptSegmentError
+from tessel.expression.block_members import hash_set
 from tessel.kernels.blocks import (
     ALL_MISSING,
     ALL_PRESENT,
@@ -283,6 +284,41 @@ def test_truths_by_code(codes: list[int], table: list[bool]) -> None:
     for form in FORMS:
         with in_form(form):
             assert select_rows(blocks, program, 0).tolist() == [table[code] for code in codes]
+
+
+_WORD = st.integers(-(1 << 63), (1 << 63) - 1)
+
+
+@given(
+    members=st.sets(st.one_of(_WORD, st.integers(-3, 40), st.just(-(1 << 63))), max_size=60),
+    others=st.lists(_WORD, max_size=8),
+    level=st.sampled_from(FORMS),
+)
+def test_members_of_a_hash_set(members: set[int], others: list[int], level: str) -> None:
+    held = np.array(sorted(members), np.int64)
+    words, bits = hash_set(held)
+    assert len(words) == 1 + (1 << bits) >= 1 + 2 * len(members)  # a search ends at a free slot
+    near = {value + by for value in members for by in (-1, 0, 1)} | {-(1 << 63), *others}
+    rows = [value for value in near if -(1 << 63) <= value < 1 << 63] + [int(words[0])]
+    steps = [(Op.LOAD, 0, 0, 0, 0), (Op.MEMBER, 0, 0, bits, 1)]
+    blocks = _of_integers([rows])
+    constants = np.append(np.zeros(1), words.view(np.float64))
+    program = _program(steps, blocks.facts.shape[2], constants=constants)
+    wanted = [value in members for value in rows]
+    assert run_blocks(blocks, program).truths[0][: len(rows)].tolist() == wanted
+    with in_form(level):
+        assert select_rows(blocks, program, 0)[: len(rows)].tolist() == wanted
+
+
+def test_a_set_whose_members_meet_has_a_mark_of_its_own() -> None:
+    """All want the same slot, and the integers that a mark is looked for among follow another."""
+    factor = pow(0x9E3779B97F4A7C15, -1, 1 << 64)
+    members = np.array([each * factor % (1 << 64) for each in range(200)], np.uint64).view(np.int64)
+    for held in (members, np.arange(-(1 << 63), -(1 << 63) + 200)):
+        words, bits = hash_set(np.sort(held))
+        assert words[0] not in held
+        assert sorted(words[1:][words[1:] != words[0]].tolist()) == sorted(held.tolist())
+        assert len(words) == 1 + (1 << bits)
 
 
 def _of_integers(columns: list[list[int]]) -> StoredBlocks:
