@@ -29,6 +29,7 @@ __all__ = [
     "Combining",
     "Lowered",
     "PlanLimits",
+    "SemiJoin",
     "SubQuery",
     "check_count",
     "check_nesting",
@@ -198,6 +199,23 @@ class Lowered:
     coded: tuple[tuple[str, ...], ...] = ()
 
 
+@dataclass(frozen=True)
+class SemiJoin:
+    """Rows of one input that matter only where another input has their keys.
+
+    Attributes
+    ----------
+    of, by
+        The number of the input whose rows these are, and that of the other one.
+    on
+        Pairs of key columns: of the rows, and of the other input. A missing key is no key.
+    """
+
+    of: int
+    by: int
+    on: tuple[tuple[str, str], ...]
+
+
 class Combining(Clause):
     """A clause over this query and others; its subclasses say how their rows are put together."""
 
@@ -242,6 +260,13 @@ class Combining(Clause):
         their types.
         """
         return None
+
+    def semi_joins(self, schemas: Sequence[TableSchema]) -> Sequence[SemiJoin]:
+        """Return which inputs may leave out rows by the keys of another; by default none may.
+
+        Rows that are left out change neither the result nor the order of its rows.
+        """
+        return ()
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
         """Return nothing: the result depends on the other symbols, which only a store knows."""

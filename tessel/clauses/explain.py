@@ -91,7 +91,8 @@ def explain_plan(
 
 def _tables(plan: Plan, prefix: str, pages: bool) -> Iterator[Table]:
     if plan.question is not None:
-        yield from _tables(plan.question.plan, f"{prefix}asked first: ", pages)
+        purpose = f", {plan.question.purpose}" if plan.question.purpose else ""
+        yield from _tables(plan.question.plan, f"{prefix}asked first{purpose}: ", pages)
     changed = _passes(plan.changes, prefix)
     if changed.rows:
         yield changed

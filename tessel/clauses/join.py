@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tessel.clauses.base import ClauseInfo, IndexEffect, Structure
-from tessel.clauses.combining import CombinedInput, Combining, Lowered, PlanLimits, SubQuery
+from tessel.clauses.combining import (
+    CombinedInput,
+    Combining,
+    Lowered,
+    PlanLimits,
+    SemiJoin,
+    SubQuery,
+)
 from tessel.clauses.joining.broadcast import AppendUnmatched, BroadcastJoin
 from tessel.clauses.joining.hashed import ExpandJoined, HashJoin, JoinPartition
 from tessel.clauses.joining.shape import HOW, How, JoinShape, columns_beside
@@ -95,6 +102,15 @@ class Join(Combining):
         shape = self._shape(schemas)
         left, right = columns_beside(shape.left, shape.right_names, columns)
         return [left | {one for one, _ in self.on}, right | {two for _, two in self.on}]
+
+    def semi_joins(self, schemas: Sequence[TableSchema]) -> list[SemiJoin]:
+        """Return the sides of which only rows with a match come out."""
+        found = []
+        if self.how in ("inner", "right", "semi"):
+            found.append(SemiJoin(0, 1, self.on))
+        if self.how in ("inner", "left", "semi", "anti"):
+            found.append(SemiJoin(1, 0, tuple((two, one) for one, two in self.on)))
+        return found
 
     def lowered(
         self, inputs: Sequence[CombinedInput], combined: TableSchema, limits: PlanLimits

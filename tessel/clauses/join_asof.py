@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tessel.clauses.base import Clause, ClauseInfo, Structure
-from tessel.clauses.combining import CombinedInput, Combining, Lowered, PlanLimits, SubQuery
+from tessel.clauses.combining import (
+    CombinedInput,
+    Combining,
+    Lowered,
+    PlanLimits,
+    SemiJoin,
+    SubQuery,
+)
 from tessel.clauses.joining.asof_shape import DIRECTIONS, AsofShape, Direction, check_tolerance
 from tessel.clauses.joining.asof_steps import AsofInputs, BroadcastAsof, HashAsof, InOrder
 from tessel.clauses.joining.hashed import JoinPartition, OrderJoined
@@ -103,6 +110,12 @@ class JoinAsof(Combining):
         left, right = columns_beside(shape.left, shape.right_names, columns)
         pairs = (shape.index, *self.by)
         return [left | {one for one, _ in pairs}, right | {two for _, two in pairs}]
+
+    def semi_joins(self, schemas: Sequence[TableSchema]) -> list[SemiJoin]:
+        """Return the right by the keys of the left, where the right's order is not checked."""
+        is_checked = self._shape(schemas).index[1] != schemas[1].index
+        on = tuple((two, one) for one, two in self.by)
+        return [SemiJoin(1, 0, on)] if on and not is_checked else []
 
     def lowered(
         self, inputs: Sequence[CombinedInput], combined: TableSchema, limits: PlanLimits

@@ -206,16 +206,20 @@ class Question:
         Finds the answer.
     revise
         Makes the plan that is run from the answer.
-    is_hint
-        Whether the plan that asks is right as well without the answer, and may only be slower.
+    saves
+        Bytes that may not have to be read, shuffled or held, once it is answered, where the plan is
+        right without the answer; None where it is not.
+    purpose
+        What the answer is for; for people.
     """
 
     plan: Plan
     revise: Callable[[pa.Table], Plan]
-    is_hint: bool = False
+    saves: int | None = None
+    purpose: str = ""
 
 
-def answered(plan: Plan, run: Callable[[Plan], Iterator[pa.Table]], *, hints: bool = True) -> Plan:
+def answered(plan: Plan, run: Callable[[Plan], Iterator[pa.Table]], *, least: int = 0) -> Plan:
     """Return a plan without questions, also in its inputs, by running what answers them.
 
     Parameters
@@ -224,15 +228,18 @@ def answered(plan: Plan, run: Callable[[Plan], Iterator[pa.Table]], *, hints: bo
         Maybe with a question.
     run
         Gives the parts of the result of a plan.
-    hints
-        Whether it is worth running something for a hint.
+    least
+        So many bytes must be saved for it to be worth running something for an answer that the plan
+        is right without.
     """
-    while plan.question is not None and (hints or not plan.question.is_hint):
+    while plan.question is not None and (
+        plan.question.saves is None or plan.question.saves >= least
+    ):
         parts = list(run(plan.question.plan))
         answer = pa.concat_tables(parts) if parts else plan.question.plan.schema.empty()
         plan = plan.question.revise(answer)
     inputs = tuple(
-        answered(part, run, hints=hints) if isinstance(part, Plan) else part for part in plan.inputs
+        answered(part, run, least=least) if isinstance(part, Plan) else part for part in plan.inputs
     )
     return dataclasses.replace(plan, inputs=inputs, question=None)
 

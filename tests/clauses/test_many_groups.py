@@ -83,12 +83,12 @@ def test_rows_in_buckets_answer_what_partials_do(
     store = stored(table, rows=700, columns=9)
     asking = planned(store, query)
     assert asking.question is not None
-    assert asking.question.is_hint
+    assert asking.question.saves == 0
     assert MergeAggregation in kinds(asking)
     plan = answered(asking, LocalExecutor().run)
     assert Partition in kinds(plan)
     assert PartialAggregation not in kinds(plan)
-    alike = answered(asking, LocalExecutor().run, hints=False)
+    alike = answered(asking, LocalExecutor().run, least=1)
     assert alike.question is None
     assert kinds(alike) == kinds(asking)
     expected = pa.concat_tables(list(LocalExecutor().run(alike)))

@@ -13,6 +13,7 @@ from tessel.clauses import QueryBuilder, SubQuery
 from tessel.spark_exec import SparkExecutor, executor
 from tessel.spark_exec.barriers import Barriers
 from tessel.testing.parity import assert_parity
+from tests.clauses.joins.tables import narrowed
 from tests.spark_exec.queries import many_symbols
 
 if TYPE_CHECKING:
@@ -82,6 +83,16 @@ MANY = [
 @pytest.mark.parametrize(("case", "way"), MANY)
 def test_one_answer(spark: SparkSession, store: Store, case: str, way: str) -> None:
     with options(live_bytes=WAYS[way], hash_bucket_bytes=4_000):
+        assert_parity(store, "a", CASES[case], SparkExecutor(spark))
+
+
+@pytest.mark.parametrize("case", ["asof by", "left", "twice"])
+def test_keys_that_are_asked_for_first_change_no_answer(
+    spark: SparkSession, store: Store, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    monkeypatch.setattr(executor, "_WORTH_A_JOB", 0)
+    with narrowed(10_000):
+        assert "asked first, keys of input" in str(store.explain("a", CASES[case]))
         assert_parity(store, "a", CASES[case], SparkExecutor(spark))
 
 

@@ -82,7 +82,8 @@ def hint_of_groups(
         known[keys] = many
         return revised(many)
 
-    return False, Question(sample((Select(keys), Head(_SAMPLED_ROWS))), revise, is_hint=True)
+    first = sample((Select(keys), Head(_SAMPLED_ROWS)))
+    return False, Question(first, revise, 0, "how many groups there are")
 
 
 def _stored_keys(draft: Draft) -> tuple[str, ...]:

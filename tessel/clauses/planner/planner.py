@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tessel.clauses.apply_together import together
 from tessel.clauses.base import Clause, Structure
 from tessel.clauses.combining import CombinedInput, Combining, PlanLimits, SubQuery, check_count
+from tessel.clauses.filter import Filter
 from tessel.clauses.plan import Catalog, Change, Plan, SourcePlan, continued, cut_stages
 from tessel.clauses.planner.draft import Draft, Input
 from tessel.clauses.planner.fold_constants import fold_constants
@@ -231,9 +233,15 @@ class _Planner:
         source = SourcePlan(view, structured.index, structured.units, absorbed)
         return Plan((source,), stages, schema, changes, hint)
 
-    def _combined(self, query: SubQuery, at: int) -> Plan:
-        """Plan the last clause over several symbols; what stands before it is its first input."""
+    def _combined(
+        self, query: SubQuery, at: int, filters: Mapping[int, Filter] | None = None
+    ) -> Plan:
+        """Plan the last clause over several symbols; what stands before it is its first input.
+
+        Filters are put behind inputs, by number; None where they may still be asked for.
+        """
         from tessel.clauses.leave_codes import with_key_codes
+        from tessel.clauses.planner.dynamic_filters import question_of_keys
 
         clause, inputs = self._inputs(query, at)
         parts = [each.query for each in inputs]
@@ -250,20 +258,29 @@ class _Planner:
         )
         schema = draft.schemas()[-1]
         draft, changes = self._rewritten(draft)
-        plans = [self.plan(each.query) for each in draft.inputs]
+        behind = filters or {}
+        narrowed = [
+            each.then(behind[number]) if number in behind else each
+            for number, each in enumerate(draft.inputs)
+        ]
+        plans = [self.plan(each.query) for each in narrowed]
         found = [
             CombinedInput(part.symbol, plan.schema, plan.bytes)
             for part, plan in zip(parts, plans, strict=True)
         ]
         options = self._options
         limits = PlanLimits(self._workers, options.live_bytes, _bucket_bytes(options))
+        question = None
+        if filters is None:
+            revised = functools.partial(self._combined, query, at)
+            question = question_of_keys(clause, narrowed, plans, found, limits, self.plan, revised)
         lowered = clause.lowered(found, draft.schema, limits)
         for number, first in enumerate(lowered.before):
             plans[number] = continued(plans[number], first)
         for number, names in enumerate(lowered.coded):
             plans[number] = with_key_codes(plans[number], names)
         stages = cut_stages((*lowered.steps, *draft.clauses), draft.schema)
-        return Plan(tuple(plans), stages, schema, changes)
+        return Plan(tuple(plans), stages, schema, changes, question)
 
     def _inputs(self, query: SubQuery, at: int) -> tuple[Combining, tuple[Input, ...]]:
         """Return a clause over several symbols, joined to those before it, and its inputs.

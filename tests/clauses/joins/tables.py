@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import strategies as st
 
 from tessel.api import Store
+from tessel.clauses.planner import dynamic_filters
 from tessel.options import options
 from tessel.testing.tables import as_dictionary
 from tests.clauses.helpers import fresh_store
@@ -18,6 +21,21 @@ from tests.clauses.helpers import fresh_store
 Rows = list[dict[str, Any]]
 
 TEXTS = pa.dictionary(pa.int8(), pa.string())
+
+
+MOST_KEYS = st.sampled_from([None, 0, 2, 10_000])
+"""For :func:`narrowed`; None leaves small tables as they are."""
+
+
+@contextlib.contextmanager
+def narrowed(most_keys: int | None) -> Iterator[None]:
+    """Let joins ask for keys whatever the sizes of both sides, and take so many as a set."""
+    with pytest.MonkeyPatch.context() as patch:
+        if most_keys is not None:
+            patch.setattr(dynamic_filters, "_LEAST_BYTES", 0)
+            patch.setattr(dynamic_filters, "_TIMES_SMALLER", 0)
+            patch.setattr(dynamic_filters, "_MOST_KEYS", most_keys)
+        yield
 
 
 @dataclass(frozen=True)

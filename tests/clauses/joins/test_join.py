@@ -36,7 +36,7 @@ from tessel.testing.oracles import (
     same_rows,
 )
 from tests.clauses.helpers import SETTINGS, answer, events, fresh_store
-from tests.clauses.joins.tables import Case, cases, nested_loops
+from tests.clauses.joins.tables import MOST_KEYS, Case, cases, narrowed, nested_loops
 from tests.kernels.forced import LEVELS, in_form
 
 Q = QueryBuilder()
@@ -55,9 +55,10 @@ def _numbers(column: pa.ChunkedArray) -> list[int | None]:
     left_rows=st.integers(1, 5),
     right_rows=st.integers(1, 5),
     level=st.sampled_from(LEVELS),
+    most_keys=MOST_KEYS,
 )
 def test_rows_are_those_of_nested_loops(
-    case: Case, how: Any, left_rows: int, right_rows: int, level: str
+    case: Case, how: Any, left_rows: int, right_rows: int, level: str, most_keys: int | None
 ) -> None:
     store = case.stored(left_rows, right_rows)
     query = Q.join("y", case.on, how)
@@ -66,7 +67,7 @@ def test_rows_are_those_of_nested_loops(
         with pytest.raises(SchemaMismatchError, match="cast it first"):
             store.read("x", query=query)
         return
-    with in_form(level):
+    with in_form(level), narrowed(most_keys):
         found = answer(store, query)
     expected = nested_loops(case.left_numbers, case.right_numbers, how)
     assert _numbers(found.column("v")) == [left for left, _ in expected]

@@ -1,0 +1,150 @@
+"""Dynamic filters of joins: the keys of the small side prune the scan of the large one.
+
+Some rows of an input of a join matter only where another input has their keys: both sides of an
+inner join, the right of a left join (:meth:`~tessel.clauses.combining.Combining.semi_joins`). Where
+that other input is much smaller, its distinct keys are asked for first, and the plan is made anew
+with a filter on the large input: few keys as a set, more as the range that they lie in. The filter
+is like any other from there on: it is pushed to the source, prunes segments and pages by zone
+maps, and rows are dropped before they are read whole, shuffled or probed.
+
+Which rows it drops is known before the large input is read, so it depends on no order of units. It
+is added only where no row of the large input can raise: a row that is not joined may not hide its
+error.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tessel.clauses.apply import Apply
+from tessel.clauses.base import Clause
+from tessel.clauses.combining import CombinedInput, Combining, PlanLimits, SubQuery
+from tessel.clauses.distinct import Distinct
+from tessel.clauses.filter import Filter
+from tessel.clauses.joining.strategy import is_held_whole
+from tessel.clauses.plan import Plan, Question, SourcePlan
+from tessel.clauses.planner.commutation import is_one_of
+from tessel.clauses.planner.draft import Input
+from tessel.clauses.select import Select
+from tessel.clauses.values import normalised, plain_type
+from tessel.expression import literal_codec
+from tessel.expression.build import all_of
+from tessel.expression.leaves import Column, ValueSet, literal
+from tessel.expression.node import Expression
+from tessel.expression.operators.comparison import GreaterEqual, LessEqual
+from tessel.expression.operators.membership import IsIn
+from tessel.expression.raising import cannot_raise
+from tessel.expression.schema import TableSchema
+from tessel.expression.types import Family, family
+
+__all__ = ["question_of_keys"]
+
+Filters = Mapping[int, Filter]
+"""By the number of an input, the filter that it gets behind its own clauses."""
+
+_LEAST_BYTES = 2 << 20
+"""A smaller input is read faster than another plan is made."""
+
+_TIMES_SMALLER = 4
+"""Keys are asked for where their side has at most this part of the bytes of the other one."""
+
+_MOST_KEYS = 10_000
+"""More keys become the range that they lie in: a larger set costs more a row and a segment."""
+
+_NEVER_RAISE = ("select", "drop", "rename", "date_range", "sort", "head", "tail", "row_range")
+
+
+def question_of_keys(
+    clause: Combining,
+    inputs: Sequence[Input],
+    plans: Sequence[Plan],
+    found: Sequence[CombinedInput],
+    limits: PlanLimits,
+    plan: Callable[[SubQuery], Plan],
+    revised: Callable[[Filters], Plan],
+) -> Question | None:
+    """Return what asks for the keys of a small input, where a large one can be narrowed by them.
+
+    Parameters
+    ----------
+    clause
+        Over these inputs.
+    inputs, plans, found
+        What it takes together, how that is read, and what is known of it.
+    limits
+        What the plan is made for.
+    plan
+        Plans a query.
+    revised
+        Plans the clause again, with filters on some inputs.
+    """
+    joins = clause.semi_joins([each.schema for each in inputs])
+    for join in sorted(joins, key=lambda join: -found[join.of].bytes):
+        large, small = inputs[join.of], inputs[join.by]
+        nbytes, asked = found[join.of].bytes, found[join.by].bytes
+        on = [pair for pair in join.on if _compares(large.schema, small.schema, pair)]
+        if (
+            on
+            and nbytes >= max(_LEAST_BYTES, asked * _TIMES_SMALLER)
+            and is_held_whole(found[join.by], limits)
+            and _cannot_raise(large.query.clauses, plans[join.of])
+        ):
+            keys = Select(tuple(dict.fromkeys(name for _, name in on))), Distinct()
+            revise = functools.partial(_revised, revised, join.of, on)
+            purpose = f"keys of input {join.by + 1}, which prune input {join.of + 1}"
+            return Question(plan(small.then(*keys).query), revise, nbytes, purpose)
+    return None
+
+
+def _revised(
+    revised: Callable[[Filters], Plan], of: int, on: Sequence[tuple[str, str]], keys: pa.Table
+) -> Plan:
+    conditions: list[Expression] = []
+    for name, other in on:
+        column, values = Column(name), normalised(keys.column(other)).unique().drop_null()
+        if len(values) <= _MOST_KEYS:
+            conditions.append(IsIn(column, ValueSet.of(values)))
+        else:
+            ends = pc.min_max(values)
+            conditions.append(GreaterEqual(column, literal(ends["min"])))
+            conditions.append(LessEqual(column, literal(ends["max"])))
+    return revised({of: Filter(all_of(conditions))})
+
+
+def _compares(large: TableSchema, small: TableSchema, pair: tuple[str, str]) -> bool:
+    """Return whether a filter compares a pair of columns as the join does."""
+    kinds = [plain_type(large.type_of(pair[0])), plain_type(small.type_of(pair[1]))]
+    families = {family(kind) for kind in kinds}
+    if families in ({Family.INTEGER}, {Family.TEXT}):
+        return True
+    return kinds[0] == kinds[1] and literal_codec.kind_of(kinds[0]) is not None
+
+
+def _cannot_raise(clauses: Sequence[Clause], plan: Plan | None) -> bool:
+    """Return whether clauses have a result for every row of their input, so far as is known."""
+    source = plan.inputs[0] if plan is not None else None
+    schema = source.view.schema if isinstance(source, SourcePlan) else None
+    for clause in clauses:
+        if isinstance(clause, Combining) and is_one_of(clause, ("join", "concat", "merge")):
+            if not all(_cannot_raise(other.clauses, None) for other in clause.others):
+                return False
+            schema = None
+            continue
+        expression = _expression(clause)
+        if expression is None and not is_one_of(clause, _NEVER_RAISE):
+            return False
+        if expression is not None and not cannot_raise(expression, schema):
+            return False
+        schema = schema and clause.output_schema(schema)
+    return True
+
+
+def _expression(clause: Clause) -> Expression | None:
+    if is_one_of(clause, ("filter",)):
+        return cast(Filter, clause).predicate
+    return cast(Apply, clause).expression if is_one_of(clause, ("apply",)) else None

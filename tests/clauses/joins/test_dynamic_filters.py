@@ -1,0 +1,142 @@
+"""Keys of a small side prune the scan of a large one, and change neither answers nor errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tessel.api import Store
+from tessel.clauses import LocalExecutor, QueryBuilder, SubQuery
+from tessel.clauses.plan import Plan, SourcePlan, answered
+from tessel.expression import col
+from tessel.options import options
+from tests.clauses.helpers import events, fresh_store
+from tests.clauses.joins.tables import narrowed
+
+Q = QueryBuilder()
+
+
+def _facts(rows: int = 20_000) -> Store:
+    """Facts ordered by number, in segments of 1,000 rows, and two tables beside them."""
+    random = np.random.default_rng(3)
+    store = fresh_store()
+    facts = {
+        "number": np.arange(rows),
+        "who": pa.array([f"w{at}" for at in random.integers(0, 400, rows)]),
+        "what": random.integers(0, 50, rows),
+        "price": np.round(random.random(rows), 2),
+    }
+    with options(segment_rows=1_000):
+        store.write("facts", pa.table(facts))
+    store.write("some", {"number": [4_100, 4_200, 15_000, 99_999], "w": [1, 2, 3, 4]})
+    who = [f"w{at}" for at in range(400)]
+    store.write("people", {"who": who, "city": [f"c{at % 40}" for at in range(400)]})
+    store.write("things", {"what": list(range(50)), "kind": [at % 7 for at in range(50)]})
+    return store
+
+
+def _planned(store: Store, symbol: str, query: QueryBuilder) -> dict[str, int]:
+    """Return how many rows of each symbol lie in the segments that are read."""
+    plan = answered(store.explain(symbol, query).plan, LocalExecutor().run)
+    return {source.view.name: source.index.row_count for source in _sources(plan)}
+
+
+def _sources(plan: Plan) -> Iterator[SourcePlan]:
+    for part in plan.inputs:
+        if isinstance(part, Plan):
+            yield from _sources(part)
+        else:
+            yield part
+
+
+@pytest.mark.parametrize("most_keys", [0, 10_000])
+@pytest.mark.parametrize(
+    ("symbol", "query"),
+    [
+        ("facts", Q.join("some", "number")),
+        ("facts", Q.join("some", "number", "semi")),
+        ("facts", Q.rename({"number": "n"}).join("some", [("n", "number")], "right")),
+        ("some", Q.join("facts", "number")),
+        ("some", Q.join("facts", "number", "left")),
+        ("some", Q.join("facts", "number", "anti")),
+        ("some", Q.join(SubQuery("facts", None, Q.apply("v", "price + 1").clauses), "number")),
+    ],
+)
+def test_segments_without_a_key_are_not_read(
+    symbol: str, query: QueryBuilder, most_keys: int
+) -> None:
+    store = _facts()
+    assert _planned(store, symbol, query)["facts"] == 20_000
+    wanted = store.read(symbol, query=query).to_arrow()
+    with narrowed(most_keys):
+        found = store.read(symbol, query=query).to_arrow()
+        read = _planned(store, symbol, query)["facts"]
+    assert found.equals(wanted)
+    # Of the facts the segments 4 and 15 have a key; those from 4 to the last lie in their range.
+    assert read == (2_000 if most_keys else 16_000)
+
+
+@pytest.mark.parametrize("how", ["right", "outer", "anti"])
+def test_a_side_whose_rows_come_out_alone_is_read_whole(how: Any) -> None:
+    store = _facts()
+    symbol, other = ("some", "facts") if how == "right" else ("facts", "some")
+    with narrowed(10_000):
+        found = store.read(symbol, query=Q.join(other, "number", how)).to_arrow()
+        read = _planned(store, symbol, Q.join(other, "number", how))
+    assert read["facts"] == 20_000
+    assert found.num_rows == {"right": 20_000, "outer": 20_001, "anti": 19_997}[how]
+
+
+def test_a_star_of_two_tables_is_that_of_duckdb() -> None:
+    store = _facts()
+    city = SubQuery("people", None, Q.filter("city in ('c3', 'c4')").clauses)
+    kind = SubQuery("things", None, Q.filter("kind == 2").clauses)
+    query = Q.join(city, "who").join(kind, "what").groupby("city").agg(p=("price", "sum"))
+    with narrowed(10_000), events("clause.process") as seen:
+        found = store.read("facts", query=query)
+    connection = duckdb.connect()
+    for name in ("facts", "people", "things"):
+        connection.register(name, store.read(name).to_arrow())
+    wanted = connection.sql(
+        "SELECT city, sum(price) p FROM facts JOIN people USING (who) JOIN things USING (what)"
+        " WHERE city IN ('c3', 'c4') AND kind = 2 GROUP BY city ORDER BY city"
+    ).to_arrow_table()
+    assert found.to_arrow().column("city").to_pylist() == wanted["city"].to_pylist()
+    assert found.to_arrow().column("p").to_pylist() == pytest.approx(wanted["p"].to_pylist())
+    probed = [e.attributes for e in seen if e.attributes["clause"] == "broadcast_join"]
+    assert sum(each["rows_in"] for each in probed) < 2_000  # of 20,000 rows, twice
+
+
+@pytest.mark.parametrize(
+    "raising",
+    [
+        Q.apply("v", "number * 4611686018427387904"),
+        Q.filter("number * 4611686018427387904 > 5"),
+        Q.apply("v", col("number").cast("int8")),
+    ],
+)
+def test_no_row_that_raises_is_hidden(raising: QueryBuilder) -> None:
+    store = _facts(2_000)
+    for symbol, query in (
+        ("facts", raising.join("some", "number")),
+        ("some", Q.join(SubQuery("facts", None, raising.clauses), "number")),
+    ):
+        errors = []
+        for most_keys in (None, 10_000):
+            with narrowed(most_keys), pytest.raises(Exception) as caught:
+                store.read(symbol, query=query)
+            errors.append((type(caught.value), str(caught.value)))
+        assert errors[0] == errors[1]
+
+
+def test_explain_says_what_is_asked_first() -> None:
+    store = _facts()
+    assert "asked first" not in str(store.explain("facts", Q.join("some", "number")))
+    with narrowed(10_000):
+        text = str(store.explain("facts", Q.join("some", "number")))
+    assert "keys of input 2, which prune input 1" in text
