@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tessel.clauses.joining.asof_shape import Direction
     from tessel.clauses.joining.shape import How
     from tessel.clauses.verbs.combining import KeysLike
+    from tessel.display.documents import Table
     from tessel.store.maintenance.fsck import CheckReport
     from tessel.store.manifest.packing.configuration import ManifestConfiguration
     from tessel.store.objects.cloud_place import CloudOptions
@@ -210,6 +211,7 @@ class Store(Repository):
         *,
         as_of: AsOf = None,
         pages: bool = False,
+        analyze: bool = False,
         executor: ExecutorLike = "local",
     ) -> Explanation:
         """Say how a query would be run: stages, barriers, segments kept and dropped, and why.
@@ -219,7 +221,7 @@ class Store(Repository):
         one that it would get; Spark's tells where each stage runs, in tasks or in the driver.
         """
         table = self.scan(symbol, as_of=as_of).then(*_clauses(query))
-        return table.explain(pages=pages, executor=executor)
+        return table.explain(pages=pages, analyze=analyze, executor=executor)
 
 
 class _Pinned:
@@ -339,19 +341,37 @@ class LazyTable(Verbs):
         catalog, query = self._bound()
         return plan_query(catalog, query, slots=slots)
 
-    def explain(self, *, pages: bool = False, executor: ExecutorLike = "local") -> Explanation:
+    def explain(
+        self, *, pages: bool = False, analyze: bool = False, executor: ExecutorLike = "local"
+    ) -> Explanation:
         """Say how the query would be run; nothing is read but metadata, of pages if asked for.
 
         With an ``executor`` the plan is the one that it would get; Spark's tells where each stage
-        runs, in tasks or in the driver.
+        runs, in tasks or in the driver. With ``analyze`` the query is run in this process, its
+        answer dropped, and the run says in which form each clause ran and each column was read.
+
+        Raises
+        ------
+        InvalidInputError
+            For ``analyze`` on Spark, whose tasks do not send what they do.
         """
         from tessel.clauses.explain import explain_plan
 
         chosen = _executor(executor)
         plan = _plan(*self._bound(), chosen)
         explained = getattr(chosen, "explained", None)
-        more = () if explained is None else (explained(plan),)
-        return explain_plan(plan, self.clauses, pages=pages, more=more)
+        more: tuple[Table, ...] = () if explained is None else (explained(plan),)
+        if analyze:
+            if explained is not None:
+                raise InvalidInputError(
+                    f"explain(analyze=True) follows a run in this process, not on {chosen.name}",
+                    hint='leave the executor out, or give executor="local"',
+                )
+            from tessel.clauses.explain_run import tables_of_run
+
+            with self._planned(chosen) as kept:
+                more = tables_of_run(kept, chosen.run)
+        return explain_plan(plan, self.clauses, pages=pages, ran=analyze, more=more)
 
     def collect(self, *, limit: int | None = None, executor: ExecutorLike = "local") -> Result:
         """Run the query and return all of its answer, or its first ``limit`` rows."""

@@ -14,12 +14,13 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
 from tessel.errors.uris import without_secrets
 
-__all__ = ["Event", "Subscriber", "emit", "span", "subscribe"]
+__all__ = ["Event", "Subscriber", "emit", "follow", "is_followed", "span", "subscribe"]
 
 _logger = logging.getLogger("tessel")
 
@@ -61,6 +62,7 @@ Subscriber = Callable[[Event], None]
 
 _lock = threading.Lock()
 _subscribers: tuple[Subscriber, ...] = ()
+_run: ContextVar[object] = ContextVar("tessel_followed", default=None)
 
 
 def _renew_lock() -> None:
@@ -85,6 +87,31 @@ def subscribe(subscriber: Subscriber) -> Iterator[None]:
         yield
     finally:
         _remove(subscriber)
+
+
+@contextlib.contextmanager
+def follow(subscriber: Subscriber) -> Iterator[None]:
+    """Send the events of a block alone to ``subscriber``, and those of the tasks that it starts.
+
+    Events of other runs in the process are not sent, nor those of threads that serve several.
+    """
+    run = object()
+
+    def own(event: Event) -> None:
+        if _run.get() is run:
+            subscriber(event)
+
+    token = _run.set(run)
+    try:
+        with subscribe(own):
+            yield
+    finally:
+        _run.reset(token)
+
+
+def is_followed() -> bool:
+    """Return whether anybody subscribes: what is told of an event may cost something to find."""
+    return bool(_subscribers)
 
 
 def _remove(subscriber: Subscriber) -> None:

@@ -1,4 +1,7 @@
-"""explain: how a query would be run, as a document. Nothing is read but metadata."""
+"""explain: how a query would be run, as a document. Nothing is read but metadata.
+
+What a run says of itself stands in :mod:`tessel.clauses.explain_run`.
+"""
 
 from __future__ import annotations
 
@@ -67,6 +70,7 @@ def explain_plan(
     clauses: Sequence[Clause] = (),
     *,
     pages: bool = False,
+    ran: bool = False,
     more: Sequence[Table] = (),
 ) -> Explanation:
     """Explain a plan.
@@ -80,33 +84,36 @@ def explain_plan(
     pages
         Whether the page tables of the segments that are left are read, to tell which of their
         pages the first filters and date ranges drop.
+    ran
+        Whether the query has run.
     more
-        What an executor has to say of it.
+        What an executor has to say of it, or its run.
     """
     written = Table("as written", ("clause",), tuple((clause.describe(),) for clause in clauses))
     parts = [written] if clauses else []
-    parts += [*_tables(plan, "", pages), *more]
+    parts += [*_tables(plan, "", pages, ran), *more]
     return Explanation(plan, Document("query", tuple(parts)))
 
 
-def _tables(plan: Plan, prefix: str, pages: bool) -> Iterator[Table]:
+def _tables(plan: Plan, prefix: str, pages: bool, ran: bool) -> Iterator[Table]:
     if plan.question is not None:
         purpose = f", {plan.question.purpose}" if plan.question.purpose else ""
-        yield from _tables(plan.question.plan, f"{prefix}asked first{purpose}: ", pages)
+        yield from _tables(plan.question.plan, f"{prefix}asked first{purpose}: ", pages, ran)
     changed = _passes(plan.changes, prefix)
     if changed.rows:
         yield changed
     for number, part in enumerate(plan.inputs, start=1):
         if isinstance(part, SourcePlan):
             found = pages_table(part, plan.stages[0].clauses, prefix) if pages else None
-            yield _source(part, prefix, pages, None if found is None else found[1])
+            read = () if ran else ("no page was read" if pages else "nothing was read",)
+            yield _source(part, prefix, read, None if found is None else found[1])
             if found is not None:
                 yield found[0]
             entities = entities_table(units_to_read(part, plan.stages[0]), prefix)
             if entities is not None:
                 yield entities
         else:
-            yield from _tables(part, f"{prefix}input {number}: ", pages)
+            yield from _tables(part, f"{prefix}input {number}: ", pages, ran)
     yield _stages(plan, prefix)
 
 
@@ -125,7 +132,7 @@ def _shortened(line: str) -> str:
     return line if len(line) <= _SHOWN_CHARACTERS else line[: _SHOWN_CHARACTERS - 1] + "…"
 
 
-def _source(source: SourcePlan, prefix: str, pages: bool, left: int | None) -> Table:
+def _source(source: SourcePlan, prefix: str, read: tuple[str, ...], left: int | None) -> Table:
     """Tell, clause by clause, what the index dropped and why.
 
     How much is read is told as a bound: filters drop rows that no metadata rule out, and a limit
@@ -154,7 +161,7 @@ def _source(source: SourcePlan, prefix: str, pages: bool, left: int | None) -> T
         f"{index.row_count if left is None else left:,} rows"
         + (f", about {int(index.bytes.sum()):,} bytes" if left in (None, index.row_count) else ""),
         f"columns: {len(names)} of {len(view.schema.names)}: {shown}",
-        "no page was read" if pages else "nothing was read",
+        *read,
     )
     title = f"{prefix}{view.name!r} (version {view.version})"
     return Table(title, ("clause", "segments", "rows", "why"), tuple(lines), notes)

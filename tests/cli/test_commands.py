@@ -143,6 +143,9 @@ def test_explain(folder: Path) -> None:
         ).strip()
     )
     assert _run(["explain", "trades", "size > 100", "-s", folder, "-o", "json"]).stdout[0] == "{"
+    text = _run(["explain", "trades", "size > 2", "-s", folder, "--analyze", "--pages"]).stdout
+    assert "clauses as they ran" in text
+    assert "pages of 'trades'" in text
 
 
 def test_import(folder: Path, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tessel import telemetry
 from tessel.cached import cached
 from tessel.clauses.powers import Reduced
 from tessel.clauses.running.pieces import load_piece, place_of, read_piece
@@ -86,6 +87,8 @@ class BoundUnit(ProcessingUnit):
         The name of the clause that is at work on it, for telemetry.
     was_reduced
         Whether that clause made its result of what is stored.
+    told
+        In which form it read columns then, where somebody follows.
     """
 
     def __init__(
@@ -96,6 +99,7 @@ class BoundUnit(ProcessingUnit):
         self.batches = tuple(batches)
         self.clause = ""
         self.was_reduced = False
+        self.told: dict[str, str] = {}
         self._symbol = symbol
         self._coded: frozenset[str] = frozenset()
 
@@ -124,6 +128,15 @@ class BoundUnit(ProcessingUnit):
     def rows_spanned(self) -> int:
         """Rows of the row ranges, those included that conjuncts drop."""
         return sum(batch.source.pieces[0].row_stop - batch.first_row for batch in self.batches)
+
+    @property
+    def bound_clauses(self) -> list[str]:
+        """The names of the clauses whose conjuncts and columns are bound, in their order."""
+        return list(dict.fromkeys(step.clause for step in self.batches[0].bindings.steps))
+
+    def told_forms(self) -> dict[str, str]:
+        """Return in which form columns were read since this was asked; for telemetry."""
+        return {n: form for each in self.batches for n, form in each.source.told_forms().items()}
 
     @property
     def attached(self) -> tuple[object, ...]:
@@ -296,6 +309,8 @@ class BoundUnit(ProcessingUnit):
         except TesselError:
             return None
         self.was_reduced = found is not None
+        if telemetry.is_followed():
+            self.told = self.told_forms()
         if found is None or isinstance(found, pa.Table):
             return found if found is None else self.replace(found)
         return ReducedUnit(self.ordinal, output_schema(self.schema), found, self._span())

@@ -83,6 +83,7 @@ def choose_rows(unit: BoundUnit, clause: Clause) -> list[ChosenRows] | None:
         except TesselError:
             return None  # the values say what is wrong, and which clause it belongs to
         facts.update(rows_out=sum(map(len, chosen)), stored=True)
+        facts.update(columns=unit.told_forms())
     return chosen
 
 
@@ -133,6 +134,7 @@ def read_together(
             return None
         table = pa.table(columns, schema=schema.arrow)
         facts.update(rows=table.num_rows, bytes=table.nbytes)
+        facts.update(columns=dict.fromkeys(schema.names, "values of single rows"))
     place = place_of(first, pieces[-1], symbol)
     return dataclasses.replace(place, table=table, col_range=ColRange(0, table.num_columns))
 
@@ -162,5 +164,6 @@ def read_joined(
             if table is None:
                 return None
             facts.update(rows=table.num_rows, bytes=table.nbytes)
+            facts.update(columns=dict.fromkeys(table.column_names, "values"))
         found.append(place_of(pieces[0], pieces[-1], symbol).with_table(table))
     return found

@@ -12,6 +12,7 @@ from tessel.cancelling import check_cancelled
 from tessel.ecs import Piece, RowRange, TimeRange
 from tessel.errors import TesselError
 from tessel.store.manifest.candidate_rows import CandidateRows
+from tessel.store.manifest.held_columns import forms_of
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 
 __all__ = ["is_of_storage", "load_piece", "piece_of", "place_of", "read_piece"]
@@ -52,6 +53,10 @@ def _read_piece(
             error.with_context(segment=source.key.object)
             raise
         facts.update(rows=table.num_rows, bytes=table.nbytes)
+        if telemetry.is_followed():
+            facts.update(
+                columns=forms_of(dict(zip(table.column_names, table.columns, strict=True)))
+            )
     return piece_of(source, table, symbol, planned)
 
 

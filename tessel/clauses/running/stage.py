@@ -268,6 +268,15 @@ def _bound(
     found = as_promised(clause, _named_errors(clause, lambda: process(unit), unit), promised)
     if not is_bound(found):  # what is bound has its event when it is evaluated
         _note_bound(clause, unit, found, began)
+    elif telemetry.is_followed() and (columns := unit.told_forms()):
+        took_ns = time.monotonic_ns() - began
+        telemetry.emit(
+            "clause.read",
+            duration_ns=took_ns,
+            clause=clause.name,
+            unit=unit.ordinal,
+            columns=columns,
+        )
     return found
 
 
@@ -280,6 +289,8 @@ def _note_bound(clause: Clause, unit: BoundUnit, found: ProcessingUnit, began: i
         rows_in=unit.rows_spanned,
         rows_out=found.num_rows,
         stored=unit.was_reduced,
+        columns=unit.told if unit.was_reduced else {},
+        bound=unit.bound_clauses if unit.was_reduced else [],
     )
 
 

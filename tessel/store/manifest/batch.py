@@ -262,4 +262,4 @@ def _narrow(rows: CandidateRows, bound: Conjunct | IndexBounds, unit: int) -> No
             rows.filter(bound.predicate)
         else:
             rows.cut_index(bound.low, bound.high)
-        facts.update(rows_out=len(rows))
+        facts.update(rows_out=len(rows), columns=rows.told_forms())

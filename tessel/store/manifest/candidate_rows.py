@@ -252,6 +252,10 @@ class CandidateRows:
         kept = [] if whole else [KEPT]
         return (dict(zip([*names, *kept], columns, strict=True)), tuple(blocks)) if blocks else None
 
+    def told_forms(self) -> dict[str, str]:
+        """Return in which form columns were read since this was asked; for telemetry."""
+        return self._held.told_forms()
+
     def pages_left(self, predicate: Expression) -> tuple[int, int]:
         """Keep the rows that page tables do not rule out; no page is read.
 

@@ -7,10 +7,12 @@ these are. Of few rows single values are gathered; of others pages are decoded.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from tessel import telemetry
 from tessel.arrays import arrow_array
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.piece import PieceSource, SegmentSource
@@ -18,7 +20,7 @@ from tessel.store.manifest.stretch import Stretch
 from tessel.store.segment.late_rows import LateRows
 from tessel.store.segment.stored_columns import StoredColumns
 
-__all__ = ["FEW", "HeldColumns", "plain_text"]
+__all__ = ["FEW", "HeldColumns", "forms_of", "plain_text"]
 
 FEW = 8
 """Where at most one row in so many is left, their values are fewer than the integers of all."""
@@ -56,6 +58,13 @@ class HeldColumns:
             for name, column_id in zip(piece.columns, piece.column_ids, strict=True)
         }
         self._late: dict[int, LateRows] = {}
+        self._forms: dict[str, str] = {}
+
+    def told_forms(self) -> dict[str, str]:
+        """Return in which form columns were read since this was asked; for telemetry."""
+        told = dict(self._forms)
+        self._forms.clear()
+        return told
 
     def gathered(
         self, piece: PieceSource, stretches: Sequence[Stretch]
@@ -82,6 +91,8 @@ class HeldColumns:
             if name not in stretch.held:
                 stretch.held[name] = self._values(stretch, name)
         columns = [stretch.held[name] for name in names]
+        if telemetry.is_followed():
+            self._forms |= forms_of(dict(zip(names, columns, strict=True)))
         if not columns:
             return pa.table({"": pa.nulls(stretch.rows)}).select([])
         return pa.table(columns, names=list(names))
@@ -138,6 +149,8 @@ class HeldColumns:
             for name, column in zip(names, found.columns, strict=True)
         ):
             return None
+        if telemetry.is_followed():
+            self._forms |= {n: c.form for n, c in zip(names, found.columns, strict=True)}
         return found
 
     def _beside(
@@ -217,6 +230,14 @@ class HeldColumns:
         if len({chunk.type for chunk in chunks}) > 1:
             chunks = [self._source.declared(chunk, name, piece) for chunk in chunks]
         return pa.chunked_array(chunks, type=chunks[0].type if chunks else type_)
+
+
+def forms_of(columns: Mapping[str, Any]) -> dict[str, str]:
+    """Return the form of columns that were read as arrays; for telemetry."""
+    return {
+        name: "dictionary" if pa.types.is_dictionary(column.type) else "values"
+        for name, column in columns.items()
+    }
 
 
 def plain_text(values: pa.Array) -> pa.Array:

@@ -51,6 +51,18 @@ class StoredColumn:
     has_missing: bool = False
 
     @property
+    def form(self) -> str:
+        """How kernels see the column; for people."""
+        if self.entries is not None:
+            return "dictionary codes"
+        if self.exponents is None:
+            return "integers"
+        scaled = self.exponents >= 0
+        if scaled.all():
+            return "scaled integers"
+        return "scaled integers and floats" if scaled.any() else "floats"
+
+    @property
     def places(self) -> int:
         """The decimal places of integers that stand for decimals; 0 for others."""
         return int(self.type.scale) if pa.types.is_decimal(self.type) else 0
