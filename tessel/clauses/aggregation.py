@@ -280,12 +280,15 @@ class PartialAggregation(Clause):
         if found is not None:
             return found
         if is_bound(unit):
-            # Keys that no aggregate reads are wanted for the result only.
-            inputs = frozenset[str]().union(*(each.columns for each in self.aggregates))
-            unit = unit.as_codes(frozenset(self.keys) - inputs)
+            unit = unit.as_codes(self.coded_keys)
         parts = parts_to_reduce(unit.table_as_read)
         tables = [self._partial(part, unit.schema) for part in parts]
         return unit.replace(tables[0] if len(tables) == 1 else pa.concat_tables(tables))
+
+    @property
+    def coded_keys(self) -> frozenset[str]:
+        """Keys that no aggregate reads: they are wanted for the result only."""
+        return frozenset(self.keys).difference(*(each.columns for each in self.aggregates))
 
     def reduced(self, unit: ProcessingUnit) -> ProcessingUnit | None:
         """Reduce a unit that is not read, as it is stored, where its columns allow it."""

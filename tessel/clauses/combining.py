@@ -173,11 +173,14 @@ class PlanLimits:
         Bytes of units alive at a time.
     bucket_bytes
         Aimed-for bytes of a hash bucket.
+    codes
+        Text columns of the result that may come out as codes: what stands behind takes them so.
     """
 
     workers: int
     live_bytes: int
     bucket_bytes: int
+    codes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -118,9 +118,12 @@ class Join(Combining):
         """Return a probe of the right, held whole, or where it is large a join by buckets."""
         shape = self._shape([each.schema for each in inputs])
         if is_held_whole(inputs[1], limits):
-            steps = (BroadcastJoin(shape), AppendUnmatched(shape))
-            coded = tuple(zip(*self.on, strict=True))  # the keys of the left, and of the right
-            return Lowered(steps if shape.keeps_right else steps[:1], coded=coded)
+            keys = tuple(zip(*self.on, strict=True))  # of the left, and of the right
+            if shape.keeps_right:
+                return Lowered((BroadcastJoin(shape), AppendUnmatched(shape)), coded=keys)
+            codes = tuple(name for name in combined.names if name in limits.codes)
+            ours = tuple(name for name in codes if name in shape.left and name not in keys[0])
+            return Lowered((BroadcastJoin(shape, codes),), coded=((*keys[0], *ours), keys[1]))
         buckets = bucket_count(inputs, limits)
         left, right = (
             JoinPartition(shape, "left", buckets),

@@ -14,7 +14,9 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from tessel.clauses.aggregation import PartialAggregation
 from tessel.clauses.base import Clause, ClauseInfo, Structure, drops_rows
+from tessel.clauses.filter import Filter
 from tessel.clauses.plan import Plan, SourcePlan, continued
 from tessel.clauses.registry import register
 from tessel.clauses.running.bound_unit import is_bound
@@ -22,7 +24,7 @@ from tessel.clauses.select import Select
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
 
-__all__ = ["LeaveCodes", "codes_of", "with_key_codes"]
+__all__ = ["LeaveCodes", "codes_of", "codes_taken", "with_key_codes"]
 
 
 @register
@@ -38,7 +40,6 @@ class LeaveCodes(Clause):
 
     name: ClassVar[str] = "leave_codes"
     internal: ClassVar[bool] = True
-    leaves_codes: ClassVar[bool] = True
     columns: tuple[str, ...]
 
     @property
@@ -65,6 +66,26 @@ def codes_of(names: Iterable[str], schema: TableSchema) -> tuple[LeaveCodes, ...
     """Return the clause that leaves the columns among ``names`` that are text as codes, if any."""
     texts = tuple(dict.fromkeys(name for name in names if _is_text(schema.type_of(name))))
     return (LeaveCodes(texts),) if texts else ()
+
+
+def codes_taken(clauses: Sequence[Clause], schema: TableSchema) -> frozenset[str]:
+    """Return the text columns that the first aggregation takes as codes.
+
+    None where something before it does more than choose rows and columns.
+
+    Parameters
+    ----------
+    clauses
+        What runs on rows of the schema.
+    schema
+        The columns.
+    """
+    for clause in clauses:
+        if type(clause) is PartialAggregation:
+            return frozenset(key for key in clause.coded_keys if _is_text(schema.type_of(key)))
+        if type(clause) not in (Select, Filter):
+            break
+    return frozenset()
 
 
 def with_key_codes(plan: Plan, keys: Sequence[str]) -> Plan:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence, Set
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,6 @@ __all__ = [
     "Expands",
     "Interleaves",
     "Joins",
-    "LeavesCodes",
     "Limits",
     "Narrows",
     "Proves",
@@ -154,17 +153,6 @@ class Reduced(Protocol):
     @property
     def table(self) -> pa.Table:
         """The table."""
-
-
-@runtime_checkable
-class LeavesCodes(Protocol):
-    """A clause that hands text on as it was read, maybe as dictionaries of the promised type.
-
-    Without it, what comes out of a clause is of the types that it promised. Its units go to a
-    clause that takes them as they were read; to all else they have the promised types.
-    """
-
-    leaves_codes: ClassVar[bool]
 
 
 @runtime_checkable

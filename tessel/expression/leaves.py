@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from json.encoder import encode_basestring_ascii as _json
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,7 +25,7 @@ from tessel.errors import (
     shown,
 )
 from tessel.expression import literal_codec
-from tessel.expression.node import ATOM, Expression, framed, layout, require_text
+from tessel.expression.node import ATOM, Expression, layout, require_text
 from tessel.expression.printing import Piece
 from tessel.expression.registry import register
 from tessel.expression.scalars import elapsed_text, scalar_of
@@ -168,16 +168,10 @@ class ValueSet:
 
     @cached
     def digest(self) -> bytes:
-        """The identity: 128 bits over the digests of the literals."""
-        starts = {
-            kind: framed(Literal.name.encode()) + b"p" + framed(_json(kind).encode()) + b"p"
-            for kind in self.by_kind
-        }
-        joined = b"".join(
-            hashlib.blake2b(starts[kind] + framed(_json(content).encode()), digest_size=16).digest()
-            for kind, content in self.pairs
-        )
-        return hashlib.blake2b(b"value set" + joined, digest_size=16).digest()
+        """The identity: 128 bits over kinds and contents."""
+        return hashlib.blake2b(
+            b"value set" + json.dumps(self.pairs).encode(), digest_size=16
+        ).digest()
 
     @staticmethod
     def of(values: object) -> ValueSet:

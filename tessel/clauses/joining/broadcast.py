@@ -40,11 +40,18 @@ _UNMATCHED_ROWS = 65_536
 @register
 @dataclass(frozen=True)
 class BroadcastJoin(UnboundStep):
-    """Probe units of the left with the rows of the right, which are all here."""
+    """Probe units of the left with the rows of the right, which are all here.
+
+    Attributes
+    ----------
+    codes
+        Text columns of the result that may come out as dictionaries of text.
+    """
 
     name: ClassVar[str] = "broadcast_join"
     internal: ClassVar[bool] = True
     shape: JoinShape
+    codes: tuple[str, ...] = ()
 
     @property
     def structure(self) -> ClauseInfo:
@@ -75,9 +82,15 @@ class _BoundJoin(BoundStep):
     def __init__(self, step: BroadcastJoin, right: pa.Table) -> None:
         super().__init__(step)
         self._shape = step.shape
+        self._codes = frozenset(step.codes)
         self._table = KeyTable(self._shape.right_keys(right))
         # One chunk a column: rows are taken from it again and again.
-        self._right = right.select(list(self._shape.right_names)).combine_chunks()
+        theirs = [
+            right.column(name).dictionary_encode() if shown in self._codes else right.column(name)
+            for name, shown in self._shape.right_names.items()
+        ]
+        names = list(self._shape.right_names)
+        self._right = pa.table(theirs, names=names).combine_chunks()
         self._most = max(self._table.most, 1)
         self._row_bytes = right.nbytes // max(1, right.num_rows)
 
@@ -120,11 +133,11 @@ class _BoundJoin(BoundStep):
         left, right = matches.rows(start, stop)
         whole = stop - start == len(matches) and matches.is_one_to_one
         rows = None if whole else left
-        table = self._shape.joined(unit.table_as_read, rows, self._right, right)
-        if self._shape.keeps_right:
-            used = arrow_array(right, mask=right < 0)
-            table = table.append_column(pa.field(POSITION, pa.int64()), used)
-        return unit.replace(table)
+        table = self._shape.joined(unit.table_as_read, rows, self._right, right, self._codes)
+        if not self._shape.keeps_right:
+            return unit.with_pieces(unit.replace(table).pieces, self._shape.schema)
+        used = arrow_array(right, mask=right < 0)
+        return unit.replace(table.append_column(pa.field(POSITION, pa.int64()), used))
 
     def _matches(self, codes: np.ndarray) -> Matches:
         return Matches.of(self._table, codes, keep_unmatched=self._shape.keeps_left)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -81,13 +81,18 @@ def rows_or_missing(table: pa.Table, rows: Rows) -> pa.Table:
     return table.take(arrow_array(rows, mask=absent if absent.any() else None))
 
 
-def typed_columns(columns: Sequence[Any], schema: pa.Schema) -> pa.Table:
-    """Return columns as a table of a schema; text that came as dictionaries becomes text again."""
+def typed_columns(
+    columns: Sequence[Any], schema: pa.Schema, codes: Set[str] = frozenset()
+) -> pa.Table:
+    """Return columns as a table of a schema; text that came as dictionaries becomes text again.
+
+    But for columns of ``codes``, which stay as they came.
+    """
     made = [
-        column if column.type == field.type else column.cast(field.type)
+        column if column.type == field.type or field.name in codes else column.cast(field.type)
         for column, field in zip(columns, schema, strict=True)
     ]
-    return pa.Table.from_arrays(made, schema=schema)
+    return pa.table(made, names=schema.names)
 
 
 @dataclass(frozen=True)
@@ -197,7 +202,12 @@ class JoinShape:
         return as_keys([table.column(two) for _, two in self.on], self.key_types)
 
     def joined(
-        self, left: pa.Table, left_rows: Rows | None, right: pa.Table, right_rows: Rows
+        self,
+        left: pa.Table,
+        left_rows: Rows | None,
+        right: pa.Table,
+        right_rows: Rows,
+        codes: Set[str] = frozenset(),
     ) -> pa.Table:
         """Return rows of both sides side by side.
 
@@ -209,12 +219,14 @@ class JoinShape:
             Which rows of the left, −1 for none; None for all of them once, which copies nothing.
         right_rows
             Which row of the right beside each, −1 for none.
+        codes
+            Text columns that stay dictionaries where they came so.
         """
         ours = left.select(self.left.names)
         if left_rows is not None:
             ours = rows_or_missing(ours, left_rows)
         theirs = rows_or_missing(right.select(list(self.right_names)), right_rows)
-        return self._whole([*ours.columns, *theirs.columns])
+        return self._whole([*ours.columns, *theirs.columns], codes)
 
     def unmatched(self, right: pa.Table, rows: Rows) -> pa.Table:
         """Return rows of the right that no row of the left goes with."""
@@ -226,5 +238,5 @@ class JoinShape:
         ]
         return self._whole([*ours, *(theirs.column(name) for name in self.right_names)])
 
-    def _whole(self, columns: Sequence[Any]) -> pa.Table:
-        return typed_columns(columns, self.schema.arrow)
+    def _whole(self, columns: Sequence[Any], codes: Set[str] = frozenset()) -> pa.Table:
+        return typed_columns(columns, self.schema.arrow, codes)

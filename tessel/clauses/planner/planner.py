@@ -240,7 +240,7 @@ class _Planner:
 
         Filters are put behind inputs, by number; None where they may still be asked for.
         """
-        from tessel.clauses.leave_codes import with_key_codes
+        from tessel.clauses.leave_codes import codes_taken, with_key_codes
         from tessel.clauses.planner.dynamic_filters import question_of_keys
 
         clause, inputs = self._inputs(query, at)
@@ -269,7 +269,8 @@ class _Planner:
             for part, plan in zip(parts, plans, strict=True)
         ]
         options = self._options
-        limits = PlanLimits(self._workers, options.live_bytes, _bucket_bytes(options))
+        codes = codes_taken(draft.clauses, draft.schema)
+        limits = PlanLimits(self._workers, options.live_bytes, _bucket_bytes(options), codes)
         question = None
         if filters is None:
             revised = functools.partial(self._combined, query, at)

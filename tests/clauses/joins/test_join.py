@@ -565,3 +565,31 @@ def test_what_computes_with_text_before_a_join_gets_text() -> None:
     ]
     assert answer(store, Q.join("y", "w")).to_pylist() == [{"w": "v3", "v": 3, "r": 2}]
     assert answer(store, Q.join("y", "w", "anti").agg(n="size"))["n"].to_pylist() == [299]
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "outer"])
+def test_groups_of_text_behind_a_join_are_those_of_duckdb(how: Any) -> None:
+    """Keys come as codes: of the left as stored, of the right from one dictionary."""
+    random = np.random.default_rng(4)
+    store = fresh_store()
+    with options(segment_rows=100):
+        left = {"k": random.integers(0, 60, 400), "s": _words(random, 400), "n": range(400)}
+        store.write("x", pa.table(left))
+        right = {"k": random.integers(0, 70, 40), "city": _words(random, 40)}
+        store.write("y", pa.table(right))
+    tables = {name: store.read(name).to_arrow() for name in "xy"}
+    for by in (["city"], ["s"], ["city", "s"]):
+        # Where a key is read by an aggregate too, its values are wanted row by row.
+        for extra in ({}, {"last": ("city", "last")}):
+            names, joined = ", ".join(by), "full" if how == "outer" else how
+            others = [name for name in ("city", "n") if name not in by]
+            query = Q.join("y", "k", how).filter("n % 3 != 1").select(*by, *others)
+            aggregates: dict[str, Any] = {"t": ("n", "sum"), "c": "size", **extra}
+            found = answer(store, query.groupby(*by).agg(**aggregates), SETTINGS[:2])
+            wanted = duckdb_answer(
+                f"SELECT {names}, sum(n)::BIGINT t, count(*) c FROM x {joined} JOIN y USING (k)"
+                f" WHERE n % 3 != 1 AND {' AND '.join(f'{key} IS NOT NULL' for key in by)}"
+                f" GROUP BY {names} ORDER BY {names}",
+                **tables,
+            )
+            assert same_rows(found.select([*by, "t", "c"]), wanted)
