@@ -6,7 +6,8 @@
 The seed chooses widths and skew of keys, decimals or raw doubles, how many values are missing, the
 length of text, the unit and the density of times, the cut into column slices, from which row on a
 column exists, and what each question asks for. Questions are of the kinds that people ask most, and
-of those that nobody aimed at: a million groups, sort, median, a search in text.
+of those that nobody aimed at: a million groups, sort, median, a search in text, a join with a small
+table on either side.
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ class _Drawn:
         self.other_word = chance.choice(_WORDS)
         self.window = chance.choice([5, 20, 100])
         self.bucket = chance.choice(["1min", "7min", "1h", "1D"])
+        self.cities = chance.choice([4, 20, 50])
+        self.chosen = chance.choice([1, 2, 4])
+        self.picks = chance.choice([20, 1_000, 20_000])
 
     def price_at(self, share: float) -> float:
         """Return a price below which about this share of all lies."""
@@ -119,6 +123,25 @@ def _make_quotes(drawn: _Drawn, rows: int) -> pa.Table:
     )
 
 
+def _make_names(drawn: _Drawn, rows: int) -> pa.Table:
+    """Return a table of every key, with the city that it is in."""
+    numbers = np.arange(drawn.keys)
+    cities = [f"city {at}" for at in (numbers * 7919 % drawn.cities).tolist()]
+    return pa.table({"row": numbers, "key": _key_names(drawn, numbers, drawn.keys), "city": cities})
+
+
+def _make_picks(drawn: _Drawn, rows: int) -> pa.Table:
+    """Return a table of some ids that lie near one another."""
+    random = np.random.Generator(np.random.PCG64(drawn.seed + 2))
+    most = max(1, rows // 2)
+    picks = min(drawn.picks, most)
+    first = int(random.integers(0, most - picks + 1))
+    ids = first + random.permutation(min(most - first, 20 * picks))[:picks]
+    return pa.table(
+        {"row": np.arange(len(ids)), "id": np.sort(ids), "weight": random.random(len(ids))}
+    )
+
+
 def _query(
     name: str,
     question: str,
@@ -166,6 +189,69 @@ def _asof() -> Query:
                 tables["unseen"]
                 .select("t", "key", "raw")
                 .join_asof(tables["quotes"], on="t", by="key", check_sortedness=False)
+            ),
+        },
+        ("t",),
+    )
+
+
+def _star(drawn: _Drawn) -> Query:
+    wanted = ", ".join(f"'city {at}'" for at in range(drawn.chosen))
+
+    def tessel(tables: Any) -> Any:
+        import tessel as ts
+
+        names = ts.SubQuery("names", None, ts.QueryBuilder().filter(f"city in ({wanted})").clauses)
+        query = ts.QueryBuilder().join(names, "key").groupby("city")
+        return tables["unseen"].read("unseen", query=query.agg(n=("t", "count"), s=("size", "sum")))
+
+    def polars(tables: Any) -> Any:
+        import polars as pl
+
+        chosen = [f"city {at}" for at in range(drawn.chosen)]
+        names = tables["names"].filter(pl.col("city").is_in(chosen))
+        return (
+            tables["unseen"]
+            .join(names, on="key")
+            .group_by("city")
+            .agg(n=pl.len(), s=pl.col("size").sum())
+        )
+
+    return Query(
+        "star",
+        f"of the keys in {drawn.chosen} of {drawn.cities} cities, by city: count and sum of size",
+        {
+            "tessel": tessel,
+            "duckdb": lambda tables: tables["unseen"].sql(
+                "SELECT city, count(*) AS n, sum(size) AS s FROM unseen JOIN names USING (key) "
+                f"WHERE city IN ({wanted}) GROUP BY city"
+            ),
+            "polars": polars,
+        },
+        ("city",),
+    )
+
+
+def _picks(drawn: _Drawn) -> Query:
+    def tessel(tables: Any) -> Any:
+        import tessel as ts
+
+        other = ts.SubQuery("unseen", None, ts.QueryBuilder().select("id", "t", "price").clauses)
+        query = ts.QueryBuilder().select("id", "weight").join(other, "id")
+        return tables["picks"].read("picks", query=query)
+
+    return Query(
+        "picks",
+        f"all rows of {drawn.picks} ids of another table",
+        {
+            "tessel": tessel,
+            "duckdb": lambda tables: tables["unseen"].sql(
+                "SELECT id, weight, t, price FROM picks JOIN unseen USING (id)"
+            ),
+            "polars": lambda tables: (
+                tables["picks"]
+                .select("id", "weight")
+                .join(tables["unseen"].select("id", "t", "price"), on="id")
             ),
         },
         ("t",),
@@ -331,6 +417,8 @@ def _questions(drawn: _Drawn) -> tuple[Query, ...]:
             "t",
         ),
         _asof(),
+        _star(drawn),
+        _picks(drawn),
     )
 
 
@@ -338,6 +426,8 @@ def drawn_from(seed: int) -> Workload:
     """Return the workload of a seed."""
     drawn = _Drawn(seed)
     quotes = Workload("quotes", "t", functools.partial(_make_quotes, drawn), 5_000_000, 20_000, ())
+    names = Workload("names", "row", functools.partial(_make_names, drawn), 1, 1, ())
+    picks = Workload("picks", "row", functools.partial(_make_picks, drawn), 5_000_000, 20_000, ())
     return Workload(
         name="unseen",
         index="t",
@@ -345,7 +435,7 @@ def drawn_from(seed: int) -> Workload:
         rows=5_000_000,
         smoke_rows=20_000,
         queries=_questions(drawn),
-        others=(quotes,),
+        others=(quotes, names, picks),
         slices=drawn.slices,
         late=("late",),
     )
