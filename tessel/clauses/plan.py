@@ -14,6 +14,7 @@ import pyarrow as pa
 from tessel.cached import cached
 from tessel.clauses.base import BUCKETED, Carry, Clause, Structure
 from tessel.clauses.powers import Consumes
+from tessel.errors import CancelledError, TesselError
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.index import SegmentIndex
 from tessel.store.view import SymbolView
@@ -235,7 +236,14 @@ def answered(plan: Plan, run: Callable[[Plan], Iterator[pa.Table]], *, least: in
     while plan.question is not None and (
         plan.question.saves is None or plan.question.saves >= least
     ):
-        parts = list(run(plan.question.plan))
+        try:
+            parts = list(run(plan.question.plan))
+        except CancelledError:
+            raise
+        except TesselError:
+            if plan.question.saves is None:
+                raise
+            break  # whatever fails fails in the plan as well, which says more of it
         answer = pa.concat_tables(parts) if parts else plan.question.plan.schema.empty()
         plan = plan.question.revise(answer)
     inputs = tuple(

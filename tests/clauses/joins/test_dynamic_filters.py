@@ -21,6 +21,9 @@ from tests.clauses.joins.tables import narrowed
 Q = QueryBuilder()
 
 
+_OVERFLOW = Q.apply("v", "number * 4611686018427387904")
+
+
 def _facts(rows: int = 20_000) -> Store:
     """Facts ordered by number, in segments of 1,000 rows, and two tables beside them."""
     random = np.random.default_rng(3)
@@ -125,6 +128,8 @@ def test_no_row_that_raises_is_hidden(raising: QueryBuilder) -> None:
     for symbol, query in (
         ("facts", raising.join("some", "number")),
         ("some", Q.join(SubQuery("facts", None, raising.clauses), "number")),
+        ("facts", Q.join(SubQuery("some", None, _OVERFLOW.clauses), "number")),
+        ("facts", Q.join(SubQuery("some", None, _OVERFLOW.clauses), [("number", "v")])),
     ):
         errors = []
         for most_keys in (None, 10_000):
