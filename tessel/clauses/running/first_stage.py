@@ -54,7 +54,13 @@ _ROWS_WAITING = 1 << 20
 
 
 def loaded_units(
-    loader: SourceLoader, stage: Stage, pool: LocalPool, live_bytes: int, *, joins_units: bool
+    loader: SourceLoader,
+    stage: Stage,
+    pool: LocalPool,
+    live_bytes: int,
+    *,
+    joins_units: bool,
+    stops_early: bool,
 ) -> Iterator[ProcessingUnit]:
     """Give the units of a source as the first stage leaves them, in plan order.
 
@@ -70,7 +76,10 @@ def loaded_units(
         The byte budget of the query.
     joins_units
         Whether few rows left of several units may be one unit.
+    stops_early
+        Whether the query may end before all units are read: then few are read ahead.
     """
+    pool = pool.far() if loader.is_far and not stops_early else pool
     first = _FirstStage(loader, stage, bytes_together(live_bytes))
     ordinals = range(len(loader.source.units))
     may_join = joins_units and _takes_any_slices(stage) and len(ordinals) > 1 and loader.are_alone
@@ -168,7 +177,8 @@ class _FirstStage:
             return self.reduced_units(packs(), pool, joining)
         if joins_units and choosing is not None:
             return self.chosen_units(packs(), pool, live_bytes, choosing)
-        if joins_units and not all(clause.structure.keeps_count for clause in clauses):
+        drops = not all(clause.structure.keeps_count for clause in clauses)
+        if joins_units and drops and not self.loader.is_far:  # whose rows are not found in one pass
             return self.selected_units(ordinals, pool)
         return pool.map(map(self.read, ordinals))
 

@@ -29,6 +29,9 @@ from tessel.options import Options
 __all__ = ["LocalPool", "Task"]
 
 Result = TypeVar("Result")
+_FAR_TASKS = 32
+"""Units whose requests overlap: each waits for three answers or four, one after the other."""
+
 _all: weakref.WeakSet[LocalPool] = weakref.WeakSet()
 """Pools of queries that may be under way; a forked child has them without their threads."""
 
@@ -58,8 +61,10 @@ class LocalPool(Closing):
     def __init__(self, options: Options, account: Account | None = None) -> None:
         self._options = options
         self._account = account or Account(options.live_bytes)
+        self._at_once = options.workers
         self._threads: ThreadPoolExecutor | None = None
         self._begun: list[threading.Thread] = []
+        self._far: LocalPool | None = None
         self._flag = CancelFlag(current_flag())
         self._forked = False
         _all.add(self)
@@ -67,6 +72,8 @@ class LocalPool(Closing):
     def close(self) -> None:
         """Stop all tasks, and wait for their threads."""
         self._flag.set()
+        if self._far is not None:
+            self._far.close()
         if self._threads is not None and not self._forked:
             self._threads.shutdown(wait=True, cancel_futures=True)
             # Ctrl-C while a thread was being started leaves one that the executor does not know.
@@ -76,7 +83,20 @@ class LocalPool(Closing):
     @property
     def workers(self) -> int:
         """Tasks that run at a time."""
-        return self._options.workers
+        return self._at_once
+
+    def far(self) -> LocalPool:
+        """Return the threads for tasks that mostly wait for a store that is far.
+
+        So many run at a time that requests overlap, as far as the byte budget lets them. With one
+        worker it is this pool: then nothing runs beside anything else.
+        """
+        if self._options.workers == 1:
+            return self
+        if self._far is None:
+            self._far = LocalPool(self._options, self._account)
+            self._far._at_once = max(_FAR_TASKS, self._options.workers)
+        return self._far
 
     def map(self, tasks: Iterable[Task[Result]]) -> Iterator[Result]:
         """Run tasks and give their results in the order of the tasks.
@@ -126,7 +146,7 @@ class LocalPool(Closing):
     @property
     def _most_pending(self) -> int:
         """Tasks under way, or done and waiting; where memory is short, one beyond the workers."""
-        workers = self._options.workers
+        workers = self._at_once
         return workers + 1 if self._account.is_tight else 2 * workers
 
     def _check_threads(self) -> None:
@@ -144,7 +164,7 @@ class LocalPool(Closing):
         self._check_threads()
         if self._threads is None:
             self._threads = ThreadPoolExecutor(
-                self._options.workers,
+                self._at_once,
                 thread_name_prefix="tessel-pool",
                 initializer=lambda: self._begun.append(threading.current_thread()),
             )

@@ -18,6 +18,7 @@ import pyarrow as pa
 from tessel import telemetry
 from tessel.clauses.base import Clause, Structure
 from tessel.clauses.plan import Intake, Plan, SourcePlan, Stage, answered, plugins_of
+from tessel.clauses.positional import Positional
 from tessel.clauses.powers import Broadcasts, Expands, Interleaves, ReducesPieces
 from tessel.clauses.running.first_stage import loaded_units
 from tessel.clauses.running.local_pool import LocalPool, Task
@@ -202,9 +203,12 @@ class _Run:
         self._workspace = workspace
         self._inline_bytes = inline_bytes
         self._joins_units = joins_units
+        self._stops_early = False
 
     def units(self, plan: Plan, symbol: int = 0) -> Iterator[ProcessingUnit]:
         first, *rest = plan.stages
+        clauses = (clause for stage in plan.stages for clause in stage.clauses)
+        self._stops_early |= any(isinstance(clause, Positional) for clause in clauses)
         if len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
             units = self._first_stage(plan.inputs[0], first, symbol)
         elif isinstance(first.clauses[0], Broadcasts):
@@ -273,7 +277,14 @@ class _Run:
 
     def _load_units(self, loader: SourceLoader, stage: Stage) -> Iterator[ProcessingUnit]:
         limit = self._workspace.account.limit
-        return loaded_units(loader, stage, self._pool, limit, joins_units=self._joins_units)
+        return loaded_units(
+            loader,
+            stage,
+            self._pool,
+            limit,
+            joins_units=self._joins_units,
+            stops_early=self._stops_early,
+        )
 
     # --- later stages: from units -----------------------------------------------------------------
 

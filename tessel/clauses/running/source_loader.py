@@ -62,6 +62,11 @@ class SourceLoader:
         """Whether no segment is wanted by two units."""
         return not self._locks
 
+    @property
+    def is_far(self) -> bool:
+        """Whether units wait for a store that is far."""
+        return self._segments.is_far
+
     @contextlib.contextmanager
     def naming(self) -> Iterator[None]:
         """Let errors name the symbol that is read."""

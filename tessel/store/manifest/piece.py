@@ -170,6 +170,11 @@ class SegmentSource:
         self.column_ids = dict(column_ids)
         self._reader = SegmentReader(objects)
 
+    @property
+    def is_far(self) -> bool:
+        """Whether bytes are asked for and waited for; otherwise those of segments are all there."""
+        return not self._reader.views
+
     def load(self, piece: PieceSource) -> pa.Table:
         """Read a piece.
 

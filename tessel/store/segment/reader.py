@@ -45,6 +45,11 @@ class SegmentReader:
     def __init__(self, objects: ObjectStore, source: ReadSource | None = None) -> None:
         self._opener = SegmentOpener(objects, source, always_verify=current().verify_always)
 
+    @property
+    def views(self) -> bool:
+        """Whether all bytes of segments are there at once, so that nothing is waited for."""
+        return self._opener.views
+
     def read(
         self, key: SegmentKey, column_ids: Sequence[int], row_start: int, row_stop: int
     ) -> pa.Table:
