@@ -16,7 +16,7 @@ __getattr__ = names_from(
             "WhenBranches WhenCondition all_of any_of coalesce col lit max_of min_of when where"
         ),
         "context": "ContextNode ExpressionContext",
-        "encoded": "BlockProgram Number",
+        "encoded": "BlockProgram Number Output",
         "node": "Expression",
         "plain_conditions": "PlainCondition",
         "registry": "all_operators",

@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 
 from tessel.expression.block_columns import BlockColumns, Number, Scaled, Stored
+from tessel.expression.block_steps import EXACT, GREATEST, LEAST
 from tessel.expression.checking import NodeType
 from tessel.expression.kernels.values import literal_value
 from tessel.expression.leaves import Literal
 from tessel.expression.node import Expression
-from tessel.expression.stored_ranges import EXACT, GREATEST, LEAST
 from tessel.kernels.decimal_bounds import DecimalBounds
 from tessel.kernels.program import Op
 
@@ -34,15 +34,16 @@ __all__ = [
 NO_OVERFLOW = 1 << 62
 """Integers of at most this size may be added once more."""
 _SLACK = 1 + 2.0**-50
-_LARGEST_FLOAT = 2.0**1000
+_LARGEST_FLOAT, _ENDLESS = 2.0**1000, float("inf")
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 ARITHMETIC: dict[str, tuple[int, int]] = {
     "add": (Op.ADD, Op.INTEGER_ADD),
     "subtract": (Op.SUBTRACT, Op.INTEGER_SUBTRACT),
     "multiply": (Op.MULTIPLY, Op.INTEGER_MULTIPLY),
+    "divide": (Op.DIVIDE, -1),
 }
-"""The steps of an operator, of floats and of integers."""
+"""The steps of an operator, of floats and of integers, if it has one."""
 
 
 class BlockArithmetic(BlockColumns):
@@ -63,12 +64,15 @@ class BlockArithmetic(BlockColumns):
         known = self.both(one.known, two.known)
         low, high = interval(float_op, one, two)
         if pa.types.is_float64(kind.result):
+            if changes_unit(kind):
+                return None
             registers = [self._float(number) for number in numbers]
+            register = self._steps.step(float_op, *registers)  # type: ignore[arg-type]
             low, high = float(low), float(high)
             low, high = min(low * _SLACK, low / _SLACK), max(high * _SLACK, high / _SLACK)
-            if None in registers or not max(abs(low), abs(high)) < _LARGEST_FLOAT:
-                return None
-            register = self._steps.step(float_op, *registers)  # type: ignore[arg-type]
+            if not max(abs(low), abs(high)) < _LARGEST_FLOAT:  # may be NaN, too
+                number_there = self._steps.step(Op.EQUAL, register, register)
+                return Number(True, register, -_ENDLESS, _ENDLESS, self.both(known, number_there))
             scaled = self._scaled_result(float_op, integer_op, operands)
             return Number(True, register, low, high, known, scaled)
         if one.is_float or two.is_float or not pa.types.is_integer(kind.result):
@@ -275,7 +279,9 @@ def plain_bound(literal: Literal, target: pa.DataType) -> Any:
 
 
 def interval(op: int, one: Number, two: Number) -> tuple[Any, Any]:
-    """Return bounds of a sum, a difference or a product."""
+    """Return bounds of a sum, a difference, a product or a quotient."""
+    if op == Op.DIVIDE:
+        return -_ENDLESS, _ENDLESS
     if op == Op.ADD:
         return one.low + two.low, one.high + two.high
     if op == Op.SUBTRACT:

@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array
 from tessel.expression.block_entries import Entries
-from tessel.expression.block_steps import BlockSteps
-from tessel.expression.stored_ranges import EXACT, GREATEST, LEAST
+from tessel.expression.block_steps import EXACT, GREATEST, LEAST, BlockSteps
 from tessel.kernels.decimal_bounds import DecimalBounds
 from tessel.kernels.program import RESIDUAL_SHIFT, Op, Program
 
@@ -267,19 +266,16 @@ class BlockColumns:
 
     # --- registers --------------------------------------------------------------------------------
 
-    def _has_missing(self, value: Any) -> bool:
-        if isinstance(value, Stored):
-            entries = value.column.entries
-            return value.column.has_missing or (entries is not None and entries.known is not None)
-        return isinstance(value, Number) and value.known is not None
+    def _known(self, value: Any, *, nans: bool = False) -> int | None:
+        """Return the truth register of the rows that have a value; None for all.
 
-    def _known(self, value: Any) -> int | None:
-        """Return the truth register of the rows that have a value; None for all."""
+        Where ``nans`` is true, a NaN of a stored column is one.
+        """
         if not isinstance(value, Stored):
             return value.known if isinstance(value, Number) else None
         known: int | None = None
         if value.column.has_missing:
-            known = self._steps.step(Op.PRESENT, self._names.index(value.name))
+            known = self._steps.step(Op.PRESENT, self._names.index(value.name), int(nans))
         entries = value.column.entries
         if entries is not None and entries.known is not None:
             found = self._steps.table(self._integers(value.name), entries.known.view(np.uint8))

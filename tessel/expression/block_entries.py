@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from tessel.arrays import fill_null, numpy_array
 from tessel.cached import cached
-from tessel.expression.stored_ranges import GREATEST
+from tessel.expression.block_steps import GREATEST
 
 __all__ = ["Entries"]
 

@@ -16,9 +16,8 @@ import pyarrow as pa
 
 from tessel.arrays import numpy_array
 from tessel.cached import cached
-from tessel.expression.block_steps import BlockSteps
+from tessel.expression.block_steps import GREATEST, LEAST, BlockSteps
 from tessel.expression.leaves import ValueSet
-from tessel.expression.stored_ranges import GREATEST, LEAST
 
 __all__ = ["Members", "hash_set"]
 

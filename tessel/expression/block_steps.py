@@ -13,7 +13,13 @@ import numpy.typing as npt
 
 from tessel.kernels.program import STEP_KINDS, Op, Program
 
-__all__ = ["BlockSteps"]
+__all__ = ["EXACT", "GREATEST", "LEAST", "BlockSteps"]
+
+LEAST, GREATEST = -(1 << 63), (1 << 63) - 1
+"""Of 64 bits with a sign."""
+
+EXACT = 1 << 53
+"""Up to here every integer is a double."""
 
 
 class BlockSteps:
@@ -86,6 +92,11 @@ class BlockSteps:
         """Return the truths of whether integers are in a hash set of ``2**bits`` slots."""
         place = self._constants_place(words.view(np.float64))
         return self.step(Op.MEMBER, register, bits, place)
+
+    def text_equal(self, column: int, text: bytes) -> int:
+        """Return the truths of whether the texts of a column are one text."""
+        place = self._table_place(np.frombuffer(text, np.uint8))
+        return self.step(Op.TEXT_EQUAL, column, len(text), place)
 
     def always(self, truth: bool) -> int:
         """Return the truths that are all the same."""

@@ -7,16 +7,15 @@ values domain, and looked up by code. Where values are missing, a register says 
 are some, and truths are three-valued: of a predicate, the rows where it is true and those where it
 is false are computed apart, each only where it is asked for. What cannot be shown to give the very
 answer of the values domain (integers that might overflow, an operator without a step) is refused
-with None: nothing is ever approximated.
+with None: nothing is ever approximated. Fields of rows that arrive are columns like those of
+segments, with the bounds of their types.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,60 +23,54 @@ import pyarrow as pa
 
 from tessel.arrays import fill_null, numpy_array
 from tessel.errors import TesselError
-from tessel.expression.block_arithmetic import (
-    ARITHMETIC,
-    NO_OVERFLOW,
-    BlockArithmetic,
-    changes_unit,
-    finer_unit,
-    interval,
-    plain_bound,
-)
+from tessel.expression.block_arithmetic import ARITHMETIC
 from tessel.expression.block_columns import Number, Stored
+from tessel.expression.block_comparisons import BlockComparisons, Truth, Wanted
+from tessel.expression.block_steps import GREATEST
 from tessel.expression.checking import NodeType, node_types
 from tessel.expression.context import ExpressionContext
 from tessel.expression.leaves import Column, Literal
-from tessel.expression.node import Expression
+from tessel.expression.node import Expression, post_order
 from tessel.expression.operators.boolean import And, Not, Or, Xor
-from tessel.expression.operators.comparison import (
-    FLIPPED,
-    Comparison,
-    Equal,
-    Greater,
-    GreaterEqual,
-    Less,
-    LessEqual,
-    NotEqual,
-)
+from tessel.expression.operators.comparison import Comparison
 from tessel.expression.schema import TableSchema
-from tessel.expression.stored_ranges import EXACT, GREATEST, LEAST, integer_range, scaled_range
 from tessel.kernels.program import Op
 
 if TYPE_CHECKING:
     from tessel.expression.operators.membership import IsIn
     from tessel.expression.protocols import ArithmeticColumn
 
-__all__ = ["BlockProgram", "Number"]
+__all__ = ["BlockProgram", "Number", "Output"]
 
 _MOST_ENTRIES = 1 << 16
 _MOST_STEPS = 256
 """More steps a block cost more than kernels on whole columns."""
 
 
+_Value = Number | Stored | Truth | Literal | None
+_TRUE, _BOTH = frozenset([True]), frozenset([True, False])
+
+_STRICT = frozenset(("column", "literal", "cast", *ARITHMETIC))
+"""What is null where one of its operands is null, and nowhere else."""
+
+
 @dataclass(frozen=True, slots=True)
-class _Truth:
-    """The truth registers of where a condition is true, and false; None where nobody asked."""
+class Output:
+    """What a program computes of each row.
 
-    true: int | None
-    false: int | None = None
+    Attributes
+    ----------
+    register
+        Of integers, truths among them as 1 and 0; or the complement of one of floats.
+    valid
+        The register of integers that are 1 where it is not null, else 0; None where none is null.
+    """
+
+    register: int
+    valid: int | None
 
 
-_Value = Number | Stored | _Truth | Literal | None
-_Wanted = frozenset[bool]
-_TRUE: _Wanted = frozenset([True])
-
-
-class BlockProgram(BlockArithmetic):
+class BlockProgram(BlockComparisons):
     """Makes one program for several questions about the same rows.
 
     Parameters
@@ -105,7 +98,21 @@ class BlockProgram(BlockArithmetic):
         What is left has to be computed on values.
         """
         found = self._compiled(predicate)
-        return found.true if isinstance(found, _Truth) else None
+        return found.true if isinstance(found, Truth) else None
+
+    def output(self, expression: Expression) -> Output | None:
+        """Return the registers of what an expression is in each row; None where it is left."""
+        found = self._compiled(expression, _BOTH)
+        if isinstance(found, Truth):
+            true, false = _there(found.true), _there(found.false)
+            return Output(self.ones(true), self.ones(self._steps.step(Op.OR, true, false)))
+        if not isinstance(found, Number) or not _is_strict(expression):
+            return None
+        valid: int | None = None
+        for name in sorted(expression.columns()):
+            valid = self.both(valid, self._known(self._values[name], nans=True))
+        register = ~found.register if found.is_float else found.register
+        return Output(register, None if valid is None else self.ones(valid))
 
     def define(self, name: str, expression: Expression) -> bool:
         """Let later questions see an expression as a column; False where it has to be left."""
@@ -133,29 +140,22 @@ class BlockProgram(BlockArithmetic):
 
     # --- nodes ------------------------------------------------------------------------------------
 
-    def _compiled(self, expression: Expression) -> _Value:
+    def _compiled(self, expression: Expression, asked: Wanted = _TRUE) -> _Value:
         """Compile every node, operands first; what cannot be is None, and so is what needs it."""
         context = ExpressionContext.of(expression)
         types = node_types(context, self._schema)
-        whole = not any(self._has_missing(self._values.get(name)) for name in expression.columns())
-        wanted = None if whole else _wanted_truths(context)
+        wanted = _wanted_truths(context, asked)
         found: dict[str, _Value] = {}
         for name in context.order:
             node = context.expression(name)
             operands = [found[child] for child in context.children(name)]
-            asked = _TRUE if wanted is None else wanted[name]
-            found[name] = self._node(node, types[name], operands, asked, whole)
+            found[name] = self._node(node, types[name], operands, wanted[name])
             if len(self._steps) > _MOST_STEPS:
                 return None
         return found[context.root]
 
     def _node(
-        self,
-        node: Expression,
-        kind: NodeType,
-        operands: list[_Value],
-        wanted: _Wanted,
-        whole: bool,
+        self, node: Expression, kind: NodeType, operands: list[_Value], wanted: Wanted
     ) -> _Value:
         if isinstance(node, Column):
             value = self._values.get(node.column)
@@ -165,11 +165,11 @@ class BlockProgram(BlockArithmetic):
         if isinstance(node, Literal):
             return node
         if pa.types.is_boolean(kind.result):
-            looked_up = self._on_dictionary(node, wanted, whole)
+            looked_up = self._on_dictionary(node, wanted)
             if looked_up is not None:
                 return looked_up
         if isinstance(node, And | Or | Xor | Not):
-            return self._boolean(node, operands, wanted, whole)
+            return self._boolean(node, operands, wanted)
         if isinstance(node, Comparison):
             return self._comparison(node, kind, operands, wanted)
         if node.name == "is_missing":
@@ -177,9 +177,7 @@ class BlockProgram(BlockArithmetic):
             held = self._values.get(asked.column) if isinstance(asked, Column) else operands[0]
             return self._is_missing(held, wanted)
         if node.name == "is_in":
-            return self._is_member(
-                cast("IsIn", node), kind.operands[0].type, operands[0], wanted, whole
-            )
+            return self._is_in(cast("IsIn", node), kind, operands[0], wanted)
         if node.name == "coalesce":
             return self._first_known(kind, operands)
         if node.name in ARITHMETIC:
@@ -192,16 +190,17 @@ class BlockProgram(BlockArithmetic):
 
     # --- truths -----------------------------------------------------------------------------------
 
-    def _flag(self, stored: Stored, wanted: _Wanted) -> _Truth:
-        """Return where a column of truths is true, and false."""
+    def _flag(self, stored: Stored, wanted: Wanted) -> Truth:
+        """Return where a column of truths is true, which is all but 0, and false."""
         known = self._known(stored)
-        sides = {
-            side: self.both(self._column_range(stored.name, (int(side), int(side))), known)
-            for side in wanted
-        }
-        return _Truth(sides.get(True), sides.get(False))
 
-    def _on_dictionary(self, node: Expression, wanted: _Wanted, whole: bool) -> _Truth | None:
+        def register(side: bool) -> int:
+            ends = (1, GREATEST) if side else (0, 0)
+            return self._where(self._column_range(stored.name, ends), known)
+
+        return Truth.of(wanted, register)
+
+    def _on_dictionary(self, node: Expression, wanted: Wanted) -> Truth | None:
         """Compute a predicate on the entries of the one dictionary that it reads."""
         names = node.columns()
         if len(names) != 1:
@@ -216,10 +215,10 @@ class BlockProgram(BlockArithmetic):
         if not 0 < len(entries) <= _MOST_ENTRIES or entries.type != kind:
             return None
         answers = self._answers(node, name, entries)
-        if answers is None or (whole and (answers[:-1] < 0).any()):
+        if answers is None:
             return None
-        sides = {side: self._looked_up_side(value, answers, side) for side in wanted}
-        return _Truth(sides.get(True), sides.get(False))
+        held = answers
+        return Truth.of(wanted, lambda side: self._looked_up_side(value, held, side))
 
     def _answers(
         self, node: Expression, name: str, entries: pa.Array
@@ -256,32 +255,23 @@ class BlockProgram(BlockArithmetic):
             return self._steps.step(Op.OR, found, self._steps.step(Op.NOT, known))
         return self._steps.step(Op.AND, found, known)
 
-    def _boolean(
-        self, node: Expression, operands: list[_Value], wanted: _Wanted, whole: bool
-    ) -> _Truth | None:
-        truths = [operand for operand in operands if isinstance(operand, _Truth)]
+    def _boolean(self, node: Expression, operands: list[_Value], wanted: Wanted) -> Truth | None:
+        truths = [operand for operand in operands if isinstance(operand, Truth)]
         if len(truths) != len(operands) or not truths:
             return None
-        steps = self._steps
-        if whole:
-            held = [truth.true for truth in truths]
-            if isinstance(node, Not):
-                return _Truth(steps.step(Op.NOT, _there(held[0])))
-            op = Op.AND if isinstance(node, And) else Op.OR if isinstance(node, Or) else Op.XOR
-            return _Truth(steps.joined(op, [_there(each) for each in held]))
         if isinstance(node, Not):
-            return _Truth(truths[0].false, truths[0].true)
-        sides: dict[bool, int] = {}
-        for side in wanted:
+            return Truth(truths[0].false, truths[0].true)
+
+        def register(side: bool) -> int:
             if isinstance(node, Xor):
-                sides[side] = self._exclusive(truths, side)
-                continue
+                return self._exclusive(truths, side)
             own = [_there(truth.true if side else truth.false) for truth in truths]
             # Kleene: an "and" is false where one of its operands is, an "or" where all are.
-            sides[side] = steps.joined(Op.AND if isinstance(node, And) == side else Op.OR, own)
-        return _Truth(sides.get(True), sides.get(False))
+            return self._steps.joined(Op.AND if isinstance(node, And) == side else Op.OR, own)
 
-    def _exclusive(self, truths: list[_Truth], side: bool) -> int:
+        return Truth.of(wanted, register)
+
+    def _exclusive(self, truths: list[Truth], side: bool) -> int:
         """Return where an odd number of truths is true, or an even one, and all are known."""
         steps = self._steps
         odd, even = _there(truths[0].true), _there(truths[0].false)
@@ -292,170 +282,30 @@ class BlockProgram(BlockArithmetic):
             odd, even = steps.step(Op.OR, *mixed), steps.step(Op.OR, *alike)
         return odd if side else even
 
-    def _is_missing(self, operand: _Value, wanted: _Wanted) -> _Truth | None:
+    def _is_missing(self, operand: _Value, wanted: Wanted) -> Truth | None:
         if isinstance(operand, Stored):
             if operand.column.entries is not None:
                 return None  # an entry may be missing too
         elif not isinstance(operand, Number):
             return None
         known = self._known(operand)
-        sides: dict[bool, int] = {}
-        for side in wanted:
+
+        def register(side: bool) -> int:
             if known is None:
-                sides[side] = self._steps.always(not side)
-            else:
-                sides[side] = self._steps.step(Op.NOT, known) if side else known
-        return _Truth(sides.get(True), sides.get(False))
+                return self._steps.always(not side)
+            return self._steps.step(Op.NOT, known) if side else known
 
-    def _is_member(
-        self, node: IsIn, kind: pa.DataType, operand: _Value, wanted: _Wanted, whole: bool
-    ) -> _Truth | None:
-        from tessel.expression.block_members import Members
-
-        members = Members.of(node.values, kind)
-        if members is None or (whole and members.has_missing):
-            return None
-        number = self._value(operand) if isinstance(operand, Number | Stored) else None
-        if number is None or number.is_float:
-            return None
-        found = members.steps(self._steps, number.register, number.low, number.high)
-        sides: dict[bool, int | None] = {}
-        for side in wanted:
-            own = found if side else self._steps.step(Op.NOT, found)
-            if members.has_missing and not side:
-                own = self._steps.always(False)
-            sides[side] = self.both(own, number.known)
-        return _Truth(sides.get(True), sides.get(False))
-
-    # --- comparison -------------------------------------------------------------------------------
-
-    def _comparison(
-        self, node: Comparison, kind: NodeType, operands: list[_Value], wanted: _Wanted
-    ) -> _Truth | None:
-        assert kind.signature is not None
-        ratio = finer_unit(kind) if changes_unit(kind) else 1
-        if ratio is None:
-            return None
-        left, right = operands
-        inputs = kind.signature.inputs
-        asked: type[Comparison] = type(node)
-        fitted = [operand.literal for operand in kind.operands]
-        if fitted[0] is not None:
-            left, right, inputs = right, left, (inputs[1], inputs[0])
-            fitted, asked = [fitted[1], fitted[0]], FLIPPED[asked]
-        if fitted[0] is not None or not isinstance(left, Number | Stored):
-            return None
-        negated = asked is NotEqual
-        if fitted[1] is not None:
-            compared = Equal if negated else asked
-            found = self._with_literal(compared, left, inputs, fitted[1], ratio)
-        elif isinstance(right, Number | Stored):
-            found = self._with_number(Equal if negated else asked, left, right, inputs)
-        else:
-            return None
-        if found is None:
-            return None
-        known = self.both(self._known(left), self._known(right))
-        sides: dict[bool, int | None] = {}
-        for side in wanted:
-            own = found if side != negated else self._steps.step(Op.NOT, found)
-            sides[side] = self.both(own, known)
-        return _Truth(sides.get(True), sides.get(False))
-
-    def _with_literal(
-        self,
-        asked: type[Comparison],
-        left: Number | Stored,
-        inputs: tuple[pa.DataType, ...],
-        literal: Literal,
-        ratio: int,
-    ) -> int | None:
-        """Compare with a literal, which counts ``ratio`` units in one of the column."""
-        bound = plain_bound(literal, inputs[1])
-        if bound is None:
-            return None
-        if isinstance(left, Stored) and pa.types.is_decimal(left.column.type):
-            return self._with_decimal(asked, left, inputs[0], bound)
-        if isinstance(left, Stored) and left.column.entries is not None:
-            loaded = self._loaded(left)
-            if loaded is None:
-                return None
-            left = loaded
-        is_float = pa.types.is_floating(inputs[0])
-        if isinstance(left, Stored) and left.column.exponents is not None:
-            exponents = left.column.exponents.tolist()
-            if min(exponents) >= 0:
-                held = {e: scaled_range(asked, bound, e) for e in set(exponents)}
-                return self._column_range(left.name, [held[e] for e in exponents])
-        number = self._bounded(left) if isinstance(left, Stored) else left
-        if number is None:
-            return None
-        if not number.is_float:
-            if is_float and max(abs(number.low), abs(number.high)) > EXACT:
-                return None
-            if not LEAST <= number.low * ratio <= number.high * ratio <= GREATEST:
-                return None  # a value may have too many of the other unit, and says so
-            pair = integer_range(asked, bound if ratio == 1 else Fraction(bound, ratio))
-            if isinstance(left, Stored):
-                return self._column_range(left.name, pair)
-            return self._steps.range(number.register, pair)
-        if not math.isfinite(bound) or Fraction(bound) != Fraction(float(bound)):
-            return None
-        if isinstance(left, Stored):
-            number = self._loaded(left)
-            assert number is not None  # it has bounds
-        return self._float_comparison(asked, number.register, self._steps.constant(float(bound)))
-
-    def _with_decimal(
-        self, asked: type[Comparison], left: Stored, compared: pa.DataType, bound: Any
-    ) -> int | None:
-        """Compare decimals, kept as integers, with a number that they are compared with exactly."""
-        kind = left.column.type
-        if not pa.types.is_decimal(compared):
-            return None
-        if compared.precision - compared.scale < kind.precision - kind.scale:
-            return None  # a value may not fit, and says so
-        scaled = Fraction(bound) * Fraction(10) ** left.column.places
-        return self._column_range(left.name, integer_range(asked, scaled))
-
-    def _with_number(
-        self,
-        asked: type[Comparison],
-        left: Number | Stored,
-        right: Number | Stored,
-        inputs: tuple[pa.DataType, ...],
-    ) -> int | None:
-        one, two = self._value(left), self._value(right)
-        if one is None or two is None or inputs[0] != inputs[1]:
-            return None
-        if pa.types.is_float32(inputs[0]) and not (one.is_float and two.is_float):
-            return None  # an integer may be no single
-        if one.is_float or two.is_float:
-            registers = [self._float(number, limit=EXACT) for number in (one, two)]
-            if None in registers:
-                return None
-            return self._float_comparison(asked, *registers)  # type: ignore[arg-type]
-        difference = interval(Op.SUBTRACT, one, two)
-        if not -NO_OVERFLOW <= difference[0] <= difference[1] <= NO_OVERFLOW:
-            return None
-        register = self._steps.step(Op.INTEGER_SUBTRACT, one.register, two.register)
-        return self._steps.range(register, integer_range(asked, 0))
-
-    def _float_comparison(self, asked: type[Comparison], one: int, two: int) -> int:
-        if asked in (Greater, GreaterEqual):
-            one, two, asked = two, one, FLIPPED[asked]
-        op = {Less: Op.LESS, LessEqual: Op.LESS_EQUAL, Equal: Op.EQUAL}[asked]
-        return self._steps.step(op, one, two)
+        return Truth.of(wanted, register)
 
 
-def _wanted_truths(context: ExpressionContext) -> dict[str, _Wanted]:
+def _wanted_truths(context: ExpressionContext, asked: Wanted) -> dict[str, Wanted]:
     """Return of each node whether it is asked where it is true, or where it is false."""
-    wanted: dict[str, _Wanted] = dict.fromkeys(context.order, frozenset())
-    wanted[context.root] = _TRUE
+    wanted: dict[str, Wanted] = dict.fromkeys(context.order, frozenset())
+    wanted[context.root] = asked
     for name in reversed(context.order):
         node, own = context.expression(name), wanted[name]
         if isinstance(node, Xor):
-            own = frozenset([True, False])
+            own = _BOTH
         elif isinstance(node, Not):
             own = frozenset(not side for side in own)
         elif not isinstance(node, And | Or):
@@ -463,6 +313,10 @@ def _wanted_truths(context: ExpressionContext) -> dict[str, _Wanted]:
         for child in context.children(name):
             wanted[child] |= own
     return wanted
+
+
+def _is_strict(expression: Expression) -> bool:
+    return all(node.name in _STRICT for node in post_order(expression))
 
 
 def _there(register: int | None) -> int:

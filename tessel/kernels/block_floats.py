@@ -14,7 +14,7 @@ from tessel.kernels.intrinsics import fused_multiply_add, has_fma, reinterpret
 __all__ = ["float_residuals", "float_step", "product_errors", "residuals", "unary_float"]
 
 # Compiled code knows constants of its own module only; the first ones are those of ``Op``.
-_FLOAT, _ADD, _SUBTRACT = 2, 5, 6
+_FLOAT, _ADD, _SUBTRACT, _MULTIPLY = 2, 5, 6, 7
 _RESIDUAL_SHIFT, _RESIDUAL_MASK = 8, (1 << 8) - 1
 _SINGLE_BITS, _SINGLE_SCALED = -2, 32
 
@@ -26,16 +26,19 @@ _ROUNDER_BITS = int(np.float64(_ROUNDER).view(np.int64))
 
 @inner
 def float_step(op: int, floats: Any, left: Any, right: Any, out: Any, rows: Any) -> None:
-    """Write sums, differences or products of floats."""
+    """Write sums, differences, products or quotients of floats."""
     if op == _ADD:
         for row in range(rows):
             floats[out + row] = floats[left + row] + floats[right + row]
     elif op == _SUBTRACT:
         for row in range(rows):
             floats[out + row] = floats[left + row] - floats[right + row]
-    else:
+    elif op == _MULTIPLY:
         for row in range(rows):
             floats[out + row] = floats[left + row] * floats[right + row]
+    else:
+        for row in range(rows):
+            floats[out + row] = floats[left + row] / floats[right + row]
 
 
 @inner

@@ -10,7 +10,7 @@ from tessel.kernels.block_integers import load_integers
 from tessel.kernels.declare import inner
 from tessel.kernels.intrinsics import reinterpret
 
-__all__ = ["patch_exceptions", "present_rows", "single_of"]
+__all__ = ["equal_texts", "patch_exceptions", "present_rows", "single_of"]
 
 _EXPONENT = 5
 # These are the lines of ``Gap``.
@@ -20,6 +20,7 @@ _SINGLE_BITS, _SINGLE_SCALED = -2, 32
 _SIGNLESS_SINGLE, _INFINITE_SINGLE = (1 << 31) - 1, 0xFF << 23
 _SIGNLESS = (1 << 63) - 1
 _INFINITY_BITS = 0x7FF << 52
+_START, _WIDTH, _WORD_BITS = 0, 1, 64
 # One byte eight times over, then of each copy one bit, then a byte that is 1 where that was set.
 _COPIES, _BITS = 0x0101010101010101, 0x8040201008040201
 _CARRY = 0x7F7F7F7F7F7F7F7F
@@ -122,23 +123,33 @@ def present_rows(
     column: int,
     page: int,
     first: int,
+    nans: bool,
     integers: Any,
     scratch: Any,
     truths: Any,
     out: Any,
     rows: Any,
 ) -> None:
-    """Write in which of rows ``[first, first + rows)`` of a page a column has a value."""
+    """Write in which of rows ``[first, first + rows)`` of a page a column has a value.
+
+    Where ``nans`` is true, a NaN is one.
+    """
     validity: Any = np.int64(-1)
     if gaps.shape[1] > 0:
         validity = gaps[_VALIDITY, column, page]
-    if validity >= 0:
+    width = facts[_WIDTH, column, page]
+    if validity >= 0 and width > _WORD_BITS:
+        item, mask = np.uint64(width >> 3), np.uint8(1 << (validity & 7))
+        octets = data[(validity >> 3) + first * (width >> 3) :]
+        for row in range(rows):
+            truths[out + row] = (octets[row * item] & mask) == 0
+    elif validity >= 0:
         _bits(words, validity, first, truths, out, rows)
     else:
         everywhere = np.uint8(validity != _ALL_MISSING)
         for row in range(rows):
             truths[out + row] = everywhere
-    if gaps.shape[1] == 0 or gaps[_NANS, column, page] == 0:
+    if nans or gaps.shape[1] == 0 or gaps[_NANS, column, page] == 0:
         return
     exponent = facts[_EXPONENT, column, page]
     if exponent < 0:
@@ -158,3 +169,41 @@ def present_rows(
             break
         held = _exception(words, values, number, exponent >= _SINGLE_SCALED)
         truths[out + np.uint64(row)] &= held == held
+
+
+@inner
+def equal_texts(
+    data: Any,
+    words: Any,
+    facts: Any,
+    gaps: Any,
+    column: int,
+    page: int,
+    first: int,
+    tables: Any,
+    place: int,
+    length: int,
+    truths: Any,
+    out: Any,
+    rows: Any,
+) -> None:
+    """Write in which of rows ``[first, first + rows)`` of structs a text is that of the tables.
+
+    One that says that it lies outside of its heap is none.
+    """
+    item = facts[_WIDTH, column, page] >> 3
+    begin, end = gaps[_VALUES, column, page], gaps[_PLACES, column, page]
+    pairs = words[facts[_START, column, page] + first * item :]
+    for row in range(rows):
+        pair = pairs[row * np.uint64(item)]
+        start, size = (
+            begin + np.int64(pair & np.uint64(0xFFFFFFFF)),
+            np.int64(pair >> np.uint64(32)),
+        )
+        equal = size == length and (size == 0 or start + size <= end)
+        if equal:
+            for at in range(length):
+                if data[np.uint64(start + at)] != tables[np.uint64(place + at)]:
+                    equal = False
+                    break
+        truths[out + row] = equal

@@ -9,10 +9,26 @@ import numpy as np
 from tessel.kernels.declare import inner
 from tessel.kernels.intrinsics import reinterpret
 
-__all__ = ["column_range", "gather_integers", "load_integers"]
+__all__ = ["column_range", "field_bits", "gather_integers", "load_integers"]
 
-_WIDEST_NARROW = 24
+_WIDEST_NARROW, _WORD_BITS = 24, 64
 _START, _WIDTH, _MASK, _BASE, _STEP = 0, 1, 2, 3, 4
+
+
+@inner
+def field_bits(width: int, mask: int, base: int) -> Any:
+    """Return how integers are cut out of a word: the shift, the mask behind it, and the sign bit.
+
+    Those of pages are at the bottom of their words and have no sign; of fields of rows, whose
+    distance is more than a word, the mask says both where they are and how wide.
+    """
+    shift, bits, sign = np.uint64(0), np.uint64(mask), np.uint64(0)
+    if width > _WORD_BITS:
+        sign = np.uint64(-base)
+        while shift < np.uint64(_WORD_BITS) and bits & np.uint64(1) == 0:
+            bits >>= np.uint64(1)
+            shift += np.uint64(1)
+    return shift, bits, sign
 
 
 @inner
@@ -60,10 +76,10 @@ def load_integers(
             integers[out + row] = base + np.int64(loaded[np.uint64(3) * row] & np.uint64(0xFFFFFF))
     elif width % 8 == 0:
         item = np.uint64(width >> 3)
-        mask = np.uint64(facts[_MASK, column, page])
+        down, mask, sign = field_bits(width, facts[_MASK, column, page], base)
         loaded = words[start + first * (width >> 3) :]
         for row in range(rows):
-            integers[out + row] = base + np.int64(loaded[row * item] & mask)
+            integers[out + row] = base + np.int64(((loaded[row * item] >> down) & mask) ^ sign)
     else:
         mask = np.uint64(facts[_MASK, column, page])
         loaded = words[start:]
@@ -92,14 +108,14 @@ def gather_integers(
     """Write the integers of some rows of a page, counted from ``first``, from place ``out`` on."""
     start, width = facts[_START, column, page], facts[_WIDTH, column, page]
     base, step = facts[_BASE, column, page], facts[_STEP, column, page]
-    mask = np.uint64(facts[_MASK, column, page])
+    down, mask, sign = field_bits(width, facts[_MASK, column, page], base)
     end = np.uint64(len(words) - 1)
     for row in range(rows):
         place = first + chosen[row]
         bits = width * place
         # What a file says is never trusted as a place.
-        word = words[min(np.uint64(start + (bits >> 3)), end)] >> np.uint64(bits & 7)
-        integers[out + row] = base + step * place + np.int64(word & mask)
+        word = words[min(np.uint64(start + (bits >> 3)), end)] >> (np.uint64(bits & 7) + down)
+        integers[out + row] = base + step * place + np.int64((word & mask) ^ sign)
 
 
 @inner

@@ -18,7 +18,7 @@ from tessel.kernels.block_floats import (
     residuals,
     unary_float,
 )
-from tessel.kernels.block_gaps import patch_exceptions, present_rows
+from tessel.kernels.block_gaps import equal_texts, patch_exceptions, present_rows
 from tessel.kernels.block_integers import column_range, gather_integers, load_integers
 from tessel.kernels.declare import inner
 from tessel.kernels.intrinsics import reinterpret
@@ -68,7 +68,8 @@ _AND, _OR, _XOR, _NOT, _COMBINE = 16, 17, 18, 19, 20
 _COLUMN_RANGE, _RESIDUAL, _PRODUCT_ERROR = 21, 22, 23
 _PRESENT, _NUMBER, _ROW, _CHOOSE, _CHOOSE_FLOAT, _CHOOSE_OTHER = 24, 25, 26, 27, 28, 29
 _CHOOSE_OTHER_FLOAT = 30
-_LOOKUP, _LOOKUP_FLOAT, _MEMBER = 32, 33, 34
+_FLOAT_RESIDUAL, _LOOKUP, _LOOKUP_FLOAT, _MEMBER, _DIVIDE = 31, 32, 33, 34, 35
+_INTEGER_LESS, _TEXT_EQUAL = 36, 39
 
 _EXPONENT, _EXCEPTIONS = 5, 1
 _SINGLE_SCALED = 32
@@ -113,17 +114,17 @@ def _integer_step(
 
 @inner
 def _comparison_step(
-    op: int, floats: Any, left: Any, right: Any, truths: Any, out: Any, rows: Any
+    op: int, held: Any, left: Any, right: Any, truths: Any, out: Any, rows: Any
 ) -> None:
     if op == _LESS:
         for row in range(rows):
-            truths[out + row] = floats[left + row] < floats[right + row]
+            truths[out + row] = held[left + row] < held[right + row]
     elif op == _LESS_EQUAL:
         for row in range(rows):
-            truths[out + row] = floats[left + row] <= floats[right + row]
+            truths[out + row] = held[left + row] <= held[right + row]
     else:
         for row in range(rows):
-            truths[out + row] = floats[left + row] == floats[right + row]
+            truths[out + row] = held[left + row] == held[right + row]
 
 
 @inner
@@ -312,7 +313,7 @@ def _run(
         elif op == _INTEGER:
             for row in range(rows):
                 integers[out + row] = c
-        elif op <= _MULTIPLY:
+        elif op <= _MULTIPLY or op == _DIVIDE:
             float_step(op, floats, one, two, out, rows)
         elif op <= _INTEGER_MULTIPLY or op == _COMBINE:
             _integer_step(op, integers, one, two, c, out, rows)
@@ -342,8 +343,13 @@ def _run(
             product_errors(floats, one, two, place_of(c), out, rows)
         elif op == _PRESENT:
             present_rows(
-                data, words, facts, gaps, a, page, first, integers, scratch, truths, out, whole
-            )
+                data, words, facts, gaps, a, page, first, b == 1,
+                integers, scratch, truths, out, whole,
+            )  # fmt: skip
+            if packed:
+                _pack(truths, out, chosen, rows)
+        elif op == _TEXT_EQUAL:
+            equal_texts(data, words, facts, gaps, a, page, first, tables, c, b, truths, out, whole)
             if packed:
                 _pack(truths, out, chosen, rows)
         elif op == _NUMBER:
@@ -372,5 +378,8 @@ def _run(
                 floats[out + row] = constants[min(np.uint64(c + integers[one + row]), last)]
         elif op == _MEMBER:
             _member_step(reinterpret(constants, np.int64), c, b, integers, one, truths, out, rows)
-        else:
+        elif op == _FLOAT_RESIDUAL:
             float_residuals(floats, one, integers, two, c, out, rows)
+        else:
+            compared = op - _INTEGER_LESS + _LESS
+            _comparison_step(compared, integers, one, two, truths, out, rows)

@@ -20,6 +20,7 @@ __all__ = [
     "StoredBlocks",
     "beside",
     "floats_of",
+    "spanned",
 ]
 
 _START, _EXPONENT = 0, 5
@@ -40,15 +41,19 @@ class Gap:
 
     VALIDITY = 0
     """Where the Arrow bitmap of the rows that are not null lies in the data, or one of
-    :data:`ALL_PRESENT` and :data:`ALL_MISSING`."""
+    :data:`ALL_PRESENT` and :data:`ALL_MISSING`. Of structs, which bit of the data is set where the
+    first of them is null."""
     EXCEPTIONS = 1
     """How many values no integer stands for."""
     PLACES = 2
-    """Where the rows of exceptions lie, ascending, unsigned."""
+    """Where the rows of exceptions lie, ascending, unsigned. Of texts, where their heap ends."""
     PLACE_WIDTH = 3
     """Bits of one of them."""
     VALUES = 4
-    """Where the exceptions lie, eight bytes each, or four of singles: the bits of floats."""
+    """Where the exceptions lie, eight bytes each, or four of singles: the bits of floats.
+
+    Of texts, whose words are an offset and a length of 32 bits, where their heap begins.
+    """
     NANS = 5
     """1 where a value may be NaN."""
     COUNT = 6
@@ -62,6 +67,11 @@ class StoredBlocks:
     """Rows ``[start, stop)`` of columns of one segment that are all arithmetic and cut alike.
 
     The integer in row ``i`` of a page is ``base + step * i + (bits & mask)`` modulo 2**64.
+
+    Or rows that lie as structs one behind the other, and columns that are their fields: where the
+    bits of an integer, which is the distance from one to the next, are more than 64, the mask says
+    where in the word the field lies, and ``-base`` is its sign bit, 0 where it has none. Only steps
+    of programs know this form, and it is that of all pages of all columns.
 
     Attributes
     ----------
@@ -145,23 +155,33 @@ def beside(parts: Sequence[StoredBlocks]) -> StoredBlocks | None:
         return None
     if not all(map(_lies_inside, parts)):
         return None
-    addresses = [part.data.ctypes.data for part in parts]
-    span = _Span([part.data for part in parts])
+    data, offsets = spanned([part.data for part in parts])
     facts = np.concatenate([part.facts for part in parts], axis=1)
     gaps = np.zeros((Gap.COUNT, *facts.shape[1:]), np.int64)
     gaps[Gap.VALIDITY] = ALL_PRESENT
     at = 0
-    for part, address in zip(parts, addresses, strict=True):
+    for part, offset in zip(parts, offsets, strict=True):
         own = slice(at, at + part.facts.shape[1])
         at = own.stop
-        offset = address - span.address
         facts[_START, own] += offset
         if part.gaps is not None:
             gaps[:, own] = part.gaps
             gaps[Gap.VALIDITY, own] += np.where(part.gaps[Gap.VALIDITY] < 0, 0, offset)
             gaps[[Gap.PLACES, Gap.VALUES], own] += offset
     held = gaps if any(part.gaps is not None for part in parts) else None
-    return StoredBlocks(np.asarray(span), facts, *shape[:3], held)
+    return StoredBlocks(data, facts, *shape[:3], held)
+
+
+def spanned(buffers: Sequence[NDArray[np.uint8]]) -> tuple[NDArray[np.uint8], list[int]]:
+    """Return all bytes from the first of some buffers to the last, and where each begins.
+
+    What lies between two of them is nobody's, and is not to be looked at.
+    """
+    starts = [int(buffer.ctypes.data) for buffer in buffers]
+    first = min(starts)
+    end = max(start + buffer.nbytes for start, buffer in zip(starts, buffers, strict=True))
+    span = _Span(buffers, first, end - first)
+    return np.asarray(span), [start - first for start in starts]
 
 
 def _lies_inside(blocks: StoredBlocks) -> bool:
@@ -192,17 +212,15 @@ def _lies_inside(blocks: StoredBlocks) -> bool:
 
 
 class _Span:
-    """All bytes from the first of some buffers to the last; keeps them alive."""
+    """Bytes from an address on; keeps alive the buffers that they are in."""
 
-    def __init__(self, buffers: Sequence[NDArray[np.uint8]]) -> None:
+    def __init__(self, buffers: Sequence[NDArray[np.uint8]], address: int, size: int) -> None:
         self._buffers = buffers
-        self.address = min(buffer.ctypes.data for buffer in buffers)
-        end = max(buffer.ctypes.data + buffer.nbytes for buffer in buffers)
         self.__array_interface__ = {
             "version": 3,
-            "shape": (end - self.address,),
+            "shape": (size,),
             "typestr": "|u1",
-            "data": (self.address, True),
+            "data": (address, True),
         }
 
 

@@ -91,7 +91,7 @@ class Op:
     Exact where nothing is below 2**-900: who makes the program has seen to it.
     """
     PRESENT = 24
-    """M[target] = whether column a has a value in the row: neither null nor NaN."""
+    """M[target] = whether column a has a value in the row: neither null nor, unless b is 1, NaN."""
     NUMBER = 25
     """I[target] = 1 where M[a], else 0."""
     ROW = 26
@@ -120,20 +120,29 @@ class Op:
     Its first word is the bits that stand for a free slot. The multiplication of Fibonacci says
     where a search begins, and it goes on to the next slot until one is free.
     """
+    DIVIDE = 35
+    """F[target] = F[a] / F[b]."""
+    INTEGER_LESS = 36
+    """M[target] = I[a] < I[b]."""
+    INTEGER_LESS_EQUAL = 37
+    INTEGER_EQUAL = 38
+    TEXT_EQUAL = 39
+    """M[target] = whether a text of column a is the ``b`` bytes from ``tables[c]`` on."""
 
 
 INTEGER, FLOAT, TRUTH = 0, 1, 2
 
 _FLOAT_STEPS = (
     *(Op.DECIMAL, Op.FLOAT, Op.CONSTANT, Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.PRODUCT_ERROR),
-    *(Op.CHOOSE_FLOAT, Op.CHOOSE_OTHER_FLOAT, Op.LOOKUP_FLOAT),
+    *(Op.CHOOSE_FLOAT, Op.CHOOSE_OTHER_FLOAT, Op.LOOKUP_FLOAT, Op.DIVIDE),
 )
 _TRUTH_STEPS = (
     *(Op.RANGE, Op.COLUMN_RANGE, Op.LESS, Op.LESS_EQUAL, Op.EQUAL, Op.TABLE),
     *(Op.AND, Op.OR, Op.XOR, Op.NOT, Op.PRESENT, Op.MEMBER),
+    *(Op.INTEGER_LESS, Op.INTEGER_LESS_EQUAL, Op.INTEGER_EQUAL, Op.TEXT_EQUAL),
 )
 
-STEP_KINDS = np.full(Op.MEMBER + 1, INTEGER)
+STEP_KINDS = np.full(Op.TEXT_EQUAL + 1, INTEGER)
 """By operation, the kind of the register that a step writes: INTEGER, FLOAT or TRUTH."""
 STEP_KINDS[np.array(_FLOAT_STEPS)] = FLOAT
 STEP_KINDS[np.array(_TRUTH_STEPS)] = TRUTH
@@ -154,7 +163,7 @@ class Program:
     constants
         float64; where integers are looked up, bits of 64-bit integers.
     tables
-        uint8, truth tables one behind the other.
+        uint8, truth tables and texts, one behind the other.
     integers, floats, truths
         How many registers of each kind there are.
     """

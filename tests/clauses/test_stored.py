@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tessel.clauses import QueryBuilder
 from tessel.expression import Expression, col, parse
+from tessel.expression.block_comparisons import scaled_range
 from tessel.expression.evaluate import evaluate
 from tessel.expression.operators.comparison import (
     Comparison,
@@ -23,7 +24,6 @@ from tessel.expression.operators.comparison import (
     Less,
     LessEqual,
 )
-from tessel.expression.stored_ranges import scaled_range
 from tessel.options import options
 from tessel.testing.tables import bits
 from tests.clauses.helpers import SETTINGS, answer, stored

@@ -45,12 +45,27 @@ def run_blocks(blocks: StoredBlocks, program: Program) -> Registers:
 def stored_integers(blocks: StoredBlocks, column: int) -> Integers:
     """Return the integers of a column."""
     _, inside, start, width, mask, base, step, _ = _facts(blocks, column)
+    if (width > 64).all():
+        return _struct_fields(blocks, column)
     data = np.concatenate([blocks.data, np.zeros(8, np.uint8)])
     bits = inside * width
     words = data[(start + (bits >> 3))[:, None] + np.arange(8)].view("<u8")[:, 0]
     words = (words >> (bits & 7).astype(np.uint64)) & mask.view(np.uint64)
     found: Integers = np.where(width, words, np.uint64(0)).view(np.int64) + base + step * inside
     return found
+
+
+def _struct_fields(blocks: StoredBlocks, column: int) -> Integers:
+    """Return a field of structs: what its mask leaves of a word, with or without a sign."""
+    start, width, mask, base, _, _ = blocks.facts[:, column, 0].tolist()
+    mask &= (1 << 64) - 1
+    found = []
+    for row in range(blocks.start, blocks.stop):
+        at = start + row * (width >> 3)
+        word = int.from_bytes(blocks.data[at : at + 8].tobytes(), "little") & mask
+        number = word // (mask & -mask) if mask else 0
+        found.append(number - (1 << 64) * (number >> 63) if base == 0 else (number ^ -base) + base)
+    return np.array(found, np.int64)
 
 
 def _facts(blocks: StoredBlocks, column: int) -> list[Integers]:
@@ -68,6 +83,8 @@ def _decimals(blocks: StoredBlocks, integers: Integers, column: int) -> Doubles:
     for page in range(0 if blocks.gaps is None else blocks.gaps.shape[2]):
         assert blocks.gaps is not None
         _, count, start, width, values, _ = blocks.gaps[:, column, page].tolist()
+        if not count:
+            continue
         rows = blocks.data[start : start + count * width // 8].view(f"<u{width // 8}")
         places = rows.astype(np.int64) + (page << blocks.shift) - blocks.start
         size = 4 if blocks.facts[_EXPONENT, column, page] >= _SINGLE_SCALED else 8
@@ -77,16 +94,33 @@ def _decimals(blocks: StoredBlocks, integers: Integers, column: int) -> Doubles:
     return found
 
 
-def _present(blocks: StoredBlocks, column: int) -> NDArray[np.bool_]:
-    """Return in which rows a column has a value: neither null nor NaN."""
+def _present(blocks: StoredBlocks, column: int, nans: bool) -> NDArray[np.bool_]:
+    """Return in which rows a column has a value: neither null nor, maybe, NaN."""
     if blocks.gaps is None:
         return np.ones(len(blocks), np.bool_)
     pages, inside, *_ = _facts(blocks, column)
     start = blocks.gaps[Gap.VALIDITY, column, pages]
-    bits = blocks.data[np.maximum(start, 0) + (inside >> 3)] >> (inside & 7) & 1
-    found = np.where(start < 0, start == ALL_PRESENT, bits == 1)
+    if (width := blocks.facts[_WIDTH, column, pages]).max() > 64:
+        found = blocks.data[(start >> 3) + inside * (width >> 3)] >> (start & 7) & 1 == 0
+    else:
+        bits = blocks.data[np.maximum(start, 0) + (inside >> 3)] >> (inside & 7) & 1
+        found = np.where(start < 0, start == ALL_PRESENT, bits == 1)
+    if nans:
+        return found
     values = _decimals(blocks, stored_integers(blocks, column), column)
     return found & ~(np.isnan(values) & (blocks.gaps[Gap.NANS, column, pages] == 1))
+
+
+def _text_equal(blocks: StoredBlocks, column: int, text: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Return in which structs a text is this one; those outside of their heap are none."""
+    assert blocks.gaps is not None
+    begin, end = blocks.gaps[[Gap.VALUES, Gap.PLACES], column, 0].tolist()
+    heap, found = blocks.data[begin:end].tobytes(), []
+    for pair in stored_integers(blocks, column).view(np.uint64).tolist():
+        start, size = pair & 0xFFFFFFFF, pair >> 32
+        inside = size == 0 or start + size <= len(heap)
+        found.append(inside and size == len(text) and heap[start : start + size] == text.tobytes())
+    return np.array(found, np.bool_)
 
 
 def _looked_up(entries: NDArray[Any], at: int, codes: Integers) -> NDArray[Any]:
@@ -154,6 +188,7 @@ _STEPS: dict[int, tuple[str, Callable[..., Any]]] = {
     Op.ADD: _of_two("floats", np.add),
     Op.SUBTRACT: _of_two("floats", np.subtract),
     Op.MULTIPLY: _of_two("floats", np.multiply),
+    Op.DIVIDE: _of_two("floats", np.divide),
     Op.INTEGER_ADD: _of_two("integers", np.add),
     Op.INTEGER_SUBTRACT: _of_two("integers", np.subtract),
     Op.INTEGER_MULTIPLY: _of_two("integers", np.multiply),
@@ -161,6 +196,10 @@ _STEPS: dict[int, tuple[str, Callable[..., Any]]] = {
     Op.LESS: _of_two("floats", np.less, "truths"),
     Op.LESS_EQUAL: _of_two("floats", np.less_equal, "truths"),
     Op.EQUAL: _of_two("floats", np.equal, "truths"),
+    Op.INTEGER_LESS: _of_two("integers", np.less, "truths"),
+    Op.INTEGER_LESS_EQUAL: _of_two("integers", np.less_equal, "truths"),
+    Op.INTEGER_EQUAL: _of_two("integers", np.equal, "truths"),
+    Op.TEXT_EQUAL: ("truths", lambda s, p, r, a, b, c: _text_equal(s, a, p.tables[c : c + b])),
     Op.TABLE: (
         "truths",
         lambda s, p, r, a, b, c: _looked_up(p.tables.astype(np.bool_), c, r.integers[a]),
@@ -176,7 +215,7 @@ _STEPS: dict[int, tuple[str, Callable[..., Any]]] = {
     ),
     Op.RESIDUAL: ("integers", _residual),
     Op.PRODUCT_ERROR: ("floats", _product_error),
-    Op.PRESENT: ("truths", lambda s, p, r, a, b, c: _present(s, a)),
+    Op.PRESENT: ("truths", lambda s, p, r, a, b, c: _present(s, a, b == 1)),
     Op.NUMBER: ("integers", lambda s, p, r, a, b, c: r.truths[a].astype(np.int64)),
     Op.ROW: ("integers", lambda s, p, r, a, b, c: np.arange(s.start, s.stop)),
     Op.CHOOSE: ("integers", lambda s, p, r, a, b, c: np.where(r.truths[b], r.integers[a], c)),
