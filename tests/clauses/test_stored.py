@@ -73,8 +73,8 @@ def _comparisons(draw: Any) -> Expression:
     left: Any = col(draw(_NUMBERS))
     if draw(st.booleans()):
         other: Any = draw(st.one_of(_NUMBERS.map(col), _BOUNDS.filter(math.isfinite)))
-        left = {0: left + other, 1: left - other, 2: left * other}[draw(st.integers(0, 2))]
-    right = draw(st.one_of(_BOUNDS, _NUMBERS.map(col)))
+        left = draw(st.sampled_from([left + other, left - other, left * other, left / other]))
+    right = draw(st.one_of(_BOUNDS, _NUMBERS.map(col), st.just(col("w"))))
     kind = draw(st.integers(0, 5))
     pairs = [left < right, left <= right, left > right, left >= right, left == right, left != right]
     found: Expression = pairs[kind]

@@ -1,14 +1,14 @@
 """RowPipeline: filter and project rows when they arrive, before they become columns.
 
-The expressions are those of queries, with the same answers. What has a step in a row program runs
-on the rows where they lie, in one loop of machine code. For the rest the fields that the condition
-reads become columns for all rows; the others are read for the rows that are left.
+The expressions are those of queries, with the same answers. What can be a program on blocks runs on
+the rows where they lie, as on the pages of a segment. For the rest the fields that the condition
+reads become columns, for the rows that a program has left; the others are read for the rows that
+are left then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +20,7 @@ from tessel.expression.evaluate import evaluate
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 from tessel.expression.text import parse
-from tessel.kernels.filter_rows import FilteredRows, StructRows, filter_rows
-from tessel.kernels.row_program import RowStatus
-from tessel.store.rows.row_programs import RowCompiler
+from tessel.store.rows.field_program import FieldProgram
 from tessel.store.rows.rows import BytesLike, Rows
 from tessel.store.rows.schema import RowSchema
 
@@ -98,13 +96,14 @@ class RowPipeline:
                 for name in chosen
             ]
         )
-        compiler = RowCompiler(schema)
-        self._computed: list[str] = []
-        if self._where is None or compiler.keep(self._where):
-            self._computed = [n for n, each in self._select.items() if compiler.output(each)]
-        runs = self._computed or (self._where is not None and compiler.keeps)
-        self._program = compiler.program() if runs else None
-        self._shifted = compiler.shifted
+        computed = {
+            name: (each.expression(), self.output_schema.field(name).type)
+            for name, each in self._select.items()
+        }
+        condition = None if self._where is None else self._where.expression()
+        self._program = FieldProgram(schema, condition, computed)
+        left = self._program.left
+        self._left = None if left is None else ExpressionContext.of(left)
 
     def run(self, rows: Rows | BytesLike) -> pa.RecordBatch:
         """Return the rows that are kept, as columns of ``output_schema``, in their order.
@@ -118,9 +117,9 @@ class RowPipeline:
         """
         if not isinstance(rows, Rows):
             rows = Rows.from_bytes(self.schema, rows)
-        kept, found = self._filtered(rows)
-        if kept is None:
-            kept = rows if self._where is None else self._kept(rows, self._where)
+        kept, found = self._program.run(rows)
+        if self._left is not None:
+            kept, found = _filtered(kept, found, self._left)
         rest = {name: each for name, each in self._select.items() if name not in found}
         table = _table(kept, rest.values()) if rest else None
         memo: dict[str, object] = {}
@@ -132,52 +131,19 @@ class RowPipeline:
         columns = [found[name] for name in self.output_schema.names]
         return pa.RecordBatch.from_arrays(columns, schema=self.output_schema)
 
-    def _filtered(self, rows: Rows) -> tuple[Rows | None, dict[str, Any]]:
-        """Return the rows that are kept, and what was computed of them; None to use columns."""
-        if self._program is None or not len(rows):
-            return None, {}
-        starts = np.zeros(0, np.int64) if rows.starts is None else rows.starts
-        data = rows.records.view(np.uint8)
-        structs = StructRows(data, self.schema.fixed_size, rows.heap, starts)
-        found = filter_rows(structs, self._program)
-        if found.status != RowStatus.DONE:
-            return None, {}  # the columns say whether a row has no result
-        columns = {
-            name: _column(found, at, self.output_schema.field(name).type, shifted=shifted)
-            for at, (name, shifted) in enumerate(zip(self._computed, self._shifted, strict=True))
-        }
-        if len(found.rows) == len(rows):
-            return rows, columns
-        return _chosen(rows, found.rows), columns
 
-    def _kept(self, rows: Rows, where: ExpressionContext) -> Rows:
-        found = evaluate(where, _table(rows, [where]))
-        mask = fill_null(found, False) if found.null_count else found
-        keep = numpy_array(mask)
-        if keep.all():
-            return rows
-        return _chosen(rows, np.flatnonzero(keep))
-
-
-def _chosen(rows: Rows, chosen: np.ndarray) -> Rows:
-    starts = None if rows.starts is None else rows.starts[chosen]
-    return Rows(rows.schema, rows.records.take(chosen), rows.heap, starts)
-
-
-def _column(found: FilteredRows, at: int, kind: pa.DataType, *, shifted: bool) -> pa.Array:
-    """Return an output of a program as an array of its type."""
-    bits, valid = found.bits[at], found.valid[at]
-    count, nulls = len(bits), len(bits) - int(np.count_nonzero(valid))
-    if pa.types.is_boolean(kind):
-        values = np.packbits(bits != 0, bitorder="little")
-    elif pa.types.is_floating(kind):
-        values = bits.view(np.float64).astype(f"f{kind.bit_width // 8}")
-    else:
-        values = (bits ^ np.int64(-(1 << 63)) if shifted else bits).astype(
-            f"i{kind.bit_width // 8}"
-        )
-    validity = pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None
-    return pa.Array.from_buffers(kind, count, [validity, pa.py_buffer(values)], nulls)
+def _filtered(
+    rows: Rows, found: dict[str, pa.Array], condition: ExpressionContext
+) -> tuple[Rows, dict[str, pa.Array]]:
+    """Return the rows for which a condition is true, and what is computed of these."""
+    mask = evaluate(condition, _table(rows, [condition]))
+    mask = fill_null(mask, False) if mask.null_count else mask
+    keep = numpy_array(mask)
+    if keep.all():
+        return rows, found
+    return rows.taken(np.flatnonzero(keep)), {
+        name: each.filter(mask) for name, each in found.items()
+    }
 
 
 def _expression(value: Expression | str) -> Expression:
