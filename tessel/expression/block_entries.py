@@ -66,7 +66,10 @@ class Entries:
         if not len(entries):
             return None
         if pa.types.is_floating(kind):
-            numbers = numpy_array(entries).astype(np.float64)
+            held = numpy_array(entries)
+            # Widening a signalling NaN would warn: what is no value goes first.
+            held = held if self.known is None else np.where(self.known, held, held.dtype.type(0))
+            numbers = held.astype(np.float64)
         elif pa.types.is_integer(kind):
             held = numpy_array(fill_null(entries, 0))
             if held.dtype == np.uint64 and int(held.max()) > GREATEST:

@@ -21,6 +21,7 @@ from tessel.store.history import open_store
 from tessel.store.objects import MemoryObjects
 from tessel.store.segment import SegmentReader
 from tessel.store.segment.file_writer import encode_segment
+from tessel.store.segment.sources.object_store import ObjectStoreSource
 from tests.store.helpers import assert_same, read
 
 TABLE = pa.table(
@@ -187,3 +188,20 @@ def test_take_across_the_columns_of_a_segment(rows: list[int]) -> None:
     reader, key = _reader_of(table)
     found = reader.take(key, range(TABLE.num_columns), np.array(rows))
     assert_same(found, table.take(rows))
+
+
+def test_no_rows_of_a_dictionary_column_are_no_damage() -> None:
+    """Nothing was read for them from a store that is far: the dictionary is not there to verify."""
+    table = pa.table({"7": pa.array(["x", "y"] * 2).dictionary_encode()})
+    encoded = encode_segment(table)
+    objects = MemoryObjects("memory://far")
+    objects.put_if_absent("seg/x", encoded.to_buffer())
+    key = SegmentKey("seg/x", 0, encoded.length, encoded.checksum)
+    reader = SegmentReader(objects, ObjectStoreSource(objects))
+    nothing = pa.array([], pa.string()).dictionary_encode()
+    assert reader.read(key, [7], 2, 2).column("7").combine_chunks() == nothing
+    assert reader.take(key, [7], np.array([], np.int64)).column("7").combine_chunks() == nothing
+    late = reader.late(key, [7], 0, 4)
+    none = np.zeros(4, np.bool_)
+    assert late.column(7, 0, 4, none).filter(none) == nothing
+    assert reader.read(key, [7], 1, 2).column("7").to_pylist() == ["y"]

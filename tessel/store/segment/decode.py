@@ -197,7 +197,7 @@ def _leaf(
     if node.is_dictionary:
         codes = decode_codes(parts, rows, np.dtype(node.type.index_type.to_pandas_dtype()))
         values = PhysicalValues(node.kind, node.width, rows, np.empty(0, np.uint8), codes=codes)
-        dictionary = segment.dictionary_array(node.number)
+        dictionary = segment.dictionary_array(node.number, rows)
         return NodeValues(rows, values, validity, nulls, dictionary)
     if node.kind in VARIABLE:
         return NodeValues(rows, _variable(parts, node.kind, rows), validity, nulls)

@@ -91,7 +91,9 @@ def _take_node(
     pages = _Pages(segment, node, rows)
     validity, nulls = pages.validity()
     if node.role == Role.VALUES:
-        dictionary = segment.dictionary_array(node.number) if node.is_dictionary else None
+        dictionary = None
+        if node.is_dictionary:
+            dictionary = segment.dictionary_array(node.number, len(rows))
         values = pages.codes() if node.is_dictionary else pages.values()
         into[node.number] = NodeValues(len(rows), values, validity, nulls, dictionary)
         return

@@ -91,7 +91,7 @@ class SegmentColumn:
         """Return the distinct values, or None where some row is not kept as a code."""
         if not self._node.is_dictionary and not self._is_coded():
             return None
-        return self._segment.dictionary_array(self._node.number)
+        return self._segment.dictionary_array(self._node.number, len(self))
 
     def codes(self) -> pa.Array:
         """Return each row's place in the dictionary, as int32; null where the value is null.

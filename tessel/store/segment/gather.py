@@ -222,8 +222,8 @@ def _looked_up(
 ) -> pa.Array:
     """Return what codes stand for, each in the dictionary of its segment."""
     held = [
-        part.segment.dictionary_array(table.node.number)
-        for part, table in zip(parts, tables, strict=True)
+        part.segment.dictionary_array(table.node.number, rows)
+        for part, table, rows in zip(parts, tables, row_counts(parts), strict=True)
     ]
     if sum(map(len, held)) <= max(_FEW_VALUES, _VALUES_A_ROW * len(codes)):
         if len(held) > 1:

@@ -233,7 +233,7 @@ class JoinedPages(SegmentPages):
             return False
         return True
 
-    def dictionary_array(self, node: int) -> pa.Array:
+    def dictionary_array(self, node: int, rows: int) -> pa.Array:
         """Refuse: a column of dictionary type has another dictionary in each segment.
 
         Raises

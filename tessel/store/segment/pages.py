@@ -227,9 +227,15 @@ class SegmentPages:
             )
         return found
 
-    def dictionary_array(self, node: int) -> pa.Array:
-        """Return the array of a column's dictionary."""
-        return self.entries(node).values
+    def dictionary_array(self, node: int, rows: int) -> pa.Array:
+        """Return the array of the dictionary that so many rows of a column refer to.
+
+        No rows refer to none, and where bytes come from afar none was read for them.
+        """
+        if rows:
+            return self.entries(node).values
+        kind = self.nodes[node].type
+        return arrow_array([], kind.value_type if pa.types.is_dictionary(kind) else kind)
 
     def zone_maps(self, node: int) -> ZoneMaps:
         """Return the bounds and counts of all data pages of a column; they are kept."""
