@@ -201,8 +201,9 @@ def normalised(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     if not pa.types.is_floating(array.type):
         return array
     raw = raw_values(array, array.type.to_pandas_dtype())
-    # Adding zero turns −0.0 into 0.0 and leaves all else alone.
-    return arrow_array(raw + raw.dtype.type(0), array.type, mask=missing_rows(array))
+    with np.errstate(invalid="ignore"):  # a signalling NaN warns, and is masked
+        # Adding zero turns −0.0 into 0.0 and leaves all else alone.
+        return arrow_array(raw + raw.dtype.type(0), array.type, mask=missing_rows(array))
 
 
 def ranks(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:

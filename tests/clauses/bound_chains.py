@@ -38,6 +38,8 @@ __all__ = [
     "TakesTable",
     "chain_tables",
     "drawn_chain",
+    "drawn_predicate",
+    "drawn_sink",
     "drawn_store",
     "outcome",
     "outcome_read_first",
@@ -274,7 +276,7 @@ def _expression(draw: Any, schema: TableSchema) -> Expression | None:
     return draw(st.sampled_from(made))()
 
 
-def _predicate(draw: Any, schema: TableSchema) -> Expression:
+def drawn_predicate(draw: Any, schema: TableSchema) -> Expression:
     name = draw(st.sampled_from(schema.names))
     kind = schema.type_of(name)
     text = kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -307,14 +309,14 @@ def _step(draw: Any, schema: TableSchema) -> list[Clause] | None:
         )
     )  # fmt: skip
     if kind == "filter":
-        return list(Q.filter(_predicate(draw, schema)).clauses)
+        return list(Q.filter(drawn_predicate(draw, schema)).clauses)
     if kind in ("apply", "both"):
         made = _expression(draw, schema)
         if made is None:
             return None
         name = draw(st.sampled_from([*names, "new", "more"]))
         if kind == "both":
-            return [BindsBoth(name, made, _predicate(draw, schema))]
+            return [BindsBoth(name, made, drawn_predicate(draw, schema))]
         return list(Q.apply(name, made).clauses)
     if kind == "rename":
         name = draw(st.sampled_from(names))
@@ -341,11 +343,11 @@ def _step(draw: Any, schema: TableSchema) -> list[Clause] | None:
         low, high = (np.datetime64(bound, "s") for bound in (first, last))
         return list(Q.date_range(f"{low}", f"{high}").clauses)
     if kind == "mask":
-        return [TakesMask(_predicate(draw, schema))]
+        return [TakesMask(drawn_predicate(draw, schema))]
     return [TakesTable(draw(st.sampled_from(["replace", "same", "rows", "column"])))]
 
 
-def _sink(draw: Any, schema: TableSchema) -> QueryBuilder:
+def drawn_sink(draw: Any, schema: TableSchema) -> QueryBuilder:
     names = schema.names
     numbers = [
         f.name for f in schema.arrow if pa.types.is_integer(f.type) or pa.types.is_floating(f.type)
@@ -391,7 +393,7 @@ def drawn_chain(draw: Any, schema: TableSchema) -> QueryBuilder:
         query = query.then(*step)
         for clause in step:
             schema = clause.output_schema(schema)
-    return query.then(*_sink(draw, schema).clauses)
+    return query.then(*drawn_sink(draw, schema).clauses)
 
 
 def outcome(store: Store, query: QueryBuilder, setting: dict[str, int]) -> Any:
