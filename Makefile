@@ -75,6 +75,8 @@ bench: kernels ## time the workloads against other engines; ARGS="--rows 1_000_0
 	@$(BIN)/python -m benchmarks.cliffs
 	@$(BIN)/python -m benchmarks.paths
 	@$(BIN)/python -m benchmarks.slopes
+	@$(BIN)/python -m benchmarks.round_trips
+	@$(BIN)/python -m benchmarks.two_workers
 
 bench-smoke: kernels ## run the workloads once on few rows, for their answers only
 	@$(BIN)/python -m benchmarks.harness --smoke --seed 1 $(ARGS)
@@ -83,6 +85,8 @@ bench-smoke: kernels ## run the workloads once on few rows, for their answers on
 	@$(BIN)/python -m benchmarks.cliffs --smoke
 	@$(BIN)/python -m benchmarks.paths --smoke
 	@$(BIN)/python -m benchmarks.slopes --smoke
+	@$(BIN)/python -m benchmarks.round_trips --smoke
+	@$(BIN)/python -m benchmarks.two_workers --smoke
 
 build: $(STAMP) ## sdist and wheel into dist/
 	@$(BIN)/python -m build

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks import events, growth, interrupts
+from benchmarks import events, growth, interrupts, round_trips
 from benchmarks.answers import canonical, difference
 from benchmarks.commits import appends, opening, small
 from benchmarks.commits.stores import kind_named
@@ -167,3 +167,14 @@ def test_processor_time_of_a_process_is_counted_from_the_interrupt(tmp_path: Pat
     found = interrupts.interrupted(scenario, tmp_path, tmp_path, random.Random(0))
     assert found.code == -signal.SIGINT
     assert 0 <= found.processor_seconds < 1
+
+
+def test_round_trips_are_counted_after_answers_were_compared() -> None:
+    lines = round_trips.measured(40_000, 5, repeats=1, workers=2, delay=0.0)
+    requests = {str(line["query"]): line["requests"] for line in lines}
+    # Metadata of each of the segments, and all of its bytes.
+    assert requests["all rows"] <= 2 * round_trips.SEGMENTS
+    assert requests["filter in one segment"] < requests["filter"]
+    objects, table = round_trips.far_store(400, 5)
+    with pytest.raises(SystemExit, match="another answer"):
+        round_trips.ask(objects, round_trips.Q, table.slice(1), 1)
