@@ -10,7 +10,9 @@ import vortex
 
 from benchmarks.workloads import Workload
 
-_FILE = "data.vortex"
+
+def _file(folder: Path, workload: Workload) -> str:
+    return str(folder / f"{workload.name}.vortex")
 
 
 class _Vortex:
@@ -22,10 +24,10 @@ class _Vortex:
         return version("vortex-data")
 
     def write(self, table: pa.Table, folder: Path, workload: Workload) -> None:
-        vortex.io.write(table, str(folder / _FILE))
+        vortex.io.write(table, _file(folder, workload))
 
     def open(self, folder: Path, workload: Workload) -> Any:
-        return vortex.open(str(folder / _FILE))
+        return vortex.open(_file(folder, workload))
 
     def to_arrow(self, answer: Any) -> pa.Table:
         return answer

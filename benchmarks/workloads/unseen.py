@@ -149,6 +149,7 @@ def _query(
     sql: str,
     polars: Callable[[Any, Any], Any],
     *key: str,
+    vortex: Callable[[Any, Any], Any] | None = None,
 ) -> Query:
     def in_tessel(tables: Any) -> Any:
         import tessel as ts
@@ -163,9 +164,27 @@ def _query(
     def in_duckdb(tables: Any) -> Any:
         return tables["unseen"].sql(sql)
 
-    return Query(
-        name, question, {"tessel": in_tessel, "duckdb": in_duckdb, "polars": in_polars}, key
-    )
+    def in_vortex(tables: Any) -> Any:
+        import vortex.expr
+
+        assert vortex_answer is not None
+        return vortex_answer(tables["unseen"], vortex.expr)
+
+    answers = {"tessel": in_tessel, "duckdb": in_duckdb, "polars": in_polars}
+    vortex_answer = vortex  # the package has the name of the argument
+    return Query(name, question, answers | ({"vortex": in_vortex} if vortex else {}), key)
+
+
+def _counted(file: Any, predicate: Any) -> pa.Table:
+    """Return how many rows of a file of Vortex a predicate leaves, which has no aggregates."""
+    return pa.table({"n": [file.to_arrow(["t"], expr=predicate).read_all().num_rows]})
+
+
+def _holds(ve: Any, word: str) -> Any:
+    """Return the predicate of Vortex that notes hold a word."""
+    import vortex
+
+    return ve.like(ve.column("note"), ve.literal(vortex.utf8(), f"%{word}%"))
 
 
 def _asof() -> Query:
@@ -272,6 +291,9 @@ def _questions(drawn: _Drawn) -> tuple[Query, ...]:
             f"SELECT * FROM unseen WHERE price > {high} AND size < {most}",
             lambda f, pl: f.filter((pl.col("price") > high) & (pl.col("size") < most)),
             "t",
+            vortex=lambda f, ve: f.to_arrow(
+                expr=ve.and_(ve.column("price") > high, ve.column("size") < most)
+            ).read_all(),
         ),
         _query(
             "count-where",
@@ -279,6 +301,7 @@ def _questions(drawn: _Drawn) -> tuple[Query, ...]:
             lambda q: q.filter(f"size < {some}").agg(n=("t", "count")),
             f"SELECT count(*) AS n FROM unseen WHERE size < {some}",
             lambda f, pl: f.filter(pl.col("size") < some).select(n=pl.len()),
+            vortex=lambda f, ve: _counted(f, ve.column("size") < some),
         ),
         _query(
             "by-key",
@@ -401,6 +424,9 @@ def _questions(drawn: _Drawn) -> tuple[Query, ...]:
             "SELECT count(*) AS n FROM unseen "
             f"WHERE contains(note, '{drawn.word}') OR contains(note, '{drawn.other_word}')",
             lambda f, pl: f.filter(pl.col("note").str.contains(both)).select(n=pl.len()),
+            vortex=lambda f, ve: _counted(
+                f, ve.or_(_holds(ve, drawn.word), _holds(ve, drawn.other_word))
+            ),
         ),
         _query(
             "rolling",
