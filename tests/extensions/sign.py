@@ -1,0 +1,24 @@
+"""An operator: a class for ``operators/arithmetic.py``, and a line for the kernels of that family.
+
+This text is put behind that of the clone, which has the names.
+"""
+
+OPERATOR = '''
+
+@register
+class Sign(Unary):
+    """-1, 0 or 1."""
+
+    name: ClassVar[str] = "sign"
+
+    def signature(self, operands: tuple[Operand, ...]) -> Signature:
+        """Return the type of the operand for floats and int8 for integers."""
+        (operand,) = operands
+        require("sign", operand, Family.INTEGER, Family.FLOAT)
+        result = operand.type if operand.family is Family.FLOAT else pa.int8()
+        return Signature((operand.type,), result)
+'''
+
+KERNEL = """
+KERNELS["sign"] = elementwise(pc.sign)
+"""
