@@ -159,9 +159,11 @@ class BlockProgram(BlockComparisons):
     ) -> _Value:
         if isinstance(node, Column):
             value = self._values.get(node.column)
-            if isinstance(value, Stored) and pa.types.is_boolean(value.column.type):
+            if not isinstance(value, Stored) or not pa.types.is_boolean(value.column.type):
+                return value
+            if value.column.entries is None:
                 return self._flag(value, wanted)
-            return value
+            return self._on_dictionary(node, wanted, whole)  # a code is no truth value
         if isinstance(node, Literal):
             return node
         if pa.types.is_boolean(kind.result):

@@ -26,7 +26,7 @@ from tessel.expression.operators.comparison import (
 )
 from tessel.options import options
 from tessel.testing.tables import bits
-from tests.clauses.helpers import SETTINGS, answer, stored
+from tests.clauses.helpers import SETTINGS, answer, fresh_store, stored
 from tests.clauses.stored_ways import both_ways
 from tests.kernels.forced import LEVELS, in_form
 
@@ -335,3 +335,25 @@ def test_a_nan_is_not_counted() -> None:
     assert answer(store, buckets).column("prices").to_pylist() == [20, 20]
     query = QueryBuilder().agg(total=("v", "sum"), prices=("p", "count"))
     assert answer(store, query).to_pylist() == [{"total": 1770, "prices": 40}]
+
+
+@pytest.mark.parametrize("first", [True, False, None])
+def test_truths_that_are_kept_as_codes(first: bool | None) -> None:
+    """Entries stand in the order of their first rows: a code is no truth value."""
+    truths = [first, True, False, False, None, True] * 10
+    table = pa.table({"b": truths, "n": range(60)})
+    plain, coded = fresh_store(), fresh_store()
+    plain.write("x", table)
+    coded.write("x", table, encodings={"b": "dictionary"})
+    for predicate in (
+        "b",
+        "not b",
+        "b and n > 2",
+        "n > 50 or b",
+        "not (b or n > 9)",
+        "b is missing",
+    ):
+        query = QueryBuilder().filter(predicate)
+        for asked in (query, query.agg(c="size", s="sum(n)")):
+            found, wanted = (store.read("x", query=asked).to_arrow() for store in (coded, plain))
+            assert found.equals(wanted), predicate
