@@ -163,7 +163,7 @@ class BlockProgram(BlockComparisons):
                 return value
             if value.column.entries is None:
                 return self._flag(value, wanted)
-            return self._on_dictionary(node, wanted, whole)  # a code is no truth value
+            return self._on_dictionary(node, wanted)  # a code is no truth value
         if isinstance(node, Literal):
             return node
         if pa.types.is_boolean(kind.result):
