@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tessel.store.segment.records import FORMAT_MAJOR, FORMAT_MINOR
-from tessel.testing.reference_decoder import decode_segment, read_segment
 from tests.store.golden.segments import golden_segments
+from tests.store.reference.decoder import decode_segment, read_segment
 from tests.store.segment.helpers import plain, scanned
 
 _SEGMENTS = Path(__file__).parent / "segments"

@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from tessel.errors import CorruptSegmentError, FormatVersionError
-from tessel.testing.reference_encodings import (
+from tests.store.reference.encodings import (
     DICTIONARY,
     OFFSETS,
     PAGE_BYTES,

@@ -1,6 +1,6 @@
 """The pages of the reference decoder: packed integers, page encodings, codecs, checksums.
 
-The half of :mod:`tessel.testing.reference_decoder` that follows the sections *Payload and slots*,
+The half of :mod:`tests.store.reference.decoder` that follows the sections *Payload and slots*,
 *Packed integers* and *Encodings* of ``docs/format.md``; nobody else enters. Plain lists of plain
 values, one at a time.
 """

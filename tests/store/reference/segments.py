@@ -20,7 +20,7 @@ import pyarrow.types as pat
 from hypothesis import strategies as st
 
 from tessel.testing.tables import PLAIN_TYPES
-from tessel.testing.value_shapes import SHAPES, Words, float_words
+from tests.store.reference.value_shapes import SHAPES, Words, float_words
 
 __all__ = [
     "LEAF_TYPES",

@@ -1,6 +1,6 @@
 """Columns of 64-bit words of the shapes that page encodings look for, and of none.
 
-What :mod:`tessel.testing.segments` makes its columns of, whatever their type.
+What :mod:`tests.store.reference.segments` makes its columns of, whatever their type.
 """
 
 from __future__ import annotations

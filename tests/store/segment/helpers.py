@@ -21,7 +21,7 @@ from tessel.store.segment.encoded_column import SegmentColumn
 from tessel.store.segment.file import SegmentFile
 from tessel.store.segment.file_writer import WriteOptions, encode_segment
 from tessel.store.segment.pages import SegmentPages
-from tessel.testing.segments import plain_values
+from tests.store.reference.segments import plain_values
 
 PROFILES = {
     **NAMED_PROFILES,

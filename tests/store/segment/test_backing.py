@@ -9,7 +9,7 @@ from tessel.errors import CorruptSegmentError
 from tessel.store.encodings.base import COMPACT, FAST, Profile
 from tessel.store.segment import column_writer
 from tessel.store.segment.file_writer import WriteOptions, encode_segment
-from tessel.testing.reference_decoder import read_segment
+from tests.store.reference.decoder import read_segment
 from tests.store.segment.helpers import scanned
 
 MANY = 5_000_000

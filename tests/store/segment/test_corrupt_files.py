@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 
 from tessel.errors import CorruptSegmentError, FormatVersionError, TesselError
 from tessel.store.segment.file import SegmentFile
-from tessel.testing.reference_decoder import decode_segment, read_segment
-from tessel.testing.segments import plain_values
+from tests.store.reference.decoder import decode_segment, read_segment
+from tests.store.reference.segments import plain_values
 from tests.store.segment.forging import COLUMN_FIELDS, FOOTER_FIELDS, PAGE_FIELDS, Forgery
 from tests.store.segment.helpers import OBJECT, column_of, opened
 from tests.store.segment.samples import SAMPLES, Sample

@@ -15,7 +15,7 @@ from tessel.errors import InvalidInputError, NameNotFoundError
 from tessel.store.encodings.base import COMPACT, FAST
 from tessel.store.encodings.codes import Codec, EncodingCode
 from tessel.store.segment.file_writer import WriteOptions
-from tessel.testing.reference_decoder import ReferenceSegment, read_segment
+from tests.store.reference.decoder import ReferenceSegment, read_segment
 from tests.store.segment.helpers import PROFILES, plain, scanned, with_ids, written
 
 ROWS = 100_000

@@ -22,7 +22,7 @@ from tessel.errors import (
 from tessel.store.segment.file import SegmentFile
 from tessel.store.segment.file_writer import WriteOptions, encode_segment, profile_by_name
 from tessel.store.segment.records import FOOTER_RECORD, TAIL_BYTES
-from tessel.testing.segments import segment_tables
+from tests.store.reference.segments import segment_tables
 
 
 class Object:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tessel.store.segment.file_writer import encode_segment
 from tessel.store.segment.statistics import known_statistics, summarise
-from tessel.testing.segments import segment_sizes, segment_tables
+from tests.store.reference.segments import segment_sizes, segment_tables
 from tests.store.segment.helpers import with_ids, write_options
 
 

@@ -18,8 +18,8 @@ from tessel.store.encodings.block_codec import (
 from tessel.store.encodings.codes import Codec
 from tessel.store.segment.column_writer import EncodedColumn
 from tessel.store.segment.file_writer import WriteOptions, encode_segment
-from tessel.testing.reference_decoder import decode_segment
-from tessel.testing.segments import plain_values
+from tests.store.reference.decoder import decode_segment
+from tests.store.reference.segments import plain_values
 
 PLANES = {Codec.ZSTD_PLANES_2: 2, Codec.ZSTD_PLANES_4: 4, Codec.ZSTD_PLANES_8: 8}
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tessel.errors import ColumnNotFoundError, InvalidInputError
 from tessel.store.segment.encoded_column import SegmentColumn
-from tessel.testing.segments import (
+from tests.store.reference.segments import (
     PAGE_EDGE_SIZES,
     plain_values,
     row_indices,

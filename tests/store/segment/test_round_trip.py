@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.store.segment.file_writer import WriteOptions
-from tessel.testing.reference_decoder import ReferenceSegment, decode_segment, read_segment
-from tessel.testing.segments import (
+from tests.store.reference.decoder import ReferenceSegment, decode_segment, read_segment
+from tests.store.reference.segments import (
     LEAF_TYPES,
     PAGE_EDGE_SIZES,
     segment_columns,
