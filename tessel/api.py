@@ -367,10 +367,10 @@ class LazyTable(Verbs):
                     f"explain(analyze=True) follows a run in this process, not on {chosen.name}",
                     hint='leave the executor out, or give executor="local"',
                 )
-            from tessel.clauses.explain_run import tables_of_run
+            from tessel.clauses.explain_run import told_run
 
-            with self._planned(chosen) as kept:
-                more = tables_of_run(kept, chosen.run)
+            with self._planned(chosen) as asking:
+                plan, more = told_run(asking, chosen.run)
         return explain_plan(plan, self.clauses, pages=pages, ran=analyze, more=more)
 
     def collect(self, *, limit: int | None = None, executor: ExecutorLike = "local") -> Result:

@@ -3,6 +3,7 @@
 `LazyTable.explain(analyze=True)` enters here: it runs the query, follows its events
 (:func:`tessel.telemetry.follow`), and shows what they say. A clause that is bound to batches has no
 event of its own where a later clause runs it in its kernel; the event of that clause names it.
+Clauses of one name share their lines; those that take units as a stream have no events.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tessel.clauses.plan import Plan
+from tessel.clauses.plan import Plan, answered
 from tessel.display.documents import Table
 from tessel.telemetry import Event, follow
 
-__all__ = ["tables_of_run"]
+__all__ = ["told_run"]
 
 _NS_PER_MS = 1_000_000
 _KERNEL = "kernel on stored columns"
@@ -36,8 +37,10 @@ class _Clause:
     duration_ns: int = 0
 
 
-def tables_of_run(plan: Plan, run: Callable[[Plan], Iterator[pa.Table]]) -> tuple[Table, ...]:
-    """Run a plan to its end and return what its events say.
+def told_run(
+    plan: Plan, run: Callable[[Plan], Iterator[pa.Table]]
+) -> tuple[Plan, tuple[Table, ...]]:
+    """Run a plan to its end, and return the plan that ran and what its events say.
 
     Parameters
     ----------
@@ -48,9 +51,13 @@ def tables_of_run(plan: Plan, run: Callable[[Plan], Iterator[pa.Table]]) -> tupl
 
     Returns
     -------
-    tuple of Table
+    plan : Plan
+        Without questions: these are asked first, and not followed.
+    tables : tuple of Table
         The clauses as they ran, and the columns as they were read.
     """
+    asked = plan.question
+    plan = answered(plan, run)
     events: list[Event] = []
     lock = threading.Lock()
 
@@ -62,7 +69,10 @@ def tables_of_run(plan: Plan, run: Callable[[Plan], Iterator[pa.Table]]) -> tupl
     with follow(note):
         for part in run(plan):
             rows += part.num_rows
-    return _clauses(events, rows), _columns(events)
+    told = (_clauses(events, rows), _columns(events))
+    if asked is None or not asked.purpose:
+        return plan, told
+    return plan, (Table("asked first", ("what",), ((asked.purpose,),)), *told)
 
 
 def _clauses(events: list[Event], rows: int) -> Table:
@@ -87,7 +97,7 @@ def _clauses(events: list[Event], rows: int) -> Table:
     )
     notes = [f"result: {rows:,} rows"]
     read = _sum(events, "segment.read", "bytes")
-    notes.append(f"decoded: {read:,} bytes in {_sum(events, 'segment.read'):,} reads")
+    notes.append(f"read for the result: {read:,} bytes in {_sum(events, 'segment.read'):,} reads")
     written = _sum(events, "spill.write", "file_bytes")
     if written:
         notes.append(f"spilled: {written:,} bytes")

@@ -112,10 +112,15 @@ class JoinAsof(Combining):
         return [left | {one for one, _ in pairs}, right | {two for _, two in pairs}]
 
     def semi_joins(self, schemas: Sequence[TableSchema]) -> list[SemiJoin]:
-        """Return the right by the keys of the left, where the right's order is not checked."""
-        is_checked = self._shape(schemas).index[1] != schemas[1].index
-        on = tuple((two, one) for one, two in self.by)
-        return [SemiJoin(1, 0, on)] if on and not is_checked else []
+        """Return the right by the keys of the left, where no row of the right can raise.
+
+        That is where its order is not checked, and its times need not be counted in another unit.
+        """
+        left, right = schemas
+        one, two = self._shape(schemas).index
+        may_raise = two != right.index or left.type_of(one) != right.type_of(two)
+        on = tuple((theirs, ours) for ours, theirs in self.by)
+        return [] if may_raise or not on else [SemiJoin(1, 0, on)]
 
     def lowered(
         self, inputs: Sequence[CombinedInput], combined: TableSchema, limits: PlanLimits

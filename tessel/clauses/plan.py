@@ -233,19 +233,17 @@ def answered(plan: Plan, run: Callable[[Plan], Iterator[pa.Table]], *, least: in
         So many bytes must be saved for it to be worth running something for an answer that the plan
         is right without.
     """
-    while plan.question is not None and (
-        plan.question.saves is None or plan.question.saves >= least
-    ):
+    while (asked := plan.question) is not None and (asked.saves is None or asked.saves >= least):
         try:
-            parts = list(run(plan.question.plan))
+            parts = list(run(asked.plan))
+            answer = pa.concat_tables(parts) if parts else asked.plan.schema.empty()
+            plan = asked.revise(answer)
         except CancelledError:
             raise
         except TesselError:
-            if plan.question.saves is None:
+            if asked.saves is None:
                 raise
             break  # whatever fails fails in the plan as well, which says more of it
-        answer = pa.concat_tables(parts) if parts else plan.question.plan.schema.empty()
-        plan = plan.question.revise(answer)
     inputs = tuple(
         answered(part, run, least=least) if isinstance(part, Plan) else part for part in plan.inputs
     )

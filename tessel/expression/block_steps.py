@@ -84,7 +84,9 @@ class BlockSteps:
 
     def span(self, register: int, least: int, truths: npt.NDArray[np.uint8]) -> int:
         """Return the truths that a table has for integers from ``least`` on, false elsewhere."""
-        found = self.step(Op.TABLE, register, 0, self._table_place(truths) - least)
+        # Modulo 2**64, like the addition: of the least integer there is no negative.
+        start = (self._table_place(truths) - least + (1 << 63)) % (1 << 64) - (1 << 63)
+        found = self.step(Op.TABLE, register, 0, start)
         inside = self.range(register, (least, least + len(truths) - 1))
         return self.step(Op.AND, found, inside)
 

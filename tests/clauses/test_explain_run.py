@@ -64,7 +64,7 @@ def test_what_is_bound_runs_in_the_kernel_of_the_clause_behind_it(store: Store) 
         "price scaled integers for partial_aggregation",
         "s dictionary codes for partial_aggregation",
     }
-    assert ran.notes == ("result: 1 rows", "decoded: 0 bytes in 0 reads")
+    assert ran.notes == ("result: 1 rows", "read for the result: 0 bytes in 0 reads")
 
 
 def test_a_filter_says_whether_pages_kernels_or_values_answered(store: Store) -> None:
@@ -83,7 +83,7 @@ def test_a_clause_that_asks_for_arrays_reads_values(store: Store) -> None:
     assert clauses["drop_negative: values, and bound"][0] == "4"
     assert "n values for drop_negative" in columns
     assert "raw values for result of the scan" in columns
-    assert ran.notes[1].startswith("decoded: ")
+    assert ran.notes[1].startswith("read for the result: ")
 
 
 def test_what_is_spilled_is_told(store: Store) -> None:

@@ -291,6 +291,19 @@ def test_what_can_be_is_done_on_what_is_stored(text: str) -> None:
     assert both_ways(table, query.agg(a=("p", "std"), b=("v", "var"), c=("p", "vwap", "v")), 1000)
 
 
+def test_members_lie_as_low_as_integers_do() -> None:
+    """A span begins at the least integer, which has no negative of 64 bits."""
+    least = -(1 << 63)
+    for kind in (pa.int64(), pa.timestamp("ns"), pa.duration("us")):
+        numbers = pa.array([least + at % 7 for at in range(70)])
+        table = pa.table({"t": pa.array(range(70), pa.timestamp("s")), "v": numbers.view(kind)})
+        wanted = pa.array([least, least + 2, least + 5]).view(kind)
+        query = QueryBuilder().filter(col("v").is_in(wanted))
+        found = answer(stored(table, index="t", rows=40, columns=20), query)
+        assert found.num_rows == 30
+        assert both_ways(table, query.agg(n="size"), 40)
+
+
 def test_an_error_of_a_row_is_that_of_its_values() -> None:
     table = pa.table({"s": ["a", "b"] * 20, "v": [1 << 62] * 40})
     query = QueryBuilder().apply("n", "v * 8").groupby("s").agg(n=("n", "sum"))

@@ -16,19 +16,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tessel.arrays import arrow_array
 from tessel.clauses.apply import Apply
 from tessel.clauses.base import Clause
 from tessel.clauses.combining import CombinedInput, Combining, PlanLimits, SubQuery
 from tessel.clauses.distinct import Distinct
 from tessel.clauses.filter import Filter
 from tessel.clauses.joining.strategy import is_held_whole
-from tessel.clauses.plan import Plan, Question, SourcePlan
-from tessel.clauses.planner.commutation import is_one_of
+from tessel.clauses.plan import Plan, Question, SourcePlan, is_plugin
+from tessel.clauses.planner.commutation import PASSED_BY_FILTERS_ON_THE_LEFT, is_one_of
 from tessel.clauses.planner.draft import Input
 from tessel.clauses.select import Select
 from tessel.clauses.values import normalised, plain_type
@@ -41,6 +42,9 @@ from tessel.expression.operators.membership import IsIn
 from tessel.expression.raising import cannot_raise
 from tessel.expression.schema import TableSchema
 from tessel.expression.types import Family, family
+
+if TYPE_CHECKING:
+    from tessel.clauses.join import Join
 
 __all__ = ["question_of_keys"]
 
@@ -56,7 +60,11 @@ _TIMES_SMALLER = 4
 _MOST_KEYS = 10_000
 """More keys become the range that they lie in: a larger set costs more a row and a segment."""
 
-_NEVER_RAISE = ("select", "drop", "rename", "date_range", "sort", "head", "tail", "row_range")
+_MOST_JOINS = 2
+"""Keys are asked for at so many joins of a chain: each makes a plan of all those before it."""
+
+_PASSED = ("select", "drop", "rename", "date_range", "sort")
+"""Clauses that a filter goes past, and that have a result for every row."""
 
 
 def question_of_keys(
@@ -88,11 +96,14 @@ def question_of_keys(
         large, small = inputs[join.of], inputs[join.by]
         nbytes, asked = found[join.of].bytes, found[join.by].bytes
         on = [pair for pair in join.on if _compares(large.schema, small.schema, pair)]
+        before = (*large.query.clauses, *small.query.clauses)
         if (
             on
             and nbytes >= max(_LEAST_BYTES, asked * _TIMES_SMALLER)
             and is_held_whole(found[join.by], limits)
-            and _cannot_raise(large.query.clauses, plans[join.of])
+            and _may_be_narrowed(large.query.clauses, plans[join.of])
+            and sum(isinstance(each, Combining) for each in before) < _MOST_JOINS
+            and not any(is_plugin(type(each)) for each in small.query.clauses)
         ):
             keys = Select(tuple(dict.fromkeys(name for _, name in on))), Distinct()
             revise = functools.partial(_revised, revised, join.of, on)
@@ -110,10 +121,19 @@ def _revised(
         if len(values) <= _MOST_KEYS:
             conditions.append(IsIn(column, ValueSet.of(values)))
         else:
-            ends = pc.min_max(values)
-            conditions.append(GreaterEqual(column, literal(ends["min"])))
-            conditions.append(LessEqual(column, literal(ends["max"])))
+            least, greatest = _ends(values)
+            conditions.append(GreaterEqual(column, literal(least)))
+            conditions.append(LessEqual(column, literal(greatest)))
     return revised({of: Filter(all_of(conditions))})
+
+
+def _ends(values: pa.Array) -> pa.Array:
+    """Return the least and the greatest of some values, which have an order."""
+    held = values
+    if pa.types.is_temporal(values.type):  # Arrow knows no extremes of durations
+        held = values.view(pa.int64() if values.type.bit_width == 64 else pa.int32())
+    ends = pc.min_max(held)
+    return arrow_array([ends["min"].as_py(), ends["max"].as_py()], held.type).view(values.type)
 
 
 def _compares(large: TableSchema, small: TableSchema, pair: tuple[str, str]) -> bool:
@@ -127,18 +147,18 @@ def _compares(large: TableSchema, small: TableSchema, pair: tuple[str, str]) -> 
     return kinds[0] == kinds[1] and literal_codec.kind_of(kinds[0]) is not None
 
 
-def _cannot_raise(clauses: Sequence[Clause], plan: Plan | None) -> bool:
-    """Return whether clauses have a result for every row of their input, so far as is known."""
+def _may_be_narrowed(clauses: Sequence[Clause], plan: Plan | None) -> bool:
+    """Return whether a filter goes past clauses, and none of them fails for a row that it drops."""
     source = plan.inputs[0] if plan is not None else None
     schema = source.view.schema if isinstance(source, SourcePlan) else None
     for clause in clauses:
-        if isinstance(clause, Combining) and is_one_of(clause, ("join", "concat", "merge")):
-            if not all(_cannot_raise(other.clauses, None) for other in clause.others):
+        if is_one_of(clause, ("join",)):
+            if cast("Join", clause).how not in PASSED_BY_FILTERS_ON_THE_LEFT:
                 return False
             schema = None
             continue
         expression = _expression(clause)
-        if expression is None and not is_one_of(clause, _NEVER_RAISE):
+        if expression is None and not is_one_of(clause, _PASSED):
             return False
         if expression is not None and not cannot_raise(expression, schema):
             return False

@@ -281,6 +281,8 @@ def _bound(
 
 
 def _note_bound(clause: Clause, unit: BoundUnit, found: ProcessingUnit, began: int) -> None:
+    if not telemetry.is_followed():
+        return
     telemetry.emit(
         "clause.process",
         duration_ns=time.monotonic_ns() - began,

@@ -97,6 +97,12 @@ KEY_KINDS = (
     KeyKind("zones", pa.timestamp("us", "Asia/Tokyo"), pa.timestamp("ms", "UTC"), _instants),
     KeyKind("dates", pa.date32(), pa.date64(), _whole_days),
     KeyKind("durations", pa.duration("ms"), pa.duration("us"), _durations),
+    KeyKind("durations of one unit", pa.duration("us"), pa.duration("us"), _durations),
+    KeyKind("instants of one unit", pa.timestamp("ns"), pa.timestamp("ns"), _instants),
+    KeyKind("one zone", *[pa.timestamp("ms", "Asia/Tokyo")] * 2, _instants),
+    KeyKind("days", pa.date32(), pa.date32(), _whole_days),
+    KeyKind("decimals of one type", pa.decimal128(22, 3), pa.decimal128(22, 3)),
+    KeyKind("doubles", pa.float64(), pa.float64(), _floats),
     KeyKind("nothing", pa.null(), pa.int32(), lambda kind, n: pa.array([None] * len(n), kind)),
 )
 

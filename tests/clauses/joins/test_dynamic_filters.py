@@ -13,8 +13,10 @@ import pytest
 from tessel.api import Store
 from tessel.clauses import LocalExecutor, QueryBuilder, SubQuery
 from tessel.clauses.plan import Plan, SourcePlan, answered
+from tessel.errors import IntegerOverflowError, UnsortedIndexError
 from tessel.expression import col
 from tessel.options import options
+from tests.clauses.custom import Passes
 from tests.clauses.helpers import events, fresh_store
 from tests.clauses.joins.tables import narrowed
 
@@ -145,3 +147,59 @@ def test_explain_says_what_is_asked_first() -> None:
     with narrowed(10_000):
         text = str(store.explain("facts", Q.join("some", "number")))
     assert "keys of input 2, which prune input 1" in text
+
+
+def test_merges_before_a_join_raise_as_they_are_written() -> None:
+    store = fresh_store()
+    store.write("a", {"t": [5, 1], "k": [2, 1]})
+    store.write("b", {"t": [7, 1], "k": [2, 1]})
+    store.write("s", {"k": [1]})
+    for most_keys in (None, 10_000):
+        with narrowed(most_keys), pytest.raises(UnsortedIndexError):
+            store.read("a", query=Q.merge("b", on="t").join("s", "k"))
+
+
+def test_times_that_the_finer_unit_cannot_count_are_refused() -> None:
+    store = fresh_store()
+    late = pa.array([0, 1 << 60], pa.timestamp("s"))
+    store.write("a", {"t": pa.array([1, 2], pa.timestamp("ns")), "k": [1, 1]}, index="t")
+    store.write("b", {"t": late, "k": [1, 2], "w": [1, 2]}, index="t")
+    for most_keys in (None, 10_000):
+        with narrowed(most_keys), pytest.raises(IntegerOverflowError):
+            store.read("a", query=Q.join_asof("b", by="k"))
+
+
+def test_long_chains_ask_at_two_joins() -> None:
+    """Each question makes a plan of all joins before it."""
+    store = _facts(1_000)
+    names = [f"j{at}" for at in range(6)]
+    query = Q
+    for name in names:
+        store.write(name, {"number": [1, 5], name: [0, 1]})
+        query = query.join(name, "number")
+    with narrowed(10_000):
+        plan = store.explain("facts", query).plan
+        found = store.read("facts", query=query).to_arrow()
+    asked = 0
+    while isinstance(plan.inputs[0], Plan):
+        asked += plan.question is not None
+        plan = plan.inputs[0]
+    assert asked == 2
+    assert found.equals(store.read("facts", query=query).to_arrow())
+
+
+def test_clauses_of_others_run_once() -> None:
+    """What they give may differ from run to run."""
+    store = _facts(1_000)
+    query = Q.join(SubQuery("some", None, Q.then(Passes()).clauses), "number")
+    with narrowed(10_000):
+        assert store.explain("facts", query).plan.question is None
+
+
+def test_a_run_shows_the_plan_that_ran() -> None:
+    store = _facts()
+    with narrowed(10_000):
+        text = str(store.explain("facts", Q.join("some", "number"), analyze=True))
+    assert "keys of input 2, which prune input 1" in text
+    assert "20,000 → 2,000 │ statistics: never number in (" in text
+    assert "2,000 rows" in text
