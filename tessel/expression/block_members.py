@@ -18,17 +18,15 @@ from tessel.arrays import numpy_array
 from tessel.cached import cached
 from tessel.expression.block_steps import GREATEST, LEAST, BlockSteps
 from tessel.expression.leaves import ValueSet
+from tessel.kernels.word_numbers import word_slots
 
-__all__ = ["Members", "hash_set"]
+__all__ = ["Members"]
 
 _MOST_SPAN = 1 << 15
 """Truths of a span of integers that stay in the first-level cache."""
 
 _MOST_MEMBERS = 1 << 16
 """Larger sets cost a unit more to hand over than they save."""
-
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)
-"""2**64 divided by the golden ratio: neighbours are spread evenly (Knuth, 6.4)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,51 +83,8 @@ class Members:
             truths = np.zeros(most - least + 1, np.uint8)
             truths[left - least] = 1
             return steps.span(register, least, truths)
-        return steps.member(register, *self._set)
+        return steps.member(register, *self._slots)
 
     @cached
-    def _set(self) -> tuple[npt.NDArray[np.int64], int]:
-        return hash_set(self.integers)
-
-
-def hash_set(members: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], int]:
-    """Return distinct integers as a set that a program looks rows up in.
-
-    The first word is the mark of a free slot, which is no member; the slots follow. A member lies
-    at the first free slot from the one on that its hash says (Knuth, The Art of Computer
-    Programming, 6.4, algorithm L), and at most half of the slots are taken: a search ends.
-
-    Parameters
-    ----------
-    members
-        The integers, ascending, each once.
-
-    Returns
-    -------
-    words : numpy.ndarray
-        int64: the mark of a free slot, and the slots.
-    bits : int
-        The logarithm of the number of slots to the base 2.
-    """
-    bits = max(1, (2 * len(members) - 1).bit_length())
-    free = _no_member(members)
-    slots = np.full(1 << bits, free, np.int64)
-    left = members
-    place = (left.view(np.uint64) * _FACTOR >> np.uint64(64 - bits)).astype(np.int64)
-    while len(left):
-        # Of those that want one slot the first gets it; all others try the next one.
-        wanted, first = np.unique(place, return_index=True)
-        is_free = slots[wanted] == free
-        slots[wanted[is_free]] = left[first[is_free]]
-        waits = slots[place] != left
-        left, place = left[waits], (place[waits] + 1) & ((1 << bits) - 1)
-    return np.append(np.array([free], np.int64), slots), bits
-
-
-def _no_member(members: npt.NDArray[np.int64]) -> int:
-    """Return an integer that is not among these, which ascend."""
-    least = np.iinfo(np.int64).min
-    if not len(members) or members[0] != least:
-        return int(least)
-    gap = np.flatnonzero(np.diff(members.view(np.uint64)) != 1)
-    return int(members[gap[0] if len(gap) else -1]) + 1
+    def _slots(self) -> tuple[npt.NDArray[np.int64], int]:
+        return word_slots(self.integers)

@@ -90,9 +90,9 @@ class BlockSteps:
         inside = self.range(register, (least, least + len(truths) - 1))
         return self.step(Op.AND, found, inside)
 
-    def member(self, register: int, words: npt.NDArray[np.int64], bits: int) -> int:
+    def member(self, register: int, slots: npt.NDArray[np.int64], bits: int) -> int:
         """Return the truths of whether integers are in a hash set of ``2**bits`` slots."""
-        place = self._constants_place(words.view(np.float64))
+        place = self._constants_place(slots.reshape(-1).view(np.float64))
         return self.step(Op.MEMBER, register, bits, place)
 
     def text_equal(self, column: int, text: bytes) -> int:

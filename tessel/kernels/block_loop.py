@@ -23,6 +23,7 @@ from tessel.kernels.block_integers import column_range, gather_integers, load_in
 from tessel.kernels.declare import inner
 from tessel.kernels.intrinsics import reinterpret
 from tessel.kernels.program import BLOCK_ROWS, FLOAT, STEP_KINDS, TRUTH
+from tessel.kernels.word_numbers import are_words
 
 __all__ = [
     "BLOCKS",
@@ -125,24 +126,6 @@ def _comparison_step(
     else:
         for row in range(rows):
             truths[out + row] = held[left + row] == held[right + row]
-
-
-@inner
-def _member_step(
-    words: Any, at: int, bits: int, integers: Any, source: Any, truths: Any, out: Any, rows: Any
-) -> None:
-    """Write which integers are in the hash set at ``words[at]``; see :data:`Op.MEMBER`."""
-    free = words[at]
-    first, last = np.uint64(at) + np.uint64(1), (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
-    shift = np.uint64(64) - np.uint64(bits)
-    for row in range(rows):
-        value = integers[source + row]
-        place = (np.uint64(value) * np.uint64(0x9E3779B97F4A7C15)) >> shift
-        found = words[first + place]
-        while found != value and found != free:
-            place = (place + np.uint64(1)) & last
-            found = words[first + place]
-        truths[out + row] = found != free
 
 
 @inner
@@ -377,7 +360,7 @@ def _run(
             for row in range(rows):
                 floats[out + row] = constants[min(np.uint64(c + integers[one + row]), last)]
         elif op == _MEMBER:
-            _member_step(reinterpret(constants, np.int64), c, b, integers, one, truths, out, rows)
+            are_words(reinterpret(constants, np.int64), c, b, integers, one, truths, out, rows)
         elif op == _FLOAT_RESIDUAL:
             float_residuals(floats, one, integers, two, c, out, rows)
         else:

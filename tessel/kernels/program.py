@@ -115,10 +115,9 @@ class Op:
     LOOKUP_FLOAT = 33
     """F[target] = constants[c + I[a]]."""
     MEMBER = 34
-    """M[target] = whether I[a] is in the hash set at constants[c], of 2**b slots.
+    """M[target] = whether I[a] is in the hash table at constants[c], of 2**b slots.
 
-    Its first word is the bits that stand for a free slot. The multiplication of Fibonacci says
-    where a search begins, and it goes on to the next slot until one is free.
+    See :func:`~tessel.kernels.word_numbers.word_slots`.
     """
     DIVIDE = 35
     """F[target] = F[a] / F[b]."""

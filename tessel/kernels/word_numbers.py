@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tessel.kernels.declare import inner, kernel
 
-__all__ = ["WordNumbers"]
+__all__ = ["WordNumbers", "are_words", "word_slots"]
 
 Integers = NDArray[np.int64]
 Truths = NDArray[np.bool_]
@@ -59,21 +59,7 @@ class WordNumbers:
             self._table = np.full(high - low + 1, -1, np.int64)
             self._count = int(number_in_range(held, missing, low, self._table, self.codes))
             return
-        self._use_slots(_LEAST_BITS)
-        count, row = np.zeros(1, np.int64), 0
-        while True:
-            row = number_in_slots(held, missing, self._shift, self._table, self.codes, row, count)
-            if row == len(words):
-                self._count = int(count[0])
-                return
-            table = self._table
-            self._use_slots(len(table).bit_length() - 1 + _MORE_BITS)
-            move_slots(table, self._shift, self._table)
-
-    def _use_slots(self, bits: int) -> None:
-        self._shift = 64 - bits
-        # A word and its number in each slot; −1 in the place of a number says that it is free.
-        self._table = np.full((1 << bits, 2), -1, np.int64)
+        self._table, self._shift, self._count = _numbered(held, missing, self.codes, _LEAST_BITS)
 
     def __len__(self) -> int:
         return self._count
@@ -87,6 +73,53 @@ class WordNumbers:
         else:
             find_in_slots(held, missing, self._shift, self._table, codes)
         return codes
+
+
+def word_slots(words: Integers) -> tuple[Integers, int]:
+    """Return the hash table of some words alone, to be handed to :func:`are_words`.
+
+    Parameters
+    ----------
+    words
+        int64, each once.
+
+    Returns
+    -------
+    slots : numpy.ndarray
+        int64, shape ``(slots, 2)``: a word and its number, which is −1 where the slot is free.
+    bits : int
+        The logarithm of the number of slots to the base 2: at most half of them are taken.
+    """
+    bits = max(1, (2 * len(words) - 1).bit_length())
+    codes = np.empty(len(words), np.int64)
+    slots, _, _ = _numbered(*_contiguous(words, None), codes, bits)
+    return slots, bits
+
+
+def _numbered(
+    words: Integers, absent: Truths, codes: Integers, bits: int
+) -> tuple[Integers, int, int]:
+    """Give words numbers in a hash table of at least ``2**bits`` slots, and write that of each.
+
+    Returns
+    -------
+    slots : numpy.ndarray
+        As of :func:`word_slots`.
+    shift, count : int
+        How far a hash is shifted to be a slot; and how many words there are.
+    """
+    table, count, row = _free_slots(bits), np.zeros(1, np.int64), 0
+    while True:
+        row = number_in_slots(words, absent, 64 - bits, table, codes, row, count)
+        if row == len(words):
+            return table, 64 - bits, int(count[0])
+        bits += _MORE_BITS
+        table, full = _free_slots(bits), table
+        move_slots(full, 64 - bits, table)
+
+
+def _free_slots(bits: int) -> Integers:
+    return np.full((1 << bits, 2), -1, np.int64)
 
 
 def _contiguous(words: Integers, absent: Truths | None) -> tuple[Integers, Truths]:
@@ -191,3 +224,20 @@ def find_in_slots(words: Any, absent: Any, shift: Any, table: Any, codes: Any) -
         while table[slot, _NUMBER] >= 0 and table[slot, _WORD] != words[row]:
             slot = (slot + _ONE) & mask
         codes[row] = table[slot, _NUMBER]
+
+
+@inner
+def are_words(
+    cells: Any, at: int, bits: int, words: Any, source: Any, truths: Any, out: Any, rows: Any
+) -> None:
+    """Write which words are in the table of ``2**bits`` slots that begins at ``cells[at]``."""
+    first, mask = np.uint64(at), (_ONE << np.uint64(bits)) - _ONE
+    shift = np.uint64(64) - np.uint64(bits)
+    for row in range(rows):
+        word = words[source + row]
+        slot = _slot(word, shift)
+        place = first + slot + slot
+        while cells[place + _ONE] >= 0 and cells[place] != word:
+            slot = (slot + _ONE) & mask
+            place = first + slot + slot
+        truths[out + row] = cells[place + _ONE] >= 0

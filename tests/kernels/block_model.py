@@ -130,9 +130,9 @@ def _looked_up(entries: NDArray[Any], at: int, codes: Integers) -> NDArray[Any]:
 
 
 def _members(program: Program, integers: Integers, bits: int, at: int) -> NDArray[np.bool_]:
-    """Return which integers are in a set, whose first word stands for slots without a member."""
-    free, *slots = program.constants.view(np.int64)[at : at + 1 + (1 << bits)].tolist()
-    return np.isin(integers, [slot for slot in slots if slot != free])
+    """Return which integers are in a table of words and numbers; −1 says a slot is free."""
+    slots = program.constants.view(np.int64)[at : at + (2 << bits)].reshape(-1, 2)
+    return np.isin(integers, slots[slots[:, 1] >= 0, 0])
 
 
 def _in_range(

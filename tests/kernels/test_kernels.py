@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 import tessel.kernels.group_sums as group_sums_module
 from tessel.errors import CorruptSegmentError
-from tessel.expression.block_members import hash_set
 from tessel.kernels.blocks import (
     ALL_MISSING,
     ALL_PRESENT,
@@ -35,6 +34,7 @@ from tessel.kernels.register_rows import register_rows
 from tessel.kernels.run_facts import run_facts
 from tessel.kernels.search_rows import search_rows
 from tessel.kernels.select_rows import select_places, select_rows
+from tessel.kernels.word_numbers import are_words, word_slots
 from tests.kernels.block_model import run_blocks
 from tests.kernels.forced import FORMS, in_form
 
@@ -302,14 +302,13 @@ _WORD = st.integers(-(1 << 63), (1 << 63) - 1)
     level=st.sampled_from(FORMS),
 )
 def test_members_of_a_hash_set(members: set[int], others: list[int], level: str) -> None:
-    held = np.array(sorted(members), np.int64)
-    words, bits = hash_set(held)
-    assert len(words) == 1 + (1 << bits) >= 1 + 2 * len(members)  # a search ends at a free slot
-    near = {value + by for value in members for by in (-1, 0, 1)} | {-(1 << 63), *others}
-    rows = [value for value in near if -(1 << 63) <= value < 1 << 63] + [int(words[0])]
+    slots, bits = word_slots(np.array(sorted(members), np.int64))
+    assert len(slots) == 1 << bits >= 2 * len(members)  # a search ends at a free slot
+    near = {value + by for value in members for by in (-1, 0, 1)} | {-(1 << 63), -1, *others}
+    rows = [value for value in near if -(1 << 63) <= value < 1 << 63]
     steps = [(Op.LOAD, 0, 0, 0, 0), (Op.MEMBER, 0, 0, bits, 1)]
     blocks = _of_integers([rows])
-    constants = np.append(np.zeros(1), words.view(np.float64))
+    constants = np.append(np.zeros(1), slots.reshape(-1).view(np.float64))
     program = _program(steps, blocks.facts.shape[2], constants=constants)
     wanted = [value in members for value in rows]
     assert run_blocks(blocks, program).truths[0][: len(rows)].tolist() == wanted
@@ -317,15 +316,21 @@ def test_members_of_a_hash_set(members: set[int], others: list[int], level: str)
         assert select_rows(blocks, program, 0)[: len(rows)].tolist() == wanted
 
 
-def test_a_set_whose_members_meet_has_a_mark_of_its_own() -> None:
-    """All want the same slot, and the integers that a mark is looked for among follow another."""
+def test_members_that_meet_in_one_slot_are_all_found() -> None:
+    """The multiplication by the factor is turned around: 200 hashes are 0 to 199."""
     factor = pow(0x9E3779B97F4A7C15, -1, 1 << 64)
-    members = np.array([each * factor % (1 << 64) for each in range(200)], np.uint64).view(np.int64)
+    hashed = [each * factor % (1 << 64) for each in range(200)]
+    members = np.array([each ^ each >> 32 for each in hashed], np.uint64).view(np.int64)
     for held in (members, np.arange(-(1 << 63), -(1 << 63) + 200)):
-        words, bits = hash_set(np.sort(held))
-        assert words[0] not in held
-        assert sorted(words[1:][words[1:] != words[0]].tolist()) == sorted(held.tolist())
-        assert len(words) == 1 + (1 << bits)
+        slots, bits = word_slots(held)
+        assert len(slots) == 1 << bits >= 2 * len(held)
+        taken = slots[slots[:, 1] >= 0]
+        assert sorted(taken[:, 0].tolist()) == sorted(held.tolist())
+        rows = np.append(held, held ^ 1 << 40)
+        truths = np.zeros(len(rows), np.bool_)
+        with np.errstate(over="ignore"):  # the multiplication is meant to wrap
+            are_words(slots.reshape(-1), 0, bits, rows, 0, truths, 0, len(rows))
+        assert truths.tolist() == np.isin(rows, held).tolist()
 
 
 def _of_integers(columns: list[list[int]]) -> StoredBlocks:
