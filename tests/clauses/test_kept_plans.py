@@ -51,6 +51,21 @@ def test_a_query_is_planned_once_for_each_state_and_all_that_a_plan_depends_on()
     )
 
 
+def test_inputs_of_a_join_are_planned_once() -> None:
+    store = fresh_store()
+    store.write("x", pa.table({"v": list(range(100))}))
+    store.write("y", pa.table({"v": [3, 5], "w": [1, 2]}))
+    other = SubQuery("y", None, Q.filter("w < 2").clauses)
+    query = Q.filter("v > 1").join(other, "v")
+    plans = [
+        plan_query(Latest(store), SubQuery("x", None, each.clauses))
+        for each in (query, QueryBuilder.from_json(query.to_json()))
+    ]
+    first, again = ([_index(part) for part in plan.inputs] for plan in plans)
+    assert all(one is two for one, two in zip(first, again, strict=True))
+    assert store.read("x", query=query).to_arrow().to_pydict() == {"v": [3], "w": [1]}
+
+
 def test_few_plans_are_kept_and_no_store_is_kept_by_them() -> None:
     store = fresh_store()
     store.write("x", pa.table({"v": list(range(100))}))

@@ -15,7 +15,7 @@ error.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
@@ -48,9 +48,6 @@ if TYPE_CHECKING:
 
 __all__ = ["question_of_keys"]
 
-Filters = Mapping[int, Filter]
-"""By the number of an input, the filter that it gets behind its own clauses."""
-
 _LEAST_BYTES = 2 << 20
 """A smaller input is read faster than another plan is made."""
 
@@ -74,7 +71,7 @@ def question_of_keys(
     found: Sequence[CombinedInput],
     limits: PlanLimits,
     plan: Callable[[SubQuery], Plan],
-    revised: Callable[[Filters], Plan],
+    narrowed: Callable[[int, Filter], Plan],
 ) -> Question | None:
     """Return what asks for the keys of a small input, where a large one can be narrowed by them.
 
@@ -88,8 +85,8 @@ def question_of_keys(
         What the plan is made for.
     plan
         Plans a query.
-    revised
-        Plans the clause again, with filters on some inputs.
+    narrowed
+        Plans the clause again, with a filter behind the input of that number.
     """
     joins = clause.semi_joins([each.schema for each in inputs])
     for join in sorted(joins, key=lambda join: -found[join.of].bytes):
@@ -106,14 +103,17 @@ def question_of_keys(
             and not any(is_plugin(type(each)) for each in small.query.clauses)
         ):
             keys = Select(tuple(dict.fromkeys(name for _, name in on))), Distinct()
-            revise = functools.partial(_revised, revised, join.of, on)
+            revise = functools.partial(_revised, narrowed, join.of, on)
             purpose = f"keys of input {join.by + 1}, which prune input {join.of + 1}"
             return Question(plan(small.then(*keys).query), revise, nbytes, purpose)
     return None
 
 
 def _revised(
-    revised: Callable[[Filters], Plan], of: int, on: Sequence[tuple[str, str]], keys: pa.Table
+    narrowed: Callable[[int, Filter], Plan],
+    of: int,
+    on: Sequence[tuple[str, str]],
+    keys: pa.Table,
 ) -> Plan:
     conditions: list[Expression] = []
     for name, other in on:
@@ -124,7 +124,7 @@ def _revised(
             least, greatest = _ends(values)
             conditions.append(GreaterEqual(column, literal(least)))
             conditions.append(LessEqual(column, literal(greatest)))
-    return revised({of: Filter(all_of(conditions))})
+    return narrowed(of, Filter(all_of(conditions)))
 
 
 def _ends(values: pa.Array) -> pa.Array:
@@ -147,9 +147,9 @@ def _compares(large: TableSchema, small: TableSchema, pair: tuple[str, str]) -> 
     return kinds[0] == kinds[1] and literal_codec.kind_of(kinds[0]) is not None
 
 
-def _may_be_narrowed(clauses: Sequence[Clause], plan: Plan | None) -> bool:
+def _may_be_narrowed(clauses: Sequence[Clause], plan: Plan) -> bool:
     """Return whether a filter goes past clauses, and none of them fails for a row that it drops."""
-    source = plan.inputs[0] if plan is not None else None
+    source = plan.inputs[0]
     schema = source.view.schema if isinstance(source, SourcePlan) else None
     for clause in clauses:
         if is_one_of(clause, ("join",)):

@@ -1,8 +1,9 @@
 """Plans that were made already: the same query on the same state of a symbol is planned once.
 
-``plan_query`` enters here. A plan follows from the segments of the symbol, the query and the
-options alone, so it is kept beside the index of that state, and goes with it. Queries over several
-symbols, and those that must find something out first, are planned anew each time.
+The planner enters here for each query on one symbol, also for one that is the input of another. A
+plan follows from the segments of the symbol, the query and the options alone, so it is kept beside
+the index of that state, and goes with it. What is over several symbols, and what must find out
+something first, is planned anew each time.
 """
 
 from __future__ import annotations

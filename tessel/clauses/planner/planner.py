@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 
 from tessel.clauses.apply_together import together
 from tessel.clauses.base import Clause, Structure
 from tessel.clauses.combining import CombinedInput, Combining, PlanLimits, SubQuery, check_count
 from tessel.clauses.filter import Filter
-from tessel.clauses.plan import Catalog, Change, Plan, SourcePlan, continued, cut_stages
+from tessel.clauses.plan import (
+    Catalog,
+    Change,
+    Plan,
+    Question,
+    SourcePlan,
+    continued,
+    cut_stages,
+)
 from tessel.clauses.planner.draft import Draft, Input
 from tessel.clauses.planner.fold_constants import fold_constants
 from tessel.clauses.planner.fuse_time_buckets import first_units, fused_stages
@@ -116,12 +123,7 @@ def plan_query(
     check_count(len(query.clauses))
     options = options or current()
     slots = slots or options.workers
-    planner = _Planner(catalog, options, slots, passes, gathered_bytes)
-    if passes is not PASSES or any(isinstance(clause, Combining) for clause in query.clauses):
-        return planner.plan(query)
-    view = planner.view(query.symbol, query.as_of)
-    else_asked = (options, slots, gathered_bytes)
-    return kept_plan(view, query.clauses, else_asked, lambda: planner.plan(query))
+    return _Planner(catalog, options, slots, passes, gathered_bytes).plan(query)
 
 
 _Steps = dict[tuple[int, int], tuple[Clause, TableSchema, TableSchema]]
@@ -192,10 +194,17 @@ class _Planner:
                 return plan_question(query, asking, schema, self.plan)
             if combining is not None:
                 return self._combined(query, combining)
-            return self._one_symbol(view, query.clauses)
+            return self._from_cache(view, query.clauses)
         except TesselError as error:
             error.with_context(symbol=f"{query.symbol!r} (version {view.version})")
             raise
+
+    def _from_cache(self, view: SymbolView, clauses: tuple[Clause, ...]) -> Plan:
+        """Return the plan of clauses on one symbol, made now where it was not made before."""
+        if self._passes is not PASSES:
+            return self._one_symbol(view, clauses)
+        else_asked = (self._options, self._workers, self._gathered_bytes)
+        return kept_plan(view, clauses, else_asked, lambda: self._one_symbol(view, clauses))
 
     def _one_symbol(
         self, view: SymbolView, clauses: tuple[Clause, ...], many_groups: bool | None = None
@@ -233,13 +242,8 @@ class _Planner:
         source = SourcePlan(view, structured.index, structured.units, absorbed)
         return Plan((source,), stages, schema, changes, hint)
 
-    def _combined(
-        self, query: SubQuery, at: int, filters: Mapping[int, Filter] | None = None
-    ) -> Plan:
-        """Plan the last clause over several symbols; what stands before it is its first input.
-
-        Filters are put behind inputs, by number; None where they may still be asked for.
-        """
+    def _combined(self, query: SubQuery, at: int) -> Plan:
+        """Plan the last clause over several symbols; what stands before it is its first input."""
         from tessel.clauses.leave_codes import codes_taken, with_key_codes
         from tessel.clauses.planner.dynamic_filters import question_of_keys
 
@@ -258,30 +262,35 @@ class _Planner:
         )
         schema = draft.schemas()[-1]
         draft, changes = self._rewritten(draft)
-        behind = filters or {}
-        narrowed = [
-            each.then(behind[number]) if number in behind else each
-            for number, each in enumerate(draft.inputs)
-        ]
-        plans = [self.plan(each.query) for each in narrowed]
-        found = [
-            CombinedInput(part.symbol, plan.schema, plan.bytes)
-            for part, plan in zip(parts, plans, strict=True)
-        ]
         options = self._options
         codes = codes_taken(draft.clauses, draft.schema)
         limits = PlanLimits(self._workers, options.live_bytes, _bucket_bytes(options), codes)
-        question = None
-        if filters is None:
-            revised = functools.partial(self._combined, query, at)
-            question = question_of_keys(clause, narrowed, plans, found, limits, self.plan, revised)
-        lowered = clause.lowered(found, draft.schema, limits)
-        for number, first in enumerate(lowered.before):
-            plans[number] = continued(plans[number], first)
-        for number, names in enumerate(lowered.coded):
-            plans[number] = with_key_codes(plans[number], names)
-        stages = cut_stages((*lowered.steps, *draft.clauses), draft.schema)
-        return Plan(tuple(plans), stages, schema, changes, question)
+
+        def found(plans: Sequence[Plan]) -> list[CombinedInput]:
+            of_parts = zip(parts, plans, strict=True)
+            return [CombinedInput(part.symbol, plan.schema, plan.bytes) for part, plan in of_parts]
+
+        def over(plans: Sequence[Plan], question: Question | None = None) -> Plan:
+            """Return the plan on inputs that are planned."""
+            own = list(plans)
+            lowered = clause.lowered(found(own), draft.schema, limits)
+            for number, first in enumerate(lowered.before):
+                own[number] = continued(own[number], first)
+            for number, names in enumerate(lowered.coded):
+                own[number] = with_key_codes(own[number], names)
+            stages = cut_stages((*lowered.steps, *draft.clauses), draft.schema)
+            return Plan(tuple(own), stages, schema, changes, question)
+
+        def narrowed(number: int, keys: Filter) -> Plan:
+            """Return the plan with a filter behind one of the inputs."""
+            other = self.plan(draft.inputs[number].then(keys).query)
+            return over([*plans[:number], other, *plans[number + 1 :]])
+
+        plans = [self.plan(each.query) for each in draft.inputs]
+        asked = question_of_keys(
+            clause, draft.inputs, plans, found(plans), limits, self.plan, narrowed
+        )
+        return over(plans, asked)
 
     def _inputs(self, query: SubQuery, at: int) -> tuple[Combining, tuple[Input, ...]]:
         """Return a clause over several symbols, joined to those before it, and its inputs.
