@@ -21,7 +21,12 @@ from tessel.kernels.intrinsics import words_of
 from tessel.kernels.limbs import fill_limbs
 from tessel.kernels.program import BLOCK_ROWS
 
-__all__ = ["add_groups"]
+__all__ = ["ZERO_REGISTER", "add_groups"]
+
+ZERO_REGISTER = -3
+"""The register of integers, counted from the end, that nothing writes to: it stays 0."""
+
+_LINES_REGISTER = -2
 
 _WIDE, _FLOAT, _LEAST, _GREATEST, _LEAST_FLOAT = 1, 2, 3, 4, 5
 _HALF = 32
@@ -175,14 +180,15 @@ def _add(integers: Any, numbers: Any, slots: Any, sums: Any, rows: Any) -> None:
 
 
 @inner
-def _add_all(integers: Any, slots: Any, sums: Any, rows: Any) -> None:
+def _add_all(integers: Any, zero: int, slots: Any, sums: Any, rows: Any) -> None:
     """Add rows to the one group there is: a run, in which nothing waits for a store."""
     for at in range(len(slots)):
-        second = slots[at, _SECOND]
+        first, second = slots[at, _FIRST], slots[at, _SECOND]
         total = slots[at, _CONSTANT] * np.int64(rows)
-        source = place_of(slots[at, _FIRST])
-        for row in range(rows):
-            total += integers[source + row]
+        if first != zero:
+            source = place_of(first)
+            for row in range(rows):
+                total += integers[source + row]
         if second >= 0:
             above = np.int64(0)
             source = place_of(second)
@@ -332,11 +338,10 @@ def add_groups(
     groups = len(first_row)
     stored, program = (data, words_of(data), facts, gaps, shift), (steps, ranges, constants, tables)
     registers = integers, floats, truths
-    # The last register but one holds the lines of rows. Nothing writes to the one before it, which
-    # stays 0: the number of the one group, where rows are not grouped.
     used = len(integers) // BLOCK_ROWS
-    own, selected = place_of(used - 2), place_of(max(select, 0))
-    by = place_of(group if group >= 0 else used - 3)
+    own, zero, selected = place_of(used + _LINES_REGISTER), used + ZERO_REGISTER, max(select, 0)
+    # Where rows are not grouped, the number of the one group is 0.
+    by = place_of(group if group >= 0 else zero)
     left = len(unseen)
     # What is only counted is never packed. Where rows are grouped, those that do not count may have
     # a line aside instead, which costs less where they are few.
@@ -368,13 +373,13 @@ def add_groups(
             count = counting
         elif counting < count:
             aside = groups << lane_bits
-            _aside(truths, selected, integers, numbers, aside, own, np.uint64(rows))
+            _aside(truths, place_of(selected), integers, numbers, aside, own, np.uint64(rows))
             numbers = own
         if fill_limbs(kinds, sources, scales, limbs, integers, floats, count):
             return True
         counted = np.uint64(count)
         if group < 0:
-            _add_all(integers, slots, sums, counted)
+            _add_all(integers, zero, slots, sums, counted)
         else:
             _add(integers, numbers, slots, sums, counted)
         for field in range(len(kinds)):

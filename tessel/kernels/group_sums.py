@@ -19,8 +19,8 @@ from tessel.kernels.fields import (
     field_sums,
     started,
 )
-from tessel.kernels.group_loop import add_groups
-from tessel.kernels.program import Program
+from tessel.kernels.group_loop import ZERO_REGISTER, add_groups
+from tessel.kernels.program import BLOCK_ROWS, Program
 
 __all__ = ["GroupSums", "group_sums"]
 
@@ -100,15 +100,15 @@ def group_sums(
     chunk_bits = min(max(_CHUNK_BITS, groups.bit_length() + 4), MOST_CHUNK_BITS)
     limb_bits = 62 - chunk_bits
     held = FieldRegisters.of(fields, program.integers, limb_bits)
-    slots = _Slots.of(held, chunk_bits)
+    integers, floats, truths = program.registers(2 * len(fields) + 4)
+    integers[:] = 0
+    slots = _Slots.of(held, chunk_bits, len(integers) // BLOCK_ROWS + ZERO_REGISTER)
     first_row = np.full(groups, -1, np.int64)
     last_row = np.full(groups + 1 if last else 0, -1, np.int64)
     low, high = np.zeros((2, groups, len(slots.parts)), np.int64)
-    lane_bits = _LANE_BITS if groups <= _MOST_SPREAD else 0
+    lane_bits = _LANE_BITS if group is not None and groups <= _MOST_SPREAD else 0
     lines = (groups << lane_bits) + 1
     best, best_floats = started(fields, lines)
-    integers, floats, truths = program.registers(2 * len(fields) + 4)
-    integers[:] = 0
     selected = program.selected(select)
     count = len(slots.words)
     # Lines of a cache hold whole groups, where these are not small.
@@ -166,8 +166,11 @@ class _Slots:
     order: Integers
 
     @classmethod
-    def of(cls, held: FieldRegisters, chunk_bits: int) -> _Slots:
-        """Put several parts into one word where the sums of a chunk leave room for them."""
+    def of(cls, held: FieldRegisters, chunk_bits: int, zero: int) -> _Slots:
+        """Put several parts into one word where the sums of a chunk leave room for them.
+
+        Where only rows are counted, ``zero`` is the register, in which nothing is.
+        """
         widths = [chunk_bits + 2, *(bits + chunk_bits + 1 for bits in held.bits)]
         slots: list[list[int]] = []
         for part in sorted(range(len(widths)), key=lambda part: (-widths[part], part)):
@@ -193,7 +196,7 @@ class _Slots:
                 else:
                     registers_of.append((held.parts[part - 1], shift))
                 shift += widths[part]
-            registers_of = registers_of or [(held.used, 0)]
+            registers_of = registers_of or [(zero, 0)]
             second = registers_of[1] if len(registers_of) > 1 else (-1, 0)
             words.append([registers_of[0][0], *second, constant])
         laid = [part for slot in slots for part in sorted(slot, key=lambda part: part == 0)]
