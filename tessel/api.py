@@ -358,9 +358,8 @@ class LazyTable(Verbs):
         from tessel.clauses.explain import explain_plan
 
         chosen = _executor(executor)
-        plan = _plan(*self._bound(), chosen)
         explained = getattr(chosen, "explained", None)
-        more: tuple[Table, ...] = () if explained is None else (explained(plan),)
+        more: tuple[Table, ...]
         if analyze:
             if explained is not None:
                 raise InvalidInputError(
@@ -371,6 +370,9 @@ class LazyTable(Verbs):
 
             with self._planned(chosen) as asking:
                 plan, more = told_run(asking, chosen.run)
+        else:
+            plan = _plan(*self._bound(), chosen)
+            more = () if explained is None else (explained(plan),)
         return explain_plan(plan, self.clauses, pages=pages, ran=analyze, more=more)
 
     def collect(self, *, limit: int | None = None, executor: ExecutorLike = "local") -> Result:

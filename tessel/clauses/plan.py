@@ -27,6 +27,7 @@ __all__ = [
     "SourcePlan",
     "Stage",
     "answered",
+    "clauses_of",
     "continued",
     "cut_stages",
     "is_plugin",
@@ -305,8 +306,7 @@ def continued(plan: Plan, clauses: tuple[Clause, ...]) -> Plan:
 
 def plugins_of(plan: Plan) -> tuple[type[Clause], ...]:
     """Return the clause classes of a plan that are not part of the package."""
-    found = {type(clause): None for stage in _stages(plan) for clause in stage.clauses}
-    return tuple(filter(is_plugin, found))
+    return tuple(filter(is_plugin, dict.fromkeys(map(type, clauses_of(plan)))))
 
 
 def is_plugin(kind: type[Clause]) -> bool:
@@ -314,8 +314,10 @@ def is_plugin(kind: type[Clause]) -> bool:
     return not kind.__module__.startswith("tessel.")
 
 
-def _stages(plan: Plan) -> Iterator[Stage]:
+def clauses_of(plan: Plan) -> Iterator[Clause]:
+    """Give all clauses of a plan, those of its inputs first."""
     for part in plan.inputs:
         if isinstance(part, Plan):
-            yield from _stages(part)
-    yield from plan.stages
+            yield from clauses_of(part)
+    for stage in plan.stages:
+        yield from stage.clauses

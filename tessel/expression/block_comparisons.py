@@ -48,7 +48,7 @@ __all__ = ["BlockComparisons", "Truth", "Wanted", "scaled_range"]
 Wanted = frozenset[bool]
 """Whether it is asked where a condition is true, or where it is false."""
 
-_MOST_MEMBERS = 32
+_MOST_COMPARED = 32
 """Floats and texts of a set are compared with one by one."""
 _ORDERS: dict[type[Comparison], tuple[int, int]] = {
     Less: (Op.LESS, Op.INTEGER_LESS),
@@ -223,7 +223,7 @@ class BlockComparisons(BlockArithmetic):
             if number is None or number.is_float:
                 return None
             return held.steps(steps, number.register, number.low, number.high), held.has_missing
-        if not 0 < len(values) <= _MOST_MEMBERS:
+        if not 0 < len(values) <= _MOST_COMPARED:
             return None
         from tessel.expression.kernels.membership import members
 

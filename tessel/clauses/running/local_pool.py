@@ -56,12 +56,16 @@ class LocalPool(Closing):
         Workers and byte budgets.
     account
         What the query keeps alive; by default one of the pool's own.
+    workers
+        Tasks that run at a time; by default those of the options.
     """
 
-    def __init__(self, options: Options, account: Account | None = None) -> None:
+    def __init__(
+        self, options: Options, account: Account | None = None, workers: int | None = None
+    ) -> None:
         self._options = options
         self._account = account or Account(options.live_bytes)
-        self._at_once = options.workers
+        self._at_once = workers or options.workers
         self._threads: ThreadPoolExecutor | None = None
         self._begun: list[threading.Thread] = []
         self._far: LocalPool | None = None
@@ -94,8 +98,8 @@ class LocalPool(Closing):
         if self._options.workers == 1:
             return self
         if self._far is None:
-            self._far = LocalPool(self._options, self._account)
-            self._far._at_once = max(_FAR_TASKS, self._options.workers)
+            workers = max(_FAR_TASKS, self._options.workers)
+            self._far = LocalPool(self._options, self._account, workers)
         return self._far
 
     def map(self, tasks: Iterable[Task[Result]]) -> Iterator[Result]:

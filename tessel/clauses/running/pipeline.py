@@ -10,14 +10,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 import pyarrow as pa
 
 from tessel import telemetry
 from tessel.clauses.base import Clause, Structure
-from tessel.clauses.plan import Intake, Plan, SourcePlan, Stage, answered, plugins_of
+from tessel.clauses.plan import Intake, Plan, SourcePlan, Stage, answered, clauses_of, plugins_of
 from tessel.clauses.positional import Positional
 from tessel.clauses.powers import Broadcasts, Expands, Interleaves, ReducesPieces
 from tessel.clauses.running.first_stage import loaded_units
@@ -100,7 +100,7 @@ class LocalExecutor:
         """
         options = self._options or current()
         plan = answered(plan, self.run)
-        with _running(options, joins_units=not plugins_of(plan)) as run:
+        with _running(options, clauses_of(plan), joins_units=not plugins_of(plan)) as run:
             try:
                 for unit in run.units(plan):
                     if unit.num_rows:
@@ -147,13 +147,14 @@ def run_stages(
     stages: Sequence[Stage], units: Iterator[ProcessingUnit], options: Options | None = None
 ) -> Iterator[ProcessingUnit]:
     """Run stages on units that are here already; the last steps of another executor's query."""
-    with _running(options or current(), joins_units=False) as run:
+    clauses = (clause for stage in stages for clause in stage.clauses)
+    with _running(options or current(), clauses, joins_units=False) as run:
         yield from run.stages(stages, units)
 
 
 def run_units(plan: Plan, options: Options | None = None) -> Iterator[ProcessingUnit]:
     """Run a plan here whose units another executor wants; errors lack the symbols of its query."""
-    with _running(options or current(), joins_units=False) as run:
+    with _running(options or current(), clauses_of(plan), joins_units=False) as run:
         yield from run.units(plan)
 
 
@@ -166,14 +167,21 @@ def units_to_read(source: SourcePlan, stage: Stage) -> SourcePlan:
 
 
 @contextlib.contextmanager
-def _running(options: Options, *, joins_units: bool) -> Iterator[_Run]:
+def _running(options: Options, clauses: Iterable[Clause], *, joins_units: bool) -> Iterator[_Run]:
     # Threads end before the files close that they may be reading.
     with (
         ComponentManager() as manager,
         Workspace(options) as workspace,
         LocalPool(options, workspace.account) as pool,
     ):
-        yield _Run(manager, pool, workspace, options.inline_bytes, joins_units)
+        yield _Run(
+            manager,
+            pool,
+            workspace,
+            options.inline_bytes,
+            joins_units=joins_units,
+            stops_early=any(isinstance(clause, Positional) for clause in clauses),
+        )
 
 
 class _Run:
@@ -188,6 +196,8 @@ class _Run:
     joins_units
         Whether small units may be one: no answer of our own clauses depends on how many there are,
         but a clause of somebody else's may look.
+    stops_early
+        Whether a clause may have its rows before all units are read.
     """
 
     def __init__(
@@ -196,19 +206,19 @@ class _Run:
         pool: LocalPool,
         workspace: Workspace,
         inline_bytes: int,
+        *,
         joins_units: bool,
+        stops_early: bool,
     ) -> None:
         self._manager = manager
         self._pool = pool
         self._workspace = workspace
         self._inline_bytes = inline_bytes
         self._joins_units = joins_units
-        self._stops_early = False
+        self._stops_early = stops_early
 
     def units(self, plan: Plan, symbol: int = 0) -> Iterator[ProcessingUnit]:
         first, *rest = plan.stages
-        clauses = (clause for stage in plan.stages for clause in stage.clauses)
-        self._stops_early |= any(isinstance(clause, Positional) for clause in clauses)
         if len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
             units = self._first_stage(plan.inputs[0], first, symbol)
         elif isinstance(first.clauses[0], Broadcasts):
