@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.arrays import arrow_array
-from tessel.expression.block_entries import Entries
+from tessel.expression.block_entries import Entries, OtherEntries
 from tessel.expression.block_steps import EXACT, GREATEST, LEAST, BlockSteps
 from tessel.kernels.decimal_bounds import DecimalBounds
 from tessel.kernels.program import RESIDUAL_SHIFT, Op, Program
@@ -135,7 +136,9 @@ class BlockColumns:
     def place(self, name: str) -> int | None:
         """Return the number of a column that is stored, not computed; None for others."""
         value = self._values.get(name)
-        return self._names.index(value.name) if isinstance(value, Stored) else None
+        if not isinstance(value, Stored) or isinstance(value.column, OtherEntries):
+            return None
+        return self._names.index(value.name)
 
     def integers(self, name: str, known: int | None = None) -> int:
         """Return the register of what a stored column is kept as, 0 where no value is known."""
@@ -202,6 +205,12 @@ class BlockColumns:
         entries = value.column.entries
         register, known = self._integers(value.name), self._known(value)
         return Number(False, register, 0, len(entries) - 1, known), entries
+
+    def looked_up(self, number: Number, numbers: npt.NDArray[np.int64]) -> Number:
+        """Return the integers that codes are places of; those of rows without a value are any."""
+        register = self._steps.lookup(number.register, numbers)
+        low, high = (int(end) for end in (numbers.min(), numbers.max()))
+        return Number(False, register, low, high, number.known)
 
     def ranks(self, name: str) -> tuple[Number, pa.Array] | None:
         """Return the places of texts in their order, and the texts in order; None without codes."""

@@ -6,6 +6,7 @@ codes and its numbers are wanted, or the order of its texts: both are looked up 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from tessel.arrays import fill_null, numpy_array
 from tessel.cached import cached
 from tessel.expression.block_steps import GREATEST
 
-__all__ = ["Entries"]
+__all__ = ["Entries", "OtherEntries"]
 
 
 class Entries:
@@ -104,3 +105,27 @@ class Entries:
         if self.values.null_count or pa.types.is_floating(self.values.type):
             return False
         return len(pc.unique(self.values)) == len(self)
+
+
+@dataclass(frozen=True, eq=False)
+class OtherEntries:
+    """A column of the codes of another, which are places of what is computed of its entries.
+
+    Attributes
+    ----------
+    entries
+        What is computed, an entry for each of the other column.
+    has_missing
+        Whether some row of the other column may have no value, and so has none here.
+    """
+
+    entries: Entries
+    has_missing: bool
+    exponents: None = None
+    bounds: None = None
+    places: int = 0
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of the entries."""
+        return self.entries.values.type

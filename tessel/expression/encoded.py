@@ -26,6 +26,7 @@ from tessel.errors import TesselError
 from tessel.expression.block_arithmetic import ARITHMETIC
 from tessel.expression.block_columns import Number, Stored
 from tessel.expression.block_comparisons import BlockComparisons, Truth, Wanted
+from tessel.expression.block_entries import Entries, OtherEntries
 from tessel.expression.block_steps import GREATEST
 from tessel.expression.checking import NodeType, node_types
 from tessel.expression.context import ExpressionContext
@@ -88,7 +89,7 @@ class BlockProgram(BlockComparisons):
     ) -> None:
         super().__init__(columns, pages)
         self._schema = schema
-        self._looked_up: dict[tuple[str, bytes], npt.NDArray[np.int8]] = {}
+        self._answered: dict[tuple[str, bytes], pa.Array] = {}
 
     # --- questions --------------------------------------------------------------------------------
 
@@ -136,7 +137,7 @@ class BlockProgram(BlockComparisons):
         """
         self._values = {name: self._values[old] for name, old in names.items()}
         self._schema = schema
-        self._looked_up.clear()
+        self._answered.clear()
 
     # --- nodes ------------------------------------------------------------------------------------
 
@@ -146,13 +147,31 @@ class BlockProgram(BlockComparisons):
         types = node_types(context, self._schema)
         wanted = _wanted_truths(context, asked)
         found: dict[str, _Value] = {}
+        is_asked = self._functions_of_entries(context)
         for name in context.order:
             node = context.expression(name)
             operands = [found[child] for child in context.children(name)]
-            found[name] = self._node(node, types[name], operands, wanted[name])
+            found[name] = None
+            if is_asked.get(name, True):
+                found[name] = self._node(node, types[name], operands, wanted[name])
             if len(self._steps) > _MOST_STEPS:
                 return None
         return found[context.root]
+
+    def _functions_of_entries(self, context: ExpressionContext) -> dict[str, bool]:
+        """Return the nodes that read one dictionary and nothing else, and which are asked for.
+
+        What is asked for is computed of the entries at once; nobody asks for what is within it.
+        """
+        within = {
+            name: False
+            for name in context.order
+            if not isinstance(context.expression(name), Column | Literal)
+            and self._dictionary(context.expression(name)) is not None
+        }
+        others = [context.children(name) for name in context.order if name not in within]
+        asked = {context.root, *(child for children in others for child in children)}
+        return {name: name in asked for name in within}
 
     def _node(
         self, node: Expression, kind: NodeType, operands: list[_Value], wanted: Wanted
@@ -170,6 +189,8 @@ class BlockProgram(BlockComparisons):
             looked_up = self._on_dictionary(node, wanted)
             if looked_up is not None:
                 return looked_up
+        elif (computed := self._of_entries(node)) is not None:
+            return computed
         if isinstance(node, And | Or | Xor | Not):
             return self._boolean(node, operands, wanted)
         if isinstance(node, Comparison):
@@ -204,6 +225,26 @@ class BlockProgram(BlockComparisons):
 
     def _on_dictionary(self, node: Expression, wanted: Wanted) -> Truth | None:
         """Compute a predicate on the entries of the one dictionary that it reads."""
+        value = self._dictionary(node)
+        answers = None if value is None else self._answers(node, value)
+        if value is None or answers is None or not pa.types.is_boolean(answers.type):
+            return None
+        numbers = numpy_array(fill_null(answers.cast(pa.int8()), -1))
+        held, stored = np.array(numbers, np.int8), value
+        return Truth.of(wanted, lambda side: self._looked_up_side(stored, held, side))
+
+    def _of_entries(self, node: Expression) -> Stored | None:
+        """Compute what is no predicate on the entries of the one dictionary that it reads."""
+        value = self._dictionary(node)
+        answers = None if value is None else self._answers(node, value)
+        if value is None or answers is None or not _may_be_entries(answers.type):
+            return None
+        if value.column.has_missing and answers[-1].is_valid:
+            return None  # a row without a value has one then
+        return Stored(value.name, OtherEntries(Entries(answers[:-1]), value.column.has_missing))
+
+    def _dictionary(self, node: Expression) -> Stored | None:
+        """Return the column of a dictionary that is all that an expression reads."""
         names = node.columns()
         if len(names) != 1:
             return None
@@ -214,20 +255,15 @@ class BlockProgram(BlockComparisons):
         entries = value.column.entries.values
         kind = self._schema.type_of(name)
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-        if not 0 < len(entries) <= _MOST_ENTRIES or entries.type != kind:
-            return None
-        answers = self._answers(node, name, entries)
-        if answers is None:
-            return None
-        held = answers
-        return Truth.of(wanted, lambda side: self._looked_up_side(value, held, side))
+        return value if 0 < len(entries) <= _MOST_ENTRIES and entries.type == kind else None
 
-    def _answers(
-        self, node: Expression, name: str, entries: pa.Array
-    ) -> npt.NDArray[np.int8] | None:
-        """Return what a predicate is for each entry, and then for null: 1, 0, or −1 if missing."""
+    def _answers(self, node: Expression, stored: Stored) -> pa.Array | None:
+        """Return what an expression is for each entry, and then for null."""
+        (name,) = node.columns()
         key = name, node.digest
-        if key not in self._looked_up:
+        if key not in self._answered:
+            assert stored.column.entries is not None  # it has a dictionary
+            entries = stored.column.entries.values
             asked = pa.concat_arrays([entries, pa.nulls(1, entries.type)])
             try:
                 from tessel.expression.evaluate import evaluate
@@ -235,11 +271,10 @@ class BlockProgram(BlockComparisons):
                 answers = evaluate(node, pa.table({name: asked}))
             except TesselError:
                 return None  # maybe of an entry that no row has
-            if not pa.types.is_boolean(answers.type):
-                return None
-            numbers = fill_null(answers.cast(pa.int8()), -1)
-            self._looked_up[key] = np.array(numpy_array(numbers), np.int8)
-        return self._looked_up[key]
+            if isinstance(answers, pa.ChunkedArray):
+                answers = answers.combine_chunks()
+            self._answered[key] = answers
+        return self._answered[key]
 
     def _looked_up_side(self, stored: Stored, answers: npt.NDArray[np.int8], side: bool) -> int:
         table = (answers[:-1] == side).astype(np.uint8)
@@ -298,6 +333,13 @@ class BlockProgram(BlockComparisons):
             return self._steps.step(Op.NOT, known) if side else known
 
         return Truth.of(wanted, register)
+
+
+def _may_be_entries(kind: pa.DataType) -> bool:
+    types = pa.types
+    counted = types.is_integer(kind) or types.is_timestamp(kind) or types.is_duration(kind)
+    counted = counted or types.is_date(kind) or types.is_time(kind)
+    return bool(counted or types.is_string(kind) or types.is_binary(kind) or types.is_float64(kind))
 
 
 def _wanted_truths(context: ExpressionContext, asked: Wanted) -> dict[str, Wanted]:

@@ -165,9 +165,7 @@ def _with_missing(opened: OpenedBatch, key: StoredKey, number: Number) -> tuple[
 def _key(opened: OpenedBatch, name: str, kind: pa.DataType) -> tuple[StoredKey, Number] | None:
     coded = opened.program.codes(name)
     if coded is not None:
-        number, entries = coded
-        distinct = _distinct_keys(entries)
-        return None if distinct is None else (StoredKey(len(entries), distinct, 0, kind), number)
+        return _coded_key(opened, *coded, kind)
     known = opened.program.number(name)
     types = pa.types
     counted = types.is_integer(kind) or types.is_boolean(kind) or is_temporal(kind)
@@ -179,14 +177,23 @@ def _key(opened: OpenedBatch, name: str, kind: pa.DataType) -> tuple[StoredKey, 
     return StoredKey(size, None, known.low, kind), opened.program.shifted(known, -known.low)
 
 
-def _distinct_keys(entries: Entries) -> pa.Array | None:
-    """Return the entries of a dictionary as keys; None where two would be one, or one none."""
-    kind = entries.values.type
-    if pa.types.is_string(kind) or pa.types.is_integer(kind):
-        return entries.values if entries.are_distinct else None
-    # A dictionary of floats may hold both zeros, or a NaN: its codes are no groups.
+def _coded_key(
+    opened: OpenedBatch, number: Number, entries: Entries, kind: pa.DataType
+) -> tuple[StoredKey, Number] | None:
+    """Return a key of codes; where two of them stand for one key, they become one number."""
+    own = entries.values.type
+    if (pa.types.is_string(own) or pa.types.is_integer(own)) and entries.are_distinct:
+        return StoredKey(len(entries), entries.values, 0, kind), number
+    # A dictionary of floats may hold both zeros, and a NaN, whose rows have no key.
     found = group_codes([entries.values], drop_missing=True)
-    return found.keys[0] if len(found) == len(entries) else None
+    if not len(found):
+        return None
+    key = StoredKey(len(found), found.keys[0], 0, kind)
+    if len(found) == len(entries):
+        return key, number
+    numbers = np.zeros(len(entries), np.int64)
+    numbers[slice(None) if entries.known is None else entries.known] = found.codes
+    return key, opened.program.looked_up(number, numbers)
 
 
 def key_values(held: Sequence[StoredKey], groups: Integers) -> list[pa.Array]:
