@@ -23,7 +23,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError, repeated
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.batch import Batch
-from tessel.store.manifest.candidate_rows import CandidateRows
+from tessel.store.manifest.selected_rows import SelectedRows
 
 __all__ = ["Distinct", "DistinctBucket", "PartialDistinct"]
 
@@ -135,7 +135,7 @@ class PartialDistinct(Clause):
                 return found
         return _kept(unit, self._rows(unit.table))
 
-    def _keep(self, rows: CandidateRows) -> None:
+    def _keep(self, rows: SelectedRows) -> None:
         rows.keep(rows.places()[self._rows(rows.values(self.columns))])
 
     def _rows(self, table: pa.Table) -> Rows:

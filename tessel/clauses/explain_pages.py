@@ -18,7 +18,7 @@ from tessel.display.documents import Table
 from tessel.expression.build import all_of, col, lit
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
-from tessel.store.manifest.candidate_rows import CandidateRows
+from tessel.store.manifest.selected_rows import SelectedRows
 
 __all__ = ["pages_table"]
 
@@ -86,10 +86,10 @@ def _as_predicate(clause: DateRange, schema: TableSchema) -> Expression:
     return all_of(conditions)
 
 
-def _strips(source: SourcePlan) -> Iterator[CandidateRows]:
+def _strips(source: SourcePlan) -> Iterator[SelectedRows]:
     """Give the rows of every row slice, of which nothing but page tables is read."""
     segments = source.view.source()
     for position in dict.fromkeys(tuple(unit) for unit in source.units):
         pieces = [source.index.source(at) for at in position]
         for _, strip in itertools.groupby(pieces, lambda piece: (piece.row_start, piece.row_stop)):
-            yield CandidateRows(segments, list(strip), source.schema)
+            yield SelectedRows(segments, list(strip), source.schema)

@@ -23,8 +23,8 @@ from tessel.clauses.values import missing_rows, plain
 from tessel.errors import TesselError
 from tessel.expression.build import col, lit
 from tessel.expression.node import Expression
-from tessel.store.manifest.candidate_rows import CandidateRows
-from tessel.store.manifest.stretch import RowPart
+from tessel.store.manifest.selected_range import SelectedPage
+from tessel.store.manifest.selected_rows import SelectedRows
 
 __all__ = ["Bar", "keep_first"]
 
@@ -71,7 +71,7 @@ class Bar:
         return (pair[0] is one) is not swapped
 
 
-def keep_first(rows: CandidateRows, ordering: Ordering, count: int, bar: Bar) -> None:
+def keep_first(rows: SelectedRows, ordering: Ordering, count: int, bar: Bar) -> None:
     """Leave those rows that can be among the first of all units, in their own order.
 
     Parameters
@@ -104,10 +104,10 @@ def keep_first(rows: CandidateRows, ordering: Ordering, count: int, bar: Bar) ->
     rows.keep(np.sort(places[chosen]))
 
 
-def _seed(rows: CandidateRows, key: Ordering, count: int, bar: Bar) -> bool:
+def _seed(rows: SelectedRows, key: Ordering, count: int, bar: Bar) -> bool:
     """Find a limit in the page that promises most, of those that have as many rows as wanted."""
     name, downwards = key.by[0], key.descending[0]
-    best: RowPart | None = None
+    best: SelectedPage | None = None
     for part in rows.parts(name):
         if len(part) < count or not part.has_values:
             continue
@@ -131,7 +131,7 @@ def _raise(
     values: pa.ChunkedArray,
     places: Rows,
     chosen: Rows,
-    rows: CandidateRows,
+    rows: SelectedRows,
     key: Ordering,
     bar: Bar,
 ) -> bool:
@@ -146,7 +146,7 @@ def _raise(
     return True
 
 
-def _drop(rows: CandidateRows, ordering: Ordering, value: pa.Scalar, row: int) -> None:
+def _drop(rows: SelectedRows, ordering: Ordering, value: pa.Scalar, row: int) -> None:
     """Drop rows that do not reach a limit."""
     try:
         reaches, passes = _predicates(ordering, value)

@@ -22,7 +22,7 @@ from tessel.clauses.stored_first_rows import KeyBar, stored_first_rows
 from tessel.clauses.top_k import PartialTopK, TopK
 from tessel.ecs import ProcessingUnit
 from tessel.store.manifest.batch import Batch
-from tessel.store.manifest.candidate_rows import CandidateRows
+from tessel.store.manifest.selected_rows import SelectedRows
 
 __all__ = ["LastOfSort", "PartialLastOfSort"]
 
@@ -74,7 +74,7 @@ class PartialLastOfSort(PartialTopK):
     def _chosen(self, rows: Batch, bar: KeyBar) -> Rows | None:
         return stored_first_rows(rows, backwards(self.ordering), self.k, bar, later=True)
 
-    def _keep(self, rows: CandidateRows) -> None:
+    def _keep(self, rows: SelectedRows) -> None:
         """Find the last rows from the columns that order them."""
         if len(rows) > self.k:
             chosen = _last_rows(rows.values(self.by), self.ordering, self.k)

@@ -28,7 +28,7 @@ from tessel.expression.schema import TableSchema
 from tessel.kernels.best_rows import NO_LIMIT, BestRows, best_rows, ordered_doubles
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.opened_batch import OpenedBatch
-from tessel.store.manifest.stretch import RowPart
+from tessel.store.manifest.selected_range import SelectedPage
 
 __all__ = ["KeyBar", "stored_first_rows"]
 
@@ -221,7 +221,7 @@ def stored_first_rows(
     return _found(rows.within(parts), ordering, count, bar, parts, later)
 
 
-def _promise(part: RowPart, ordering: Ordering) -> float:
+def _promise(part: SelectedPage, ordering: Ordering) -> float:
     """Return what the first key of no row comes before, as a number that is the less, the better.
 
     It may be rounded.
@@ -233,7 +233,7 @@ def _promise(part: RowPart, ordering: Ordering) -> float:
 
 
 def _may_reach(
-    part: RowPart, ordering: Ordering, rows: Batch, keys: Keys, row: int, later: bool
+    part: SelectedPage, ordering: Ordering, rows: Batch, keys: Keys, row: int, later: bool
 ) -> bool:
     """Return whether a part may hold a row with such keys, or rows that come before it."""
     bound = part.bound(greatest=ordering.descending[0])
@@ -243,7 +243,7 @@ def _may_reach(
     if len(ordering.by) > 1:
         return bool(best <= keys[0])
     first = rows.first_row
-    lead = 1 - first - part.stretch.high if later else first + part.stretch.low
+    lead = 1 - first - part.selected.high if later else first + part.selected.low
     return bool((best, lead) <= (keys[0], row))
 
 
@@ -252,7 +252,7 @@ def _found(
     ordering: Ordering,
     count: int,
     bar: KeyBar,
-    parts: Sequence[RowPart] | None,
+    parts: Sequence[SelectedPage] | None,
     later: bool,
 ) -> NDArray[np.int64] | None:
     """Look at rows, part by part where there are any, and raise the bar."""
@@ -264,10 +264,10 @@ def _found(
         return None
     before = rows.first_place - opened.spans[0].start
     start = -(rows.first_row + before) if later else rows.first_row + before
-    program, stretches = opened.program.program(), _stretches(opened, ordering, key, parts, before)
+    program, ranges = opened.program.program(), _ranges(opened, ordering, key, parts, before)
     found: list[BestRows] = []
     for span in opened.spans:
-        own = [each for each in stretches if span.start <= each[0] < span.stop]
+        own = [each for each in ranges if span.start <= each[0] < span.stop]
         if not own:
             continue
         best = best_rows(
@@ -296,20 +296,20 @@ def _found(
     return inside + before
 
 
-def _stretches(
+def _ranges(
     opened: OpenedBatch,
     ordering: Ordering,
     key: _FloatKey | _IntegerKey,
-    parts: Sequence[RowPart] | None,
+    parts: Sequence[SelectedPage] | None,
     before: int,
 ) -> list[tuple[int, int, int]]:
-    """Return stretches of rows of the segment, in the order of the parts, with bounds of keys."""
+    """Return ranges of rows of the segment, in the order of the parts, with bounds of keys."""
     if parts is None:
         return [(span.start, span.stop, _LEAST) for span in opened.spans]
     found: list[tuple[int, int, int]] = []
     for part in parts:
         bound = part.bound(greatest=ordering.descending[0])
-        low, high = part.stretch.low - before, part.stretch.high - before
+        low, high = part.selected.low - before, part.selected.high - before
         found.append((low, high, _LEAST if bound is None else key.least(bound)))
     return found
 

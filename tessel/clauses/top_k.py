@@ -31,7 +31,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.batch import Batch
-from tessel.store.manifest.candidate_rows import CandidateRows
+from tessel.store.manifest.selected_rows import SelectedRows
 
 __all__ = ["PartialTopK", "TopK"]
 
@@ -173,7 +173,7 @@ class PartialTopK(_First):
         """Find the first rows on what is stored."""
         return stored_first_rows(rows, self.ordering, self.k, KeyBar())
 
-    def _keep(self, rows: CandidateRows) -> None:
+    def _keep(self, rows: SelectedRows) -> None:
         """Find the first rows from the columns that order them."""
         keep_first(rows, self.ordering, self.k, Bar(self.ordering))
 
@@ -210,5 +210,5 @@ class _SharedTopK(PartialTopK):
     def settle(self, first_row: int) -> Rows | None:
         return self._key_bar.settled(first_row)
 
-    def _keep(self, rows: CandidateRows) -> None:
+    def _keep(self, rows: SelectedRows) -> None:
         keep_first(rows, self.ordering, self.k, self._bar)

@@ -12,8 +12,8 @@ from tessel.api import Store
 from tessel.clauses import QueryBuilder
 from tessel.clauses.running.bound_unit import BoundUnit
 from tessel.options import options
-from tessel.store import CandidateRows
-from tessel.store.manifest.held_columns import HeldColumns
+from tessel.store import SelectedRows
+from tessel.store.manifest.lazy_columns import LazyColumns
 from tessel.testing.tables import bits
 from tests.clauses.helpers import SETTINGS, answer, events, fresh_store, stored
 
@@ -26,8 +26,8 @@ def by_values() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BoundUnit, "reduced_by", lambda *given: None)
         patch.setattr(BoundUnit, "as_codes", lambda unit, names: unit)
-        patch.setattr(CandidateRows, "_encoded", lambda *given: None)
-        patch.setattr(HeldColumns, "gathered", lambda *given: {})
+        patch.setattr(SelectedRows, "_encoded", lambda *given: None)
+        patch.setattr(LazyColumns, "gathered", lambda *given: {})
         yield
 
 

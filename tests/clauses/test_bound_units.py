@@ -21,7 +21,7 @@ from tessel.expression import col
 from tessel.expression.schema import TableSchema
 from tessel.options import options
 from tessel.store.manifest.bindings import Bindings
-from tessel.store.manifest.stretch import Stretch
+from tessel.store.manifest.selected_range import SelectedRange
 from tests.clauses.bound_chains import (
     BindsBoth,
     FiltersBy,
@@ -257,8 +257,8 @@ def test_a_unit_that_waits_holds_no_values(query: QueryBuilder) -> None:
     assert unit.num_rows
     for waiting in (whole, unit):
         for batch in (batch.unread() for batch in waiting.batches):
-            for rows in (batch.source, batch._kept, batch._pruned):
-                assert not any(stretch.held for stretch in rows._stretches)
+            for rows in (batch.source, batch._unpruned, batch._pruned):
+                assert not any(selected.columns for selected in rows._ranges)
             assert batch._narrowed is None
 
 
@@ -306,7 +306,7 @@ def test_long_chains_of_columns_and_filters(length: int) -> None:
 @settings(max_examples=40)
 @given(data=st.data())
 def test_resample_of_spans_that_zone_maps_leave(data: st.DataObject) -> None:
-    """Several stretches of a segment, whose ends share buckets or lie many buckets apart."""
+    """Several ranges of a segment, whose ends share buckets or lie many buckets apart."""
     rows = data.draw(st.integers(40, 400))
     random = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
     band = np.repeat(random.integers(0, 4, rows), 16)[:rows]
@@ -369,8 +369,8 @@ def test_resample_behind_filters_runs_on_stored_rows() -> None:
     ],
     ids=repr,
 )
-def test_many_stretches_take_steps_in_proportion(rest: QueryBuilder) -> None:
-    """Every other page is ruled out: stretches are cut by pages that meet them, not by all."""
+def test_many_ranges_take_steps_in_proportion(rest: QueryBuilder) -> None:
+    """Every other page is pruned: ranges are cut by pages that meet them, not by all."""
     pages, cuts = 400, 0
     n = np.arange(pages * 4)
     table = pa.table(
@@ -381,15 +381,15 @@ def test_many_stretches_take_steps_in_proportion(rest: QueryBuilder) -> None:
         store.write("x", table, index="t")
     query = Q.filter("b == 1").then(*rest.clauses)
     wanted = outcome_read_first(store, query)
-    old = Stretch.cut
+    old = SelectedRange.cut
 
-    def cut(stretch: Stretch, low: int, high: int) -> Stretch | None:
+    def cut(selected: SelectedRange, low: int, high: int) -> SelectedRange | None:
         nonlocal cuts
         cuts += 1
-        return old(stretch, low, high)
+        return old(selected, low, high)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Stretch, "cut", cut)
+        patch.setattr(SelectedRange, "cut", cut)
         assert outcome(store, query, SETTINGS[0]) == wanted
     assert cuts < 20 * pages
 

@@ -35,8 +35,8 @@ from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.bindings import Bindings, Computed
-from tessel.store.manifest.candidate_rows import CandidateRows
 from tessel.store.manifest.piece import PieceSource, SegmentSource
+from tessel.store.manifest.selected_rows import SelectedRows
 
 __all__ = ["BoundUnit", "bound_unit", "is_bound"]
 
@@ -65,7 +65,7 @@ def bound_unit(
     for source in sources:
         strips.setdefault((source.row_start, source.row_stop), []).append(source)
     schema = bindings.schema
-    batches = [Batch(CandidateRows(segments, strip, schema), bindings) for strip in strips.values()]
+    batches = [Batch(SelectedRows(segments, strip, schema), bindings) for strip in strips.values()]
     return BoundUnit(ordinal, schema, batches, symbol)
 
 
@@ -134,9 +134,9 @@ class BoundUnit(ProcessingUnit):
         """The names of the clauses whose conjuncts and columns are bound, in their order."""
         return list(dict.fromkeys(step.clause for step in self.batches[0].bindings.steps))
 
-    def told_forms(self) -> dict[str, str]:
+    def take_forms(self) -> dict[str, str]:
         """Return in which form columns were read since this was asked; for telemetry."""
-        return {n: form for each in self.batches for n, form in each.source.told_forms().items()}
+        return {n: form for each in self.batches for n, form in each.source.take_forms().items()}
 
     @property
     def attached(self) -> tuple[object, ...]:
@@ -259,7 +259,7 @@ class BoundUnit(ProcessingUnit):
             return None
         return self.with_batches(found)
 
-    def narrowed_by(self, change: Callable[[CandidateRows], None]) -> BoundUnit | None:
+    def narrowed_by(self, change: Callable[[SelectedRows], None]) -> BoundUnit | None:
         """Return the unit with rows that ``change`` narrows; None where they need values.
 
         That is where columns are computed, or have other names than they are stored under.
@@ -277,11 +277,11 @@ class BoundUnit(ProcessingUnit):
             found.append(batch.keep(rows.places()) if len(rows) < len(left) else batch)
         return self.with_batches(found)
 
-    def rows_left(self) -> list[CandidateRows] | None:
+    def rows_left(self) -> list[SelectedRows] | None:
         """Return the rows that conjuncts leave of each batch; None where values have to tell."""
         if self.is_read:
             return None
-        found: list[CandidateRows] = []
+        found: list[SelectedRows] = []
         for batch in self.batches:
             rows, left = batch.narrowed(self.ordinal)
             if not all(isinstance(each, Computed) for each in left):
@@ -310,7 +310,7 @@ class BoundUnit(ProcessingUnit):
             return None
         self.was_reduced = found is not None
         if telemetry.is_followed():
-            self.told = self.told_forms()
+            self.told = self.take_forms()
         if found is None or isinstance(found, pa.Table):
             return found if found is None else self.replace(found)
         return ReducedUnit(self.ordinal, output_schema(self.schema), found, self._span())
@@ -330,7 +330,7 @@ class BoundUnit(ProcessingUnit):
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _rows_told(self) -> list[CandidateRows] | None:
+    def _rows_told(self) -> list[SelectedRows] | None:
         """Return the rows that are left, for who may go on without columns that are computed.
 
         Where one of these may raise it has to be computed, whatever is done to its rows then.

@@ -41,7 +41,7 @@ from tessel.clauses.running.stage import (
 )
 from tessel.ecs import ProcessingUnit
 from tessel.errors import CancelledError, TesselError
-from tessel.store.manifest.held_columns import FEW
+from tessel.store.manifest.lazy_columns import SPARSE
 
 __all__ = ["loaded_units"]
 
@@ -315,7 +315,7 @@ class _FirstStage:
         if left is None or any(len(rows) > FEW_ROWS for rows in left):
             return None
         # Rows that are read together have text, which is no loss where they are few of the unit's.
-        most = unit.rows_spanned // FEW if unit.has_codes else unit.rows_spanned - 1
+        most = unit.rows_spanned // SPARSE if unit.has_codes else unit.rows_spanned - 1
         if sum(map(len, left)) > most:
             return None
         chosen = [

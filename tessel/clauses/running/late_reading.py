@@ -83,7 +83,7 @@ def choose_rows(unit: BoundUnit, clause: Clause) -> list[ChosenRows] | None:
         except TesselError:
             return None  # the values say what is wrong, and which clause it belongs to
         facts.update(rows_out=sum(map(len, chosen)), stored=True)
-        facts.update(columns=unit.told_forms())
+        facts.update(columns=unit.take_forms())
     return chosen
 
 

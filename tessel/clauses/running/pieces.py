@@ -11,9 +11,9 @@ from tessel import telemetry
 from tessel.cancelling import check_cancelled
 from tessel.ecs import Piece, RowRange, TimeRange
 from tessel.errors import TesselError
-from tessel.store.manifest.candidate_rows import CandidateRows
-from tessel.store.manifest.held_columns import forms_of
+from tessel.store.manifest.lazy_columns import forms_of
 from tessel.store.manifest.piece import PieceSource, SegmentSource
+from tessel.store.manifest.selected_rows import SelectedRows
 
 __all__ = ["is_of_storage", "load_piece", "piece_of", "place_of", "read_piece"]
 
@@ -29,14 +29,14 @@ def is_of_storage(error: TesselError) -> bool:
 
 
 def load_piece(
-    source: PieceSource, rows: SegmentSource | CandidateRows, symbol: int = 0, planned: int = 1
+    source: PieceSource, rows: SegmentSource | SelectedRows, symbol: int = 0, planned: int = 1
 ) -> Piece:
     """Read one piece of a segment whole; ``planned`` units fetch it."""
     return _read_piece(source, lambda: rows.load(source), symbol, planned)
 
 
 def read_piece(
-    rows: CandidateRows, source: PieceSource, symbol: int = 0, coded: Set[str] = frozenset()
+    rows: SelectedRows, source: PieceSource, symbol: int = 0, coded: Set[str] = frozenset()
 ) -> Piece:
     """Read the rows that are left of one piece; text of ``coded`` may be dictionaries."""
     return _read_piece(source, lambda: rows.read(source, coded), symbol, 1)

@@ -268,7 +268,7 @@ def _bound(
     found = as_promised(clause, _named_errors(clause, lambda: process(unit), unit), promised)
     if not is_bound(found):  # what is bound has its event when it is evaluated
         _note_bound(clause, unit, found, began)
-    elif telemetry.is_followed() and (columns := unit.told_forms()):
+    elif telemetry.is_followed() and (columns := unit.take_forms()):
         took_ns = time.monotonic_ns() - began
         telemetry.emit(
             "clause.read",

@@ -24,9 +24,9 @@ from tessel.expression.encoded import BlockProgram
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.bindings import Bindings, Bound, Computed, Conjunct, IndexBounds
-from tessel.store.manifest.candidate_rows import KEPT, CandidateRows
 from tessel.store.manifest.opened_batch import OpenedBatch
-from tessel.store.manifest.stretch import RowPart
+from tessel.store.manifest.selected_range import SelectedPage
+from tessel.store.manifest.selected_rows import SELECTED, SelectedRows
 
 __all__ = ["Batch"]
 
@@ -54,14 +54,14 @@ class Batch:
         What clauses attached to its rows.
     """
 
-    def __init__(self, rows: CandidateRows, bindings: Bindings | None = None) -> None:
+    def __init__(self, rows: SelectedRows, bindings: Bindings | None = None) -> None:
         self.source = rows
         self.bindings = Bindings(rows.schema) if bindings is None else bindings
         self.components: tuple[object, ...] = ()
         self._proved: tuple[Conjunct, ...] = ()
-        self._kept = rows
+        self._unpruned = rows
         self._pruned = rows
-        self._narrowed: tuple[CandidateRows, tuple[Bound, ...]] | None = None
+        self._narrowed: tuple[SelectedRows, tuple[Bound, ...]] | None = None
 
     # --- binding ----------------------------------------------------------------------------------
 
@@ -79,7 +79,7 @@ class Batch:
         bound = found.bindings.steps[-1]
         if isinstance(bound, Conjunct) and bound.stored:
             found._pruned = copy.copy(self._pruned)
-            if found._pruned.rule_out(bound.predicate):
+            if found._pruned.prune_pages(bound.predicate):
                 found._proved = (*self._proved, bound)
         return found
 
@@ -153,18 +153,18 @@ class Batch:
         """The place of the first row that zone maps leave; there must be one."""
         return self._pruned.first_place
 
-    def parts(self, name: str) -> list[RowPart] | None:
+    def parts(self, name: str) -> list[SelectedPage] | None:
         """Return the rows that are left page by page of a column; None for one that is computed."""
         own = self.columns[name]
         return self._pruned.parts(own) if own in self.source.schema else None
 
-    def within(self, parts: Sequence[RowPart]) -> Batch:
+    def within(self, parts: Sequence[SelectedPage]) -> Batch:
         """Return the batch of some parts of the rows alone, to be opened."""
         found = copy.copy(self)
         found._pruned = self._pruned.within(parts)
         return found
 
-    def narrowed(self, unit: int = 0) -> tuple[CandidateRows, tuple[Bound, ...]]:
+    def narrowed(self, unit: int = 0) -> tuple[SelectedRows, tuple[Bound, ...]]:
         """Return the rows that conjuncts leave, and what is left to be done to their values.
 
         What is found stays with the batch. What may raise meets the rows that what was written
@@ -181,7 +181,7 @@ class Batch:
             What evaluating a conjunct raises.
         """
         if self._narrowed is None:
-            rows = self._kept.copied()
+            rows = self._unpruned.copied()
             left: list[Bound] = []
             steps = self.bindings.steps
             for at, each in enumerate(steps):
@@ -214,10 +214,10 @@ class Batch:
             return None
         columns, spans = stored
         schema = self.source.schema
-        if KEPT in columns:
-            schema = schema.with_column(KEPT, pa.bool_())
+        if SELECTED in columns:
+            schema = schema.with_column(SELECTED, pa.bool_())
         program = BlockProgram(columns, schema, spans[0].facts.shape[2])
-        select = program.truth(col(KEPT)) if KEPT in columns else None
+        select = program.truth(col(SELECTED)) if SELECTED in columns else None
         # Nothing here raises, so that the order is free: predicates on stored columns come first,
         # and the rest is computed for the rows that they leave.
         stored_first = sorted(used, key=lambda each: isinstance(each, Computed) or not each.stored)
@@ -236,11 +236,11 @@ class Batch:
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _of(self, rows: CandidateRows) -> Batch:
+    def _of(self, rows: SelectedRows) -> Batch:
         """Return the batch of rows for which all conjuncts hold."""
         found = self._with(self.bindings.without_conditions())
         found._proved = ()
-        found._kept = found._pruned = rows
+        found._unpruned = found._pruned = rows
         return found
 
     def _with(self, bindings: Bindings) -> Batch:
@@ -255,11 +255,11 @@ class Batch:
         return found
 
 
-def _narrow(rows: CandidateRows, bound: Conjunct | IndexBounds, unit: int) -> None:
+def _narrow(rows: SelectedRows, bound: Conjunct | IndexBounds, unit: int) -> None:
     with telemetry.span("clause.process", clause=bound.clause, unit=unit) as facts:
         facts.update(rows_in=len(rows))
         if isinstance(bound, Conjunct):
             rows.filter(bound.predicate)
         else:
             rows.cut_index(bound.low, bound.high)
-        facts.update(rows_out=len(rows), columns=rows.told_forms())
+        facts.update(rows_out=len(rows), columns=rows.take_forms())

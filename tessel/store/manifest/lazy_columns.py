@@ -1,7 +1,7 @@
-"""Columns of a row range, read for the stretches of rows that are still wanted.
+"""Columns of a row range, each read when it is touched, for the selected rows alone.
 
-:class:`~tessel.store.manifest.candidate_rows.CandidateRows` enters here once it knows which rows
-these are. Of few rows single values are gathered; of others pages are decoded.
+:class:`~tessel.store.manifest.selected_rows.SelectedRows` enters here with its ranges. Single
+values are gathered where the selection is sparse; elsewhere pages are decoded.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from tessel import telemetry
 from tessel.arrays import arrow_array
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.piece import PieceSource, SegmentSource
-from tessel.store.manifest.stretch import Stretch
+from tessel.store.manifest.selected_range import SelectedRange
 from tessel.store.segment.late_rows import LateRows
 from tessel.store.segment.stored_columns import StoredColumns
 
-__all__ = ["FEW", "HeldColumns", "forms_of", "plain_text"]
+__all__ = ["SPARSE", "LazyColumns", "forms_of", "plain_text"]
 
-FEW = 8
-"""Where at most one row in so many is left, their values are fewer than the integers of all."""
+SPARSE = 8
+"""A selection is sparse with at most one row in so many: its values are then cheaper to gather than
+the integers of all rows are to look at."""
 
-_GATHERED = 2
-"""Where at most one row in so many is left, rows are gathered instead of decoding pages."""
+_GATHER_BELOW = 2
+"""Single rows are gathered where at most one in so many is selected; else pages are decoded."""
 
 
-class HeldColumns:
+class LazyColumns:
     """The columns of the pieces of one row range; used by one thread.
 
     Parameters
@@ -60,21 +61,21 @@ class HeldColumns:
         self._late: dict[int, LateRows] = {}
         self._forms: dict[str, str] = {}
 
-    def told_forms(self) -> dict[str, str]:
-        """Return in which form columns were read since this was asked; for telemetry."""
+    def take_forms(self) -> dict[str, str]:
+        """Return in which form columns were read since the last call; for telemetry."""
         told = dict(self._forms)
         self._forms.clear()
         return told
 
     def gathered(
-        self, piece: PieceSource, stretches: Sequence[Stretch]
+        self, piece: PieceSource, ranges: Sequence[SelectedRange]
     ) -> dict[int, list[pa.Array | None]]:
-        """Return, by stretch, the columns of the few rows left in it that one pass finds."""
+        """Gather columns of the ranges with few selected rows; return them by range number."""
         found: dict[int, list[pa.Array | None]] = {}
-        for place, stretch in enumerate(stretches):
-            if stretch.is_whole or stretch.rows * _GATHERED > stretch.high - stretch.low:
+        for place, selected in enumerate(ranges):
+            if selected.is_whole or selected.rows * _GATHER_BELOW > selected.high - selected.low:
                 continue
-            rows = stretch.places()
+            rows = selected.places()
             found[place] = self.late(piece).gather(piece.column_ids, rows)
         return found
 
@@ -85,38 +86,38 @@ class HeldColumns:
             late = self._late[id(piece)] = self._source.late(piece)
         return late
 
-    def table(self, stretch: Stretch, names: Sequence[str]) -> pa.Table:
-        """Return columns of the rows of a stretch that are left; text may be dictionaries."""
+    def table(self, selected: SelectedRange, names: Sequence[str]) -> pa.Table:
+        """Return columns of the selected rows of a range; text may be dictionaries."""
         for name in names:
-            if name not in stretch.held:
-                stretch.held[name] = self._values(stretch, name)
-        columns = [stretch.held[name] for name in names]
+            if name not in selected.columns:
+                selected.columns[name] = self._values(selected, name)
+        columns = [selected.columns[name] for name in names]
         if telemetry.is_followed():
             self._forms |= forms_of(dict(zip(names, columns, strict=True)))
         if not columns:
-            return pa.table({"": pa.nulls(stretch.rows)}).select([])
+            return pa.table({"": pa.nulls(selected.rows)}).select([])
         return pa.table(columns, names=list(names))
 
-    def _values(self, stretch: Stretch, name: str) -> pa.Array:
+    def _values(self, selected: SelectedRange, name: str) -> pa.Array:
         type_ = self.schema.type_of(name)
         found = self.holders.get(name)
         if found is None:
-            return pa.nulls(stretch.rows, type_)
+            return pa.nulls(selected.rows, type_)
         piece, column_id = found
         late = self.late(piece)
-        if not stretch.is_whole and stretch.rows * FEW <= stretch.high - stretch.low:
-            (gathered,) = late.gather([column_id], stretch.places())
+        if not selected.is_whole and selected.rows * SPARSE <= selected.high - selected.low:
+            (gathered,) = late.gather([column_id], selected.places())
             if gathered is not None:
                 return self._source.declared(gathered, name, piece)
-        column = late.column(column_id, stretch.low, stretch.high, stretch.keep)
+        column = late.column(column_id, selected.low, selected.high, selected.row_mask)
         if column.type == type_ and pa.types.is_string(type_):
             dictionary = column.dictionary()
             if dictionary is not None:
                 codes = column.codes()
-                if not stretch.is_whole:
-                    codes = codes.filter(arrow_array(stretch.keep))
+                if not selected.is_whole:
+                    codes = codes.filter(arrow_array(selected.row_mask))
                 return pa.DictionaryArray.from_arrays(codes, dictionary, safe=False)
-        values = column.decode() if stretch.is_whole else column.filter(stretch.keep)
+        values = column.decode() if selected.is_whole else column.filter(selected.row_mask)
         if values.type == type_:
             return values
         return self._source.declared(values, name, piece)
@@ -175,25 +176,25 @@ class HeldColumns:
         return None if found is None else found.in_order(order.tolist())
 
     def dictionary(
-        self, piece: PieceSource, column_id: int, stretches: Sequence[Stretch]
+        self, piece: PieceSource, column_id: int, ranges: Sequence[SelectedRange]
     ) -> pa.ChunkedArray | None:
         """Return a text column as one dictionary array; None where it is stored otherwise.
 
         None also where entries are more than rows: then text is less to take on than these.
         """
         late = self.late(piece)
-        rows = sum(stretch.rows for stretch in stretches)
+        rows = sum(selected.rows for selected in ranges)
         if not pa.types.is_string(late.type(column_id)):
             return None
         codes: list[pa.Array] = []
         entries: pa.Array | None = None
-        for stretch in stretches:
-            column = late.column(column_id, stretch.low, stretch.high, stretch.keep)
+        for selected in ranges:
+            column = late.column(column_id, selected.low, selected.high, selected.row_mask)
             entries = column.dictionary()
             if entries is None or len(entries) > rows:
                 return None
             held = column.codes()
-            codes.append(held if stretch.is_whole else held.filter(arrow_array(stretch.keep)))
+            codes.append(held if selected.is_whole else held.filter(arrow_array(selected.row_mask)))
         if entries is None:
             return None
         indices = codes[0] if len(codes) == 1 else pa.concat_arrays(codes)
@@ -204,29 +205,29 @@ class HeldColumns:
         piece: PieceSource,
         name: str,
         column_id: int,
-        stretches: Sequence[Stretch],
+        ranges: Sequence[SelectedRange],
         gathered: Mapping[int, list[pa.Array | None]],
     ) -> pa.ChunkedArray:
-        """Return a column of stretches of rows; of some of them it was gathered already."""
+        """Return a column of ranges of rows; of some of them it was gathered already."""
         late = self.late(piece)
         type_ = late.type(column_id)
         number = piece.column_ids.index(column_id)
         chunks: list[pa.Array] = []
-        for place, stretch in enumerate(stretches):
+        for place, selected in enumerate(ranges):
             if place in gathered and gathered[place][number] is not None:
                 chunks.append(gathered[place][number])
                 continue
-            held = stretch.held.get(name)
+            held = selected.columns.get(name)
             if held is not None:
                 coded = isinstance(held, pa.DictionaryArray) and not pa.types.is_dictionary(type_)
                 chunks.append(held.dictionary.take(held.indices) if coded else held)
                 type_ = chunks[-1].type
                 continue
-            column = late.column(column_id, stretch.low, stretch.high, stretch.keep)
-            if stretch.is_whole:
+            column = late.column(column_id, selected.low, selected.high, selected.row_mask)
+            if selected.is_whole:
                 chunks += column.chunks().chunks
             else:
-                chunks.append(column.filter(stretch.keep))
+                chunks.append(column.filter(selected.row_mask))
         if len({chunk.type for chunk in chunks}) > 1:
             chunks = [self._source.declared(chunk, name, piece) for chunk in chunks]
         return pa.chunked_array(chunks, type=chunks[0].type if chunks else type_)
@@ -241,7 +242,7 @@ def forms_of(columns: Mapping[str, Any]) -> dict[str, str]:
 
 
 def plain_text(values: pa.Array) -> pa.Array:
-    """Return text as text; only some stretches have a dictionary."""
+    """Return text as text; only some ranges have a dictionary."""
     if isinstance(values, pa.DictionaryArray):
         return values.dictionary.take(values.indices)
     return values

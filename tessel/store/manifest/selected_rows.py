@@ -1,0 +1,425 @@
+"""The selection of one row range, narrowed before the other columns are read.
+
+Batches that are not read yet own one, and this is where late materialization happens. A bound on
+the index is found by zone maps and by binary search in one page. A predicate prunes pages by zone
+maps and is then evaluated on its own columns, on the stored integers where that is cheaper. The
+other columns are read for the selected rows alone.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tessel.expression.context import ExpressionContext
+from tessel.expression.encoded import BlockProgram
+from tessel.expression.node import Expression
+from tessel.expression.plain_conditions import plain_conditions
+from tessel.expression.schema import TableSchema
+from tessel.expression.statistics import FALSE, TRUE, evaluate_statistics
+from tessel.kernels.blocks import StoredBlocks
+from tessel.kernels.program import Program
+from tessel.kernels.select_rows import select_places, select_rows
+from tessel.store.manifest.lazy_columns import SPARSE, LazyColumns, plain_text
+from tessel.store.manifest.piece import PieceSource, SegmentSource
+from tessel.store.manifest.selected_range import SelectedPage, SelectedRange
+from tessel.store.segment.page_statistics import ColumnZones
+from tessel.store.segment.plain_verdicts import plain_verdicts
+from tessel.store.segment.stored_columns import StoredColumn
+
+__all__ = ["SELECTED", "SelectedRows"]
+
+SELECTED = "\0selected"
+"""The truth column that stored blocks have beside their own: the selection mask of their rows."""
+
+
+class SelectedRows:
+    """The selected rows of one row range, over all pieces that have columns of it.
+
+    Used by one thread. A method that raises leaves the selection as it was.
+
+    Parameters
+    ----------
+    source
+        What reads the pieces.
+    pieces
+        Column slices of one row range, at least one.
+    schema
+        The columns of all of them together.
+    """
+
+    def __init__(
+        self, source: SegmentSource, pieces: Sequence[PieceSource], schema: TableSchema
+    ) -> None:
+        self.schema = schema
+        self._source = source
+        self.pieces = tuple(pieces)
+        """As given."""
+        self._rows = pieces[0].row_stop - pieces[0].row_start
+        self._ranges = [SelectedRange(0, self._rows)] if self._rows else []
+        self._lazy = LazyColumns(source, self.pieces, schema)
+
+    def __len__(self) -> int:
+        """Return how many rows are selected."""
+        return sum(selected.rows for selected in self._ranges)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all rows are selected and no column was read."""
+        return len(self) == self._rows and not any(each.columns for each in self._ranges)
+
+    @property
+    def first_row(self) -> int:
+        """The place in the symbol of the row that places are counted from."""
+        return self.pieces[0].row_start
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    @property
+    def first_place(self) -> int:
+        """The first row of the first selected range; there must be one."""
+        return self._ranges[0].low
+
+    def places(self) -> npt.NDArray[np.int64]:
+        """Return the selected rows, counted from the first of the row range; int64."""
+        found = [selected.places() for selected in self._ranges]
+        return np.concatenate(found) if found else np.zeros(0, np.int64)
+
+    def values(self, names: Sequence[str]) -> pa.Table:
+        """Return columns of the selected rows; text may be dictionaries."""
+        tables = [self._lazy.table(selected, names) for selected in self._ranges]
+        if not tables:
+            return self.schema.select(names).empty()
+        columns = []
+        for name in names:
+            chunks = [chunk for table in tables for chunk in table.column(name).chunks]
+            if len({chunk.type for chunk in chunks}) > 1:
+                chunks = [plain_text(chunk) for chunk in chunks]
+            columns.append(pa.chunked_array(chunks, type=chunks[0].type if chunks else None))
+        return pa.table(columns, names=list(names))
+
+    def parts(self, name: str) -> list[SelectedPage]:
+        """Return the selected rows page by page of a column, with its zone maps.
+
+        Ranges are not cut where the column has no zone maps: its values are nested, of another
+        type than declared, or not there.
+        """
+        zone = self._zone(name)
+        if zone is None:
+            return [SelectedPage(selected, self._reader(name)) for selected in self._ranges]
+        read, edges = self._reader(name), zone.edges.tolist()
+        return [
+            SelectedPage(part, read, zone.zones, page) for page, part in _cuts(self._ranges, edges)
+        ]
+
+    def within(self, parts: Sequence[SelectedPage]) -> SelectedRows:
+        """Return the selection of some pages alone, in the order of rows; this one stays."""
+        found = copy.copy(self)
+        ranges = [part.selected for part in parts]
+        found._ranges = sorted(ranges, key=lambda selected: selected.low)
+        return found
+
+    def copied(self) -> SelectedRows:
+        """Return a copy of the selection, which is narrowed and read without touching this one."""
+        found = copy.copy(self)
+        found._ranges = [
+            dataclasses.replace(selected, columns=dict(selected.columns))
+            for selected in self._ranges
+        ]
+        return found
+
+    # --- narrowing --------------------------------------------------------------------------------
+
+    def keep(self, places: npt.NDArray[np.int64]) -> None:
+        """Keep those selected rows that ``places`` lists, ascending."""
+        left: list[SelectedRange] = []
+        for selected in self._ranges:
+            begin, end = np.searchsorted(places, [selected.low, selected.high]).tolist()
+            if begin == end:
+                continue
+            inside = places[begin:end] - selected.low
+            if selected.is_whole and not selected.columns:
+                kept = selected.at(inside)
+            else:
+                mask = np.zeros(selected.high - selected.low, np.bool_)
+                mask[inside] = True
+                kept = selected.where(mask)
+            if kept is not None:
+                left.append(kept)
+        self._ranges = left
+
+    def keep_where(self, mask: npt.NDArray[np.bool_]) -> None:
+        """Keep the rows where a mask is true, which has a value for each selected row."""
+        left: list[SelectedRange] = []
+        at = 0
+        for selected in self._ranges:
+            flags = mask[at : at + selected.rows]
+            at += selected.rows
+            if selected.row_mask is not None:
+                flags = selected.row_mask.copy()
+                flags[selected.row_mask] = mask[at - selected.rows : at]
+            count = int(np.count_nonzero(flags))
+            if count:
+                left.append(SelectedRange(selected.low, selected.high, flags, count=count))
+        self._ranges = left
+
+    def cut_index(self, low: int | None, high: int | None) -> None:
+        """Keep the rows whose index lies in ``[low, high)``; None is no bound.
+
+        Bounds count in the unit of the index, which never goes back and is never missing.
+        """
+        assert self.schema.index is not None  # who has bounds has an index
+        piece, column_id = self._lazy.holders[self.schema.index]
+        late = self._lazy.late(piece)
+        first = 0 if low is None else late.first_at_or_after(column_id, low)
+        last = self._rows if high is None else late.first_at_or_after(column_id, high)
+        self._ranges = self._between(first, last)
+
+    def filter(self, predicate: Expression, *, start: int = 0, stop: int | None = None) -> None:
+        """Keep the rows where a predicate is true.
+
+        Parameters
+        ----------
+        predicate
+            Evaluated on the rows ``[start, stop)`` of the row range; all others stay.
+
+        Raises
+        ------
+        TesselError
+            What evaluating it on the selected rows raises.
+        """
+        first, last = max(0, start), self._rows if stop is None else min(stop, self._rows)
+        asked = self._between(first, last)
+        if not asked:
+            return
+        names = sorted(predicate.columns())
+        context = ExpressionContext.of(predicate)
+        left = self._between(0, first)
+        for selected, proof in self._unpruned(asked, context, names):
+            kept = selected if proof == TRUE else self._narrowed(selected, predicate, names)
+            if kept is not None:
+                left.append(kept)
+        self._ranges = left + self._between(last, self._rows)
+
+    def prune_pages(self, predicate: Expression) -> bool:
+        """Drop the pages whose zone maps prove that a predicate is true of no row.
+
+        Returns
+        -------
+        bool
+            Whether zone maps prove that it is true of all rows that are still selected.
+        """
+        context = ExpressionContext.of(predicate)
+        unpruned = list(self._unpruned(self._ranges, context, sorted(predicate.columns())))
+        self._ranges = [selected for selected, _ in unpruned]
+        return all(proof == TRUE for _, proof in unpruned)
+
+    def stored(
+        self, names: Sequence[str]
+    ) -> tuple[dict[str, StoredColumn], tuple[StoredBlocks, ...]] | None:
+        """Return columns of the selected ranges as stored integers, a set of blocks for each.
+
+        Where single rows were dropped, a column :data:`SELECTED` is added. None where the selection
+        is sparse, so that decoding its values is cheaper than looking at all integers; where a
+        column is not stored as integers, or has other page edges than the others; and where no row
+        is selected.
+        """
+        whole = all(selected.is_whole for selected in self._ranges)
+        spans: list[list[SelectedRange]] = []
+        for selected in self._ranges:
+            if spans and spans[-1][-1].high == selected.low:
+                spans[-1].append(selected)
+            else:
+                spans.append([selected])
+        if not whole and len(self) * SPARSE < sum(own[-1].high - own[0].low for own in spans):
+            return None
+        blocks: list[StoredBlocks] = []
+        columns: tuple[StoredColumn, ...] = ()
+        for own in spans:
+            found = self._lazy.stored(names, own[0].low, own[-1].high)
+            if found is not None and not whole:
+                found = found.with_mask(np.concatenate([selected.flags() for selected in own]))
+            if found is None:
+                return None
+            columns = columns or found.columns
+            blocks.append(found.blocks)
+        kept = [] if whole else [SELECTED]
+        return (dict(zip([*names, *kept], columns, strict=True)), tuple(blocks)) if blocks else None
+
+    def take_forms(self) -> dict[str, str]:
+        """Return in which form columns were read since the last call; for telemetry."""
+        return self._lazy.take_forms()
+
+    def pages_left(self, predicate: Expression) -> tuple[int, int]:
+        """Keep the pages that zone maps do not prune for a predicate; no page is read.
+
+        Returns
+        -------
+        before, after
+            How many pages had selected rows, and have them now. Pages of the columns of the
+            predicate are cut at the edges of all of them.
+        """
+        edges, proofs = self._page_proofs(
+            ExpressionContext.of(predicate), sorted(predicate.columns())
+        )
+        parts = list(_cuts(self._ranges, edges.tolist()))
+        left = [(page, part) for page, part in parts if proofs[page] != FALSE]
+        self._ranges = [part for _, part in left]
+        return len({page for page, _ in parts}), len({page for page, _ in left})
+
+    def load(self, piece: PieceSource) -> pa.Table:
+        """Return all rows of one of the pieces, also those that are not selected."""
+        return self._source.load(piece)
+
+    def read(self, piece: PieceSource, coded: Set[str] = frozenset()) -> pa.Table:
+        """Return the selected rows of one of the pieces, as ``SegmentSource.load`` gives all.
+
+        Parameters
+        ----------
+        piece
+            One of them.
+        coded
+            Text columns that may be dictionaries of text, where they are stored as codes.
+        """
+        if self.is_whole and not coded:
+            return self.load(piece)
+
+        def stored() -> pa.Table:
+            names = [str(column_id) for column_id in piece.column_ids]
+            lazy, ranges = self._lazy, self._ranges
+            gathered = lazy.gathered(piece, ranges)
+            columns = [
+                lazy.column(piece, name, column_id, ranges, gathered)
+                if name not in coded or (codes := lazy.dictionary(piece, column_id, ranges)) is None
+                else codes
+                for name, column_id in zip(piece.columns, piece.column_ids, strict=True)
+            ]
+            return pa.table(columns, names=names)
+
+        return self._source.table_of(piece, len(self), stored)
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _narrowed(
+        self, selected: SelectedRange, predicate: Expression, names: Sequence[str]
+    ) -> SelectedRange | None:
+        """Evaluate a predicate on a range; return the rows that pass, None where none does."""
+        found = self._encoded(selected, predicate, names)
+        if found is None:
+            from tessel.expression.evaluate import evaluate
+
+            mask = evaluate(ExpressionContext.of(predicate), self._lazy.table(selected, names))
+            return None if pa.types.is_null(mask.type) else selected.only(mask)
+        if selected.is_whole and not selected.columns:
+            places = select_places(*found)
+            if places is not None:
+                return selected.at(places)
+        return selected.where(select_rows(*found))
+
+    def _encoded(
+        self, selected: SelectedRange, predicate: Expression, names: Sequence[str]
+    ) -> tuple[StoredBlocks, Program, int] | None:
+        """Compile a predicate for the stored integers of a range; None where that is impossible.
+
+        None also where the selection is sparse: decoding its values is cheaper then.
+        """
+        if not selected.is_whole and selected.rows * SPARSE < selected.high - selected.low:
+            return None
+        found = self._lazy.stored(names, selected.low, selected.high)
+        if found is None:
+            return None
+        pages = found.blocks.facts.shape[2]
+
+        def compiled() -> tuple[Program, int | None]:
+            columns = dict(zip(names, found.columns, strict=True))
+            program = BlockProgram(columns, self.schema, pages)
+            truth = program.truth(predicate)
+            return program.program(), truth
+
+        # The columns are those of the segment, of the declared types, and the predicate names them.
+        key = "truth", predicate.digest, found.columns, pages
+        program, truth = found.notes.made(key, compiled)
+        return None if truth is None else (found.blocks, program, truth)
+
+    def _between(self, first: int, last: int) -> list[SelectedRange]:
+        """Return the ranges cut to rows ``[first, last)``."""
+        cut = [selected.cut(first, last) for selected in self._ranges]
+        return [selected for selected in cut if selected is not None]
+
+    def _unpruned(
+        self, ranges: Sequence[SelectedRange], context: ExpressionContext, names: Sequence[str]
+    ) -> Iterable[tuple[SelectedRange, int]]:
+        """Give the ranges that zone maps do not prune, each with what they prove of it.
+
+        Neighbouring pages of which the same is proved stay one range.
+        """
+        edges, proofs = self._page_proofs(context, names)
+        change = np.flatnonzero(np.diff(proofs)) + 1
+        begins = np.concatenate([[0], change, [len(proofs)]])
+        alike = proofs[begins[:-1]].tolist() if len(proofs) else []
+        for run, part in _cuts(ranges, edges[begins].tolist()):
+            if alike[run] != FALSE:
+                yield part, alike[run]
+
+    def _page_proofs(
+        self, context: ExpressionContext, names: Sequence[str]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]:
+        """Return page edges, and for each page TRUE, FALSE or UNKNOWN: what zone maps prove."""
+        holders = [self._lazy.holders.get(name) for name in names]
+        first = holders[0] if holders else None
+        if first is None or any(each is None or each[0] is not first[0] for each in holders):
+            return self._proved_pages(context, names)
+        held = [each[1] for each in holders if each]
+        key = "proofs", context.root, *held, *map(self.schema.type_of, names)
+        return self._lazy.late(first[0]).kept(key, lambda: self._proved_pages(context, names))
+
+    def _proved_pages(
+        self, context: ExpressionContext, names: Sequence[str]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]:
+        from tessel.store.segment.page_statistics import PageStatistics
+
+        zones = self._zones(names)
+        conditions = plain_conditions(context, self.schema)
+        found = plain_verdicts(conditions, zones, self._rows) if conditions else None
+        if found is not None:
+            return found
+        types = {name: self.schema.type_of(name) for name in names}
+        statistics = PageStatistics(self._rows, zones, types)
+        return statistics.edges, evaluate_statistics(context, statistics, self.schema)
+
+    def _zones(self, names: Iterable[str]) -> dict[str, ColumnZones]:
+        found = {name: self._zone(name) for name in names}
+        return {name: zone for name, zone in found.items() if zone is not None}
+
+    def _zone(self, name: str) -> ColumnZones | None:
+        """Return the zone maps of a column; None where it is not stored as it is declared."""
+        found = self._lazy.holders.get(name)
+        if found is None:
+            return None
+        zone = self._lazy.late(found[0]).zones(found[1])
+        return zone if zone is not None and zone.type == self.schema.type_of(name) else None
+
+    def _reader(self, name: str) -> Callable[[SelectedRange], pa.Array]:
+        def read(selected: SelectedRange) -> pa.Array:
+            return self._lazy.table(selected, [name]).column(name).chunk(0)
+
+        return read
+
+
+def _cuts(
+    ranges: Iterable[SelectedRange], edges: Sequence[int]
+) -> Iterator[tuple[int, SelectedRange]]:
+    """Give the parts of ascending ranges between each two edges, with the number of the first."""
+    for selected in ranges:
+        for at in range(max(0, bisect_right(edges, selected.low) - 1), len(edges) - 1):
+            if edges[at] >= selected.high:
+                break
+            part = selected.cut(edges[at], edges[at + 1])
+            if part is not None:
+                yield at, part
