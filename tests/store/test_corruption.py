@@ -201,7 +201,7 @@ def test_no_rows_of_a_dictionary_column_are_no_damage() -> None:
     nothing = pa.array([], pa.string()).dictionary_encode()
     assert reader.read(key, [7], 2, 2).column("7").combine_chunks() == nothing
     assert reader.take(key, [7], np.array([], np.int64)).column("7").combine_chunks() == nothing
-    late = reader.late(key, [7], 0, 4)
+    lazy = reader.lazy_rows(key, [7], 0, 4)
     none = np.zeros(4, np.bool_)
-    assert late.column(7, 0, 4, none).filter(none) == nothing
+    assert lazy.column(7, 0, 4, none).filter(none) == nothing
     assert reader.read(key, [7], 1, 2).column("7").to_pylist() == ["y"]

@@ -164,9 +164,9 @@ class StoredColumn:
             if not piece.columns:
                 continue
             with self._reading():
-                late = self._source.late(piece)
-                edges = late.page_edges(self._id) + piece.row_start
-                nulls = late.page_nulls(self._id)
+                lazy = self._source.lazy_rows(piece)
+                edges = lazy.page_edges(self._id) + piece.row_start
+                nulls = lazy.page_nulls(self._id)
             inside = np.clip(edges, piece.row_start, piece.row_stop)
             for start, stop, rows, missing in zip(
                 inside[:-1].tolist(), inside[1:].tolist(), np.diff(edges), nulls, strict=True
@@ -196,7 +196,7 @@ class StoredColumn:
         if not piece.columns:
             return ends
         with self._reading():
-            edges = self._source.late(piece).page_edges(self._id) + piece.row_start
+            edges = self._source.lazy_rows(piece).page_edges(self._id) + piece.row_start
         inside: Integers = edges[(edges > ends[0]) & (edges < ends[1])]
         return np.concatenate([ends[:1], inside, ends[1:]])
 
@@ -226,7 +226,7 @@ class StoredColumn:
             return pa.nulls(count, self._stored)
         low, high = page.start - piece.row_start, page.stop - piece.row_start
         with self._reading():
-            column = self._source.late(piece).column(self._id, low, high)
+            column = self._source.lazy_rows(piece).column(self._id, low, high)
             found = column.decode() if rows is None else column.take(rows)
             found = self._source.declared(found, self.name, piece)
         return _as_cells(found, self._stored)

@@ -17,7 +17,7 @@ from tessel.arrays import arrow_array
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 from tessel.store.manifest.selected_range import SelectedRange
-from tessel.store.segment.late_rows import LateRows
+from tessel.store.segment.lazy_rows import LazyRows
 from tessel.store.segment.stored_columns import StoredColumns
 
 __all__ = ["SPARSE", "LazyColumns", "forms_of", "plain_text"]
@@ -58,7 +58,7 @@ class LazyColumns:
             for piece in reversed(pieces)
             for name, column_id in zip(piece.columns, piece.column_ids, strict=True)
         }
-        self._late: dict[int, LateRows] = {}
+        self._lazy_rows: dict[int, LazyRows] = {}
         self._forms: dict[str, str] = {}
 
     def take_forms(self) -> dict[str, str]:
@@ -76,15 +76,15 @@ class LazyColumns:
             if selected.is_whole or selected.rows * _GATHER_BELOW > selected.high - selected.low:
                 continue
             rows = selected.places()
-            found[place] = self.late(piece).gather(piece.column_ids, rows)
+            found[place] = self.lazy_rows(piece).gather(piece.column_ids, rows)
         return found
 
-    def late(self, piece: PieceSource) -> LateRows:
-        """Return the rows of a piece, of which nothing but page tables is read yet."""
-        late = self._late.get(id(piece))
-        if late is None:
-            late = self._late[id(piece)] = self._source.late(piece)
-        return late
+    def lazy_rows(self, piece: PieceSource) -> LazyRows:
+        """Return the rows of a piece, each column of which is read when it is touched."""
+        lazy = self._lazy_rows.get(id(piece))
+        if lazy is None:
+            lazy = self._lazy_rows[id(piece)] = self._source.lazy_rows(piece)
+        return lazy
 
     def table(self, selected: SelectedRange, names: Sequence[str]) -> pa.Table:
         """Return columns of the selected rows of a range; text may be dictionaries."""
@@ -104,12 +104,12 @@ class LazyColumns:
         if found is None:
             return pa.nulls(selected.rows, type_)
         piece, column_id = found
-        late = self.late(piece)
+        lazy = self.lazy_rows(piece)
         if not selected.is_whole and selected.rows * SPARSE <= selected.high - selected.low:
-            (gathered,) = late.gather([column_id], selected.places())
+            (gathered,) = lazy.gather([column_id], selected.places())
             if gathered is not None:
                 return self._source.declared(gathered, name, piece)
-        column = late.column(column_id, selected.low, selected.high, selected.row_mask)
+        column = lazy.column(column_id, selected.low, selected.high, selected.row_mask)
         if column.type == type_ and pa.types.is_string(type_):
             dictionary = column.dictionary()
             if dictionary is not None:
@@ -165,7 +165,7 @@ class LazyColumns:
         parts: list[StoredColumns] = []
         for places in pieces:
             held = [holder for place in places if (holder := holders[place]) is not None]
-            part = self.late(held[0][0]).stored([own for _, own in held], low, high)
+            part = self.lazy_rows(held[0][0]).stored([own for _, own in held], low, high)
             if part is None:
                 return None
             parts.append(part)
@@ -182,14 +182,14 @@ class LazyColumns:
 
         None also where entries are more than rows: then text is less to take on than these.
         """
-        late = self.late(piece)
+        lazy = self.lazy_rows(piece)
         rows = sum(selected.rows for selected in ranges)
-        if not pa.types.is_string(late.type(column_id)):
+        if not pa.types.is_string(lazy.type(column_id)):
             return None
         codes: list[pa.Array] = []
         entries: pa.Array | None = None
         for selected in ranges:
-            column = late.column(column_id, selected.low, selected.high, selected.row_mask)
+            column = lazy.column(column_id, selected.low, selected.high, selected.row_mask)
             entries = column.dictionary()
             if entries is None or len(entries) > rows:
                 return None
@@ -209,8 +209,8 @@ class LazyColumns:
         gathered: Mapping[int, list[pa.Array | None]],
     ) -> pa.ChunkedArray:
         """Return a column of ranges of rows; of some of them it was gathered already."""
-        late = self.late(piece)
-        type_ = late.type(column_id)
+        lazy = self.lazy_rows(piece)
+        type_ = lazy.type(column_id)
         number = piece.column_ids.index(column_id)
         chunks: list[pa.Array] = []
         for place, selected in enumerate(ranges):
@@ -223,7 +223,7 @@ class LazyColumns:
                 chunks.append(held.dictionary.take(held.indices) if coded else held)
                 type_ = chunks[-1].type
                 continue
-            column = late.column(column_id, selected.low, selected.high, selected.row_mask)
+            column = lazy.column(column_id, selected.low, selected.high, selected.row_mask)
             if selected.is_whole:
                 chunks += column.chunks().chunks
             else:

@@ -19,7 +19,7 @@ from tessel.expression.schema import TableSchema
 from tessel.store.encodings.base import Integers
 from tessel.store.names import segment_id
 from tessel.store.objects.base import ObjectStore
-from tessel.store.segment.late_rows import LateRows
+from tessel.store.segment.lazy_rows import LazyRows
 from tessel.store.segment.reader import SegmentReader
 
 __all__ = ["PieceSource", "SegmentSource"]
@@ -254,11 +254,11 @@ class SegmentSource:
             for name, values in zip(first.columns, found, strict=True)
         ]
 
-    def late(self, piece: PieceSource) -> LateRows:
-        """Return the rows of a piece, of which nothing but page tables is read yet."""
+    def lazy_rows(self, piece: PieceSource) -> LazyRows:
+        """Return the rows of a piece, each column of which is read when it is touched."""
         start = piece.segment_row_start
         stop = start + piece.row_stop - piece.row_start
-        return self._reader.late(piece.key, piece.column_ids, start, stop)
+        return self._reader.lazy_rows(piece.key, piece.column_ids, start, stop)
 
     def declared(self, values: pa.Array, name: str, piece: PieceSource) -> pa.Array:
         """Return values of a column in its type, where they were stored in a narrower one."""

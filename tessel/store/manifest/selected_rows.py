@@ -176,9 +176,9 @@ class SelectedRows:
         """
         assert self.schema.index is not None  # who has bounds has an index
         piece, column_id = self._lazy.holders[self.schema.index]
-        late = self._lazy.late(piece)
-        first = 0 if low is None else late.first_at_or_after(column_id, low)
-        last = self._rows if high is None else late.first_at_or_after(column_id, high)
+        lazy = self._lazy.lazy_rows(piece)
+        first = 0 if low is None else lazy.first_at_or_after(column_id, low)
+        last = self._rows if high is None else lazy.first_at_or_after(column_id, high)
         self._ranges = self._between(first, last)
 
     def filter(self, predicate: Expression, *, start: int = 0, stop: int | None = None) -> None:
@@ -377,7 +377,7 @@ class SelectedRows:
             return self._proved_pages(context, names)
         held = [each[1] for each in holders if each]
         key = "proofs", context.root, *held, *map(self.schema.type_of, names)
-        return self._lazy.late(first[0]).kept(key, lambda: self._proved_pages(context, names))
+        return self._lazy.lazy_rows(first[0]).memo(key, lambda: self._proved_pages(context, names))
 
     def _proved_pages(
         self, context: ExpressionContext, names: Sequence[str]
@@ -402,7 +402,7 @@ class SelectedRows:
         found = self._lazy.holders.get(name)
         if found is None:
             return None
-        zone = self._lazy.late(found[0]).zones(found[1])
+        zone = self._lazy.lazy_rows(found[0]).zones(found[1])
         return zone if zone is not None and zone.type == self.schema.type_of(name) else None
 
     def _reader(self, name: str) -> Callable[[SelectedRange], pa.Array]:

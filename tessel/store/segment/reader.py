@@ -16,7 +16,7 @@ from tessel.store.objects.base import ObjectStore
 from tessel.store.segment.decode import decode_column
 from tessel.store.segment.decode_take import check_rows, take_column
 from tessel.store.segment.gather import SegmentRows, gather_columns, row_counts
-from tessel.store.segment.late_rows import LateRows
+from tessel.store.segment.lazy_rows import LazyRows
 from tessel.store.segment.opened import SegmentOpener
 from tessel.store.segment.pages import SegmentPages
 from tessel.store.segment.row_selection import RowIndices, RowRanges
@@ -88,13 +88,13 @@ class SegmentReader:
         ]
         return _table(columns, column_ids, row_stop - row_start)
 
-    def late(
+    def lazy_rows(
         self, key: SegmentKey, column_ids: Sequence[int], row_start: int, row_stop: int
-    ) -> LateRows:
-        """Return rows of some columns that are read as they are asked for; as :meth:`read` else."""
+    ) -> LazyRows:
+        """Return rows as :meth:`read` does, but read no column before it is touched."""
         segment, nodes = self._open(key, column_ids, row_start, row_stop)
         by_id = dict(zip(column_ids, nodes, strict=True))
-        return LateRows(self._opener, key, segment, by_id, row_start, row_stop)
+        return LazyRows(self._opener, key, segment, by_id, row_start, row_stop)
 
     def take(self, key: SegmentKey, column_ids: Sequence[int], rows: Integers) -> pa.Table:
         """Return single rows of some columns of a segment.

@@ -1,7 +1,7 @@
-"""Rows of one segment of which each column is read when it is asked for, and no sooner.
+"""Rows of one segment, each column of which is read when it is touched (late materialization).
 
-Late reading enters here. What is asked for are stretches of rows, or single rows of a stretch; the
-bytes of other pages are never touched, also where they come from afar.
+:class:`~tessel.store.manifest.lazy_columns.LazyColumns` asks for ranges of rows or for single rows.
+The bytes of other pages are never touched, and never fetched from an object store.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from tessel.store.segment.stored_columns import StoredColumns, may_be_stored, st
 if TYPE_CHECKING:
     from tessel.store.segment.page_statistics import ColumnZones
 
-__all__ = ["LateRows"]
+__all__ = ["LazyRows"]
 
 Value = TypeVar("Value")
 
-_SAMPLED_ROWS = 128
-"""Rows of a page that are looked at before a part of it is decoded."""
+_PROBED_ROWS = 128
+"""Rows of a page that are decoded to bound the search in a page, before a part of it is."""
 
 
-class LateRows:
-    """Rows ``[start, stop)`` of some columns of a segment; made by ``SegmentReader.late``.
+class LazyRows:
+    """Rows ``[start, stop)`` of some columns of a segment; made by ``SegmentReader.lazy_rows``.
 
     Places are counted from ``start``.
     """
@@ -58,10 +58,10 @@ class LateRows:
         self._start = start
         self._stop = stop
 
-    def kept(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """Return what follows from these rows of the segment alone, made now where it is not kept.
+    def memo(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """Return a memo of these rows: what ``make`` returned for the key; it must not be None.
 
-        Not None.
+        It may depend on nothing but the key and the bytes of the segment.
         """
         found: Value = self._segment.notes.made((key, self._start, self._stop), make)
         return found
@@ -71,7 +71,7 @@ class LateRows:
         return self._nodes[column_id].type
 
     def zones(self, column_id: int) -> ColumnZones | None:
-        """Return what the page table says of a column; None for nested ones."""
+        """Return the page edges and zone maps of a column; None for a nested one."""
         from tessel.store.segment.page_statistics import ColumnZones
 
         node = self._nodes[column_id]
@@ -82,15 +82,15 @@ class LateRows:
         )
 
     def page_edges(self, column_id: int) -> Integers:
-        """Return where the pages of a column begin and the last ends, one more than there are.
+        """Return the first row of each page of a column, and the end of the last page.
 
-        The first place may be negative, and the last one past the rows.
+        The first edge may be negative, and the last one past the rows.
         """
         edges: Integers = self._segment.first_rows(self._nodes[column_id].number) - self._start
         return edges
 
     def page_nulls(self, column_id: int) -> Integers:
-        """Return how many rows of each page of a column are null, as page tables say."""
+        """Return the null count of each page of a column, from its page table."""
         records = self._segment.records(self._nodes[column_id].number)
         nulls: Integers = records["null_count"].astype(np.int64)
         return nulls
@@ -102,12 +102,12 @@ class LateRows:
         high: int,
         keep: npt.NDArray[np.bool_] | None = None,
     ) -> SegmentColumn:
-        """Return rows ``[low, high)`` of a column, with what decoding them takes at hand.
+        """Fetch rows ``[low, high)`` of a column, and return what decodes them.
 
         Parameters
         ----------
         keep
-            Which of them are going to be decoded; all by default.
+            A flag for each row: whether it is going to be decoded; all are by default.
         """
         node = self._nodes[column_id]
         first, last = self._start + low, self._start + high
@@ -121,7 +121,7 @@ class LateRows:
     def stored(self, column_ids: Sequence[int], low: int, high: int) -> StoredColumns | None:
         """Return rows ``[low, high)`` of columns as the integers that are stored.
 
-        None where a column is not kept as integers: then it is asked for its values.
+        None where a column is not stored as integers: then its values must be decoded.
         """
         nodes = [self._nodes[column_id] for column_id in column_ids]
         if not may_be_stored(self._segment, nodes):
@@ -132,12 +132,12 @@ class LateRows:
         return stored_columns(self._segment, nodes, first, last)
 
     def gather(self, column_ids: Sequence[int], rows: Integers) -> list[pa.Array | None]:
-        """Return single rows of columns, each found in one pass; None for a column not so found.
+        """Gather single rows of columns in one pass; None for a column that must be decoded.
 
         Parameters
         ----------
         rows
-            Places, int64, at least one.
+            Row numbers, int64, at least one.
         """
         nodes = tuple(self._nodes[column_id] for column_id in column_ids)
         if not nodes or not len(rows):
@@ -148,31 +148,31 @@ class LateRows:
         return gather_columns([SegmentRows(self._segment, nodes, len(wanted))], wanted, None)
 
     def first_at_or_after(self, column_id: int, bound: int) -> int:
-        """Return the place of the first value not below ``bound`` in a column that never goes back.
+        """Return the first row with a value of at least ``bound`` in a column that never goes back.
 
         Parameters
         ----------
         column_id
-            A column of signed integers, or of what is kept as such, without missing values.
+            A column that is stored as signed integers, without missing values.
         bound
-            Any integer, in the terms of what is stored.
+            Any integer, in the unit of the stored integers.
         """
         node = self._nodes[column_id]
         zones = self._segment.zone_maps(node.number)
         edges: Integers = np.clip(
             self._segment.first_rows(node.number) - self._start, 0, self._stop - self._start
         )
-        held = np.flatnonzero(edges[1:] > edges[:-1])
+        filled = np.flatnonzero(edges[1:] > edges[:-1])
         limits = np.iinfo(np.int64)
-        if not len(held) or bound <= limits.min:
+        if not len(filled) or bound <= limits.min:
             return 0
         if bound > limits.max:
             return int(edges[-1])
         # Pages are in order, so the first whose maximum reaches the bound holds the place. Where
         # a page has no bounds, its values are looked at.
-        known = zones.bounded[held] & ~zones.high_open[held]
-        reaches = np.flatnonzero(~known | (zones.maximum[held] >= bound))
-        for page in held[reaches].tolist():
+        known = zones.bounded[filled] & ~zones.high_open[filled]
+        reaches = np.flatnonzero(~known | (zones.maximum[filled] >= bound))
+        for page in filled[reaches].tolist():
             low, high = int(edges[page]), int(edges[page + 1])
             if zones.minimum_exact[page] and int(zones.minimum[page]) >= bound:
                 return low
@@ -182,18 +182,18 @@ class LateRows:
         return int(edges[-1])
 
     def _place(self, column_id: int, low: int, high: int, bound: int) -> int:
-        """Find the place of a bound in rows ``[low, high)`` of one page.
+        """Search rows ``[low, high)`` of one page for the first value of at least ``bound``.
 
-        A few rows from all over the page say between which of them it lies, so that most of the
-        page is not decoded.
+        Evenly spaced rows are decoded first and bound the search, so that most of a long page is
+        not decoded.
         """
         column = self.column(column_id, low, high)
-        if high - low > _SAMPLED_ROWS * _SAMPLED_ROWS:
-            sample = np.linspace(0, high - low - 1, _SAMPLED_ROWS).astype(np.int64)
-            at = int(np.searchsorted(_integers(column.take(sample)), bound))
+        if high - low > _PROBED_ROWS * _PROBED_ROWS:
+            probes = np.linspace(0, high - low - 1, _PROBED_ROWS).astype(np.int64)
+            at = int(np.searchsorted(_integers(column.take(probes)), bound))
             # The place is after the row before, and not after the row found.
-            begin = 0 if at == 0 else int(sample[at - 1]) + 1
-            end = high - low if at == len(sample) else int(sample[at]) + 1
+            begin = 0 if at == 0 else int(probes[at - 1]) + 1
+            end = high - low if at == len(probes) else int(probes[at]) + 1
             column, low = column.slice(begin, end), low + begin
         return low + int(np.searchsorted(_integers(column.decode()), bound))
 
