@@ -76,17 +76,17 @@ class Filter(Clause):
         """Drop the row slices in which, by their statistics, no row can be true."""
         if index.slices == 0:
             return index
-        verdict = evaluate_statistics(self.predicate, index.statistics, index.schema)
+        proof = evaluate_statistics(self.predicate, index.statistics, index.schema)
         return index.keep_slices(
-            verdict >= 0, clause=self.name, reason=f"statistics: never {self.predicate}"
+            proof >= 0, clause=self.name, reason=f"statistics: never {self.predicate}"
         )
 
     def proves(self, index: SegmentIndex) -> npt.NDArray[np.bool_]:
         """Return the row slices in which, by their statistics, every row is true."""
         if index.slices == 0:
             return np.zeros(0, dtype=bool)
-        verdict = evaluate_statistics(self.predicate, index.statistics, index.schema)
-        return np.asarray(verdict == TRUE)
+        proof = evaluate_statistics(self.predicate, index.statistics, index.schema)
+        return np.asarray(proof == TRUE)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Keep the rows where the predicate is true."""

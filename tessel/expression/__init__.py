@@ -18,7 +18,7 @@ __getattr__ = names_from(
         "context": "ContextNode ExpressionContext",
         "encoded": "BlockProgram Number Output",
         "node": "Expression",
-        "plain_conditions": "PlainCondition",
+        "sargable": "SargableConjunct",
         "registry": "all_operators",
         "raising": "cannot_raise",
         "rewriting": "with_columns",

@@ -70,7 +70,7 @@ def evaluate_statistics(
         if isinstance(node, Column):
             known[name] = _column(node, view, rows)
         else:
-            known[name] = _settled(Asked(node, types[name], operands, len(rows)))
+            known[name] = _apply_rule(Asked(node, types[name], operands, len(rows)))
     answer = as_truth(known[context.root], len(rows))
     assert answer.true is not None
     assert answer.false is not None
@@ -80,7 +80,7 @@ def evaluate_statistics(
     return result
 
 
-def _settled(asked: Asked) -> Known:
+def _apply_rule(asked: Asked) -> Known:
     """Apply the node's rule; where its kernels cannot take the bounds, nothing is known."""
     try:
         return known_of(asked.node, asked)

@@ -82,17 +82,17 @@ def _gathered(scalars: list[pa.Scalar], kind: pa.DataType) -> pa.Array:
 )
 def test_statistics_are_sound(predicate: Expression, slices: list[pa.Table], loosen: bool) -> None:
     note(str(predicate))
-    verdicts = evaluate_statistics(predicate, View(slices, loosen), drawn.SCHEMA)
-    assert verdicts.dtype == np.int8
-    for table, verdict in zip(slices, verdicts, strict=True):
+    proofs = evaluate_statistics(predicate, View(slices, loosen), drawn.SCHEMA)
+    assert proofs.dtype == np.int8
+    for table, proof in zip(slices, proofs, strict=True):
         try:
             rows = evaluate(predicate, table).to_pylist()
         except IntegerOverflowError:
             continue
-        event(f"verdict {verdict}")
-        if verdict == FALSE:
+        event(f"proof {proof}")
+        if proof == FALSE:
             assert not any(row is True for row in rows)
-        if verdict == TRUE:
+        if proof == TRUE:
             assert all(row is True for row in rows)
 
 
@@ -163,7 +163,7 @@ def test_missing_counts_are_limits_once_a_slice_is_cut() -> None:
             facts.missing = self.row_counts
             return facts
 
-    verdicts = evaluate_statistics(col("count") == 5, Cut(SLICES[:2]), SCHEMA)
-    assert verdicts.tolist() == [FALSE, UNKNOWN]
-    verdicts = evaluate_statistics(col("count").not_missing(), Cut(SLICES[:2]), SCHEMA)
-    assert verdicts.tolist() == [UNKNOWN, UNKNOWN]
+    proofs = evaluate_statistics(col("count") == 5, Cut(SLICES[:2]), SCHEMA)
+    assert proofs.tolist() == [FALSE, UNKNOWN]
+    proofs = evaluate_statistics(col("count").not_missing(), Cut(SLICES[:2]), SCHEMA)
+    assert proofs.tolist() == [UNKNOWN, UNKNOWN]

@@ -55,10 +55,10 @@ def fold_constants(draft: Draft) -> Draft:
 
 def _filter(clause: Filter, schema: TableSchema) -> list[Clause]:
     predicate = _folded(clause.predicate, schema)
-    verdict = _verdict(predicate, schema)
-    if verdict == TRUE:
+    proof = _proof(predicate, schema)
+    if proof == TRUE:
         return []
-    if verdict == FALSE:
+    if proof == FALSE:
         return [Filter(lit(False), clause.optimise)]
     return [clause if predicate is clause.predicate else Filter(predicate, clause.optimise)]
 
@@ -116,7 +116,7 @@ def _without_idle_operands(node: And | Or) -> Expression:
     return operands[0]
 
 
-def _verdict(predicate: Expression, schema: TableSchema) -> int:
+def _proof(predicate: Expression, schema: TableSchema) -> int:
     """Return what is known of a predicate where nothing but the schema is known."""
     if isinstance(predicate, Column):
         return 0

@@ -20,7 +20,7 @@ import pyarrow as pa
 from tessel.expression.context import ExpressionContext
 from tessel.expression.encoded import BlockProgram
 from tessel.expression.node import Expression
-from tessel.expression.plain_conditions import plain_conditions
+from tessel.expression.sargable import sargable_conjuncts
 from tessel.expression.schema import TableSchema
 from tessel.expression.statistics import FALSE, TRUE, evaluate_statistics
 from tessel.kernels.blocks import StoredBlocks
@@ -29,8 +29,8 @@ from tessel.kernels.select_rows import select_places, select_rows
 from tessel.store.manifest.lazy_columns import SPARSE, LazyColumns, plain_text
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 from tessel.store.manifest.selected_range import SelectedPage, SelectedRange
+from tessel.store.segment.page_proofs import page_proofs
 from tessel.store.segment.page_statistics import ColumnZones
-from tessel.store.segment.plain_verdicts import plain_verdicts
 from tessel.store.segment.stored_columns import StoredColumn
 
 __all__ = ["SELECTED", "SelectedRows"]
@@ -385,8 +385,8 @@ class SelectedRows:
         from tessel.store.segment.page_statistics import PageStatistics
 
         zones = self._zones(names)
-        conditions = plain_conditions(context, self.schema)
-        found = plain_verdicts(conditions, zones, self._rows) if conditions else None
+        conjuncts = sargable_conjuncts(context, self.schema)
+        found = page_proofs(conjuncts, zones, self._rows) if conjuncts else None
         if found is not None:
             return found
         types = {name: self.schema.type_of(name) for name in names}

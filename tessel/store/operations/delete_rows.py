@@ -90,16 +90,16 @@ def _matching(reader: Reader, condition: Expression) -> list[Planned]:
     index = reader.index
     if not index.slices:
         return []
-    verdicts = evaluate_statistics(condition, index.statistics, index.schema)
+    proofs = evaluate_statistics(condition, index.statistics, index.schema)
     names = [name for name in reader.schema.names if name in condition.columns()]
     columns = reader.columns(names or reader.schema.names[:1])  # without columns there are no rows
     runs: list[Planned] = []
-    for number, verdict in enumerate(verdicts.tolist()):
+    for number, proof in enumerate(proofs.tolist()):
         start = int(index.slice_row_start[number])
         stop = int(index.slice_row_end[number])
-        if verdict < 0:
+        if proof < 0:
             continue
-        if verdict > 0:
+        if proof > 0:
             _extend(runs, start, stop)
             continue
         mask = fill_null(evaluate(condition, columns.slice(number)), False)

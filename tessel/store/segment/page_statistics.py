@@ -1,8 +1,8 @@
-"""What page tables prove of the rows of a piece, in the terms of the statistics domain.
+"""Zone maps of the columns of a piece as statistics, to which the interval rules are applied.
 
-Late reading enters here: predicates are settled for stretches of rows between the edges of pages
-before any page is read. Columns may have pages of different lengths; a stretch lies in one page of
-each, whose bounds hold for it too.
+Selections enter here to prune pages by any predicate before a page is read. Columns may have pages
+of different lengths: statistics are of the row ranges between the edges of all of them, each of
+which lies in one page of a column and has its bounds.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ColumnZones:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PageFacts:
-    """What is known of one column in each stretch; satisfies the protocol ``ColumnFacts``."""
+    """Bounds of one column in each row range; satisfies the protocol ``ColumnFacts``."""
 
     minimum: pa.Array
     maximum: pa.Array
@@ -60,21 +60,21 @@ class PageFacts:
 
 
 class PageStatistics:
-    """Statistics of the stretches of a piece; satisfies the protocol ``StatisticsView``.
+    """Statistics of the row ranges of a piece; satisfies the protocol ``StatisticsView``.
 
     Parameters
     ----------
     rows
         Rows of the piece.
     columns
-        What page tables say, by name. A column that is not among them is unknown.
+        Page edges and zone maps, by name. Of a column that is not among them nothing is known.
     types
         The type of every column that may be asked for.
 
     Attributes
     ----------
     edges
-        Where stretches begin and the last ends: int64, from 0 to ``rows``.
+        The edges of the row ranges: int64, ascending, from 0 to ``rows``.
     """
 
     def __init__(
@@ -91,12 +91,12 @@ class PageStatistics:
 
     @property
     def row_counts(self) -> Integers:
-        """Rows of each stretch."""
+        """Rows of each range."""
         counts: Integers = np.diff(self.edges)
         return counts
 
     def facts(self, name: str) -> PageFacts:
-        """Return what is known of a column."""
+        """Return the bounds of a column in each row range."""
         type_ = self._types[name]
         column = self._columns.get(name)
         bounds = None if column is None else _bounds(column)

@@ -190,8 +190,8 @@ def test_metadata_and_statistics_come_along() -> None:
     repository.finalize("s", staged, metadata={"source": "tasks"})
     view = repository.view("s")
     assert view.metadata == {"source": "tasks"}
-    verdicts = evaluate_statistics(parse("task > 1"), view.index().statistics, view.schema)
-    assert verdicts.tolist() == [-1, -1, 1]
+    proofs = evaluate_statistics(parse("task > 1"), view.index().statistics, view.schema)
+    assert proofs.tolist() == [-1, -1, 1]
 
 
 # --- once -----------------------------------------------------------------------------------------

@@ -21,11 +21,11 @@ from tessel.expression import (
     parse,
 )
 from tessel.expression.evaluate import evaluate
-from tessel.expression.plain_conditions import plain_conditions
+from tessel.expression.sargable import sargable_conjuncts
 from tessel.expression.schema import TableSchema
 from tessel.store.segment.file_writer import WriteOptions
+from tessel.store.segment.page_proofs import page_proofs
 from tessel.store.segment.page_statistics import ColumnZones, PageStatistics
-from tessel.store.segment.plain_verdicts import plain_verdicts
 from tests.store.segment.test_decode import opened
 
 _NUMBERS = st.one_of(st.none(), st.integers(-6, 6))
@@ -84,23 +84,23 @@ def test_pages_are_as_said(data: st.DataObject) -> None:
         for name, node in zip(_TYPES, segment.tops, strict=True)
     }
     predicate = data.draw(_conditions())
-    conditions = plain_conditions(ExpressionContext.of(predicate), schema)
+    conditions = sargable_conjuncts(ExpressionContext.of(predicate), schema)
     if conditions is None:
         return
-    found = plain_verdicts(conditions, zones, stop - start)
+    found = page_proofs(conditions, zones, stop - start)
     assert found is not None
-    edges, verdicts = found
+    edges, proofs = found
     statistics = PageStatistics(stop - start, zones, {n: kind for n, (kind, _) in _TYPES.items()})
     proved = evaluate_statistics(predicate, statistics, schema)
     assert edges.tolist() == statistics.edges.tolist()
     mask = evaluate(predicate, table.slice(start, stop - start))
     truths = np.asarray(pc.fill_null(mask, False).to_numpy(zero_copy_only=False))
-    for page, verdict in enumerate(verdicts.tolist()):
+    for page, proof in enumerate(proofs.tolist()):
         here = truths[edges[page] : edges[page + 1]]
-        assert verdict != FALSE or not here.any()
-        assert verdict != TRUE or here.all()
+        assert proof != FALSE or not here.any()
+        assert proof != TRUE or here.all()
         if proved[page] == FALSE:
-            assert verdict == FALSE, "nothing is read that the statistics domain rules out"
+            assert proof == FALSE, "nothing is read that the statistics domain rules out"
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_pages_are_as_said(data: st.DataObject) -> None:
 )
 def test_other_predicates_are_left_to_the_statistics_domain(text: str) -> None:
     schema = TableSchema(pa.schema([(name, kind) for name, (kind, _) in _TYPES.items()]))
-    assert plain_conditions(ExpressionContext.of(parse(text)), schema) is None
+    assert sargable_conjuncts(ExpressionContext.of(parse(text)), schema) is None
 
 
 def test_columns_that_are_cut_differently_are_left_alone() -> None:
@@ -131,8 +131,8 @@ def test_columns_that_are_cut_differently_are_left_alone() -> None:
     moved = ColumnZones(two.type, two.edges + 1, two.zones)
     schema = TableSchema(table.schema)
     predicate = (col("1") < 3) & (col("2") < 3)
-    conditions = plain_conditions(ExpressionContext.of(predicate), schema)
+    conditions = sargable_conjuncts(ExpressionContext.of(predicate), schema)
     assert conditions is not None
-    assert plain_verdicts(conditions, {"1": one, "2": two}, 64) is not None
-    assert plain_verdicts(conditions, {"1": one, "2": moved}, 64) is None
-    assert plain_verdicts(conditions, {"1": one}, 64) is None
+    assert page_proofs(conditions, {"1": one, "2": two}, 64) is not None
+    assert page_proofs(conditions, {"1": one, "2": moved}, 64) is None
+    assert page_proofs(conditions, {"1": one}, 64) is None

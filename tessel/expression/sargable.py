@@ -1,8 +1,9 @@
-"""Conjunctions of comparisons of columns with values, which bounds settle by two comparisons each.
+"""Sargable predicates: conjunctions of comparisons of a column with a constant.
 
-Late reading enters here, once for every unit of a query, where the statistics domain in full costs
-more than looking at the pages that it might rule out. What is said is what
-:func:`~tessel.expression.statistics.evaluate_statistics` says of whole pages, or less.
+Zone maps decide such a conjunct by two comparisons of arrays. Selections ask here first, once for
+every unit of a query, because the interval rules in full cost more than reading the pages that they
+might prune. What is proved here, :func:`~tessel.expression.statistics.evaluate_statistics` proves
+as well.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ from tessel.expression.operators.comparison import (
 )
 from tessel.expression.schema import TableSchema
 
-__all__ = ["PlainCondition", "plain_conditions"]
+__all__ = ["SargableConjunct", "sargable_conjuncts"]
 
 Flags = npt.NDArray[np.bool_]
-_Verdict = Callable[[Any, Any, Any], Flags]
+_Test = Callable[[Any, Any, Any], Flags]
 
-_NEVER: dict[type[Comparison], _Verdict] = {
+_NEVER: dict[type[Comparison], _Test] = {
     Less: lambda low, high, bound: low >= bound,
     LessEqual: lambda low, high, bound: low > bound,
     Greater: lambda low, high, bound: high <= bound,
     GreaterEqual: lambda low, high, bound: high < bound,
     Equal: lambda low, high, bound: (low > bound) | (high < bound),
 }
-_ALWAYS: dict[type[Comparison], _Verdict] = {
+_ALWAYS: dict[type[Comparison], _Test] = {
     Less: lambda low, high, bound: high < bound,
     LessEqual: lambda low, high, bound: high <= bound,
     Greater: lambda low, high, bound: low > bound,
@@ -54,40 +55,40 @@ _ALWAYS: dict[type[Comparison], _Verdict] = {
 
 
 @dataclass(frozen=True, slots=True)
-class PlainCondition:
-    """``column asked bound``.
+class SargableConjunct:
+    """One conjunct, ``column operator bound``.
 
     Attributes
     ----------
     column
         Its name.
-    asked
+    operator
         Less, LessEqual, Greater, GreaterEqual or Equal.
     bound
-        An integer, in the unit of the column; a float; or text, which is asked with Equal only.
+        An integer, in the unit of the column; a float; or text, which is compared by Equal only.
     """
 
     column: str
-    asked: type[Comparison]
+    operator: type[Comparison]
     bound: int | float | str
 
     def never(self, low: npt.NDArray[Any], high: npt.NDArray[Any]) -> Flags:
-        """Return between which bounds no number is so."""
-        return _NEVER[self.asked](low, high, self.bound)
+        """Return a mask: which of the ranges ``[low, high]`` have no value that satisfies it."""
+        return _NEVER[self.operator](low, high, self.bound)
 
     def always(self, low: npt.NDArray[Any], high: npt.NDArray[Any]) -> Flags:
-        """Return between which bounds every number is so."""
-        return _ALWAYS[self.asked](low, high, self.bound)
+        """Return a mask: in which of the ranges ``[low, high]`` every value satisfies it."""
+        return _ALWAYS[self.operator](low, high, self.bound)
 
 
-_MOST_KEPT = 256
-_kept: dict[tuple[Any, ...], tuple[PlainCondition, ...] | None] = {}
+_MOST_MEMOS = 256
+_memo: dict[tuple[Any, ...], tuple[SargableConjunct, ...] | None] = {}
 
 
-def plain_conditions(
+def sargable_conjuncts(
     context: ExpressionContext, schema: TableSchema
-) -> tuple[PlainCondition, ...] | None:
-    """Return the conditions that a predicate consists of; None where it is of another shape.
+) -> tuple[SargableConjunct, ...] | None:
+    """Return the conjuncts of a predicate; None where one of them is not sargable.
 
     Raises
     ------
@@ -97,48 +98,48 @@ def plain_conditions(
     types = node_types(context, schema)
     names = context.columns.values()
     key = context.root, *(schema.type_of(name) for name in names)
-    if key not in _kept:
-        if len(_kept) >= _MOST_KEPT:
-            _kept.clear()
-        found = _conditions(context.expression(), types, schema)
-        _kept[key] = None if found is None else tuple(found)
-    return _kept[key]
+    if key not in _memo:
+        if len(_memo) >= _MOST_MEMOS:
+            _memo.clear()
+        found = _conjuncts(context.expression(), types, schema)
+        _memo[key] = None if found is None else tuple(found)
+    return _memo[key]
 
 
-def _conditions(node: Expression, types: Any, schema: TableSchema) -> list[PlainCondition] | None:
+def _conjuncts(node: Expression, types: Any, schema: TableSchema) -> list[SargableConjunct] | None:
     if isinstance(node, And):
-        found: list[PlainCondition] = []
+        found: list[SargableConjunct] = []
         for child in node.children:
-            below = _conditions(child, types, schema)
+            below = _conjuncts(child, types, schema)
             if below is None:
                 return None
             found += below
         return found
     if not isinstance(node, Comparison):
         return None
-    condition = _condition(node, types[node.digest.hex()], schema)
-    return None if condition is None else [condition]
+    conjunct = _conjunct(node, types[node.digest.hex()], schema)
+    return None if conjunct is None else [conjunct]
 
 
-def _condition(node: Comparison, kind: NodeType, schema: TableSchema) -> PlainCondition | None:
+def _conjunct(node: Comparison, kind: NodeType, schema: TableSchema) -> SargableConjunct | None:
     assert kind.signature is not None
     one, other = node.children
-    asked: type[Comparison] = type(node)
+    operator: type[Comparison] = type(node)
     fitted, target = kind.operands[1].literal, kind.signature.inputs[1]
     if isinstance(one, Literal):
-        one, other, asked = other, one, FLIPPED[asked]
+        one, other, operator = other, one, FLIPPED[operator]
         fitted, target = kind.operands[0].literal, kind.signature.inputs[0]
-    if not isinstance(one, Column) or fitted is None or asked not in _NEVER:
+    if not isinstance(one, Column) or fitted is None or operator not in _NEVER:
         return None
     if fitted.is_missing_value or len(set(kind.signature.inputs)) != 1:
         return None
     stored = schema.type_of(one.column)
     if pa.types.is_integer(stored) and pa.types.is_integer(target):
-        return PlainCondition(one.column, asked, literal_value(fitted, target).as_py())
+        return SargableConjunct(one.column, operator, literal_value(fitted, target).as_py())
     if stored != target:
         return None
-    if pa.types.is_float64(stored) or (pa.types.is_string(stored) and asked is Equal):
-        return PlainCondition(one.column, asked, literal_value(fitted, target).as_py())
+    if pa.types.is_float64(stored) or (pa.types.is_string(stored) and operator is Equal):
+        return SargableConjunct(one.column, operator, literal_value(fitted, target).as_py())
     if pa.types.is_timestamp(stored) or pa.types.is_duration(stored):
-        return PlainCondition(one.column, asked, literal_value(fitted, target).value)
+        return SargableConjunct(one.column, operator, literal_value(fitted, target).value)
     return None
