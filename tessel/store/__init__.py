@@ -16,7 +16,7 @@ __getattr__ = names_from(
         "encodings.distinct": "expected_distinct",
         "history.refs": "MAIN",
         "index_column": "check_index_type checked_order index_integers sorted_by",
-        "kept": "Kept",
+        "lru_cache": "LruCache",
         "manifest.batch": "Batch",
         "manifest.bindings": "Bindings Bound Computed Conjunct",
         "manifest.selected_rows": "SelectedRows",

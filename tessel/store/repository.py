@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Repository"]
 
-_KEPT_MANIFESTS = 256
+_CACHED_MANIFESTS = 256
 
 
 @checks_arguments
@@ -193,7 +193,7 @@ class Repository(ManifestSets, Bulk):
         found = self._manifests.get(reference.object)
         if found is None or found.reference != reference:
             found = self._manifests[reference.object] = Manifest(self.objects, reference)
-            while len(self._manifests) > _KEPT_MANIFESTS:
+            while len(self._manifests) > _CACHED_MANIFESTS:
                 self._manifests.pop(next(iter(self._manifests)), None)
         return found
 

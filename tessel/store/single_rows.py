@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array
 from tessel.store.encodings.base import Integers
-from tessel.store.kept import Kept
+from tessel.store.lru_cache import LruCache
 from tessel.store.manifest.index import SegmentIndex
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 
@@ -65,7 +65,7 @@ class SingleRows:
     def __init__(self, index: SegmentIndex, source: SegmentSource) -> None:
         self._index = index
         self._source = source
-        self._choices: Kept[tuple[str, ...], _Choice] = Kept(_MOST_CHOICES)
+        self._choices: LruCache[tuple[str, ...], _Choice] = LruCache(_MOST_CHOICES)
 
     def take(self, rows: Integers, columns: Sequence[str] | None) -> pa.Table:
         """Return rows, each a position that there is, in any order, repeats allowed.
@@ -78,7 +78,7 @@ class SingleRows:
             When a segment that holds one of the rows is damaged.
         """
         names = tuple(self._index.schema.names) if columns is None else tuple(columns)
-        choice = self._choices.made(names, lambda: _Choice(self._index, names))
+        choice = self._choices.get_or_make(names, lambda: _Choice(self._index, names))
         schema = choice.index.schema
         if not schema.names:
             return pa.table({"": pa.nulls(len(rows))}).select([])
@@ -88,7 +88,7 @@ class SingleRows:
         found = self._gathered(choice, wanted)
         rest = [name for name in schema.names if name not in found]
         if rest:
-            left = self._choices.made(tuple(rest), lambda: _Choice(self._index, rest))
+            left = self._choices.get_or_make(tuple(rest), lambda: _Choice(self._index, rest))
             taken = self._taken(left, wanted)
             found |= zip(taken.column_names, taken.columns, strict=True)
         return pa.table([found[name] for name in schema.names], schema=schema.arrow)
@@ -146,11 +146,11 @@ class _Choice:
         self.index = index.keep_columns(names, clause="take", reason="not asked for")
         numbers = np.arange(self.index.slices + 1)
         self._first = np.searchsorted(self.index.slice_number, numbers)
-        self._pieces: Kept[int, tuple[PieceSource, ...]] = Kept(_MOST_PIECES)
+        self._pieces: LruCache[int, tuple[PieceSource, ...]] = LruCache(_MOST_PIECES)
 
     def pieces(self, number: int) -> tuple[PieceSource, ...]:
         """Return the pieces that together hold a row slice."""
-        return self._pieces.made(number, lambda: self._made(number))
+        return self._pieces.get_or_make(number, lambda: self._made(number))
 
     def _made(self, number: int) -> tuple[PieceSource, ...]:
         low, high = int(self._first[number]), int(self._first[number + 1])

@@ -16,7 +16,7 @@ from tessel.errors.arguments import checks_arguments
 from tessel.expression.schema import TableSchema
 from tessel.store.encodings.base import Integers
 from tessel.store.history.symbol import ManifestEntry, SymbolState
-from tessel.store.kept import Kept
+from tessel.store.lru_cache import LruCache
 from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.index import SegmentIndex
 from tessel.store.manifest.manifest import Manifest
@@ -35,8 +35,10 @@ _MOST_SYMBOLS = 16
 _MOST_SEGMENTS = 1 << 16
 """An index of more segments is made anew each time: it takes about a hundred bytes a segment."""
 
-_indexes: WeakKeyDictionary[ManifestSource, Kept[_StateKey, SegmentIndex]] = WeakKeyDictionary()
-_single_rows: WeakKeyDictionary[ManifestSource, Kept[_StateKey, SingleRows]] = WeakKeyDictionary()
+_indexes: WeakKeyDictionary[ManifestSource, LruCache[_StateKey, SegmentIndex]] = WeakKeyDictionary()
+_single_rows: WeakKeyDictionary[ManifestSource, LruCache[_StateKey, SingleRows]] = (
+    WeakKeyDictionary()
+)
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,8 @@ class SymbolView:
         """Return all segments, from the manifests; no segment is read."""
         if sum(entry.segments for entry in self._state.manifests) > _MOST_SEGMENTS:
             return self._index()
-        kept = _indexes.setdefault(self._repository, Kept(_MOST_SYMBOLS))
-        return kept.made(self._key(), self._index)
+        cache = _indexes.setdefault(self._repository, LruCache(_MOST_SYMBOLS))
+        return cache.get_or_make(self._key(), self._index)
 
     def _index(self) -> SegmentIndex:
         state = self._state
@@ -164,8 +166,8 @@ class SymbolView:
         """Return what finds single rows; kept by the repository for each state of a symbol."""
         from tessel.store.single_rows import SingleRows
 
-        kept = _single_rows.setdefault(self._repository, Kept(_MOST_SYMBOLS))
-        return kept.made(self._key(), lambda: SingleRows(self.index(), self.source()))
+        cache = _single_rows.setdefault(self._repository, LruCache(_MOST_SYMBOLS))
+        return cache.get_or_make(self._key(), lambda: SingleRows(self.index(), self.source()))
 
     def _key(self) -> _StateKey:
         return _StateKey(self._state.id, self._state.manifests, self._state)

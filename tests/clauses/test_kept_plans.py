@@ -71,10 +71,10 @@ def test_few_plans_are_kept_and_no_store_is_kept_by_them() -> None:
     store.write("x", pa.table({"v": list(range(100))}))
     for number in range(kept_plans._MOST_PLANS + 5):
         store.read("x", query=Q.filter(f"v < {number}"))
-    notes = store.view("x").index().notes
-    assert len(notes["plans"]) == kept_plans._MOST_PLANS
+    memos = store.view("x").index().memos
+    assert len(memos["plans"]) == kept_plans._MOST_PLANS
     alive = weakref.ref(store)
     del store
     gc.collect()
     assert alive() is None
-    assert len(notes["plans"]) == kept_plans._MOST_PLANS
+    assert len(memos["plans"]) == kept_plans._MOST_PLANS

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tessel.kernels.blocks import ALL_MISSING, ALL_PRESENT, Gap, StoredBlocks, beside
 from tessel.kernels.load_rows import load_rows
-from tessel.store.kept import Kept
+from tessel.store.lru_cache import LruCache
 from tessel.store.segment.stored_columns import StoredColumns
 from tests.kernels.block_model import stored_integers
 from tests.kernels.forced import FORMS, in_form
@@ -139,7 +139,7 @@ def test_masks(parts: list[StoredBlocks], data: st.DataObject) -> None:
     mask = np.array(
         data.draw(st.lists(st.booleans(), min_size=len(together), max_size=len(together)))
     )
-    columns = StoredColumns((), together, Kept(1)).with_mask(mask)
+    columns = StoredColumns((), together, LruCache(1)).with_mask(mask)
     assert columns is not None
     last = together.facts.shape[1]
     assert _integers(columns.blocks, last) == mask.astype(int).tolist()
@@ -147,7 +147,7 @@ def test_masks(parts: list[StoredBlocks], data: st.DataObject) -> None:
         _integers(together, at) for at in range(last)
     ]
     order = data.draw(st.permutations(range(last + 1)))
-    turned = StoredColumns((None,) * (last + 1), columns.blocks, Kept(1)).in_order(order)  # type: ignore[arg-type]
+    turned = StoredColumns((None,) * (last + 1), columns.blocks, LruCache(1)).in_order(order)  # type: ignore[arg-type]
     assert [_integers(turned.blocks, at) for at in range(last + 1)] == [
         _integers(columns.blocks, place) for place in order
     ]

@@ -17,7 +17,7 @@ from tessel.clauses.base import Clause
 from tessel.clauses.plan import Change, Plan, SourcePlan, Stage, plugins_of
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
-from tessel.store.kept import Kept
+from tessel.store.lru_cache import LruCache
 from tessel.store.manifest.index import SegmentIndex
 from tessel.store.view import SymbolView
 
@@ -93,7 +93,7 @@ def kept_plan(
         plain = json.dumps([clause.to_json() for clause in clauses])
     except (TesselError, TypeError, ValueError):
         return make()  # it has no plain form
-    plans: Kept[Hashable, _Kept] = index.notes.setdefault(_NOTE, Kept(_MOST_PLANS))
+    plans: LruCache[Hashable, _Kept] = index.memos.setdefault(_NOTE, LruCache(_MOST_PLANS))
     # The plain form of a million values has tens of megabytes.
     digest = hashlib.blake2b(plain.encode(), digest_size=16).digest()
     key = digest, tuple(map(type, clauses)), options
@@ -103,5 +103,5 @@ def kept_plan(
     plan = make()
     made = _Kept.of(plan)
     if made is not None:
-        plans.keep(key, made)
+        plans.put(key, made)
     return plan

@@ -1,7 +1,7 @@
-"""Cells that were read of a saved recording, kept while the memory granted to them lasts.
+"""The LRU cache of cells that were read of a saved recording.
 
-What is kept are pages, the units in which the store reads. Who asks holds what he got: a page that
-is let go meanwhile lives until he is done with it, so that readers and evictions need not agree.
+Its entries are pages, the units in which the store reads. A reader has a reference to the page that
+it got, so evictions need not wait for readers.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from tessel.errors import InvalidInputError
-from tessel.store.kept import KeptBytes
+from tessel.store.lru_cache import ByteLruCache
 
 __all__ = ["CellCache", "CellKey"]
 
@@ -17,8 +17,8 @@ CellKey = tuple[int, int]
 """Number of a column, counted in its recording; first row of the page in the symbol."""
 
 
-class CellCache(KeptBytes[CellKey, pa.Array]):
-    """Pages of cells by key, up to so many bytes; those not used for longest are let go.
+class CellCache(ByteLruCache[CellKey, pa.Array]):
+    """An LRU cache of so many bytes of pages of cells.
 
     Parameters
     ----------

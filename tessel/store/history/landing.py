@@ -111,7 +111,7 @@ class Landing(Versions):
                 if self._log.put(entry) is Outcome.WON and (
                     seconds() - looked < _SURE_SECONDS or self._stands(entry)
                 ):
-                    self._entries.keep(entry.number, entry)
+                    self._entries.put(entry.number, entry)
                     self._known = entry, looked
                     return entry
                 losses += 1
@@ -168,7 +168,7 @@ class Landing(Versions):
         refs, moved, documents = self._refs_after(draft, head, number)
         place = self._objects if draft.through is None else draft.through
         put_all(place, [*draft.objects, *writer.objects(), *documents])
-        self._nodes.keep(writer.written)
+        self._nodes.put(writer.written)
         parent = draft.parent
         now = time.time_ns() // 1000
         return LogEntry(

@@ -24,7 +24,7 @@ from tessel.store.history.leaves import (
     cut_leaf,
     read_node,
 )
-from tessel.store.kept import Kept
+from tessel.store.lru_cache import LruCache
 from tessel.store.names import leaf_name, new_id
 from tessel.store.objects.base import ObjectStore, checksum
 
@@ -36,38 +36,38 @@ ROOT_BYTES = 8 * 1024
 ROOT_CHILDREN = 32
 
 _OBJECT_BYTES = 1 << 20
-_KEPT_LEAVES = 256
-_KEPT_INNER = 1_024
+_CACHED_LEAVES = 256
+_CACHED_INNER = 1_024
 """A commit makes two or three anew, and comes back to each of the others in its turn."""
 
 
 class Nodes:
-    """Reads nodes, verified, and keeps some; safe to use from several threads."""
+    """Reads nodes, verified, through an LRU cache; safe to use from several threads."""
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
         # Few inner nodes lead to all leaves, and leaves that come and go must not push them out.
-        self._kept: tuple[Kept[tuple[str, int], Node], Kept[tuple[str, int], Node]]
-        self._kept = Kept(_KEPT_LEAVES), Kept(_KEPT_INNER)
+        self._cached: tuple[LruCache[tuple[str, int], Node], LruCache[tuple[str, int], Node]]
+        self._cached = LruCache(_CACHED_LEAVES), LruCache(_CACHED_INNER)
 
     def load(self, child: Child, level: int) -> Node:
         """Return the node that a child stands for, which must be of the given level."""
-        found = self._kept[level > 0].get(child.place)
+        found = self._cached[level > 0].get(child.place)
         if found is None:
             found = read_node(fetch(self._objects, child.reference, offset=child.offset))
             if isinstance(found, Leaf):
                 found.length = child.reference.length
-            self.keep([(child, found)])
-        # Also for nodes that were kept: another parent may lie about them.
+            self.put([(child, found)])
+        # Also for cached nodes: another parent may lie about them.
         if (found.level, found.symbols) != (level, child.symbols) or found.first != child.first:
             name = child.reference.object
             damaged(name, "a node of the symbol index is not what its parent says")
         return found
 
-    def keep(self, written: Sequence[tuple[Child, Node]]) -> None:
-        """Keep nodes that have just been written or read."""
+    def put(self, written: Sequence[tuple[Child, Node]]) -> None:
+        """Cache nodes that have just been written or read."""
         for child, node in written:
-            self._kept[node.level > 0].keep(child.place, node)
+            self._cached[node.level > 0].put(child.place, node)
 
     def resolved(self, child: Child | Node, level: int) -> Node:
         """Return a node that may not have been read yet."""

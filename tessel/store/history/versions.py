@@ -20,13 +20,13 @@ from tessel.store.history.log import CommitLog, LogEntry
 from tessel.store.history.refs import MAIN, Refs
 from tessel.store.history.snapshot import Snapshot
 from tessel.store.history.tree import Nodes
-from tessel.store.kept import Kept
+from tessel.store.lru_cache import LruCache
 from tessel.store.objects.base import ObjectStore
 
 __all__ = ["Commit", "Versions", "seconds", "timestamp_of"]
 
-_KEPT_ENTRIES = 512
-_KEPT_REFS = 16
+_CACHED_ENTRIES = 512
+_CACHED_REFS = 16
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -73,8 +73,8 @@ class Versions:
         self._log = CommitLog(objects)
         self._nodes = Nodes(objects)
         # Neither ever changes once written, so what was read is kept, a bounded number of each.
-        self._entries: Kept[int, LogEntry] = Kept(_KEPT_ENTRIES)
-        self._refs: Kept[str, Refs] = Kept(_KEPT_REFS)
+        self._entries: LruCache[int, LogEntry] = LruCache(_CACHED_ENTRIES)
+        self._refs: LruCache[str, Refs] = LruCache(_CACHED_REFS)
         self._known: tuple[LogEntry | None, float] = None, 0.0
         """The newest entry as far as known, and when it was looked up."""
         self.leased: Counter[int] = Counter()
@@ -118,7 +118,7 @@ class Versions:
                 if isinstance(error.__cause__, NotFoundError) and number != self.newest_number:
                     self._check_kept(self.head(), number)
                 raise
-            self._entries.keep(number, found)
+            self._entries.put(number, found)
         return found
 
     def entries(self) -> Iterator[LogEntry]:
@@ -170,7 +170,7 @@ class Versions:
         found = self._refs.get(entry.refs.object)
         if found is None:
             found = Refs.read(fetch(self._objects, entry.refs))
-            self._refs.keep(entry.refs.object, found)
+            self._refs.put(entry.refs.object, found)
         return found
 
     def tip(self, head: LogEntry | None, branch: str) -> int:

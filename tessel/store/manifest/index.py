@@ -82,9 +82,8 @@ class SegmentIndex:
         """End (exclusive) of the rows of each row slice, counted in the symbol."""
         self.slice_number: Integers = table.slice_of if numbers is None else numbers
         """The row slice of each segment, counted from 0 without gaps."""
-        self.notes: dict[str, Any] = {}
-        """What others keep beside an index for as long as it is in use; it may refer to the index.
-        """
+        self.memos: dict[str, Any] = {}
+        """Memos of others that live as long as the index does; they may refer to it."""
 
     @classmethod
     def from_extents(

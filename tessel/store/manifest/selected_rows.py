@@ -344,7 +344,7 @@ class SelectedRows:
 
         # The columns are those of the segment, of the declared types, and the predicate names them.
         key = "truth", predicate.digest, found.columns, pages
-        program, truth = found.notes.made(key, compiled)
+        program, truth = found.memos.get_or_make(key, compiled)
         return None if truth is None else (found.blocks, program, truth)
 
     def _between(self, first: int, last: int) -> list[SelectedRange]:

@@ -63,7 +63,7 @@ class LazyRows:
 
         It may depend on nothing but the key and the bytes of the segment.
         """
-        found: Value = self._segment.notes.made((key, self._start, self._stop), make)
+        found: Value = self._segment.memos.get_or_make((key, self._start, self._stop), make)
         return found
 
     def type(self, column_id: int) -> pa.DataType:

@@ -33,7 +33,7 @@ from tessel.store.encodings.codes import Codec, EncodingCode, Role, ValueKind
 from tessel.store.encodings.fields import FieldNode, NodeValues, to_arrow
 from tessel.store.encodings.registry import encoding_by_code
 from tessel.store.encodings.validity import check_validity
-from tessel.store.kept import Kept
+from tessel.store.lru_cache import LruCache
 from tessel.store.segment.file import SegmentFile
 from tessel.store.segment.gather_table import GatherStack, GatherTable, gather_table
 from tessel.store.segment.unpacked import UNPACKED, is_running, summed
@@ -67,7 +67,7 @@ _WITHOUT_VALUES = frozenset(
 """Pages with no values of their own: what a dictionary holds is checked with the dictionary."""
 
 
-_MOST_NOTES = 32
+_MOST_MEMOS = 32
 
 
 class SegmentPages:
@@ -93,7 +93,7 @@ class SegmentPages:
         The physical columns, by number.
     tops
         The top-level ones.
-    notes
+    memos
         What queries found out of the segment alone, such as what page tables say of a predicate:
         the same query asks again.
     stored, stored_with_gaps
@@ -127,7 +127,7 @@ class SegmentPages:
         self._tables: dict[int, GatherTable | None] = {}
         self._page_tables: dict[int, PageTable | None] = {}
         self._stacks: dict[tuple[int, ...], GatherStack] = {}
-        self.notes: Kept[Hashable, Any] = Kept(_MOST_NOTES)
+        self.memos: LruCache[Hashable, Any] = LruCache(_MOST_MEMOS)
         self.stored: dict[int, StoredColumn | None] = {}
         self.stored_with_gaps: dict[int, StoredColumn | None] = {}
 

@@ -23,7 +23,7 @@ from tessel.store.encodings.arithmetic import proven_bounds
 from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import ValueKind
 from tessel.store.encodings.fields import FieldNode
-from tessel.store.kept import Kept
+from tessel.store.lru_cache import LruCache
 from tessel.store.segment.gather_table import NOT_SCALED, GatherFact, GatherTable
 from tessel.store.segment.pages import SegmentPages
 
@@ -96,20 +96,20 @@ class StoredColumns:
         In the order in which they were asked for.
     blocks
         Their rows.
-    notes
+    memos
         What was found out of the segment before, or is now.
     """
 
     columns: tuple[StoredColumn, ...]
     blocks: StoredBlocks
-    notes: Kept[Hashable, Any]
+    memos: LruCache[Hashable, Any]
 
     @classmethod
     def nothing(cls, start: int, stop: int) -> StoredColumns:
         """Return rows of no column."""
         data, facts = np.zeros(_WORD_BYTES, np.uint8), np.zeros((GatherFact.COUNT, 0, 1), np.int64)
         blocks = StoredBlocks(_read_only(data), facts, _ONE_PAGE, start, stop)
-        return cls((), blocks, Kept(1))
+        return cls((), blocks, LruCache(1))
 
     @classmethod
     def beside(cls, parts: Sequence[StoredColumns]) -> StoredColumns | None:
@@ -118,7 +118,7 @@ class StoredColumns:
         if blocks is None:
             return None
         columns = tuple(column for part in parts for column in part.columns)
-        return cls(columns, blocks, parts[0].notes)
+        return cls(columns, blocks, parts[0].memos)
 
     def with_mask(self, mask: npt.NDArray[np.bool_]) -> StoredColumns | None:
         """Return the rows with one more column of truths, which has a value a row of the blocks."""
@@ -136,7 +136,7 @@ class StoredColumns:
         facts[GatherFact.EXPONENT] = NOT_SCALED
         blocks = StoredBlocks(_read_only(data), facts, held.shift, held.start, held.stop)
         column = StoredColumn(pa.bool_(), None, None, (0, 1))
-        return self.beside([self, StoredColumns((column,), blocks, self.notes)])
+        return self.beside([self, StoredColumns((column,), blocks, self.memos)])
 
     def in_order(self, places: Sequence[int]) -> StoredColumns:
         """Return the columns in another order."""
@@ -144,7 +144,7 @@ class StoredColumns:
         facts = _read_only(held.facts[:, places])
         gaps = None if held.gaps is None else _read_only(held.gaps[:, places])
         blocks = StoredBlocks(held.data, facts, held.shift, held.start, held.stop, gaps)
-        return StoredColumns(tuple(self.columns[place] for place in places), blocks, self.notes)
+        return StoredColumns(tuple(self.columns[place] for place in places), blocks, self.memos)
 
     def with_absent(self, added: Mapping[int, pa.DataType]) -> StoredColumns | None:
         """Return the rows with columns in which no value is there; None where one cannot be.
@@ -179,7 +179,7 @@ class StoredColumns:
             blocks.stop,
             _read_only(gaps),
         )
-        return StoredColumns(tuple(columns), held, self.notes)
+        return StoredColumns(tuple(columns), held, self.memos)
 
 
 def may_be_stored(segment: SegmentPages, nodes: Sequence[FieldNode]) -> bool:
@@ -233,7 +233,7 @@ def _plain_columns(
         segment.touch(node.number, numbers)
     facts = segment.gather_stack(tables).facts
     blocks = StoredBlocks(_read_only(segment.data), facts, shift, start, stop)
-    return StoredColumns(tuple(columns), blocks, segment.notes)  # type: ignore[arg-type]
+    return StoredColumns(tuple(columns), blocks, segment.memos)  # type: ignore[arg-type]
 
 
 def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -308,7 +308,7 @@ def _columns_with_gaps(
         facts = _read_only(np.stack([table.facts for table in tables], axis=1))
         gaps = _read_only(np.stack([table.gaps for table in tables], axis=1))
     blocks = StoredBlocks(data, facts, shift, start, stop, gaps)
-    return StoredColumns(tuple(columns), blocks, segment.notes)  # type: ignore[arg-type]
+    return StoredColumns(tuple(columns), blocks, segment.memos)  # type: ignore[arg-type]
 
 
 def _kept_column_with_gaps(segment: SegmentPages, table: PageTable) -> StoredColumn | None:

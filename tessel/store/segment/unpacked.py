@@ -1,8 +1,8 @@
-"""Pages that were unpacked for single rows, kept while memory for them lasts.
+"""The LRU cache of pages that were unpacked for single rows.
 
 Random access enters here. A row of a compressed page costs the decompression of all of it, one of a
-running sum all the sums before it, and the next row is often in a page that was asked for before.
-Scans keep nothing: they come by once.
+running sum all the sums before it, and the next row is often in a page that was read before. Scans
+cache nothing: they read a page once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from tessel.store.encodings.base import Page
 from tessel.store.encodings.codes import EncodingCode
 from tessel.store.encodings.registry import encoding_by_code
-from tessel.store.kept import KeptBytes
+from tessel.store.lru_cache import ByteLruCache
 
 __all__ = ["UNPACKED", "PageKey", "is_running", "summed", "unpacked_pages"]
 
@@ -40,9 +40,9 @@ def summed(page: Page) -> Page:
     )
 
 
-def unpacked_pages(most_bytes: int) -> KeptBytes[PageKey, Page]:
-    """Return room for pages whose payloads have at most so many bytes together."""
-    return KeptBytes(most_bytes, lambda page: page.payload.nbytes)
+def unpacked_pages(most_bytes: int) -> ByteLruCache[PageKey, Page]:
+    """Return a cache of pages whose payloads have at most so many bytes together."""
+    return ByteLruCache(most_bytes, lambda page: page.payload.nbytes)
 
 
 UNPACKED: Final = unpacked_pages(64 << 20)

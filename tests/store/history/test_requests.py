@@ -223,7 +223,7 @@ def test_an_entry_that_is_read_for_its_place_decodes_no_change(
 
 def test_inner_nodes_stay_while_the_leaves_of_a_large_store_come_and_go() -> None:
     with small_nodes(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tessel.store.history.tree._KEPT_LEAVES", 8)
+        patch.setattr("tessel.store.history.tree._CACHED_LEAVES", 8)
         repository, objects = _store(600)
         names = [f"s{7 * n % 600:06}" for n in range(600)]
         for number, name in enumerate(names):

@@ -16,7 +16,7 @@ from tessel.options import options
 from tessel.store import Repository
 from tessel.store.encodings.base import Page, page_from_record
 from tessel.store.encodings.codes import PAGE_RECORD, ValueKind
-from tessel.store.kept import KeptBytes
+from tessel.store.lru_cache import ByteLruCache
 from tessel.store.segment import pages as segment_pages
 from tessel.store.segment.decode_take import take_column
 from tessel.store.segment.file_writer import WriteOptions
@@ -59,7 +59,7 @@ def test_what_is_kept_is_what_was_used_last(steps: list[tuple[int, int | None]])
 
 
 @pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> KeptBytes[PageKey, Page]:
+def kept(monkeypatch: pytest.MonkeyPatch) -> ByteLruCache[PageKey, Page]:
     own = unpacked_pages(1 << 25)
     monkeypatch.setattr(segment_pages, "UNPACKED", own)
     return own
@@ -101,7 +101,7 @@ def _compact() -> tuple[Repository, pa.Table]:
 
 
 def test_taking_again_decompresses_nothing(
-    kept: KeptBytes[PageKey, Page], unpacked: list[dict[str, Any]]
+    kept: ByteLruCache[PageKey, Page], unpacked: list[dict[str, Any]]
 ) -> None:
     repository, table = _compact()
     rows = np.random.default_rng(1).integers(0, 100_000, 50)
@@ -142,7 +142,7 @@ def _column(kind: str, nulls: bool) -> pa.Array:
      "list"],
 )  # fmt: skip
 def test_running_sums_are_taken_from(
-    kind: str, nulls: bool, profile: str, kept: KeptBytes[PageKey, Page]
+    kind: str, nulls: bool, profile: str, kept: ByteLruCache[PageKey, Page]
 ) -> None:
     column = _column(kind, nulls)
     forced = {} if kind == "list" else {"7": "scaled" if kind.startswith("float") else "delta"}
@@ -159,7 +159,7 @@ def test_running_sums_are_taken_from(
     assert len(kept) >= running
 
 
-def test_scans_keep_nothing(kept: KeptBytes[PageKey, Page]) -> None:
+def test_scans_keep_nothing(kept: ByteLruCache[PageKey, Page]) -> None:
     repository, table = _compact()
     view = repository.view("s")
     assert_same(view.source().load(view.index().source(0)), table)
@@ -167,7 +167,7 @@ def test_scans_keep_nothing(kept: KeptBytes[PageKey, Page]) -> None:
 
 
 def test_a_cache_too_small_for_a_page_changes_nothing(
-    kept: KeptBytes[PageKey, Page], unpacked: list[dict[str, Any]]
+    kept: ByteLruCache[PageKey, Page], unpacked: list[dict[str, Any]]
 ) -> None:
     kept.most_bytes = 10
     repository, table = _compact()
@@ -177,7 +177,7 @@ def test_a_cache_too_small_for_a_page_changes_nothing(
 
 
 def test_pages_are_decompressed_each_time_where_they_are_verified_each_time(
-    kept: KeptBytes[PageKey, Page], unpacked: list[dict[str, Any]]
+    kept: ByteLruCache[PageKey, Page], unpacked: list[dict[str, Any]]
 ) -> None:
     repository, table = _compact()
     with options(verify_always=True):
@@ -191,7 +191,7 @@ def test_pages_are_decompressed_each_time_where_they_are_verified_each_time(
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_child_takes_while_the_parent_holds_the_lock(kept: KeptBytes[PageKey, Page]) -> None:
+def test_a_child_takes_while_the_parent_holds_the_lock(kept: ByteLruCache[PageKey, Page]) -> None:
     repository, table = _compact()
     rows = np.array([7, 90_000])
     repository.view("s").take(rows)

@@ -1,4 +1,4 @@
-"""Keeping a bounded number of things that were read or made and never change."""
+"""LRU caches, bounded by entries or by bytes, of values that never change."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Kept", "KeptBytes"]
+__all__ = ["ByteLruCache", "LruCache"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Kept(Generic[K, V]):
-    """The things used last, by key; safe to use from several threads and after a fork.
+class LruCache(Generic[K, V]):
+    """An LRU cache of so many entries; safe to use from several threads and after a fork.
 
     It has no lock, which a fork could leave locked: each step is one call of a built-in type.
 
     Parameters
     ----------
     most
-        How many are kept.
+        How many entries it holds.
     """
 
     def __init__(self, most: int) -> None:
@@ -35,7 +35,7 @@ class Kept(Generic[K, V]):
         return len(self._found)
 
     def get(self, key: K) -> V | None:
-        """Return what is kept for a key; None where nothing is."""
+        """Return the value of a key, and count that as a use of it; None where it is not cached."""
         found = self._found.get(key)
         if found is not None:
             try:  # noqa: SIM105  single rows are looked up by the thousand, and this costs nothing
@@ -44,34 +44,34 @@ class Kept(Generic[K, V]):
                 pass
         return found
 
-    def keep(self, key: K, value: V) -> None:
-        """Keep something, and drop what was not used for longest if there is too much."""
+    def put(self, key: K, value: V) -> None:
+        """Cache a value, and evict the least recently used entries that are too many."""
         self._found[key] = value
         with contextlib.suppress(KeyError):  # other threads have dropped as much
             while len(self._found) > self._most:
                 self._found.popitem(last=False)
 
-    def made(self, key: K, make: Callable[[], V]) -> V:
-        """Return what is kept for a key, made now where nothing is; threads may make it twice."""
+    def get_or_make(self, key: K, make: Callable[[], V]) -> V:
+        """Return the value of a key, made now if it is not cached; threads may make it twice."""
         found = self.get(key)
         if found is None:
             found = make()
-            self.keep(key, found)
+            self.put(key, found)
         return found
 
 
-class KeptBytes(Generic[K, V]):
-    """The things used last, by key, up to so many bytes; those not used for longest are let go.
+class ByteLruCache(Generic[K, V]):
+    """An LRU cache of so many bytes.
 
-    Safe to use from several threads, and after a fork: a child begins with what its parent had.
-    Who asks holds what he got, so that readers and evictions need not agree.
+    Safe to use from several threads, and after a fork: a child begins with the entries of its
+    parent. A caller has a reference to the value that it got, so evictions need not wait for it.
 
     Parameters
     ----------
     most_bytes
-        Of all things together.
+        Of all values together.
     size
-        Returns the bytes of one.
+        Returns the bytes of a value.
     """
 
     def __init__(self, most_bytes: int, size: Callable[[V], int]) -> None:
@@ -87,11 +87,11 @@ class KeptBytes(Generic[K, V]):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is kept."""
+        """Bytes of all values."""
         return self._bytes
 
     def get(self, key: K) -> V | None:
-        """Return what is kept for a key, and count that as a use of it; None where nothing is."""
+        """Return the value of a key, and count that as a use of it; None where it is not cached."""
         with self._lock:
             found = self._found.get(key)
             if found is not None:
@@ -99,7 +99,7 @@ class KeptBytes(Generic[K, V]):
             return found
 
     def put(self, key: K, value: V) -> bool:
-        """Keep something; return False for what is larger than all that may be kept."""
+        """Cache a value; return False for one that is larger than the whole cache may be."""
         size = self._size(value)
         with self._lock:
             before = self._found.pop(key, None)
@@ -115,7 +115,7 @@ class KeptBytes(Generic[K, V]):
         return True
 
     def clear(self) -> None:
-        """Let everything go."""
+        """Evict everything."""
         with self._lock:
             self._found.clear()
             self._bytes = 0
@@ -123,7 +123,7 @@ class KeptBytes(Generic[K, V]):
     def renew_lock(self) -> None:
         """Make the lock anew, in a child process: nobody there will release that of the parent.
 
-        A thread of the parent may have been at work; then what is kept is not to be trusted.
+        A thread of the parent may have been at work; then the entries are not to be trusted.
         """
         if self._lock.locked():
             self._found = OrderedDict()
@@ -131,12 +131,12 @@ class KeptBytes(Generic[K, V]):
         self._lock = threading.Lock()
 
 
-_by_bytes: weakref.WeakSet[KeptBytes[Any, Any]] = weakref.WeakSet()
+_by_bytes: weakref.WeakSet[ByteLruCache[Any, Any]] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    for kept in list(_by_bytes):
-        kept.renew_lock()
+    for cache in list(_by_bytes):
+        cache.renew_lock()
 
 
 os.register_at_fork(after_in_child=_after_fork)
