@@ -13,7 +13,7 @@ __getattr__ = names_from(
         "changes": "Change Removal Repacking Replacement",
         "history": "History",
         "identity": "open_store",
-        "landed": "KINDS LandedChange",
+        "committed_changes": "KINDS CommittedChange",
         "leaves": "Leaf",
         "log": "LogEntry",
         "lookup": "Lookup",

@@ -14,7 +14,7 @@ from functools import singledispatch
 from typing import Any, ClassVar
 
 from tessel.expression.schema import TableSchema
-from tessel.store.history.landed import KINDS, LandedChange, LandedEdit, TimeBounds
+from tessel.store.history.committed_changes import KINDS, CommittedChange, CommittedEdit, TimeBounds
 from tessel.store.history.snapshot import Overlay
 from tessel.store.history.symbol import ManifestEntry, SymbolState, coalesced, rows_of
 
@@ -22,8 +22,8 @@ __all__ = [
     "Alteration",
     "Change",
     "Claim",
+    "CommittedChange",
     "Edit",
-    "LandedChange",
     "MetadataChange",
     "Removal",
     "Rename",
@@ -76,7 +76,7 @@ class Edit:
     touched
         Bounds of the index over the rows that go and those that come; None where unknown.
     at_end
-        Whether the rows go to the end, wherever that is when the change lands.
+        Whether the rows go to the end, wherever that is at the commit.
     """
 
     start: int
@@ -99,10 +99,10 @@ class Edit:
         """Return the edit at another place."""
         return dataclasses.replace(self, start=start, stop=start + self.stop - self.start)
 
-    def landed(self) -> LandedEdit:
+    def as_committed(self) -> CommittedEdit:
         """Return what the log says of it."""
         rows = rows_of(self.extents)
-        return LandedEdit(
+        return CommittedEdit(
             self.start, self.stop, rows, self.first_time, self.last_time, self.touched, self.at_end
         )
 
@@ -224,48 +224,52 @@ Change = (
 @singledispatch
 def apply(
     change: Change, symbols: MutableMapping[str, SymbolState], number: int
-) -> LandedChange | None:
+) -> CommittedChange | None:
     """Change ``symbols`` as commit ``number`` does, and return what the log shall record."""
     raise TypeError(f"{type(change).__name__} is no change")
 
 
 @apply.register
-def _(change: Replacement, symbols: MutableMapping[str, SymbolState], number: int) -> LandedChange:
+def _(
+    change: Replacement, symbols: MutableMapping[str, SymbolState], number: int
+) -> CommittedChange:
     before = symbols.get(change.name)
     removed = 0 if before is None else before.rows
     state = dataclasses.replace(change.state, changed=number)
     symbols[change.name] = state
-    edit = Edit(0, removed, state.manifests).landed()
+    edit = Edit(0, removed, state.manifests).as_committed()
     edits = (edit,) if removed or state.rows else ()
-    return LandedChange(change.name, state.id, change.kinds, state.rows, edits)
+    return CommittedChange(change.name, state.id, change.kinds, state.rows, edits)
 
 
 @apply.register
-def _(change: Removal, symbols: MutableMapping[str, SymbolState], number: int) -> LandedChange:
+def _(change: Removal, symbols: MutableMapping[str, SymbolState], number: int) -> CommittedChange:
     before = symbols.pop(change.name)
-    edits = (LandedEdit(0, before.rows, 0),) if before.rows else ()
-    return LandedChange(change.name, before.id, change.kinds, 0, edits)
+    edits = (CommittedEdit(0, before.rows, 0),) if before.rows else ()
+    return CommittedChange(change.name, before.id, change.kinds, 0, edits)
 
 
 @apply.register
-def _(change: Splice, symbols: MutableMapping[str, SymbolState], number: int) -> LandedChange:
+def _(change: Splice, symbols: MutableMapping[str, SymbolState], number: int) -> CommittedChange:
     before = symbols[change.name]
     extents = spliced(before.manifests, change.edits)
     rows = rows_of(extents)
     symbols[change.name] = dataclasses.replace(before, manifests=extents, rows=rows, changed=number)
-    edits = tuple(edit.landed() for edit in change.edits)
-    return LandedChange(change.name, before.id, change.kinds, rows, edits)
+    edits = tuple(edit.as_committed() for edit in change.edits)
+    return CommittedChange(change.name, before.id, change.kinds, rows, edits)
 
 
 @apply.register
-def _(change: Rename, symbols: MutableMapping[str, SymbolState], number: int) -> LandedChange:
+def _(change: Rename, symbols: MutableMapping[str, SymbolState], number: int) -> CommittedChange:
     state = dataclasses.replace(symbols.pop(change.name), changed=number)
     symbols[change.to] = state
-    return LandedChange(change.to, state.id, change.kinds, state.rows, former=change.name)
+    return CommittedChange(change.to, state.id, change.kinds, state.rows, former=change.name)
 
 
 @apply.register
-def _(change: SchemaChange, symbols: MutableMapping[str, SymbolState], number: int) -> LandedChange:
+def _(
+    change: SchemaChange, symbols: MutableMapping[str, SymbolState], number: int
+) -> CommittedChange:
     state = dataclasses.replace(
         symbols[change.name],
         schema=change.schema,
@@ -274,27 +278,29 @@ def _(change: SchemaChange, symbols: MutableMapping[str, SymbolState], number: i
         changed=number,
     )
     symbols[change.name] = state
-    return LandedChange(change.name, state.id, change.kinds, state.rows)
+    return CommittedChange(change.name, state.id, change.kinds, state.rows)
 
 
 @apply.register
 def _(
     change: MetadataChange, symbols: MutableMapping[str, SymbolState], number: int
-) -> LandedChange:
+) -> CommittedChange:
     state = dataclasses.replace(symbols[change.name], metadata=change.metadata, changed=number)
     symbols[change.name] = state
-    return LandedChange(change.name, state.id, change.kinds, state.rows)
+    return CommittedChange(change.name, state.id, change.kinds, state.rows)
 
 
 @apply.register
-def _(change: Alteration, symbols: MutableMapping[str, SymbolState], number: int) -> LandedChange:
+def _(
+    change: Alteration, symbols: MutableMapping[str, SymbolState], number: int
+) -> CommittedChange:
     # The name changes last: the others know the symbol by the one it had before.
     ordered = sorted(change.changes, key=lambda each: isinstance(each, Rename))
     applied = [apply(each, symbols, number) for each in ordered]
-    landed = [each for each in applied if each is not None]
-    edits = tuple(edit for each in landed for edit in each.edits)
-    last = landed[-1]
-    return LandedChange(last.name, last.symbol, change.kinds, last.rows, edits, last.former)
+    made = [each for each in applied if each is not None]
+    edits = tuple(edit for each in made for edit in each.edits)
+    last = made[-1]
+    return CommittedChange(last.name, last.symbol, change.kinds, last.rows, edits, last.former)
 
 
 @apply.register
@@ -355,18 +361,18 @@ class Tried:
         The symbols, which are changed.
     number
         The commit.
-    landed
+    committed
         What the log shall record.
     """
 
     symbols: Overlay
     number: int
-    landed: list[LandedChange] = field(default_factory=list)
+    committed: list[CommittedChange] = field(default_factory=list)
 
     def apply(self, changes: Iterable[Change]) -> None:
         """Apply further changes."""
         applied = (apply(change, self.symbols, self.number) for change in changes)
-        self.landed += (change for change in applied if change is not None)
+        self.committed += (change for change in applied if change is not None)
 
 
 # --- references that were not known when the change was staged ------------------------------------

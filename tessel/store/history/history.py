@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tessel.errors import SnapshotExpiredError, VersionNotFoundError
-from tessel.store.history.landing import Draft, Landing, Saying
+from tessel.store.history.committer import Committer, Draft, EntryHeader
 from tessel.store.history.refs import MAIN, Refs
 from tessel.store.history.snapshot import Snapshot
 from tessel.store.history.versions import Commit, timestamp_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Commit", "History", "timestamp_of"]
 
 
-class History(Landing):
+class History(Committer):
     """The history of one store; safe to use from several threads.
 
     One log serialises everything: an entry is a commit on one branch, or an act on branches and
@@ -47,7 +47,7 @@ class History(Landing):
         objections: Sequence[Objection] = (),
         tried: Tried | None = None,
     ) -> LogEntry:
-        """Land changes that were made on ``base``, after whatever landed on its branch since.
+        """Commit changes that were made on ``base``, rebased onto what its branch has since.
 
         Everything the changes refer to has been written, or is among ``objects``, which are written
         side by side with what the commit needs itself. Nothing is visible until the log entry
@@ -66,7 +66,7 @@ class History(Landing):
         survived
             Called before each attempt where a collection was announced after ``base``, with the
             refs that say so; raises where an object that the changes refer to was condemned. An
-            announcement is an entry of the log, so none can come between this and the landing.
+            announcement is an entry of the log, so none can come between this and the commit.
         act
             What the log shall call it.
         objects
@@ -74,7 +74,7 @@ class History(Landing):
         through
             Where objects are put, as ``Draft`` has it.
         objections
-            Asked about every entry that landed on the branch since ``base``, whatever its changes.
+            Asked about every entry committed to the branch since ``base``, whatever its changes.
 
         tried
             The changes as they were applied to ``base``, which is not done again then.
@@ -85,18 +85,18 @@ class History(Landing):
             When a newer commit of the branch changed the same rows, or there is an objection to it,
             or the branch was deleted or set back.
         CommitUnknownError
-            When it cannot be told whether the commit landed.
+            When it is not known whether the commit is in the log.
         """
-        from tessel.store.history.standing import Standing
+        from tessel.store.history.pending_commit import PendingCommit
 
-        standing = Standing(self, base, changes, reads, objects, through, objections, tried)
+        pending = PendingCommit(self, base, changes, reads, objects, through, objections, tried)
 
         def draft(head: LogEntry | None) -> Draft:
             if survived is not None and head is not None and self._collected_since(base, head):
                 survived(self.refs_at(head))
-            return standing.draft(head)
+            return pending.draft(head)
 
-        return self._land(draft, Saying(message, metadata or {}, act))
+        return self._commit(draft, EntryHeader(message, metadata or {}, act))
 
     def _collected_since(self, base: Commit, head: LogEntry) -> bool:
         before = None if base.entry is None else base.entry.refs
@@ -109,7 +109,7 @@ class History(Landing):
         """
         from tessel.store.history.changes import Removal, Replacement
         from tessel.store.history.diff import changed_symbols
-        from tessel.store.history.standing import Standing
+        from tessel.store.history.pending_commit import PendingCommit
 
         changes: list[Change] = []
         for symbol, now, then in changed_symbols(base.snapshot, to.snapshot):
@@ -123,14 +123,14 @@ class History(Landing):
             changes.append(Replacement(symbol, then))
         if not changes:
             return None
-        standing = Standing(self, base, changes)
+        pending = PendingCommit(self, base, changes)
 
         def draft(head: LogEntry | None) -> Draft:
             # Once it has expired, what the older version refers to may go away at any moment.
             self._kept_entry(head, self.refs_at(head), to.number)
-            return standing.draft(head)
+            return pending.draft(head)
 
-        return self._land(draft, Saying(message))
+        return self._commit(draft, EntryHeader(message))
 
     # --- branches and tags ------------------------------------------------------------------------
 
@@ -151,7 +151,9 @@ class History(Landing):
             start = self._kept_entry(head, refs, at)
             return Draft(name, start, self._root_of(start), refs=after)
 
-        return self._land(draft, Saying(f"create branch {name}", act="create-branch", subject=name))
+        return self._commit(
+            draft, EntryHeader(f"create branch {name}", act="create-branch", subject=name)
+        )
 
     def reset_branch(self, name: str, to: int) -> LogEntry:
         """Set a branch to a version, of whatever branch; what came after leaves its line.
@@ -167,13 +169,13 @@ class History(Landing):
             return Draft(name, start, self._root_of(start))
 
         message = f"reset branch {name} to version {to}"
-        return self._land(draft, Saying(message, act="reset-branch", subject=name))
+        return self._commit(draft, EntryHeader(message, act="reset-branch", subject=name))
 
     def delete_branch(self, name: str) -> LogEntry:
         """Delete a branch; its versions can be read by number as long as they are kept."""
         return self._change_refs(
             lambda head: self.refs_at(head).without_branch(name),
-            Saying(f"delete branch {name}", act="delete-branch", subject=name),
+            EntryHeader(f"delete branch {name}", act="delete-branch", subject=name),
         )
 
     def create_tag(self, name: str, at: int) -> LogEntry:
@@ -193,14 +195,14 @@ class History(Landing):
             self._kept_entry(head, refs, at)
             return after
 
-        saying = Saying(f"create tag {name} at version {at}", act="create-tag", subject=name)
-        return self._change_refs(refs_after, saying)
+        header = EntryHeader(f"create tag {name} at version {at}", act="create-tag", subject=name)
+        return self._change_refs(refs_after, header)
 
     def delete_tag(self, name: str) -> LogEntry:
         """Delete a tag; its name is never used again."""
         return self._change_refs(
             lambda head: self.refs_at(head).without_tag(name),
-            Saying(f"delete tag {name}", act="delete-tag", subject=name),
+            EntryHeader(f"delete tag {name}", act="delete-tag", subject=name),
         )
 
     def expire_before(self, number: int) -> LogEntry:
@@ -214,14 +216,14 @@ class History(Landing):
             self._kept_entry(head, refs, number)
             return refs.with_oldest(number)
 
-        saying = Saying(f"expire versions before {number}", act="expire")
-        return self._change_refs(refs_after, saying)
+        header = EntryHeader(f"expire versions before {number}", act="expire")
+        return self._change_refs(refs_after, header)
 
     def announce_collection(self, condemned_us: int) -> LogEntry:
         """Say that objects written before an instant will go unless a kept version needs them.
 
-        Every commit that lands afterwards stands on this entry, and checks its objects against it;
-        every commit that landed before can be seen by whoever collects.
+        Every later commit stands on this entry, and checks its objects against it;
+        every commit before it can be seen by whoever collects.
 
         Parameters
         ----------
@@ -233,17 +235,19 @@ class History(Landing):
             number = 1 if head is None else head.number + 1
             return self.refs_at(head).with_collection(number, condemned_us)
 
-        saying = Saying("collect what no kept version needs", act="collect")
-        return self._change_refs(refs_after, saying)
+        header = EntryHeader("collect what no kept version needs", act="collect")
+        return self._change_refs(refs_after, header)
 
     def set_manifests(self, configuration: ManifestConfiguration) -> LogEntry:
         """Say which symbols share a manifest, from the next commit on and on all branches."""
         return self._change_refs(
             lambda head: self.refs_at(head).with_manifests(configuration),
-            Saying("configure manifests", act="configure-manifests"),
+            EntryHeader("configure manifests", act="configure-manifests"),
         )
 
-    def _change_refs(self, after: Callable[[LogEntry | None], Refs], saying: Saying) -> LogEntry:
+    def _change_refs(
+        self, after: Callable[[LogEntry | None], Refs], header: EntryHeader
+    ) -> LogEntry:
         """Land an entry of the main branch that changes no symbol."""
 
         def draft(head: LogEntry | None) -> Draft:
@@ -252,7 +256,7 @@ class History(Landing):
             tip = self.entry(number) if number else None
             return Draft(MAIN, tip, self._root_of(tip), refs=refs)
 
-        return self._land(draft, saying)
+        return self._commit(draft, header)
 
     def _kept_entry(self, head: LogEntry | None, refs: Refs, number: int) -> LogEntry | None:
         newest = 0 if head is None else head.number

@@ -20,6 +20,7 @@ from tessel.errors import (
     StoreNotFoundError,
     TesselError,
 )
+from tessel.store.history.committed_changes import CommittedChange, CommittedChanges
 from tessel.store.history.documents import (
     FORMAT,
     FORMAT_VERSION,
@@ -30,7 +31,6 @@ from tessel.store.history.documents import (
     seal,
     unseal,
 )
-from tessel.store.history.landed import LandedChange, LandedChanges
 from tessel.store.history.leaves import Leaf, Node, read_node
 from tessel.store.history.refs import read_numbers
 from tessel.store.names import LOG, STORE, log_name, log_number
@@ -118,7 +118,7 @@ class LogEntry:
     timestamp_us: int
     message: str
     root: Node
-    changes: Iterable[LandedChange] = ()
+    changes: Iterable[CommittedChange] = ()
     act: str = "commit"
     subject: str = ""
     refs: Reference | None = None
@@ -169,7 +169,7 @@ class LogEntry:
             fields.integer("timestamp_us"),
             fields.text("message"),
             read_node(fields.fields("root")),
-            LandedChanges(fields.sequence("changes"), name),
+            CommittedChanges(fields.sequence("changes"), name),
             fields.text("act"),
             fields.text("subject"),
             None if fields.value("refs") is None else Reference.read(fields.fields("refs")),

@@ -1,4 +1,4 @@
-"""Whether a change can land after another one, and what becomes of it: the conflict matrix.
+"""The conflict matrix: whether a change can be rebased onto another one, and what becomes of it.
 
 Changes of different symbols never conflict. For two changes of one symbol :data:`MATRIX` says what
 happens to ours when theirs came first; ``docs/changing-data.md`` explains it to users, and a test
@@ -20,7 +20,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from tessel.store.history.changes import Alteration, Change, Claim, Edit, Rename, Repacking, Splice
-from tessel.store.history.landed import KINDS, ROW_KINDS, LandedChange, LandedEdit, TimeBounds
+from tessel.store.history.committed_changes import (
+    KINDS,
+    ROW_KINDS,
+    CommittedChange,
+    CommittedEdit,
+    TimeBounds,
+)
 from tessel.store.history.log import LogEntry
 
 __all__ = ["MATRIX", "Conflicting", "Objection", "ReadRange", "read_conflict", "rebase"]
@@ -76,21 +82,21 @@ _DONE = {
 
 
 class Conflicting(Exception):  # noqa: N818 - an answer, not an error
-    """Ours cannot land after theirs; the reason is the text. It never leaves the store."""
+    """Ours cannot be rebased onto theirs; the reason is the text. It never leaves the store."""
 
 
 # --- our changes after theirs ---------------------------------------------------------------------
 
 
-def rebase(ours: Change, theirs: LandedChange) -> Change:
-    """Return our change as it lands after theirs.
+def rebase(ours: Change, theirs: CommittedChange) -> Change:
+    """Return our change rebased onto theirs.
 
     Parameters
     ----------
     ours
         Made on the version before theirs.
     theirs
-        What landed.
+        The committed change.
 
     Raises
     ------
@@ -118,7 +124,7 @@ def _new_names(change: Change) -> set[str]:
     return {each.to for each in changes if isinstance(each, Rename)}
 
 
-def _moved(ours: Change, theirs: LandedChange) -> Change:
+def _moved(ours: Change, theirs: CommittedChange) -> Change:
     if isinstance(ours, Alteration):
         moved = tuple(_moved(each, theirs) for each in ours.changes)
         return dataclasses.replace(ours, changes=moved)  # type: ignore[arg-type]
@@ -136,7 +142,7 @@ def _moved(ours: Change, theirs: LandedChange) -> Change:
     return dataclasses.replace(ours, edits=_joined(edits))
 
 
-def _edit_after(ours: Edit, theirs: LandedChange) -> Edit:
+def _edit_after(ours: Edit, theirs: CommittedChange) -> Edit:
     if ours.at_end:
         for edit in theirs.edits:
             if edit.inserted and not _may_follow(edit.last_time, ours.first_time):
@@ -146,7 +152,7 @@ def _edit_after(ours: Edit, theirs: LandedChange) -> Edit:
     return ours.moved(ours.start + shift)
 
 
-def _comes_first(theirs: LandedEdit, ours: Edit) -> bool:
+def _comes_first(theirs: CommittedEdit, ours: Edit) -> bool:
     """Return whether their edit lies before ours; raise where neither lies before the other."""
     if theirs.stop < ours.start:
         return True
@@ -165,7 +171,7 @@ def _comes_first(theirs: LandedEdit, ours: Edit) -> bool:
     return first
 
 
-def _first_in_gap(theirs: LandedEdit, ours: Edit) -> bool:
+def _first_in_gap(theirs: CommittedEdit, ours: Edit) -> bool:
     """Return whether their rows come before ours, where both go between the same two rows."""
     if None not in (theirs.first_time, theirs.last_time, ours.first_time, ours.last_time):
         if _may_follow(theirs.last_time, ours.first_time):
@@ -180,7 +186,7 @@ def _may_follow(last: int | None, first: int | None) -> bool:
     return last is None or first is None or last <= first
 
 
-def _check_claim(claim: Claim, edits: Iterable[LandedEdit]) -> None:
+def _check_claim(claim: Claim, edits: Iterable[CommittedEdit]) -> None:
     low, high = claim
     for edit in edits:
         if not edit.inserted:
@@ -209,7 +215,7 @@ def _joined(edits: Iterable[Edit]) -> tuple[Edit, ...]:
 
 
 Objection = Callable[[LogEntry], tuple[str, str] | None]
-"""Says why a commit cannot land after an entry, and the symbol it is about; None where it can."""
+"""Says why a commit cannot be rebased onto an entry, and for which symbol; None where it can."""
 
 
 # --- what a transaction read ----------------------------------------------------------------------
@@ -236,7 +242,7 @@ class ReadRange:
     times: Claim | None = None
 
 
-def read_conflict(read: ReadRange, theirs: LandedChange) -> str | None:
+def read_conflict(read: ReadRange, theirs: CommittedChange) -> str | None:
     """Return why what was read is no longer so after theirs, or None where it is."""
     if read.name not in theirs.names:
         return None
@@ -250,7 +256,7 @@ def read_conflict(read: ReadRange, theirs: LandedChange) -> str | None:
     return None
 
 
-def _was_read(read: ReadRange, edit: LandedEdit) -> bool:
+def _was_read(read: ReadRange, edit: CommittedEdit) -> bool:
     if read.rows is not None:
         start, stop = read.rows
         # What lies before the rows that were read changes them where it moves them.

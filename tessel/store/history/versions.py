@@ -61,7 +61,7 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def timestamp_of(entry: LogEntry) -> datetime:
-    """Return when a commit landed, in UTC, to the microsecond."""
+    """Return the time of a commit, in UTC, to the microsecond."""
     return _EPOCH + timedelta(microseconds=entry.timestamp_us)
 
 
@@ -130,12 +130,12 @@ class Versions:
                 yield self.entry(number)
 
     def resolve(self, commit: str) -> int | None:
-        """Return the version that a commit id landed as; None if it did not.
+        """Return the version that a commit id became; None if it did not.
 
         Raises
         ------
         SnapshotExpiredError
-            When it may have landed as a version that has expired.
+            When it may have become a version that has expired.
         """
         number = 0
         for entry in self.entries():

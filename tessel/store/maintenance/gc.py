@@ -27,8 +27,8 @@ from typing import Final
 from tessel.cancelling import thread_pool
 from tessel.errors import FormatVersionError, InvalidInputError, TesselError
 from tessel.expression.scalars import time_span_of
+from tessel.store.history.committer import ENTRY_AGE
 from tessel.store.history.history import History
-from tessel.store.history.landing import ENTRY_AGE
 from tessel.store.maintenance import MINIMUM_AGE
 from tessel.store.maintenance.leases import HeldLease, held_leases, inventory_of, put_lease
 from tessel.store.maintenance.marking import Marker

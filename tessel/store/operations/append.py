@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tessel.store.history.changes import Edit
-from tessel.store.history.landed import TimeBounds
+from tessel.store.history.committed_changes import TimeBounds
 from tessel.store.index_column import checked_order
 from tessel.store.operations.incoming import take
 from tessel.store.operations.stage import Stage

@@ -15,7 +15,7 @@ from tessel.expression.schema import TableSchema
 from tessel.expression.statistics import evaluate_statistics
 from tessel.expression.text import parse
 from tessel.store.history.changes import Claim
-from tessel.store.history.landed import TimeBounds
+from tessel.store.history.committed_changes import TimeBounds
 from tessel.store.history.rebase import ReadRange
 from tessel.store.operations.planning import Planned, staged_edits
 from tessel.store.operations.ranges import row_range, time_range

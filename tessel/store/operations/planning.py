@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.store.history.changes import Edit
-from tessel.store.history.landed import TimeBounds
+from tessel.store.history.committed_changes import TimeBounds
 from tessel.store.history.symbol import SymbolState
 from tessel.store.index_column import index_integers
 from tessel.store.operations.reading import Reader

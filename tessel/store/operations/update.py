@@ -10,7 +10,7 @@ import pyarrow as pa
 from tessel.arrays import empty_table
 from tessel.errors import IndexColumnError, InvalidInputError
 from tessel.store.history.changes import Claim
-from tessel.store.history.landed import TimeBounds
+from tessel.store.history.committed_changes import TimeBounds
 from tessel.store.index_column import checked_order, index_integers
 from tessel.store.operations.incoming import take
 from tessel.store.operations.planning import Planned, staged_edits

@@ -15,7 +15,7 @@ from tessel.errors import DuplicateColumnError, InvalidInputError, repeated
 from tessel.expression.schema import TableSchema
 from tessel.store.encodings.base import Integers
 from tessel.store.history.changes import Claim
-from tessel.store.history.landed import TimeBounds
+from tessel.store.history.committed_changes import TimeBounds
 from tessel.store.history.rebase import ReadRange
 from tessel.store.index_column import index_integers, sorted_by
 from tessel.store.operations.incoming import take

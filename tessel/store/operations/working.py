@@ -19,7 +19,7 @@ from tessel.store.history.changes import (
     Splice,
     spliced,
 )
-from tessel.store.history.landed import KINDS, TimeBounds
+from tessel.store.history.committed_changes import KINDS, TimeBounds
 from tessel.store.history.symbol import ManifestEntry, SymbolState, rows_of
 
 __all__ = ["Working"]

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from tessel.store.history import LandedChange, Replacement
+from tessel.store.history import CommittedChange, Replacement
 from tessel.store.names import log_name
 from tessel.store.repository import Repository
 from tests.store.helpers import read
@@ -208,9 +208,9 @@ def test_an_entry_that_is_read_for_its_place_decodes_no_change(
     for first in range(4):
         put(repository.history, "main", {f"s{n:06}": first for n in range(1_000)})
     decoded = []
-    read_change = LandedChange.read
+    read_change = CommittedChange.read
     monkeypatch.setattr(
-        LandedChange, "read", lambda each: decoded.append(each) or read_change(each)
+        CommittedChange, "read", lambda each: decoded.append(each) or read_change(each)
     )
     again = Repository(objects, "id", read_only=False)
     for number in range(5):  # to where entries of many changes are what the jump leads over

@@ -27,7 +27,7 @@ from tessel.errors import (
 )
 from tessel.options import options
 from tessel.store.history import History, LogEntry, open_store, timestamp_of
-from tessel.store.history.turns import turn
+from tessel.store.history.advisory_lock import advisory_lock
 from tessel.store.objects import LocalObjects, ObjectStore
 from tessel.store.objects.local import TEMPORARY
 from tests.store.history.helpers import CountingObjects, changes_of, put, values
@@ -312,17 +312,17 @@ def test_clocks_an_hour_off_leave_the_order_of_the_log(monkeypatch: pytest.Monke
         assert history.as_of(moment - timedelta(microseconds=1)).number == entry.number - 1
 
 
-# --- turns ----------------------------------------------------------------------------------------
+# --- advisory locks -------------------------------------------------------------------------------
 
 
 class _Turns(CountingObjects):
-    """Objects with turns of their own."""
+    """Objects with an advisory lock of their own."""
 
     def __init__(self) -> None:
         super().__init__()
         self.events: list[str] = []
 
-    def advisory_turn(self, name: str) -> AbstractContextManager[None]:
+    def advisory_lock(self, name: str) -> AbstractContextManager[None]:
         @contextlib.contextmanager
         def held() -> Iterator[None]:
             self.events.append(f"{name} begins")
@@ -332,8 +332,8 @@ class _Turns(CountingObjects):
         return held()
 
 
-@pytest.mark.parametrize(("losses", "turns"), [(7, 0), (8, 1), (12, 1)])
-def test_a_writer_that_keeps_losing_asks_for_a_turn(losses: int, turns: int) -> None:
+@pytest.mark.parametrize(("losses", "locks"), [(7, 0), (8, 1), (12, 1)])
+def test_a_writer_that_keeps_losing_asks_for_the_lock(losses: int, locks: int) -> None:
     objects = _Turns()
     history, other = opened(objects), opened(objects)
     put(history, "main", {"a": 0})
@@ -347,7 +347,7 @@ def test_a_writer_that_keeps_losing_asks_for_a_turn(losses: int, turns: int) -> 
 
     objects.before_put = overtake
     assert put(history, "main", {"ours": 1}) == losses + 2
-    assert objects.events == ["commit begins", "commit ends"] * turns
+    assert objects.events == ["commit begins", "commit ends"] * locks
 
 
 def test_one_at_a_time_has_the_turn_of_a_directory(tmp_path: Path) -> None:
@@ -359,7 +359,7 @@ def test_one_at_a_time_has_the_turn_of_a_directory(tmp_path: Path) -> None:
     def work() -> None:
         nonlocal inside, most
         for _ in range(5):
-            with turn(objects, "commit"):
+            with advisory_lock(objects, "commit"):
                 with guard:
                     inside += 1
                     most = max(most, inside)
@@ -379,20 +379,20 @@ def test_one_at_a_time_has_the_turn_of_a_directory(tmp_path: Path) -> None:
 def test_a_turn_that_is_never_given_back_holds_nobody_up_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tessel.store.history.turns._LONGEST_WAIT_SECONDS", 0.02)
+    monkeypatch.setattr("tessel.store.history.advisory_lock._LONGEST_WAIT_SECONDS", 0.02)
     objects = LocalObjects(tmp_path)
     objects.put_if_absent("a", b"")
     descriptor = os.open(tmp_path / TEMPORARY / "turn-commit", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        with turn(objects, "commit"):
+        with advisory_lock(objects, "commit"):
             pass
     finally:
         os.close(descriptor)
 
 
 def test_a_place_without_turns_or_folders_goes_on_without() -> None:
-    with turn(CountingObjects(), "commit"):
+    with advisory_lock(CountingObjects(), "commit"):
         pass
-    with turn(LocalObjects("/nowhere/at/all"), "commit"):
+    with advisory_lock(LocalObjects("/nowhere/at/all"), "commit"):
         pass

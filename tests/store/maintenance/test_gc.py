@@ -322,7 +322,7 @@ def test_an_idle_writer_does_not_land_on_a_number_that_was_collected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [0.0]
-    for module in ("versions", "landing"):
+    for module in ("versions", "committer"):
         monkeypatch.setattr(f"tessel.store.history.{module}.seconds", lambda: now[0])
     objects = _grown()
     idle = opened(objects)
@@ -344,7 +344,7 @@ def test_a_writer_that_was_stopped_at_its_entry_notices_that_the_number_was_take
     follower: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    for module in ("versions", "landing"):
+    for module in ("versions", "committer"):
         monkeypatch.setattr(f"tessel.store.history.{module}.seconds", lambda: now[0])
     objects = _grown()
     stopped = opened(objects)

@@ -118,7 +118,7 @@ def test_leases_do_not_depend_on_the_clocks_of_sessions(
     with monkeypatch.context() as patch:
         # Only this process's clock is off; the place stamps objects by its own.
         patch.setattr(
-            "tessel.store.history.landing.time.time_ns",
+            "tessel.store.history.committer.time.time_ns",
             lambda: real() + int(skew.total_seconds() * 10**9),
         )
         patch.setattr("tessel.store.objects.memory.time.time_ns", real, raising=False)

@@ -11,7 +11,7 @@ import pytest
 
 from tessel.errors import CommitConflictError, RefExistsError, SymbolNotFoundError, TesselError
 from tessel.store import Repository, Transaction
-from tessel.store.history import landing, open_store
+from tessel.store.history import committer, open_store
 from tessel.store.maintenance.fsck import check_store
 from tessel.store.objects import MemoryObjects, ObjectStore
 from tests.store.helpers import read
@@ -24,7 +24,7 @@ State = dict[str, tuple[list[dict[str, object]], dict[str, object]]]
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a loser try again at once: its turn comes by the order alone."""
-    monkeypatch.setattr(landing, "_FIRST_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(committer, "_FIRST_PAUSE_SECONDS", 0)
 
 
 def _rows(*times: int, x: int = 0) -> pa.Table:

@@ -18,7 +18,7 @@ import pytest
 from tessel.errors import CommitUnknownError, StoreError, TesselError
 from tessel.options import options
 from tessel.store import Repository
-from tessel.store.history import landing, open_store
+from tessel.store.history import committer, open_store
 from tessel.store.maintenance.fsck import check_store
 from tessel.store.objects import LocalObjects, MemoryObjects
 from tests.store.helpers import read
@@ -109,7 +109,7 @@ def _check(place: MemoryObjects, accounts: list[Account], commits: int) -> None:
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize("seed", range(3))
 def test_one_writer(rate: float, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landing, "_FIRST_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(committer, "_FIRST_PAUSE_SECONDS", 0)
     place = MemoryObjects("memory://failing")
     open_store(place, create=True, read_only=False)
     objects = FailingObjects(place, rate, random.Random(seed))
@@ -122,7 +122,7 @@ def test_one_writer(rate: float, seed: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("rate", RATES[:3])
 def test_writers_side_by_side(rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landing, "_FIRST_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(committer, "_FIRST_PAUSE_SECONDS", 0)
     place = MemoryObjects("memory://failing")
     open_store(place, create=True, read_only=False)
     accounts = [Account() for _ in range(4)]

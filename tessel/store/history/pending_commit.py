@@ -1,4 +1,4 @@
-"""Changes that wait to land, and the version they stand on, which moves on as others land."""
+"""The changes of a commit that is not in the log yet, rebased onto each commit that comes first."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from tessel.errors import CommitConflictError, RefNotFoundError
-from tessel.store.history.changes import Alteration, Change, LandedChange, Rename, Tried
-from tessel.store.history.landing import Draft
+from tessel.store.history.changes import Alteration, Change, CommittedChange, Rename, Tried
+from tessel.store.history.committer import Draft
 from tessel.store.history.log import LogEntry
 from tessel.store.history.rebase import Conflicting, Objection, ReadRange, read_conflict, rebase
 from tessel.store.history.versions import Commit, Versions
 from tessel.store.objects.base import ObjectStore
 
-__all__ = ["Standing"]
+__all__ = ["PendingCommit"]
 
 
-class Standing:
-    """The changes of one commit on their way into the log; used by one thread."""
+class PendingCommit:
+    """The changes of one commit and the version they apply to; used by one thread."""
 
     def __init__(
         self,
@@ -38,7 +38,13 @@ class Standing:
         self._base, self._changes = self._made_on, self._made
 
     def draft(self, head: LogEntry | None) -> Draft:
-        """Return the commit as it would be after ``head``; ``CommitConflictError`` if it cannot."""
+        """Rebase the changes onto ``head``, and return what their log entry would be then.
+
+        Raises
+        ------
+        CommitConflictError
+            Where they conflict with a commit that came first.
+        """
         self._move_on(head)
         number = 1 if head is None else head.number + 1
         tried, self._tried = self._tried, None
@@ -51,7 +57,7 @@ class Standing:
             self._base.branch,
             self._base.entry,
             tried.symbols.root(),
-            tuple(tried.landed),
+            tuple(tried.committed),
             lookup=tried.symbols.lookup(),
             objects=objects,
             through=self._through,
@@ -69,11 +75,11 @@ class Standing:
             ) from error
         if tip == self._base.number or head is None:
             return
-        newer = self._landed_since(head, tip)
+        newer = self._committed_since(head, tip)
         if newer is None:
             # What the changes were moved behind has left the line; that they were made on may not.
             self._base, self._changes = self._made_on, self._made
-            newer = self._landed_since(head, tip)
+            newer = self._committed_since(head, tip)
         if newer is None:
             raise CommitConflictError(
                 f"branch {branch!r} was set back behind version {self._base.number} meanwhile; "
@@ -86,8 +92,8 @@ class Standing:
             self._check(entry)
         self._base = self._versions.on_branch(tip, branch)
 
-    def _landed_since(self, head: LogEntry, tip: int) -> list[LogEntry] | None:
-        """Return what landed on the branch since the base, the oldest first.
+    def _committed_since(self, head: LogEntry, tip: int) -> list[LogEntry] | None:
+        """Return the entries that were committed to the branch since the base, the oldest first.
 
         None where the base is not on the line that leads to the branch as it is.
         """
@@ -109,7 +115,7 @@ class Standing:
         return newer[::-1] if number == base else None
 
     def _check(self, entry: LogEntry) -> None:
-        """Move the changes, and what was read, behind an entry of the branch."""
+        """Rebase the changes onto an entry of the branch, and check what the transaction read."""
         for reading in self._reads:
             for theirs in entry.changes:
                 reason = read_conflict(reading, theirs)
@@ -125,7 +131,7 @@ class Standing:
                 by_name[name].append(theirs)
         self._changes = [self._after(ours, entry, by_name[ours.name]) for ours in self._changes]
 
-    def _after(self, ours: Change, entry: LogEntry, same_name: Sequence[LandedChange]) -> Change:
+    def _after(self, ours: Change, entry: LogEntry, same_name: Sequence[CommittedChange]) -> Change:
         # Only what renames can meet a change of another name.
         renames = isinstance(ours, Rename | Alteration)
         for theirs in entry.changes if renames else same_name:

@@ -1,9 +1,9 @@
-"""Landing an entry among other writers: draft, upload, try the next number, begin again.
+"""Optimistic commits: draft an entry, upload its objects, try the next number, begin again.
 
 What a draft refers to is uploaded side by side; then the log entry decides. After a loss the draft
-is made anew on what has landed since, which costs the nodes it touches and the entry, no more.
+is made anew on the newest entry, which costs the nodes it touches and the entry, no more.
 
-That a number is free means that nobody has landed there only while entries are not collected. So
+That a number is free means that nobody has committed it only while entries are not collected. So
 entries are left alone for ``ENTRY_AGE`` at least, and a writer that took long, because it was
 stopped on the way for instance, looks once more at what it has won.
 """
@@ -18,21 +18,21 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from tessel.errors import CommitUnknownError, CorruptStoreError
+from tessel.store.history.advisory_lock import advisory_lock
 from tessel.store.history.ancestry import jump_from
 from tessel.store.history.documents import Reference, seal
 from tessel.store.history.leaves import Leaf, Node
 from tessel.store.history.log import LogEntry, Outcome
 from tessel.store.history.tree import NodeWriter
-from tessel.store.history.turns import turn
 from tessel.store.history.versions import Versions, seconds
 from tessel.store.names import new_id, refs_name
 from tessel.store.objects.base import ObjectStore, checksum, put_all
 
 if TYPE_CHECKING:
-    from tessel.store.history.changes import LandedChange
+    from tessel.store.history.changes import CommittedChange
     from tessel.store.history.refs import Refs
 
-__all__ = ["ENTRY_AGE", "Draft", "Landing", "Saying"]
+__all__ = ["ENTRY_AGE", "Committer", "Draft", "EntryHeader"]
 
 ENTRY_AGE = timedelta(hours=6)
 """No collection takes a log entry that is younger, whatever age it was asked for."""
@@ -42,14 +42,14 @@ _SURE_SECONDS = 60.0
 
 _FIRST_PAUSE_SECONDS = 0.002
 _LONGEST_PAUSE_SECONDS = 0.25
-_LOSSES_BEFORE_A_TURN = 8
+_LOSSES_BEFORE_LOCK = 8
 _MOVED_BRANCHES = 16
 """So many branches are named in an entry as moved; beyond, the refs are written anew."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What an entry shall say, as far as it depends on the versions before.
+    """The part of an entry that depends on the versions before it.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Draft:
     branch: str
     parent: LogEntry | None
     root: Node
-    changes: tuple[LandedChange, ...] = ()
+    changes: tuple[CommittedChange, ...] = ()
     refs: Refs | None = None
     lookup: Node | None = None
     objects: Sequence[tuple[str, bytes]] = ()
@@ -84,8 +84,8 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Saying:
-    """What an entry says whatever it stands on."""
+class EntryHeader:
+    """The part of an entry that does not depend on the versions before it."""
 
     message: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -93,21 +93,21 @@ class Saying:
     subject: str = ""
 
 
-class Landing(Versions):
-    """Versions that more can be added to."""
+class Committer(Versions):
+    """Versions, and the loop that commits another one."""
 
-    def _land(self, make: Callable[[LogEntry | None], Draft], saying: Saying) -> LogEntry:
-        """Land what ``make`` drafts for the newest entry, again after each loss.
+    def _commit(self, make: Callable[[LogEntry | None], Draft], header: EntryHeader) -> LogEntry:
+        """Commit what ``make`` drafts for the newest entry, again after each loss.
 
-        Whatever ``make`` raises ends it, with nothing landed.
+        Whatever ``make`` raises ends it, with nothing committed.
         """
         commit = new_id().hex()
         losses = 0
-        with contextlib.ExitStack() as turns:
+        with contextlib.ExitStack() as locks:
             looked = seconds()
             head = self._probed_head()
             while True:
-                entry = self._attempt(make(head), head, saying, commit)
+                entry = self._attempt(make(head), head, header, commit)
                 if self._log.put(entry) is Outcome.WON and (
                     seconds() - looked < _SURE_SECONDS or self._stands(entry)
                 ):
@@ -115,9 +115,9 @@ class Landing(Versions):
                     self._known = entry, looked
                     return entry
                 losses += 1
-                if losses == _LOSSES_BEFORE_A_TURN:
-                    turns.enter_context(turn(self._objects, "commit"))
-                elif losses < _LOSSES_BEFORE_A_TURN:
+                if losses == _LOSSES_BEFORE_LOCK:
+                    locks.enter_context(advisory_lock(self._objects, "commit"))
+                elif losses < _LOSSES_BEFORE_LOCK:
                     pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**losses)
                     import random
 
@@ -126,7 +126,7 @@ class Landing(Versions):
                 head = self.head()
 
     def _probed_head(self) -> LogEntry | None:
-        """Return the newest entry; a lookup where nothing landed since the last one known."""
+        """Return the newest entry; one lookup where nothing was committed since the last known."""
         known, looked = self._known
         # After long the next entry may be absent because it has been collected.
         lately = seconds() - looked < _SURE_SECONDS
@@ -159,7 +159,7 @@ class Landing(Versions):
             ) from error
 
     def _attempt(
-        self, draft: Draft, head: LogEntry | None, saying: Saying, commit: str
+        self, draft: Draft, head: LogEntry | None, header: EntryHeader, commit: str
     ) -> LogEntry:
         number = 1 if head is None else head.number + 1
         writer = NodeWriter()
@@ -180,14 +180,14 @@ class Landing(Versions):
             depth=1 if parent is None else parent.depth + 1,
             jump=self._jump(parent, head),
             timestamp_us=now if head is None else max(now, head.timestamp_us + 1),
-            message=saying.message,
+            message=header.message,
             root=root,
             changes=draft.changes,
-            act=saying.act,
-            subject=saying.subject,
+            act=header.act,
+            subject=header.subject,
             refs=refs,
             moved=moved,
-            metadata=saying.metadata,
+            metadata=header.metadata,
             lookup=lookup,
         )
 

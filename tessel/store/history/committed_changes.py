@@ -1,4 +1,4 @@
-"""What the log says of a change: enough to tell whether another one can land after it.
+"""Changes as log entries record them: enough to tell whether another one can be rebased onto them.
 
 Positions are those of the symbol before the commit. Everything is plain JSON, and checked before it
 is used.
@@ -13,7 +13,14 @@ from typing import Any
 from tessel.cached import cached
 from tessel.store.history.documents import Fields, damaged
 
-__all__ = ["KINDS", "ROW_KINDS", "LandedChange", "LandedChanges", "LandedEdit", "TimeBounds"]
+__all__ = [
+    "KINDS",
+    "ROW_KINDS",
+    "CommittedChange",
+    "CommittedChanges",
+    "CommittedEdit",
+    "TimeBounds",
+]
 
 KINDS = (
     "write",
@@ -44,19 +51,19 @@ _LARGEST = 2**63
 
 
 @dataclass(frozen=True, slots=True)
-class LandedEdit:
-    """Rows that were taken out at one place of a symbol, and rows that were put in there.
+class CommittedEdit:
+    """One edit of a commit: rows removed at one position of a symbol, and rows inserted there.
 
     Attributes
     ----------
     start, stop
-        The rows taken out, ``[start, stop)``.
+        The rows removed, ``[start, stop)``.
     inserted
-        How many were put in.
+        How many were inserted.
     first_time, last_time
-        Bounds of the index over the rows put in; None without an index or rows.
+        Bounds of the index over the rows inserted; None without an index or rows.
     touched
-        Bounds of the index over the rows taken out and put in; None where unknown.
+        Bounds of the index over the rows removed and inserted; None where unknown.
     at_end
         Whether the rows were added at the end, wherever that is.
     """
@@ -83,7 +90,7 @@ class LandedEdit:
         ]  # fmt: skip
 
     @classmethod
-    def read(cls, value: Any, name: str) -> LandedEdit:
+    def read(cls, value: Any, name: str) -> CommittedEdit:
         """Read an edit from a document called ``name``."""
         if not isinstance(value, list) or len(value) != _EDIT_FIELDS:
             damaged(name, "a change of rows has not the fields of one")
@@ -103,7 +110,7 @@ class LandedEdit:
 
 
 @dataclass(frozen=True, slots=True)
-class LandedChange:
+class CommittedChange:
     """All that one commit did to one symbol.
 
     Attributes
@@ -124,7 +131,7 @@ class LandedChange:
     symbol: int
     kinds: tuple[str, ...]
     rows: int
-    edits: tuple[LandedEdit, ...] = ()
+    edits: tuple[CommittedEdit, ...] = ()
     former: str | None = None
 
     @property
@@ -149,7 +156,7 @@ class LandedChange:
         }
 
     @classmethod
-    def read(cls, fields: Fields) -> LandedChange:
+    def read(cls, fields: Fields) -> CommittedChange:
         """Read a change from a document."""
         kinds = fields.sequence("kinds")
         if not kinds:
@@ -157,7 +164,7 @@ class LandedChange:
         for kind in kinds:
             if kind not in KINDS:
                 damaged(fields.name, f"{kind!r:.50} is no kind of change")
-        edits = tuple(LandedEdit.read(each, fields.name) for each in fields.sequence("edits"))
+        edits = tuple(CommittedEdit.read(each, fields.name) for each in fields.sequence("edits"))
         _check_order(edits, fields.name)
         return cls(
             fields.text("name"),
@@ -169,7 +176,7 @@ class LandedChange:
         )
 
 
-class LandedChanges:
+class CommittedChanges:
     """The changes of an entry that was read, decoded and checked when they are first asked for.
 
     One commit may change 10,000 symbols, and most entries are read for their place in the history.
@@ -185,7 +192,7 @@ class LandedChanges:
     def __init__(self, documents: Iterable[Any] = (), name: str = "") -> None:
         self._documents, self._name = documents, name
 
-    def __iter__(self) -> Iterator[LandedChange]:
+    def __iter__(self) -> Iterator[CommittedChange]:
         return iter(self._decoded)
 
     def __len__(self) -> int:
@@ -197,11 +204,11 @@ class LandedChanges:
     __hash__ = None  # type: ignore[assignment]
 
     @cached
-    def _decoded(self) -> tuple[LandedChange, ...]:
-        return tuple(LandedChange.read(Fields(each, self._name)) for each in self._documents)
+    def _decoded(self) -> tuple[CommittedChange, ...]:
+        return tuple(CommittedChange.read(Fields(each, self._name)) for each in self._documents)
 
 
-def _check_order(edits: Iterable[LandedEdit], name: str) -> None:
+def _check_order(edits: Iterable[CommittedEdit], name: str) -> None:
     last = 0
     for edit in edits:
         if edit.start < last:

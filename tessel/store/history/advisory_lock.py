@@ -1,8 +1,8 @@
-"""Turns for writers that keep losing: advisory, so that nothing depends on them but fairness.
+"""An advisory lock for writers that keep losing; nothing but fairness depends on it.
 
-A writer that has lost many times in a row asks for a turn. On a local disk that is a lock of a
-file (``flock``), which ends with the process that holds it; elsewhere writers only wait longer.
-Whoever does not get a turn in time goes on without one: the log alone decides who wins.
+A writer that has lost many commits in a row asks for the lock. On a local disk it is a lock of a
+file (``flock``), which ends with the process that has it; elsewhere writers pause at random.
+A writer that does not get the lock in time goes on without it: the log alone decides who wins.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Protocol, runtime_checkable
 from tessel.store.objects.base import ObjectStore
 from tessel.store.objects.local import TEMPORARY, LocalObjects
 
-__all__ = ["SupportsTurns", "turn"]
+__all__ = ["SupportsAdvisoryLock", "advisory_lock"]
 
 _LONGEST_WAIT_SECONDS = 2.0
 _POLL_SECONDS = 0.002
@@ -27,20 +27,20 @@ _LONGEST_PAUSE_SECONDS = 0.5
 
 
 @runtime_checkable
-class SupportsTurns(Protocol):
-    """Objects that have a way of their own to let writers take turns.
+class SupportsAdvisoryLock(Protocol):
+    """An object store with an advisory lock of its own.
 
-    Without it, a local disk uses a lock file, and other places a random pause.
+    Without one, a local disk uses a lock file, and other stores a random pause.
     """
 
-    def advisory_turn(self, name: str) -> AbstractContextManager[None]:
-        """Return what holds the turn of that name, or gives up after a while."""
+    def advisory_lock(self, name: str) -> AbstractContextManager[None]:
+        """Return a context that waits for the lock of that name, or gives up after a while."""
 
 
-def turn(objects: ObjectStore, name: str) -> AbstractContextManager[None]:
-    """Return what waits for a turn and holds it; ``name`` is lower-case letters."""
-    if isinstance(objects, SupportsTurns):
-        return objects.advisory_turn(name)
+def advisory_lock(objects: ObjectStore, name: str) -> AbstractContextManager[None]:
+    """Return a context that waits for a lock and has it; ``name`` is lower-case letters."""
+    if isinstance(objects, SupportsAdvisoryLock):
+        return objects.advisory_lock(name)
     if isinstance(objects, LocalObjects):
         return _locked(os.path.join(objects.uri, TEMPORARY, f"turn-{name}"))
     return _paused()
