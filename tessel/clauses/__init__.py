@@ -53,7 +53,7 @@ __getattr__ = names_from(
         "plan": "Catalog Plan Question SourcePlan Stage answered plugins_of",
         "planner.planner": "plan_query query_schema",
         "positional": "Positional",
-        "powers": (
+        "capabilities": (
             "Appends Asks Broadcasts Carries Consumes Expands Interleaves Joins Limits Narrows "
             "Proves Prunes ReducesPieces"
         ),

@@ -25,8 +25,8 @@ A clause of your own is one file::
         def process(self, unit: ProcessingUnit) -> ProcessingUnit:
             return unit.filter(unit.evaluate(col(self.column) >= 0))
 
-Optional powers are the methods with a body below and the protocols of
-:mod:`tessel.clauses.powers`; each says what the default costs.
+Optional capabilities are the methods with a body below and the protocols of
+:mod:`tessel.clauses.capabilities`; each says what the default costs.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from tessel.clauses.capabilities import Consumes
 from tessel.clauses.plain import expression_form, fields_from_json
-from tessel.clauses.powers import Consumes
 from tessel.clauses.structures import (
     StructuredUnits,
     UnitFacts,
@@ -129,7 +129,7 @@ class ClauseInfo:
         Whether its input is reduced to about the size of the result already, so that an executor
         may gather it where the result is wanted instead of spreading it again.
     carries
-        From which side rows of other units matter; the clause then has the power
+        From which side rows of other units matter; the clause then has the capability
         :class:`Carries`, and begins a stage of its own. None where each unit is enough for itself.
     stored
         The columns that it takes as they are stored (codes, scaled integers) where it stands first,

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tessel.clauses.base import Carry, Clause, Structure
+from tessel.clauses.capabilities import Appends, Broadcasts, Interleaves, Limits
 from tessel.clauses.explain_entities import entities_table
 from tessel.clauses.explain_pages import pages_table
 from tessel.clauses.line_changes import line_changes
 from tessel.clauses.plan import Change, Intake, Plan, SourcePlan, Stage
-from tessel.clauses.powers import Appends, Broadcasts, Interleaves, Limits
 from tessel.clauses.running.pipeline import units_to_read
 from tessel.display.documents import Document, Table
 from tessel.display.html import render_html

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tessel.cached import cached
 from tessel.clauses.base import BUCKETED, Carry, Clause, Structure
-from tessel.clauses.powers import Consumes
+from tessel.clauses.capabilities import Consumes
 from tessel.errors import CancelledError, TesselError
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.index import SegmentIndex

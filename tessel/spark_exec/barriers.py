@@ -24,11 +24,11 @@ import pyarrow as pa
 
 from tessel import telemetry
 from tessel.clauses.base import Clause, Structure
+from tessel.clauses.capabilities import Appends, Limits
 from tessel.clauses.joining.asof_steps import HashAsof
 from tessel.clauses.joining.hashed import HashJoin
 from tessel.clauses.partition import Partition
 from tessel.clauses.plan import Stage
-from tessel.clauses.powers import Appends, Limits
 from tessel.clauses.running.carrying import Between, carries_between
 from tessel.clauses.running.pipeline import run_stages
 from tessel.clauses.running.streams import units_of_tables

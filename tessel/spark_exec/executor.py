@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from tessel.clauses.capabilities import Broadcasts, Interleaves
 from tessel.clauses.plan import Plan, SourcePlan, Stage, answered, plugins_of
-from tessel.clauses.powers import Broadcasts, Interleaves
 from tessel.clauses.running.pipeline import result_table, run_units, symbols_of
 from tessel.clauses.running.stage import bound_stage, interleave_units
 from tessel.display.documents import Table

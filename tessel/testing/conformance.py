@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 from tessel.api import Store, open_store
 from tessel.clauses.base import Clause, Structure
 from tessel.clauses.builder import QueryBuilder
+from tessel.clauses.capabilities import Carries, Consumes
 from tessel.clauses.index_values import index_integers
 from tessel.clauses.plan import Stage
-from tessel.clauses.powers import Carries, Consumes
 from tessel.clauses.running.carrying import carries_between
 from tessel.clauses.running.pipeline import Executor, LocalExecutor
 from tessel.clauses.running.stage import run_between, summarise

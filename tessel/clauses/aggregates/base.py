@@ -2,7 +2,7 @@
 
 An aggregate is one frozen dataclass in one file of :mod:`tessel.clauses.aggregates`, registered
 under its name. The clauses ``groupby``/``agg`` and ``resample`` give it values and group codes;
-it knows nothing of keys, units or threads. Two powers exist:
+it knows nothing of keys, units or threads. Two capabilities exist:
 
 * every :class:`Aggregate` can ``compute`` its result where all rows of its groups are present;
 * a :class:`MergeableAggregate` also makes *partials*: its state as plain Arrow columns, which may

@@ -21,11 +21,11 @@ from tessel.clauses.aggregates.max import Max
 from tessel.clauses.aggregates.min import Min
 from tessel.clauses.aggregates.size import Size
 from tessel.clauses.aggregation import PartialAggregation
+from tessel.clauses.capabilities import Proves
 from tessel.clauses.grouped.group_tables import partial_schema
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.planner.commutation import is_one_of
 from tessel.clauses.planner.draft import Draft
-from tessel.clauses.powers import Proves
 from tessel.clauses.select import Select
 from tessel.clauses.values import plain_type
 from tessel.store.manifest.index import SegmentIndex

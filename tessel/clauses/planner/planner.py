@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from tessel.clauses.apply_together import together
 from tessel.clauses.base import Clause, Structure
+from tessel.clauses.capabilities import Asks
 from tessel.clauses.combining import CombinedInput, Combining, PlanLimits, SubQuery, check_count
 from tessel.clauses.filter import Filter
 from tessel.clauses.plan import (
@@ -35,7 +36,6 @@ from tessel.clauses.planner.push_to_source import push_to_source
 from tessel.clauses.planner.shorthands import write_shorthands
 from tessel.clauses.planner.stop_early import stop_early
 from tessel.clauses.positional import Positional
-from tessel.clauses.powers import Asks
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
 from tessel.options import Options, current

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Sequence
 
 from tessel.clauses.base import Clause
+from tessel.clauses.capabilities import Narrows
 from tessel.clauses.planner.commutation import is_one_of
 from tessel.clauses.planner.draft import Draft
-from tessel.clauses.powers import Narrows
 from tessel.clauses.select import Select
 from tessel.expression.schema import TableSchema
 

@@ -10,10 +10,10 @@ rows that clause counts.
 from __future__ import annotations
 
 from tessel.clauses.base import Clause
+from tessel.clauses.capabilities import Proves, Prunes
 from tessel.clauses.planner.commutation import KEEPS_ROWS, ROW_WISE, is_one_of
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.positional import Positional
-from tessel.clauses.powers import Proves, Prunes
 from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["push_to_source"]

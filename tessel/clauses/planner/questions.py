@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from tessel.clauses.capabilities import Asks
 from tessel.clauses.combining import SubQuery
 from tessel.clauses.plan import Plan, Question
-from tessel.clauses.powers import Asks
 from tessel.expression.schema import TableSchema
 
 __all__ = ["plan_question"]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tessel import telemetry
 from tessel.cached import cached
-from tessel.clauses.powers import Reduced
+from tessel.clauses.capabilities import Reduced
 from tessel.clauses.running.pieces import load_piece, place_of, read_piece
 from tessel.clauses.running.reduced import ReducedUnit
 from tessel.clauses.running.replaying import columns_of, done, runs_of, unused_after

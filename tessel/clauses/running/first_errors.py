@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tessel.clauses.base import Clause, Structure
-from tessel.clauses.powers import Interleaves
+from tessel.clauses.capabilities import Interleaves
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 

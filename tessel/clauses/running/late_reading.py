@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tessel import telemetry
 from tessel.cancelling import check_cancelled
 from tessel.clauses.base import Clause
-from tessel.clauses.powers import Chooses, Settles, has_power
+from tessel.clauses.capabilities import Chooses, Settles, has_capability
 from tessel.clauses.running.bound_unit import BoundUnit
 from tessel.clauses.running.pieces import place_of
 from tessel.ecs import ColRange, Piece
@@ -63,7 +63,7 @@ class ChosenRows:
 
 def chooses(clause: Clause) -> bool:
     """Return whether a clause can choose rows before their other columns are read."""
-    return has_power(clause, Chooses, "choose")
+    return has_capability(clause, Chooses, "choose")
 
 
 def choose_rows(unit: BoundUnit, clause: Clause) -> list[ChosenRows] | None:

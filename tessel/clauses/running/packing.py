@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessel.clauses.base import Clause
-from tessel.clauses.powers import Joins, has_power
+from tessel.clauses.capabilities import Joins, has_capability
 
 __all__ = [
     "FEW_BYTES",
@@ -123,7 +123,7 @@ def sink_of(clauses: Sequence[Clause], is_sink: Callable[[Clause], bool]) -> int
 
 def joins_slices(clause: Clause) -> bool:
     """Return whether a clause reduces many row slices to hardly more than one."""
-    return has_power(clause, Joins, "joins") and cast(Joins, clause).joins()
+    return has_capability(clause, Joins, "joins") and cast(Joins, clause).joins()
 
 
 def packs_of(

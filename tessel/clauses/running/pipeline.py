@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from tessel import telemetry
 from tessel.clauses.base import Clause, Structure
+from tessel.clauses.capabilities import Broadcasts, Expands, Interleaves, ReducesPieces
 from tessel.clauses.plan import Intake, Plan, SourcePlan, Stage, answered, clauses_of, plugins_of
 from tessel.clauses.positional import Positional
-from tessel.clauses.powers import Broadcasts, Expands, Interleaves, ReducesPieces
 from tessel.clauses.running.first_stage import loaded_units
 from tessel.clauses.running.local_pool import LocalPool, Task
 from tessel.clauses.running.source_loader import SourceLoader

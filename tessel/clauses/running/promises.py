@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from tessel.clauses.base import BUCKETED, Clause, Structure
+from tessel.clauses.capabilities import Broadcasts, Interleaves, Limits
 from tessel.clauses.plan import is_plugin
-from tessel.clauses.powers import Broadcasts, Interleaves, Limits
 from tessel.clauses.running.bound_unit import is_bound
 from tessel.clauses.running.reduced import ReducedUnit
 from tessel.clauses.values import without_null_entries

@@ -1,7 +1,7 @@
-"""A unit whose rows were reduced as they are stored, before there is a table of it.
+"""A unit whose batches were reduced on stored integers, before there is a table of it.
 
-Readers make it of what a clause with the power to reduce gave. Whoever looks at its pieces finds
-one, whose table is made then; a clause that can go on with what was reduced takes that instead.
+The first stage makes it of what a clause that reduces batches returned. Its pieces are
+one, whose table is made when it is touched; a clause that merges partial states needs no table.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 
 from tessel.cached import cached
-from tessel.clauses.powers import Reduced
+from tessel.clauses.capabilities import Reduced
 from tessel.ecs import ColRange, Piece, ProcessingUnit
 from tessel.expression.schema import TableSchema
 

@@ -13,8 +13,7 @@ from tessel import telemetry
 from tessel.arrays import empty_table
 from tessel.cancelling import check_cancelled
 from tessel.clauses.base import Clause
-from tessel.clauses.plan import Stage
-from tessel.clauses.powers import (
+from tessel.clauses.capabilities import (
     Appends,
     Begins,
     Broadcasts,
@@ -25,6 +24,7 @@ from tessel.clauses.powers import (
     Joins,
     ReducesPieces,
 )
+from tessel.clauses.plan import Stage
 from tessel.clauses.running.bound_unit import BoundUnit, is_bound
 from tessel.clauses.running.pieces import is_of_storage
 from tessel.clauses.running.promises import as_promised

@@ -1,7 +1,7 @@
-"""The optional powers of a clause: what it may do beyond its contract, each a protocol.
+"""The optional capabilities of a clause beyond its contract, each a protocol.
 
-A clause has a power by having its methods. Each says what it costs to be without it. Nothing else
-asks what kind a clause is.
+A clause has a capability by having its methods. The docstring of each says what its absence costs.
+Planner and executors ask for capabilities alone, never for the class of a clause.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
     "Reduced",
     "ReducesPieces",
     "Settles",
-    "has_power",
+    "has_capability",
 ]
 
 
@@ -65,19 +65,19 @@ class Asks(Protocol):
 
 @runtime_checkable
 class Begins(Protocol):
-    """A clause whose units may tell each other what they found, where they run in one process.
+    """A clause that shares a dynamic filter among its units, where they run in one process.
 
-    Without it, and on Spark, each unit knows only itself. What the result of a query is must not
-    depend on what units tell each other, nor on the order in which they do.
+    Without it, and on Spark, each unit knows only itself. The result of a query must depend neither
+    on what units learn from each other, nor on the order in which they do.
     """
 
     def begun(self) -> Clause:
-        """Return the clause for one run of the first stage of a plan; used by many threads."""
+        """Return the clause with the state of one run of the first stage; used by many threads."""
 
 
 @runtime_checkable
 class Prunes(Protocol):
-    """A clause that can drop or cut segments from their facts alone.
+    """A clause that can prune or cut segments by their statistics alone.
 
     Without it a clause never saves I/O. It is asked only where the planner has shown that its input
     still has the columns of the symbol and no positional clause stands to its left.
@@ -89,7 +89,7 @@ class Prunes(Protocol):
 
 @runtime_checkable
 class Proves(Protocol):
-    """A clause that can tell from the facts of segments that it keeps all of their rows.
+    """A clause that can prove from the statistics of segments that it keeps all of their rows.
 
     Without it, it runs on every segment that it did not drop.
     """
@@ -100,34 +100,35 @@ class Proves(Protocol):
 
 @runtime_checkable
 class Chooses(Protocol):
-    """A clause that only drops rows, and can tell which it may need before more of them is read.
+    """A clause that only drops rows, and can choose those that it may need by a few columns.
 
-    Without it, each unit is read before the next one has chosen. It is asked where nothing has read
-    the unit yet. So none of the rows that ``process`` keeps of all units may be missing.
+    The other columns are then read for the chosen rows alone (late materialization), once all units
+    have chosen. Without it, each unit is read before the next one has chosen. No row that
+    ``process`` keeps of all units may be missing from what it chose.
     """
 
     def choose(self, rows: Batch) -> npt.NDArray[np.int64] | None:
-        """Return the places of the rows that may be needed, ascending; None needs values."""
+        """Return the rows that may be needed, ascending; None where values must be read first."""
 
 
 @runtime_checkable
 class Settles(Chooses, Protocol):
-    """A clause that chooses, and can tell later what it would choose now that it knows more units.
+    """A clause that chooses, and can drop chosen rows again once it has seen more units.
 
-    Without it, what a unit chose is read, though units after it have better rows. It is asked where
-    units run in one process, once for each row range that it chose rows of.
+    Without it, all rows that a unit chose are read, though units after it have better ones. It is
+    called where units run in one process, once for each row range of which it chose rows.
     """
 
     def settle(self, first_row: int) -> npt.NDArray[np.int64] | None:
-        """Return the places that are still needed, ascending; None where all that were chosen are.
+        """Return those of the chosen rows that are still needed, ascending; None for all of them.
 
-        Rows are those that were chosen of the row range that begins with a row of the symbol.
+        They are those of the row range that begins at row ``first_row`` of the symbol.
         """
 
 
 @runtime_checkable
 class Joins(Protocol):
-    """A clause that can reduce many row slices to hardly more than one, as they are stored.
+    """A clause that can reduce many row slices on stored integers to little more than one slice.
 
     Without it, each unit is given to ``process`` alone.
     """
@@ -144,7 +145,7 @@ class Joins(Protocol):
 
 
 class Reduced(Protocol):
-    """What rows were reduced to, before there is a table of it."""
+    """The result of a reduction, of which a table is made when it is asked for."""
 
     @property
     def num_rows(self) -> int:
@@ -165,7 +166,7 @@ class Consumes(Protocol):
     def consume(
         self, units: Iterable[ProcessingUnit], schema: TableSchema
     ) -> Iterator[ProcessingUnit]:
-        """Take units in plan order, give units in plan order; stop taking to stop the stage before.
+        """Take units and give units, both in plan order; stop taking to stop the stage before.
 
         ``schema`` is the schema of the input, known also where no unit arrives.
         """
@@ -173,7 +174,7 @@ class Consumes(Protocol):
 
 @runtime_checkable
 class Narrows(Protocol):
-    """A clause that makes columns, each of which it can also leave out.
+    """A clause that makes columns, and can leave out those that nothing uses.
 
     Without it, all are made, and what they are made of is read, though nothing uses them.
     """
@@ -259,7 +260,7 @@ class Broadcasts(Protocol):
 
     Without it, the units of all symbols come one after another. The others are read before the
     first unit of the first symbol; each later clause of the same query over these symbols that has
-    this power is given them too.
+    this capability is given them too.
     """
 
     def bound(self, others: Sequence[pa.Table]) -> Clause:
@@ -321,26 +322,26 @@ class Limits(Protocol):
         """Return how many leading rows suffice whatever the total; None when all must be seen."""
 
 
-def has_power(clause: Clause, power: type, method: str) -> bool:
-    """Return whether a clause has a power, and its ``process`` was not made after its method.
+def has_capability(clause: Clause, capability: type, method: str) -> bool:
+    """Return whether a clause has a capability that may be used in place of its ``process``.
 
     Parameters
     ----------
     clause
-        A class that is derived from one with the power, with a ``process`` of its own, is asked
-        for that: what it inherited may say something else.
-    power
+        A subclass that overrides ``process`` and inherits ``method`` does not have it: the method
+        may not do what the new ``process`` does.
+    capability
         The protocol.
     method
-        The method of the power that stands for ``process``.
+        The method of the capability that is called in place of ``process``.
     """
-    # Whether an object satisfies a protocol takes 40 µs to say: it is remembered by class.
-    return _class_has_power(type(clause), power, method)
+    # To check an object against a protocol takes 40 µs, hence the memo by class.
+    return _class_has_capability(type(clause), capability, method)
 
 
 @functools.lru_cache(maxsize=512)
-def _class_has_power(kind: type[Clause], power: type, method: str) -> bool:
-    if not issubclass(kind, power):
+def _class_has_capability(kind: type[Clause], capability: type, method: str) -> bool:
+    if not issubclass(kind, capability):
         return False
     order = kind.__mro__
     makers = [
