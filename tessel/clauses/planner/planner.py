@@ -24,11 +24,11 @@ from tessel.clauses.planner.draft import Draft, Input
 from tessel.clauses.planner.fold_constants import fold_constants
 from tessel.clauses.planner.fuse_time_buckets import first_units, fused_stages
 from tessel.clauses.planner.index_predicates import index_predicates
-from tessel.clauses.planner.kept_plans import kept_plan
 from tessel.clauses.planner.lower_distinct import lower_distinct
 from tessel.clauses.planner.lower_order import lower_order, simplify_sorts
 from tessel.clauses.planner.merge_filters import merge_filters
 from tessel.clauses.planner.pick_tasks import pick_tasks
+from tessel.clauses.planner.plan_cache import cached_plan
 from tessel.clauses.planner.prune_columns import prune_columns, write_drop_as_select
 from tessel.clauses.planner.push_into_inputs import push_into_inputs
 from tessel.clauses.planner.push_left import push_left
@@ -204,7 +204,7 @@ class _Planner:
         if self._passes is not PASSES:
             return self._one_symbol(view, clauses)
         else_asked = (self._options, self._workers, self._gathered_bytes)
-        return kept_plan(view, clauses, else_asked, lambda: self._one_symbol(view, clauses))
+        return cached_plan(view, clauses, else_asked, lambda: self._one_symbol(view, clauses))
 
     def _one_symbol(
         self, view: SymbolView, clauses: tuple[Clause, ...], many_groups: bool | None = None

@@ -1,7 +1,7 @@
 """A unit whose batches were reduced on stored integers, before there is a table of it.
 
-The first stage makes it of what a clause that reduces batches returned. Its pieces are
-one, whose table is made when it is touched; a clause that merges partial states needs no table.
+The first stage makes it of what a clause that reduces batches returned. It has one piece, whose
+table is made when it is touched; a clause that merges partial states takes those without a table.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Plans that were made already: the same query on the same state of a symbol is planned once.
+"""The plan cache: the same query on the same state of a symbol is planned once.
 
 The planner enters here for each query on one symbol, also for one that is the input of another. A
-plan follows from the segments of the symbol, the query and the options alone, so it is kept beside
-the index of that state, and goes with it. What is over several symbols, and what must find out
-something first, is planned anew each time.
+plan follows from the segments of the symbol, the query and the options alone, so the cache is a
+memo of the index of that state and lives as long. Queries over several symbols, and those that ask
+a scalar subquery first, are planned anew each time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tessel.store.lru_cache import LruCache
 from tessel.store.manifest.index import SegmentIndex
 from tessel.store.view import SymbolView
 
-__all__ = ["kept_plan"]
+__all__ = ["cached_plan"]
 
 _MOST_PLANS = 32
 """Of each state of a symbol."""
@@ -29,12 +29,12 @@ _MOST_PLANS = 32
 _MOST_SEGMENTS = 1 << 12
 """A plan takes about a hundred bytes a segment; of more it is made anew."""
 
-_NOTE = "plans"
+_MEMO = "plans"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Kept:
-    """A plan on one symbol but for the view of it, which keeps its repository alive."""
+class _CachedPlan:
+    """A plan on one symbol without its view, which would keep the repository alive."""
 
     index: SegmentIndex
     units: list[list[int]]
@@ -44,8 +44,8 @@ class _Kept:
     changes: tuple[Change, ...]
 
     @classmethod
-    def of(cls, plan: Plan) -> _Kept | None:
-        """Return what is kept of a plan; None for one that is not."""
+    def of(cls, plan: Plan) -> _CachedPlan | None:
+        """Return the cache entry of a plan; None for a plan that cannot be cached."""
         (source, *others) = plan.inputs
         if plugins_of(plan):  # whose plain form may forget what they hold
             return None
@@ -61,13 +61,13 @@ class _Kept:
         return Plan((source,), self.stages, self.schema, self.changes)
 
 
-def kept_plan(
+def cached_plan(
     view: SymbolView,
     clauses: tuple[Clause, ...],
     options: Hashable,
     make: Callable[[], Plan],
 ) -> Plan:
-    """Return the plan of clauses on a symbol, made now where it was not made before.
+    """Return the plan of clauses on a symbol, made now if it is not in the cache.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def kept_plan(
     Raises
     ------
     TesselError
-        As ``make`` does; nothing is kept of that.
+        As ``make`` does; nothing is cached then.
     """
     index = view.index()
     if len(index) > _MOST_SEGMENTS:
@@ -93,7 +93,7 @@ def kept_plan(
         plain = json.dumps([clause.to_json() for clause in clauses])
     except (TesselError, TypeError, ValueError):
         return make()  # it has no plain form
-    plans: LruCache[Hashable, _Kept] = index.memos.setdefault(_NOTE, LruCache(_MOST_PLANS))
+    plans: LruCache[Hashable, _CachedPlan] = index.memos.setdefault(_MEMO, LruCache(_MOST_PLANS))
     # The plain form of a million values has tens of megabytes.
     digest = hashlib.blake2b(plain.encode(), digest_size=16).digest()
     key = digest, tuple(map(type, clauses)), options
@@ -101,7 +101,7 @@ def kept_plan(
     if found is not None:
         return found.plan(view)
     plan = make()
-    made = _Kept.of(plan)
+    made = _CachedPlan.of(plan)
     if made is not None:
         plans.put(key, made)
     return plan

@@ -1,4 +1,4 @@
-"""Plans that are kept: the same only for the same query, options and state of a symbol."""
+"""The plan cache answers only the same query with the same options on the same state."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tessel.clauses import Plan, QueryBuilder, SubQuery, plan_query
 from tessel.clauses.plan import SourcePlan
-from tessel.clauses.planner import kept_plans
+from tessel.clauses.planner import plan_cache
 from tessel.options import options
 from tests.clauses.helpers import Latest, fresh_store, stored
 
@@ -66,15 +66,15 @@ def test_inputs_of_a_join_are_planned_once() -> None:
     assert store.read("x", query=query).to_arrow().to_pydict() == {"v": [3], "w": [1]}
 
 
-def test_few_plans_are_kept_and_no_store_is_kept_by_them() -> None:
+def test_the_cache_is_bounded_and_keeps_no_store_alive() -> None:
     store = fresh_store()
     store.write("x", pa.table({"v": list(range(100))}))
-    for number in range(kept_plans._MOST_PLANS + 5):
+    for number in range(plan_cache._MOST_PLANS + 5):
         store.read("x", query=Q.filter(f"v < {number}"))
     memos = store.view("x").index().memos
-    assert len(memos["plans"]) == kept_plans._MOST_PLANS
+    assert len(memos["plans"]) == plan_cache._MOST_PLANS
     alive = weakref.ref(store)
     del store
     gc.collect()
     assert alive() is None
-    assert len(memos["plans"]) == kept_plans._MOST_PLANS
+    assert len(memos["plans"]) == plan_cache._MOST_PLANS
