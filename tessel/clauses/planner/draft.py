@@ -82,8 +82,8 @@ class Draft:
         The byte budget of the query; None where it is not planned to be run.
     gathered_bytes
         The most bytes that who runs it brings to one place; None where memory has its budget there.
-    many_groups
-        Whether units would have nearly as many groups as rows.
+    high_cardinality
+        Whether units of a group-by have nearly as many groups as rows.
     """
 
     schema: TableSchema
@@ -98,7 +98,7 @@ class Draft:
     bucket_bytes: int = 32 * 1024 * 1024
     live_bytes: int | None = None
     gathered_bytes: int | None = None
-    many_groups: bool = False
+    high_cardinality: bool = False
 
     def replace(self, **changes: object) -> Self:
         """Return the draft with some fields changed."""

@@ -133,14 +133,14 @@ def _groupby(
     partition: Partition, aggregation: Aggregation, schema: TableSchema, draft: Draft
 ) -> list[Clause]:
     keys, aggregates = stored_names(aggregation.keys), aggregation.aggregates
-    if not (draft.many_groups and keys) and _merges(aggregates, draft):
+    if not (draft.high_cardinality and keys) and _merges(aggregates, draft):
         return [
             PartialAggregation(keys, aggregates, partition.drop_missing, aggregation.sort),
             MergeAggregation(keys, aggregates, schema, aggregation.sort),
         ]
     if not keys:
         return [aggregation]  # one group: nothing to spread over buckets, nothing to order
-    buckets = draft.small_buckets if draft.many_groups else draft.hash_buckets
+    buckets = draft.small_buckets if draft.high_cardinality else draft.hash_buckets
     # Groups are brought into one order in the end: by key, or by the first place of each.
     return [
         dataclasses.replace(partition, buckets=buckets, positions=not aggregation.sort),

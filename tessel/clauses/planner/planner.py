@@ -207,7 +207,7 @@ class _Planner:
         return cached_plan(view, clauses, else_asked, lambda: self._one_symbol(view, clauses))
 
     def _one_symbol(
-        self, view: SymbolView, clauses: tuple[Clause, ...], many_groups: bool | None = None
+        self, view: SymbolView, clauses: tuple[Clause, ...], high_cardinality: bool | None = None
     ) -> Plan:
         index = view.index()
         draft = Draft(
@@ -219,22 +219,22 @@ class _Planner:
             bucket_bytes=_bucket_bytes(self._options),
             live_bytes=self._options.live_bytes,
             gathered_bytes=self._gathered_bytes,
-            many_groups=bool(many_groups),
+            high_cardinality=bool(high_cardinality),
         )
         schema = draft.schemas()[-1]
         draft, changes = self._rewritten(draft)
         assert draft.index is not None
         hint = None
-        if many_groups is None and draft.has("partial_aggregation"):
-            from tessel.clauses.planner.many_groups import hint_of_groups
+        if high_cardinality is None and draft.has("partial_aggregation"):
+            from tessel.clauses.planner.group_cardinality import cardinality_hint
 
-            many, hint = hint_of_groups(
+            is_high, hint = cardinality_hint(
                 draft,
                 index,
                 lambda sample: self._one_symbol(view, sample, False),
-                lambda many: self._one_symbol(view, clauses, many),
+                lambda is_high: self._one_symbol(view, clauses, is_high),
             )
-            if many:
+            if is_high:
                 return self._one_symbol(view, clauses, True)
         stages = fused_stages(draft.clauses, draft.index.schema)
         structured = first_units(stages[0], draft.index)

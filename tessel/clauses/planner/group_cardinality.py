@@ -1,9 +1,9 @@
-"""Whether units of a group-by would have nearly as many groups as rows, which the first rows tell.
+"""The estimate of a group-by's cardinality: whether a unit has nearly as many groups as rows.
 
-States of so many groups cost more than their rows, to make and to merge: then rows go to hash
-buckets as they are, and each group is made once, whole. Which of the two is chosen changes no
-answer. Statistics rule it out where the keys have few values; otherwise the keys of some rows at
-the start of the symbol are read, once a process for each version of a symbol.
+Partial states of so many groups cost more than their rows, to make and to merge: then rows go to
+hash buckets as they are, and each group is made once, whole. The choice changes no answer. Low
+cardinality follows from the bounds of the keys where these have few values; otherwise the keys of
+some rows at the start of the symbol are read, once a process for each version of a symbol.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from tessel.clauses.values import is_temporal
 from tessel.store.encodings.distinct import expected_distinct
 from tessel.store.manifest.index import SegmentIndex
 
-__all__ = ["hint_of_groups"]
+__all__ = ["cardinality_hint"]
 
 _LEAST_ROWS = 1 << 19
 """Fewer rows are grouped either way before it is found out which is better."""
 
 _SAMPLED_ROWS = 1 << 16
-_FEW = 1 << 16
-"""So many groups are few for the rows of any unit."""
+_LOW_GROUPS = 1 << 16
+"""Up to so many groups cardinality is low, whatever the rows of a unit."""
 
-_MANY_PART = 2
-"""Groups are many when they are more than half of the rows of a unit."""
+_HIGH_PART = 2
+"""Cardinality is high when a unit has more groups than this part of its rows: the half."""
 
 _known: weakref.WeakKeyDictionary[SegmentIndex, dict[tuple[str, ...], bool]] = (
     weakref.WeakKeyDictionary()
 )
 
 
-def hint_of_groups(
+def cardinality_hint(
     draft: Draft,
     whole: SegmentIndex,
     sample: Callable[[tuple[Clause, ...]], Plan],
     revised: Callable[[bool], Plan],
 ) -> tuple[bool, Question | None]:
-    """Return whether groups are many, so far as that is known, and how to find it out otherwise.
+    """Return whether cardinality is high, and the question to ask first where that is not known.
 
     Parameters
     ----------
@@ -61,33 +61,33 @@ def hint_of_groups(
     sample
         Plans clauses on the symbol.
     revised
-        Plans the query again, for many groups or for few.
+        Plans the query again, for high cardinality or for low.
     """
     keys = _stored_keys(draft)
     if not keys or draft.index is None or draft.index.row_count < _LEAST_ROWS:
         return False, None
     known = _known.setdefault(whole, {})
-    if keys not in known and _are_few(draft.index, keys):
+    if keys not in known and _is_low(draft.index, keys):
         known[keys] = False
     if keys in known:
         return known[keys], None
     unit_rows = int((draft.index.slice_row_end - draft.index.slice_row_start).max())
 
     def revise(answer: pa.Table) -> Plan:
-        many = False
+        is_high = False
         if answer.num_rows:
             found = group_codes([answer.column(key) for key in keys], drop_missing=False)
             groups = expected_distinct(answer.num_rows, len(found), unit_rows)
-            many = groups * _MANY_PART > unit_rows
-        known[keys] = many
-        return revised(many)
+            is_high = groups * _HIGH_PART > unit_rows
+        known[keys] = is_high
+        return revised(is_high)
 
     first = sample((Select(keys), Head(_SAMPLED_ROWS)))
     return False, Question(first, revise, 0, "how many groups there are")
 
 
 def _stored_keys(draft: Draft) -> tuple[str, ...]:
-    """Return the keys of partials of rows of the symbol, where the keys are columns of it."""
+    """Return the keys of the partial aggregation, where they are stored columns of the symbol."""
     for clause in draft.clauses:
         if type(clause) is PartialAggregation:
             stored = all(key in draft.schema for key in clause.keys)
@@ -97,8 +97,8 @@ def _stored_keys(draft: Draft) -> tuple[str, ...]:
     return ()
 
 
-def _are_few(index: SegmentIndex, keys: tuple[str, ...]) -> bool:
-    """Return whether bounds of the keys alone say that they have few values."""
+def _is_low(index: SegmentIndex, keys: tuple[str, ...]) -> bool:
+    """Return whether the bounds of the keys alone prove that cardinality is low."""
     groups = 1
     for key in keys:
         kind = index.schema.type_of(key)
@@ -113,7 +113,7 @@ def _are_few(index: SegmentIndex, keys: tuple[str, ...]) -> bool:
         least = np.asarray(numpy_array(facts.minimum)).min()
         greatest = np.asarray(numpy_array(facts.maximum)).max()
         groups *= int(_integer(greatest)) - int(_integer(least)) + 2
-    return groups <= _FEW
+    return groups <= _LOW_GROUPS
 
 
 def _integer(value: np.generic) -> np.generic:

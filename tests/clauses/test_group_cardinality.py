@@ -14,7 +14,7 @@ from tessel.clauses.aggregation import MergeAggregation, PartialAggregation
 from tessel.clauses.combining import SubQuery
 from tessel.clauses.partition import Partition
 from tessel.clauses.plan import Plan, answered
-from tessel.clauses.planner import many_groups
+from tessel.clauses.planner import group_cardinality
 from tessel.clauses.planner.planner import plan_query
 from tessel.clauses.running.pipeline import LocalExecutor
 from tessel.options import options
@@ -29,9 +29,9 @@ ROWS = 6_000
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let small tables be asked, too."""
-    monkeypatch.setattr(many_groups, "_LEAST_ROWS", 1000)
-    monkeypatch.setattr(many_groups, "_SAMPLED_ROWS", 500)
-    monkeypatch.setattr(many_groups, "_FEW", 64)
+    monkeypatch.setattr(group_cardinality, "_LEAST_ROWS", 1000)
+    monkeypatch.setattr(group_cardinality, "_SAMPLED_ROWS", 500)
+    monkeypatch.setattr(group_cardinality, "_LOW_GROUPS", 64)
 
 
 @pytest.fixture(scope="module")
