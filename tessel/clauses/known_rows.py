@@ -1,4 +1,8 @@
-"""known_rows: rows that statistics have told, beside those that are read; made by the planner."""
+"""known_rows: literal rows in the plan (SQL's VALUES), behind the rows that are read.
+
+The planner adds it: partial states of segments that statistics answer are such rows. Its class has
+the name that plans as JSON and ``explain`` show.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +27,12 @@ __all__ = ["KnownRows"]
 @register
 @dataclass(frozen=True)
 class KnownRows(Clause):
-    """What comes in, then rows that are in the plan itself.
+    """Appends literal rows, which are in the plan itself, to its input.
 
     Attributes
     ----------
     rows
-        The rows as an Arrow IPC stream in base64, of the columns that come in.
+        The rows as an Arrow IPC stream in base64, with the columns of the input.
     """
 
     name: ClassVar[str] = "known_rows"
@@ -37,7 +41,7 @@ class KnownRows(Clause):
 
     @classmethod
     def of(cls, table: pa.Table) -> KnownRows:
-        """Return the clause that adds the rows of a table."""
+        """Return the clause that appends the rows of a table."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
@@ -58,19 +62,19 @@ class KnownRows(Clause):
         return ClauseInfo(Structure.ALL, Structure.ROW_SLICE, reduced=True)
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
-        """Return the input's schema, which is that of the rows."""
+        """Return the schema of the input, which the literal rows must have."""
         if self.table.schema != input_schema.arrow:
             raise PlanFormatError(f"{self.name} holds other columns than those that come in")
         return input_schema
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
-        """Add the rows to one unit that holds everything."""
+        """Append the rows to one unit that holds everything."""
         return unit.replace(pa.concat_tables([unit.table, self.table]))
 
     def consume(
         self, units: Iterable[ProcessingUnit], schema: TableSchema
     ) -> Iterator[ProcessingUnit]:
-        """Hand units on as they come, and one more."""
+        """Give the units that come in, and then one of the literal rows."""
         ordinals = itertools.count()
         for unit in units:
             next(ordinals)
