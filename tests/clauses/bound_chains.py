@@ -28,7 +28,7 @@ from tessel.options import options
 from tessel.testing.tables import as_dictionary, bits
 from tests.clauses.helpers import SETTINGS, fresh_store
 from tests.clauses.stored_ways import by_values
-from tests.clauses.test_late_reading import _tiny_pages
+from tests.clauses.test_late_materialization import _tiny_pages
 
 __all__ = [
     "BindsBoth",

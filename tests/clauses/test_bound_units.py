@@ -36,7 +36,7 @@ from tests.clauses.bound_chains import (
     read_again,
 )
 from tests.clauses.helpers import SETTINGS, events, fresh_store
-from tests.clauses.test_late_reading import _pages_touched, _tiny_pages
+from tests.clauses.test_late_materialization import _pages_touched, _tiny_pages
 
 Q = QueryBuilder()
 
@@ -190,7 +190,7 @@ _SAME = {
 
 @pytest.mark.parametrize("before", _SAME)
 def test_what_binds_touches_no_page(before: str) -> None:
-    """As tests/clauses/test_late_reading.py does: pages of all columns by how many are touched."""
+    """As test_late_materialization.py does: pages of all columns by how many are touched."""
     name = {"rename": "m", "swap": "x"}.get(before, "n")
     query = _SAME[before].filter(col(name).between(8, 15))
     touched = _pages_touched(query)

@@ -18,7 +18,7 @@ from tessel.clauses import QueryBuilder, first_rows
 from tessel.clauses.combining import SubQuery
 from tessel.clauses.plan import SourcePlan
 from tessel.clauses.planner.planner import plan_query
-from tessel.clauses.running import first_stage
+from tessel.clauses.running import scan
 from tessel.clauses.running.bound_unit import BoundUnit, bound_unit, is_bound
 from tessel.clauses.running.stage import begun_stage, run_bound
 from tessel.ecs import ProcessingUnit
@@ -233,7 +233,7 @@ def test_the_index_orders_backwards_too() -> None:
 @contextmanager
 def _by_values() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(first_stage, "choose_rows", lambda *given: None)
+        patch.setattr(scan, "choose_rows", lambda *given: None)
         patch.setattr(BoundUnit, "chosen_by", lambda *given: None)
         yield
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from tessel.clauses.base import Clause, Structure, drops_rows
 from tessel.clauses.plan import is_plugin
 from tessel.clauses.planner.draft import Draft
-from tessel.clauses.running.late_reading import chooses
+from tessel.clauses.running.late_materialization import chooses
 from tessel.clauses.running.packing import sink_of
 from tessel.store.manifest.index import SegmentIndex
 

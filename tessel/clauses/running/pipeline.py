@@ -20,8 +20,8 @@ from tessel.clauses.base import Clause, Structure
 from tessel.clauses.capabilities import Broadcasts, Expands, Interleaves, ReducesPieces
 from tessel.clauses.plan import Intake, Plan, SourcePlan, Stage, answered, clauses_of, plugins_of
 from tessel.clauses.positional import Positional
-from tessel.clauses.running.first_stage import loaded_units
 from tessel.clauses.running.local_pool import LocalPool, Task
+from tessel.clauses.running.scan import scan_units
 from tessel.clauses.running.source_loader import SourceLoader
 from tessel.clauses.running.stage import (
     begun_stage,
@@ -220,7 +220,7 @@ class _Run:
     def units(self, plan: Plan, symbol: int = 0) -> Iterator[ProcessingUnit]:
         first, *rest = plan.stages
         if len(plan.inputs) == 1 and isinstance(plan.inputs[0], SourcePlan):
-            units = self._first_stage(plan.inputs[0], first, symbol)
+            units = self._scan(plan.inputs[0], first, symbol)
         elif isinstance(first.clauses[0], Broadcasts):
             return self._broadcast(plan)
         elif isinstance(first.clauses[0], Interleaves):
@@ -270,9 +270,7 @@ class _Run:
 
     # --- the first stage: from segments -----------------------------------------------------------
 
-    def _first_stage(
-        self, source: SourcePlan, stage: Stage, symbol: int
-    ) -> Iterator[ProcessingUnit]:
+    def _scan(self, source: SourcePlan, stage: Stage, symbol: int) -> Iterator[ProcessingUnit]:
         source = units_to_read(source, stage)
         stage = begun_stage(stage)
         loader = SourceLoader(self._manager, source, symbol)
@@ -287,7 +285,7 @@ class _Run:
 
     def _load_units(self, loader: SourceLoader, stage: Stage) -> Iterator[ProcessingUnit]:
         limit = self._workspace.account.limit
-        return loaded_units(
+        return scan_units(
             loader,
             stage,
             self._pool,

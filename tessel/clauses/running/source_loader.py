@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tessel.clauses.plan import SourcePlan
 from tessel.clauses.running.bound_unit import BoundUnit, bound_unit
-from tessel.clauses.running.late_reading import ChosenRows, read_joined, read_together
+from tessel.clauses.running.late_materialization import ChosenRows, read_joined, read_together
 from tessel.clauses.running.pieces import load_piece, piece_of
 from tessel.ecs import Columns, ComponentManager, FetchCount, Piece, ProcessingUnit
 from tessel.errors import TesselError
@@ -128,7 +128,7 @@ class SourceLoader:
             if piece is not None:
                 unit = ProcessingUnit(ordinal, batch.source.schema, [piece])
                 return unit.select(batch.schema.names)
-        batches = [each.kept() for each in chosen]
+        batches = [each.selected() for each in chosen]
         return BoundUnit(ordinal, batch.schema, batches, self._symbol)
 
     def joined(self, units: range) -> list[Piece] | None:

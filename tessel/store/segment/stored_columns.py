@@ -1,8 +1,9 @@
-"""Columns of a segment as the integers that are stored, ready for kernels.
+"""Columns of a segment as stored integers, ready for kernels.
 
-Late reading enters here with the columns that a program computes on. Where all of their pages are
-arithmetic and without gaps, kernels read them in place, and that is all. Otherwise it is also said
-which rows have a value; and pages that are packed are unpacked for the rows that are asked for.
+:class:`~tessel.store.segment.lazy_rows.LazyRows` enters here with the columns that a program
+computes on. Kernels read a column in place where all its pages are arithmetic and without gaps.
+Otherwise the rows that have a value are listed too, and packed pages are unpacked for the rows that
+are read.
 """
 
 from __future__ import annotations

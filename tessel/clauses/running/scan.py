@@ -1,11 +1,12 @@
-"""The first stage of a query: units of segments, read as far as their clauses ask for it.
+"""The scan: units of segments run through the first stage of a query, read as far as it needs.
 
 The pipeline enters here. Units are bound, not read: the clauses run on them one after another until
-one of them wants rows. Where that one reduces many row slices to little, neighbouring units are
-given to it as one. Where it chooses rows, all units choose before the rest of a row is read: what
-one found may rule out what others chose before. The few rows that are then left of several units
-are read together, as those are that filters leave. Before all that, small neighbours are read as
-one unit, whatever the clauses: opening a small segment costs more than what is saved of its rows.
+one of them needs values. Where that one reduces many row slices to little, neighbouring units are
+given to it as one. Where it chooses rows, all units choose before the other columns are read: what
+one unit found may drop what others chose before. The few rows that are then selected in several
+units are gathered together, and so are those that filters select. Before all that, small neighbours
+are read as one unit, whatever the clauses: opening a small segment costs more than late
+materialization saves.
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ from typing import TypeVar
 from tessel.clauses.base import Structure
 from tessel.clauses.plan import Stage
 from tessel.clauses.running.bound_unit import BoundUnit, is_bound
-from tessel.clauses.running.late_reading import ChosenRows, choose_rows, chooses, settle_rows
+from tessel.clauses.running.late_materialization import (
+    ChosenRows,
+    choose_rows,
+    chooses,
+    settle_rows,
+)
 from tessel.clauses.running.local_pool import LocalPool, Task
 from tessel.clauses.running.packing import (
     FEW_BYTES,
@@ -43,17 +49,17 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import CancelledError, TesselError
 from tessel.store.manifest.lazy_columns import SPARSE
 
-__all__ = ["loaded_units"]
+__all__ = ["scan_units"]
 
 Other = TypeVar("Other")
 
 _UNITS_TOGETHER = 1 << 6
 
-_ROWS_WAITING = 1 << 20
+_MOST_WAITING_ROWS = 1 << 20
 """So many chosen rows may wait for others to choose."""
 
 
-def loaded_units(
+def scan_units(
     loader: SourceLoader,
     stage: Stage,
     pool: LocalPool,
@@ -75,12 +81,12 @@ def loaded_units(
     live_bytes
         The byte budget of the query.
     joins_units
-        Whether few rows left of several units may be one unit.
+        Whether few selected rows of several units may become one unit.
     stops_early
         Whether the query may end before all units are read: then few are read ahead.
     """
     pool = pool.far() if loader.is_far and not stops_early else pool
-    first = _FirstStage(loader, stage, bytes_together(live_bytes))
+    first = _Scan(loader, stage, bytes_together(live_bytes))
     ordinals = range(len(loader.source.units))
     may_join = joins_units and _takes_any_slices(stage) and len(ordinals) > 1 and loader.are_alone
     if not may_join:
@@ -102,15 +108,15 @@ def _takes_any_slices(stage: Stage) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Waiting:
-    """A unit that chose rows; None where it must be read."""
+class _ChosenUnit:
+    """The rows that a clause chose of a unit; None where the unit must be read."""
 
     ordinal: int
     chosen: list[ChosenRows] | None
 
 
-class _Few:
-    """Some rows of a unit, or of several that follow one another, none of which are read yet.
+class _SparseRows:
+    """Few rows of a unit, or of several that follow one another, whose columns are not read yet.
 
     Parameters
     ----------
@@ -135,7 +141,7 @@ class _Few:
         self.rows = sum(map(len, self.chosen))
         self.bytes = nbytes
 
-    def takes(self, other: _Few, most_bytes: int) -> bool:
+    def takes(self, other: _SparseRows, most_bytes: int) -> bool:
         """Return whether the rows of another are read together with these."""
         return (
             self.done == other.done
@@ -143,15 +149,15 @@ class _Few:
             and self.bytes + other.bytes <= most_bytes
         )
 
-    def with_more(self, other: _Few) -> _Few:
+    def with_more(self, other: _SparseRows) -> _SparseRows:
         """Return the rows of both, as those of the first unit."""
         ordinals = [*self.ordinals, *other.ordinals]
         chosen = [*self.chosen, *other.chosen]
-        return _Few(ordinals, self.done, chosen, self.bytes + other.bytes)
+        return _SparseRows(ordinals, self.done, chosen, self.bytes + other.bytes)
 
 
-class _FirstStage:
-    """What makes tasks of units."""
+class _Scan:
+    """Makes tasks for the pool of the units of a source."""
 
     def __init__(self, loader: SourceLoader, stage: Stage, most_bytes: int) -> None:
         self.loader = loader
@@ -167,8 +173,8 @@ class _FirstStage:
         clauses = self.stage.clauses
 
         def packs() -> list[range]:
-            held = slice(ordinals.start, ordinals.stop)
-            rows, nbytes = (each[held] for each in self.loader.sizes())
+            within = slice(ordinals.start, ordinals.stop)
+            rows, nbytes = (each[within] for each in self.loader.sizes())
             found = packs_of(rows, nbytes, pool.workers, live_bytes)
             return [ordinals[pack.start : pack.stop] for pack in found]
 
@@ -282,23 +288,23 @@ class _FirstStage:
     # --- rows that are selected -------------------------------------------------------------------
 
     def selected_units(self, ordinals: range, pool: LocalPool) -> Iterator[ProcessingUnit]:
-        """Give units, those with few rows left together."""
+        """Give units; few selected rows of several of them are read together."""
         for found in _joined(
             pool.map(map(self._selecting, ordinals)), most_units=1, most_bytes=self.most_bytes
         ):
-            if isinstance(found, _Few):
+            if isinstance(found, _SparseRows):
                 yield from pool.map([self._reading(found)])
             else:
                 yield found
 
-    def _selecting(self, ordinal: int) -> Task[ProcessingUnit | _Few]:
-        def run() -> ProcessingUnit | _Few:
+    def _selecting(self, ordinal: int) -> Task[ProcessingUnit | _SparseRows]:
+        def run() -> ProcessingUnit | _SparseRows:
             with self.loader.naming():
                 whole = self.loader.unit(ordinal)
                 try:
                     unit, done = self._bound(whole, self._bind)
                     if is_bound(unit):
-                        return self._few(unit, done) or self._rest(unit, done)
+                        return self._sparse(unit, done) or self._rest(unit, done)
                     self._bind = min(self._bind, max(0, done - 1))
                     return self._rest(unit, done)
                 except TesselError as error:
@@ -309,12 +315,12 @@ class _FirstStage:
 
         return Task(run, self._bytes([ordinal]))
 
-    def _few(self, unit: BoundUnit, done: int) -> _Few | None:
-        """Return the rows that conjuncts leave of a unit, where they are few."""
+    def _sparse(self, unit: BoundUnit, done: int) -> _SparseRows | None:
+        """Return the rows of a unit that pass its conjuncts, where these are few."""
         left = unit.rows_left()
         if left is None or any(len(rows) > FEW_ROWS for rows in left):
             return None
-        # Rows that are read together have text, which is no loss where they are few of the unit's.
+        # Rows that are read together have text decoded, no loss where they are few of the unit's.
         most = unit.rows_spanned // SPARSE if unit.has_codes else unit.rows_spanned - 1
         if sum(map(len, left)) > most:
             return None
@@ -322,24 +328,24 @@ class _FirstStage:
             ChosenRows(batch.unread(), rows.places())
             for batch, rows in zip(unit.batches, left, strict=True)
         ]
-        few = self._few_of(unit.ordinal, done, chosen)
-        return few if few.bytes <= FEW_BYTES else None
+        sparse = self._sparse_of(unit.ordinal, done, chosen)
+        return sparse if sparse.bytes <= FEW_BYTES else None
 
-    def _few_of(self, ordinal: int, done: int, chosen: list[ChosenRows]) -> _Few:
+    def _sparse_of(self, ordinal: int, done: int, chosen: list[ChosenRows]) -> _SparseRows:
         whole = max(1, self.loader.rows(self.loader.source.units[ordinal]))
         nbytes = self._bytes([ordinal]) * sum(map(len, chosen)) // whole
-        return _Few([ordinal], done, chosen, nbytes)
+        return _SparseRows([ordinal], done, chosen, nbytes)
 
     # --- rows that are chosen ---------------------------------------------------------------------
 
     def chosen_units(
         self, packs: list[range], pool: LocalPool, most_bytes: int, at: int
     ) -> Iterator[ProcessingUnit]:
-        """Give what is left of units that choose rows, once as many as may wait have chosen.
+        """Give the chosen rows of units, once as many units as may wait have chosen.
 
-        Bytes are counted as they are stored, of which those that wait hold a part at the most.
+        Bytes are counted as stored bytes of whole units, the most that the chosen rows can have.
         """
-        waiting: list[_Waiting] = []
+        waiting: list[_ChosenUnit] = []
         rows = size = 0
         for found in _with_error(pool.map(self._choosing(pack, at) for pack in packs)):
             if isinstance(found, TesselError):
@@ -350,24 +356,24 @@ class _FirstStage:
                 if each.chosen:
                     rows += sum(map(len, each.chosen))
                     size += self._bytes([each.ordinal])
-            if rows > _ROWS_WAITING or size > most_bytes:
+            if rows > _MOST_WAITING_ROWS or size > most_bytes:
                 yield from pool.map(self._left(waiting, at))
                 waiting, rows, size = [], 0, 0
         yield from pool.map(self._left(waiting, at))
 
-    def _choosing(self, pack: range, at: int) -> Task[list[_Waiting]]:
-        def run() -> list[_Waiting]:
-            found: list[_Waiting] = []
+    def _choosing(self, pack: range, at: int) -> Task[list[_ChosenUnit]]:
+        def run() -> list[_ChosenUnit]:
+            found: list[_ChosenUnit] = []
             with self.loader.naming():
                 for ordinal in pack:
-                    chosen = self._chosen(self.loader.unit(ordinal), at)
+                    chosen = self._choose(self.loader.unit(ordinal), at)
                     if chosen is None or any(map(len, chosen)):
-                        found.append(_Waiting(ordinal, chosen))
+                        found.append(_ChosenUnit(ordinal, chosen))
             return found
 
         return Task(run, self._bytes(pack))
 
-    def _chosen(self, whole: ProcessingUnit, at: int) -> list[ChosenRows] | None:
+    def _choose(self, whole: ProcessingUnit, at: int) -> list[ChosenRows] | None:
         try:
             unit, _ = self._bound(whole, at)
         except CancelledError:
@@ -376,70 +382,72 @@ class _FirstStage:
             return None  # it is read, and the first row that fails says so
         return choose_rows(unit, self.stage.clauses[at]) if is_bound(unit) else None
 
-    def _left(self, waiting: list[_Waiting], at: int) -> Iterator[Task[ProcessingUnit]]:
-        """Give the tasks of units that have chosen, few rows of several units together."""
+    def _left(self, waiting: list[_ChosenUnit], at: int) -> Iterator[Task[ProcessingUnit]]:
+        """Give the tasks that read chosen rows, few rows of several units by one task."""
         for found in _joined(
-            self._settled(waiting, at), most_units=len(waiting), most_bytes=self.most_bytes
+            self._revised(waiting, at), most_units=len(waiting), most_bytes=self.most_bytes
         ):
-            yield self._reading(found) if isinstance(found, _Few) else found
+            yield self._reading(found) if isinstance(found, _SparseRows) else found
 
-    def _settled(self, waiting: list[_Waiting], at: int) -> Iterator[_Few | Task[ProcessingUnit]]:
+    def _revised(
+        self, waiting: list[_ChosenUnit], at: int
+    ) -> Iterator[_SparseRows | Task[ProcessingUnit]]:
         for each in waiting:
             if each.chosen is None:
                 yield self.read(each.ordinal)
                 continue
             settle_rows(self.stage.clauses[at], each.chosen)
-            yield self._few_of(each.ordinal, at + 1, each.chosen)
+            yield self._sparse_of(each.ordinal, at + 1, each.chosen)
 
-    def _reading(self, few: _Few) -> Task[ProcessingUnit]:
+    def _reading(self, sparse: _SparseRows) -> Task[ProcessingUnit]:
         def run() -> ProcessingUnit:
             with self.loader.naming():
                 try:
-                    unit = self.loader.read_chosen(few.chosen, few.ordinals[0])
-                    return self._rest(unit, few.done)
+                    unit = self.loader.read_chosen(sparse.chosen, sparse.ordinals[0])
+                    return self._rest(unit, sparse.done)
                 except CancelledError:
                     raise
                 except TesselError as error:
                     if not is_of_storage(error):
-                        self._one_by_one(few.ordinals)
+                        self._one_by_one(sparse.ordinals)
                     raise
 
-        return Task(run, few.bytes)
+        return Task(run, sparse.bytes)
 
 
 def _joined(
-    found: Iterable[_Few | Other], most_units: int, most_bytes: int
-) -> Iterator[_Few | Other]:
-    """Give few rows of neighbouring units as those of one, all else in its place.
+    found: Iterable[_SparseRows | Other], most_units: int, most_bytes: int
+) -> Iterator[_SparseRows | Other]:
+    """Join the few rows of neighbouring units into those of one; all else keeps its place.
 
-    Each time of twice as many units as before, from ``most_units`` on: so no one waits long for the
-    first rows, and who has enough of them has not caused much more to be read.
+    The joined units double each time, from ``most_units`` on: so the first rows come soon, and a
+    query that stops early has not read much more than it needed.
     """
-    held: _Few | None = None
+    pending: _SparseRows | None = None
     units = 0
     for each in _with_error(found):
-        few = each if isinstance(each, _Few) else None
-        if few is not None and not few.rows:
+        sparse = each if isinstance(each, _SparseRows) else None
+        if sparse is not None and not sparse.rows:
             continue
-        if held is not None and (
-            few is None or units == most_units or not held.takes(few, most_bytes)
+        if pending is not None and (
+            sparse is None or units == most_units or not pending.takes(sparse, most_bytes)
         ):
-            yield held
-            held = None
+            yield pending
+            pending = None
             most_units = max(most_units, min(2 * most_units, _UNITS_TOGETHER))
         if isinstance(each, TesselError):
             raise each
-        if few is None:
+        if sparse is None:
             yield each
         else:
-            units = 1 if held is None else units + 1
-            held = few if held is None else held.with_more(few)
-    if held is not None:
-        yield held
+            units = 1 if pending is None else units + 1
+            pending = sparse if pending is None else pending.with_more(sparse)
+    if pending is not None:
+        yield pending
 
 
 def _with_error(found: Iterable[Other]) -> Iterator[Other | TesselError]:
-    """Give what there is, and then the error that ends it: what came before may fail earlier."""
+    """Give the items, and then the error that ends them: what came before it may fail earlier."""
     try:
         yield from found
     except TesselError as error:

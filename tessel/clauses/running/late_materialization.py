@@ -1,8 +1,8 @@
-"""Reading few rows of several units: those that clauses chose, and small segments as a whole.
+"""Late materialization across units: few chosen rows, and small segments, are read in one pass.
 
-The first stage enters here with units that are bound and not read. What a clause that chooses may
-need of each unit is known before anything else of a row is read, so that what one unit found rules
-out what others chose, and the little that is left is read in one pass.
+The scan enters here with units that are bound and not read. A clause that chooses rows is asked of
+all units before the other columns are read, so that what one unit found can drop what others chose;
+the few rows that are left are gathered in one pass.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ __all__ = [
 
 @dataclass(slots=True, eq=False)
 class ChosenRows:
-    """Rows of one batch that may be needed, the rest of which is not read yet.
+    """Rows of one batch that a clause chose; their other columns are not read yet.
 
     Attributes
     ----------
     batch
-        What is bound to the rows.
+        The batch, unread.
     places
-        Where those lie in the row range, ascending, int64.
+        The chosen rows, counted from the first of the row range, ascending, int64.
     """
 
     batch: Batch
@@ -56,8 +56,8 @@ class ChosenRows:
     def __len__(self) -> int:
         return len(self.places)
 
-    def kept(self) -> Batch:
-        """Return the batch of these rows."""
+    def selected(self) -> Batch:
+        """Return the batch with these rows selected."""
         return self.batch.keep(self.places)
 
 
@@ -67,9 +67,9 @@ def chooses(clause: Clause) -> bool:
 
 
 def choose_rows(unit: BoundUnit, clause: Clause) -> list[ChosenRows] | None:
-    """Return which rows of each batch a clause that chooses may need; None where it needs values.
+    """Return the rows that a clause chooses of each batch; None where it needs values first.
 
-    Nothing of a unit is lost by asking.
+    The unit itself stays as it is.
     """
     chosen: list[ChosenRows] = []
     with telemetry.span("clause.choose", clause=clause.name, unit=unit.ordinal) as facts:
@@ -88,7 +88,7 @@ def choose_rows(unit: BoundUnit, clause: Clause) -> list[ChosenRows] | None:
 
 
 def settle_rows(clause: Clause, chosen: Iterable[ChosenRows]) -> None:
-    """Drop rows that units which chose later have ruled out, where the clause can tell."""
+    """Drop chosen rows that later units have made needless, where the clause can tell."""
     if not isinstance(clause, Settles):
         return
     for each in chosen:
@@ -100,7 +100,7 @@ def settle_rows(clause: Clause, chosen: Iterable[ChosenRows]) -> None:
 def read_together(
     chosen: Sequence[ChosenRows], segments: SegmentSource, symbol: int = 0
 ) -> Piece | None:
-    """Return few rows of several batches as one piece, found in one pass over all segments.
+    """Gather few rows of several batches into one piece, in one pass over all segments.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def read_together(
 def read_joined(
     units: Sequence[Sequence[PieceSource]], segments: SegmentSource, symbol: int = 0
 ) -> list[Piece] | None:
-    """Return small units that follow one another as the pieces of one, read in one pass.
+    """Read small units that follow one another in one pass, and return the pieces of one unit.
 
     Parameters
     ----------
