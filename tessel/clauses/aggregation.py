@@ -43,9 +43,9 @@ from tessel.clauses.grouped.grouping import (
     order_of_groups,
     order_of_keys,
 )
+from tessel.clauses.grouped.kernel_reductions import all_reducible
 from tessel.clauses.grouped.scanned_groups import each_alone, scanned_groups
 from tessel.clauses.grouped.scanned_values import all_from_stored_values, scanned_values
-from tessel.clauses.grouped.stored_facts import all_from_facts
 from tessel.clauses.grouped.stored_groups import StoredParts
 from tessel.clauses.grouped.stored_merging import StoredMerge
 from tessel.clauses.named_aggregate import NamedAggregate
@@ -268,11 +268,11 @@ class PartialAggregation(Clause):
 
     @property
     def _from_stored(self) -> bool:
-        return all_from_facts(self.aggregates) or all_from_stored_values(self.aggregates)
+        return all_reducible(self.aggregates) or all_from_stored_values(self.aggregates)
 
     def joins(self) -> bool:
         """Return whether states do not grow with the rows."""
-        return all_from_facts(self.aggregates)
+        return all_reducible(self.aggregates)
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Reduce the unit: as it is stored, where it is not read and its columns allow it."""

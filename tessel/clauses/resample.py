@@ -29,9 +29,9 @@ from tessel.clauses.grouped.group_tables import (
     parts_to_reduce,
 )
 from tessel.clauses.grouped.grouping import check_key_type, group_codes, missing_rows, order_of_keys
+from tessel.clauses.grouped.kernel_reductions import all_reducible
 from tessel.clauses.grouped.scanned_groups import each_alone
 from tessel.clauses.grouped.scanned_runs import scanned_runs
-from tessel.clauses.grouped.stored_facts import all_from_facts
 from tessel.clauses.head import Head
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.registry import register
@@ -341,13 +341,13 @@ class PartialResample(_Resampling):
     def structure(self) -> ClauseInfo:
         """Row slices in, row slices out."""
         info = self._info(Structure.ROW_SLICE)
-        if not all_from_facts(self.aggregates):
+        if not all_reducible(self.aggregates):
             return info
         return dataclasses.replace(info, stored=info.columns or frozenset())
 
     def joins(self) -> bool:
         """Return whether there are buckets alone, of which slices share no more than one."""
-        return not self.by and all_from_facts(self.aggregates)
+        return not self.by and all_reducible(self.aggregates)
 
     def reduced(self, unit: ProcessingUnit) -> ProcessingUnit | None:
         """Reduce a unit that is not read, as it is stored, where its columns allow it."""

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessel.clauses.grouped.asked_facts import is_numeric
+from tessel.clauses.grouped.reductions import is_numeric
 from tessel.clauses.ordering import Ordering
 from tessel.clauses.stored_numbers import decimal_integers
 from tessel.expression.encoded import Number

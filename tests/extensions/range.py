@@ -22,7 +22,7 @@ class Range(MergeableAggregate):
     """The distance from the least value to the greatest; missing of none."""
 
     name: ClassVar[str] = "range"
-    stored_facts: ClassVar[tuple[str, ...] | None] = ("least", "greatest")
+    reductions: ClassVar[tuple[str, ...] | None] = ("least", "greatest")
 
     def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:
         return plain_type(value_type)
@@ -34,10 +34,10 @@ class Range(MergeableAggregate):
         array, codes, _ = present(values, codes)
         return [least(array, codes, groups), greatest(array, codes, groups)]
 
-    def partial_of_facts(
-        self, counts: NDArray[np.int64], facts: Mapping[str, Any]
+    def partial_of_reductions(
+        self, counts: NDArray[np.int64], reduced: Mapping[str, Any]
     ) -> list[pa.Array]:
-        return [facts["least"], facts["greatest"]]
+        return [reduced["least"], reduced["greatest"]]
 
     def merge(
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType

@@ -18,7 +18,7 @@ __getattr__ = names_from(
     {
         "all": "AllTrue",
         "any": "AnyTrue",
-        "base": "Aggregate AggregateBundle FromFacts MergeableAggregate",
+        "base": "Aggregate AggregateBundle FromReductions MergeableAggregate",
         "count": "Count",
         "first": "First",
         "last": "Last",

@@ -22,7 +22,7 @@ class AllTrue(OneValueAggregate):
     """
 
     name: ClassVar[str] = "all"
-    stored_facts: ClassVar[tuple[str, ...] | None] = ("least",)
+    reductions: ClassVar[tuple[str, ...] | None] = ("least",)
 
     def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
         kind = super().result_type(value_type, column)

@@ -22,7 +22,7 @@ class AnyTrue(OneValueAggregate):
     """
 
     name: ClassVar[str] = "any"
-    stored_facts: ClassVar[tuple[str, ...] | None] = ("greatest",)
+    reductions: ClassVar[tuple[str, ...] | None] = ("greatest",)
 
     def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
         kind = super().result_type(value_type, column)

@@ -31,8 +31,8 @@ __all__ = [
     "Aggregate",
     "AggregateBundle",
     "Codes",
-    "FromFacts",
     "FromOrder",
+    "FromReductions",
     "MergeableAggregate",
     "OrderedValues",
     "has_compact_state",
@@ -226,33 +226,33 @@ class MergeableAggregate(Aggregate):
 
 
 @runtime_checkable
-class FromFacts(Protocol):
-    """A mergeable aggregate whose state follows from facts that kernels find in what is stored.
+class FromReductions(Protocol):
+    """A mergeable aggregate whose state is made of reductions of stored integers.
 
-    Without it, the values of a column are decoded. All facts come from one pass over what is
-    stored, whatever the number of aggregates; rows in which a column is missing do not count.
+    Without it, the values of a column are decoded. One pass over the stored integers does
+    all reductions of all aggregates; rows in which a column is missing do not count.
 
     Class attributes
     ----------------
-    stored_facts
-        Which facts of each group, of these: ``"sum"``, ``"products"`` (of the first column and the
+    reductions
+        Which reductions it needs, of these: ``"sum"``, ``"products"`` (of the first column and the
         last: with one column of squares) and ``"weights"`` (the sum of the second column), all
         `ExactSums`, and ``"least"``, ``"greatest"``, ``"first"``, ``"last"`` (arrays). The count is
         always there.
     """
 
-    stored_facts: ClassVar[tuple[str, ...]]
+    reductions: ClassVar[tuple[str, ...]]
 
-    def partial_of_facts(
-        self, counts: NDArray[np.int64], facts: Mapping[str, Any]
+    def partial_of_reductions(
+        self, counts: NDArray[np.int64], reduced: Mapping[str, Any]
     ) -> list[pa.Array]:
-        """Return what ``partial`` would.
+        """Return the state columns that ``partial`` would return.
 
         Parameters
         ----------
         counts
             Rows of each group in which no column is missing, int64.
-        facts
+        reduced
             By name; one entry a group. Extremes and ends of no rows are null.
         """
 

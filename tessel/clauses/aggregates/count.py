@@ -23,7 +23,7 @@ class Count(MergeableAggregate):
     """How many values are neither null nor NaN, int64; 0 of none. Takes every type."""
 
     name: ClassVar[str] = "count"
-    stored_facts: ClassVar[tuple[str, ...]] = ()
+    reductions: ClassVar[tuple[str, ...]] = ()
 
     def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
         return pa.int64()
@@ -36,8 +36,8 @@ class Count(MergeableAggregate):
         kept = codes if missing is None else codes[~missing]
         return [arrow_array(counts_of(kept, groups))]
 
-    def partial_of_facts(  # noqa: D102
-        self, counts: NDArray[np.int64], facts: Mapping[str, Any]
+    def partial_of_reductions(  # noqa: D102
+        self, counts: NDArray[np.int64], reduced: Mapping[str, Any]
     ) -> list[pa.Array]:
         return [arrow_array(counts)]
 

@@ -23,7 +23,7 @@ class First(OneValueAggregate):
     """
 
     name: ClassVar[str] = "first"
-    stored_facts: ClassVar[tuple[str, ...] | None] = ("first",)
+    reductions: ClassVar[tuple[str, ...] | None] = ("first",)
 
     def choose(self, values: pa.Array, codes: Codes, groups: int) -> pa.Array:  # noqa: D102
         rows = first_rows(codes, groups)

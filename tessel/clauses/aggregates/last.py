@@ -23,7 +23,7 @@ class Last(OneValueAggregate):
     """
 
     name: ClassVar[str] = "last"
-    stored_facts: ClassVar[tuple[str, ...] | None] = ("last",)
+    reductions: ClassVar[tuple[str, ...] | None] = ("last",)
 
     def choose(self, values: pa.Array, codes: Codes, groups: int) -> pa.Array:  # noqa: D102
         rows = last_rows(codes, groups)

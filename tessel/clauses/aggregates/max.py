@@ -24,7 +24,7 @@ class Max(OneValueAggregate):
     """
 
     name: ClassVar[str] = "max"
-    stored_facts: ClassVar[tuple[str, ...] | None] = ("greatest",)
+    reductions: ClassVar[tuple[str, ...] | None] = ("greatest",)
 
     def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
         if not is_hashable(value_type):

@@ -52,7 +52,7 @@ class Mean(MergeableAggregate):
     """
 
     name: ClassVar[str] = "mean"
-    stored_facts: ClassVar[tuple[str, ...]] = ("sum",)
+    reductions: ClassVar[tuple[str, ...]] = ("sum",)
 
     def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
         found = mean_type(value_type)
@@ -68,10 +68,10 @@ class Mean(MergeableAggregate):
         sums = sums_of(array, codes, groups)
         return [*state_arrays(sums), arrow_array(counts_of(codes, groups))]
 
-    def partial_of_facts(  # noqa: D102
-        self, counts: NDArray[np.int64], facts: Mapping[str, Any]
+    def partial_of_reductions(  # noqa: D102
+        self, counts: NDArray[np.int64], reduced: Mapping[str, Any]
     ) -> list[pa.Array]:
-        return [*state_arrays(facts["sum"]), arrow_array(counts)]
+        return [*state_arrays(reduced["sum"]), arrow_array(counts)]
 
     def merge(  # noqa: D102
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType

@@ -24,7 +24,7 @@ class Min(OneValueAggregate):
     """
 
     name: ClassVar[str] = "min"
-    stored_facts: ClassVar[tuple[str, ...] | None] = ("least",)
+    reductions: ClassVar[tuple[str, ...] | None] = ("least",)
 
     def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
         if not is_hashable(value_type):

@@ -26,12 +26,12 @@ class OneValueAggregate(MergeableAggregate):
 
     Class attributes
     ----------------
-    stored_facts
+    reductions
         Which of the values that are not missing it chooses, where a kernel can tell: ``"least"``,
         ``"greatest"``, ``"first"`` or ``"last"``. Without it, None, values are decoded.
     """
 
-    stored_facts: ClassVar[tuple[str, ...] | None] = None
+    reductions: ClassVar[tuple[str, ...] | None] = None
 
     @abstractmethod
     def choose(self, values: pa.Array, codes: Codes, groups: int) -> pa.Array:
@@ -50,10 +50,10 @@ class OneValueAggregate(MergeableAggregate):
         array, codes, _ = present(values, codes)
         return [self.choose(array, codes, groups)]
 
-    def partial_of_facts(  # noqa: D102
-        self, counts: NDArray[np.int64], facts: Mapping[str, Any]
+    def partial_of_reductions(  # noqa: D102
+        self, counts: NDArray[np.int64], reduced: Mapping[str, Any]
     ) -> list[pa.Array]:
-        return list(facts.values())
+        return list(reduced.values())
 
     def merge(  # noqa: D102
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType

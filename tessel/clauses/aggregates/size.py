@@ -23,7 +23,7 @@ class Size(MergeableAggregate):
     """How many rows a group has, missing values included, int64. Needs no column."""
 
     name: ClassVar[str] = "size"
-    stored_facts: ClassVar[tuple[str, ...]] = ()
+    reductions: ClassVar[tuple[str, ...]] = ()
     reads_values: ClassVar[bool] = False
 
     def result_type(self, value_type: pa.DataType | None, column: str | None = None) -> pa.DataType:  # noqa: D102
@@ -37,8 +37,8 @@ class Size(MergeableAggregate):
     ) -> list[pa.Array]:
         return [arrow_array(counts_of(codes, groups))]
 
-    def partial_of_facts(  # noqa: D102
-        self, counts: NDArray[np.int64], facts: Mapping[str, Any]
+    def partial_of_reductions(  # noqa: D102
+        self, counts: NDArray[np.int64], reduced: Mapping[str, Any]
     ) -> list[pa.Array]:
         return [arrow_array(counts)]
 

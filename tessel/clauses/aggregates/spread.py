@@ -49,7 +49,7 @@ class Spread(MergeableAggregate):
         sample, 0 for a whole population. Missing where no more than ``ddof`` values are there.
     """
 
-    stored_facts: ClassVar[tuple[str, ...]] = ("sum", "products")
+    reductions: ClassVar[tuple[str, ...]] = ("sum", "products")
 
     ddof: int = 1
 
@@ -70,10 +70,10 @@ class Spread(MergeableAggregate):
         counts = arrow_array(counts_of(codes, groups))
         return [*state_arrays(sums), *state_arrays(squares), counts]
 
-    def partial_of_facts(  # noqa: D102
-        self, counts: NDArray[np.int64], facts: Mapping[str, Any]
+    def partial_of_reductions(  # noqa: D102
+        self, counts: NDArray[np.int64], reduced: Mapping[str, Any]
     ) -> list[pa.Array]:
-        sums, squares = state_arrays(facts["sum"]), state_arrays(facts["products"])
+        sums, squares = state_arrays(reduced["sum"]), state_arrays(reduced["products"])
         return [*sums, *squares, arrow_array(counts)]
 
     def merge(  # noqa: D102

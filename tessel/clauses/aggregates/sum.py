@@ -42,7 +42,7 @@ class Sum(MergeableAggregate):
     """
 
     name: ClassVar[str] = "sum"
-    stored_facts: ClassVar[tuple[str, ...]] = ("sum",)
+    reductions: ClassVar[tuple[str, ...]] = ("sum",)
 
     def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
         kind = plain_type(value_type)
@@ -66,10 +66,10 @@ class Sum(MergeableAggregate):
         array, codes, _ = present(values, codes)
         return state_arrays(sums_of(array, codes, groups))
 
-    def partial_of_facts(  # noqa: D102
-        self, counts: NDArray[np.int64], facts: Mapping[str, Any]
+    def partial_of_reductions(  # noqa: D102
+        self, counts: NDArray[np.int64], reduced: Mapping[str, Any]
     ) -> list[pa.Array]:
-        return state_arrays(facts["sum"])
+        return state_arrays(reduced["sum"])
 
     def merge(  # noqa: D102
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType

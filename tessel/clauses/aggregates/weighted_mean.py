@@ -43,7 +43,7 @@ class WeightedMean(MergeableAggregate):
     name: ClassVar[str] = "weighted_mean"
     aliases: ClassVar[tuple[str, ...]] = ("vwap",)
     further: ClassVar[tuple[str, ...]] = ("weight",)
-    stored_facts: ClassVar[tuple[str, ...]] = ("products", "weights")
+    reductions: ClassVar[tuple[str, ...]] = ("products", "weights")
 
     def result_type(self, value_type: pa.DataType, column: str | None = None) -> pa.DataType:  # noqa: D102
         values, weights = (value_type.field(place).type for place in range(2))
@@ -69,10 +69,10 @@ class WeightedMean(MergeableAggregate):
         products = products_of(array, weight, codes, groups)
         return [*state_arrays(products), *state_arrays(sums_of(weight, codes, groups))]
 
-    def partial_of_facts(  # noqa: D102
-        self, counts: NDArray[np.int64], facts: Mapping[str, Any]
+    def partial_of_reductions(  # noqa: D102
+        self, counts: NDArray[np.int64], reduced: Mapping[str, Any]
     ) -> list[pa.Array]:
-        return [*state_arrays(facts["products"]), *state_arrays(facts["weights"])]
+        return [*state_arrays(reduced["products"]), *state_arrays(reduced["weights"])]
 
     def merge(  # noqa: D102
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType

@@ -77,14 +77,14 @@ def sums_by_cell(
     if len(line[cell]) and not 0 <= line[cell].min() <= line[cell].max() < cells:
         return None
     codes, first = numbered_by_appearance(line[cell], cells)
-    facts = [_reduced(field, line[_register(field)], codes, len(first)) for field in fields]
+    results = [_reduced(field, line[_register(field)], codes, len(first)) for field in fields]
     counts = np.bincount(codes, minlength=len(first))
     first_row = np.zeros(len(first), np.int64)
     last_row = None
     if ends:
         first_row, last_row = line[row][first], np.empty(len(first), np.int64)
         last_row[codes] = line[row]  # of an index that occurs twice numpy keeps the last value
-    return line[cell][first], GroupSums(counts, first_row, last_row, facts)
+    return line[cell][first], GroupSums(counts, first_row, last_row, results)
 
 
 def _register(field: SumField) -> int:

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tessel.clauses.grouped.group_facts import of_groups, reduced_slices, without_zeros
-from tessel.clauses.grouped.stored_facts import all_from_facts, ask_facts
+from tessel.clauses.grouped.group_reductions import of_groups, reduced_slices, without_zeros
+from tessel.clauses.grouped.kernel_reductions import all_reducible, plan_reductions
 from tessel.clauses.grouped.stored_groups import StoredGroups, StoredParts
 from tessel.clauses.grouped.stored_keys import NumberedGroups, numbered_groups
 from tessel.clauses.named_aggregate import NamedAggregate
@@ -50,7 +50,7 @@ def scanned_groups(
     by_appearance
         Whether groups are wanted in the order in which they first appear; else they come in any.
     """
-    if not all_from_facts(aggregates):
+    if not all_reducible(aggregates):
         return None
     found = reduced_slices(
         rows,
@@ -75,12 +75,12 @@ def _reduced(
     if opened is None:
         return None
     grouped = numbered_groups(opened, keys, schema, drop_missing=drop_missing)
-    facts = ask_facts(opened, aggregates, schema)
-    if grouped is None or facts is None:
+    reductions = plan_reductions(opened, aggregates, schema)
+    if grouped is None or reductions is None:
         return None
     if grouped.are_few:
-        first = by_appearance or facts.needs_ends
-        found = _few(opened, grouped, facts.fields, first=first, last=facts.needs_last)
+        first = by_appearance or reductions.needs_ends
+        found = _few(opened, grouped, reductions.fields, first=first, last=reductions.needs_last)
     else:
         from tessel.clauses.grouped.cell_sums import sums_by_cell
 
@@ -90,17 +90,23 @@ def _reduced(
             select=grouped.select,
             cell=grouped.register,
             cells=grouped.groups,
-            fields=facts.fields,
-            ends=facts.needs_ends,
+            fields=reductions.fields,
+            ends=reductions.needs_ends,
         )
     if found is None:
         return None
     numbers, sums = found
-    made = facts.found(sums.facts, sums.counts, sums.first_row, sums.last_row)
+    made = reductions.found(sums.facts, sums.counts, sums.first_row, sums.last_row)
     if made is None:
         return None
     return StoredGroups(
-        tuple(keys), tuple(aggregates), schema, facts, grouped.keys, numbers, without_zeros(made)
+        tuple(keys),
+        tuple(aggregates),
+        schema,
+        reductions,
+        grouped.keys,
+        numbers,
+        without_zeros(made),
     )
 
 
@@ -129,8 +135,8 @@ def _few(
     if first:
         order = order[np.argsort(found.first_row[order], kind="stable")]
     last_row = None if found.last_row is None else found.last_row[order]
-    facts = [of_groups(fact, order) for fact in found.facts]
-    return order, GroupSums(found.counts[order], found.first_row[order], last_row, facts)
+    results = [of_groups(each, order) for each in found.facts]
+    return order, GroupSums(found.counts[order], found.first_row[order], last_row, results)
 
 
 def each_alone(

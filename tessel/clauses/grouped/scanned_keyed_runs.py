@@ -1,8 +1,9 @@
-"""Partial tables of time buckets by key from rows as they are stored: runs, then groups in each.
+"""Partial states of time buckets by key, from stored integers: runs of rows, then groups in each.
 
 A bucket is a run of rows, whose edges are searched for; inside of it a group's number is arithmetic
-on codes, and one kernel reduces all groups of the run. That is for buckets in which most keys occur
-several times; of shorter ones, and of what no facts make, the answer is None, and the unit is read.
+on codes, and one kernel reduces all groups of the run. That pays for buckets in which most keys
+occur several times; for shorter ones, and for aggregates that are not reducible, the answer is None
+and the unit is read.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.clauses.buckets.base import Bucketer
+from tessel.clauses.grouped.kernel_reductions import all_reducible, plan_reductions
 from tessel.clauses.grouped.scanned_runs import stored_runs
-from tessel.clauses.grouped.stored_facts import all_from_facts, ask_facts
 from tessel.clauses.grouped.stored_keys import few_groups, key_values
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.kernels.fields import Fact
@@ -59,7 +60,7 @@ def scanned_keyed_runs(
         the states of all aggregates.
     """
     schema = rows.schema
-    if schema.index is None or not all_from_facts(aggregates):
+    if schema.index is None or not all_reducible(aggregates):
         return None
     inputs = [name for each in aggregates for name in each.inputs]
     opened = rows.open([schema.index, *keys, *inputs])
@@ -67,8 +68,8 @@ def scanned_keyed_runs(
         return None
     runs = stored_runs(opened, opened.spans[0], schema.index, bucketer)
     grouped = few_groups(opened, keys, schema, drop_missing=drop_missing)
-    facts = ask_facts(opened, aggregates, schema)
-    if runs is None or grouped is None or facts is None:
+    reductions = plan_reductions(opened, aggregates, schema)
+    if runs is None or grouped is None or reductions is None:
         return None
     numbers, starts = runs
     groups = grouped.groups
@@ -83,8 +84,8 @@ def scanned_keyed_runs(
             select=grouped.select,
             group=grouped.register,
             groups=groups,
-            fields=facts.fields,
-            last=facts.needs_last,
+            fields=reductions.fields,
+            last=reductions.needs_last,
         )
         if run is None:
             return None
@@ -93,23 +94,23 @@ def scanned_keyed_runs(
     first = np.concatenate([run.first_row for run in found])
     there = np.flatnonzero(counts)
     order = there[np.argsort(first[there], kind="stable")]
-    joined = [_joined(found, field, order) for field in range(len(facts.fields))]
+    joined = [_joined(found, field, order) for field in range(len(reductions.fields))]
     last = None
-    if facts.needs_last:
+    if reductions.needs_last:
         last = np.concatenate([cast(Integers, run.last_row) for run in found])[order]
-    made = facts.found(joined, counts[order], first[order], last)
+    made = reductions.found(joined, counts[order], first[order], last)
     if made is None:
         return None
     run_of, codes = np.divmod(order, groups)
-    return numbers[run_of], key_values(grouped.keys, codes), facts.states(made)
+    return numbers[run_of], key_values(grouped.keys, codes), reductions.states(made)
 
 
 def _joined(found: Sequence[GroupSums], field: int, order: Integers) -> Fact:
-    """Return a fact of the groups of all runs, one run after the other, for some of them."""
-    facts = [run.facts[field] for run in found]
-    if not isinstance(facts[0], dict):
-        return np.concatenate(cast(list[NDArray[np.float64]], facts))[order]
-    sums = cast(list[dict[int, Integers]], facts)
+    """Concatenate the results of a field of all runs, and take those of some groups."""
+    results = [run.facts[field] for run in found]
+    if not isinstance(results[0], dict):
+        return np.concatenate(cast(list[NDArray[np.float64]], results))[order]
+    sums = cast(list[dict[int, Integers]], results)
     nothing = np.zeros_like(found[0].counts)
     places = sorted(set().union(*sums))
     return {

@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 
 from tessel.arrays import numpy_array
 from tessel.clauses.buckets.base import Bucketer
-from tessel.clauses.grouped.group_facts import (
+from tessel.clauses.grouped.group_reductions import (
     MOST_JOINED,
-    GroupFacts,
+    GroupReductions,
     of_groups,
     reduced_slices,
 )
-from tessel.clauses.grouped.stored_facts import (
-    StoredFacts,
-    all_from_facts,
-    ask_facts,
+from tessel.clauses.grouped.kernel_reductions import (
+    KernelReductions,
+    all_reducible,
     numbers_of,
+    plan_reductions,
 )
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.kernels.blocks import StoredBlocks
@@ -57,25 +57,25 @@ def scanned_runs(
     aggregates
         Of the resample.
     """
-    if not all_from_facts(aggregates):
+    if not all_reducible(aggregates):
         return None
     slices = reduced_slices(rows, lambda each: _reduced(each, bucketer, aggregates))
     found = [] if slices is None else list(itertools.chain.from_iterable(slices))
     if not 0 < len(found) <= MOST_JOINED:
         return None
-    facts, numbers, groups = found[0]
+    reductions, numbers, groups = found[0]
     if len(found) > 1:
         numbers, codes = np.unique(
             np.concatenate([own for _, own, _ in found]), return_inverse=True
         )
-        groups = facts.joined([own for _, _, own in found], codes)
-    return numbers, facts.states(groups)
+        groups = reductions.joined([own for _, _, own in found], codes)
+    return numbers, reductions.states(groups)
 
 
 def _reduced(
     rows: Batch, bucketer: Bucketer, aggregates: Sequence[NamedAggregate]
-) -> list[tuple[StoredFacts, Integers, GroupFacts]] | None:
-    """Return, for each span of rows, which facts were computed, its time buckets and the facts.
+) -> list[tuple[KernelReductions, Integers, GroupReductions]] | None:
+    """Return, for each span of rows, the planned reductions, the time buckets and their results.
 
     None where the columns must be read as values.
     """
@@ -86,32 +86,32 @@ def _reduced(
     opened = rows.open([schema.index, *inputs])
     if opened is None or len(opened.spans) > MOST_JOINED:
         return None
-    facts = ask_facts(opened, aggregates, schema, opened.select)
-    if facts is None:
+    reductions = plan_reductions(opened, aggregates, schema, opened.select)
+    if reductions is None:
         return None
     program = opened.program.program()
-    made: list[tuple[StoredFacts, Integers, GroupFacts]] = []
+    made: list[tuple[KernelReductions, Integers, GroupReductions]] = []
     for span in opened.spans:
         runs = stored_runs(opened, span, schema.index, bucketer)
         if runs is None:
             return None
         numbers, starts = runs
-        found = run_facts(span, program, starts, facts.fields)
+        found = run_facts(span, program, starts, reductions.fields)
         if found is None:
             return None
         stops = np.append(starts[1:], span.stop)
         counts = stops - starts
-        if facts.rows is not None:
-            counts = numbers_of(found[facts.fields.index(facts.rows)])
+        if reductions.rows is not None:
+            counts = numbers_of(found[reductions.fields.index(reductions.rows)])
             held = np.flatnonzero(counts)
-            found = [of_groups(fact, held) for fact in found]
+            found = [of_groups(each, held) for each in found]
             numbers, starts, stops, counts = (
                 each[held] for each in (numbers, starts, stops, counts)
             )
-        groups = facts.found(found, counts, starts, stops - 1)
+        groups = reductions.found(found, counts, starts, stops - 1)
         if groups is None:
             return None
-        made.append((facts, numbers, groups))
+        made.append((reductions, numbers, groups))
     return made
 
 

@@ -24,10 +24,10 @@ from tessel.clauses.aggregates.kernels.value_runs import (
     has_integers,
     ordered_integers,
 )
-from tessel.clauses.grouped.asked_facts import is_numeric
 from tessel.clauses.grouped.group_tables import partial_schema
+from tessel.clauses.grouped.kernel_reductions import all_reducible
+from tessel.clauses.grouped.reductions import is_numeric
 from tessel.clauses.grouped.scanned_groups import scanned_groups
-from tessel.clauses.grouped.stored_facts import all_from_facts
 from tessel.clauses.grouped.stored_keys import NumberedGroups, few_groups, key_values
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.values import BoolArray, missing_rows, plain, plain_type
@@ -73,7 +73,7 @@ def all_from_stored_values(aggregates: Sequence[NamedAggregate]) -> bool:
     """Return whether aggregates hold values or are made of sums, one of the former among them."""
     held, others = _split(aggregates)
     computed = any(each.computed for each in held)
-    return bool(held) and not computed and all_from_facts(others)
+    return bool(held) and not computed and all_reducible(others)
 
 
 def _split(

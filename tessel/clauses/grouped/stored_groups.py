@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array
 from tessel.cached import cached
-from tessel.clauses.grouped.group_facts import MOST_JOINED, GroupFacts
+from tessel.clauses.grouped.group_reductions import MOST_JOINED, GroupReductions
 from tessel.clauses.grouped.group_tables import finished_table, partial_schema
 from tessel.clauses.grouped.grouping import numbered_by_appearance
-from tessel.clauses.grouped.stored_facts import StoredFacts
+from tessel.clauses.grouped.kernel_reductions import KernelReductions
 from tessel.clauses.grouped.stored_keys import (
     StoredKey,
     key_values,
@@ -58,25 +58,25 @@ class StoredGroups:
         Of the aggregation.
     source
         Schema of the rows before they were reduced.
-    facts
-        What was asked of kernels.
+    reductions
+        The reductions that kernels computed.
     keys
         The keys as numbers; none for one group of everything.
     numbers
         int64: the number of each group by its keys; 0 without keys.
     found
-        What was found of them.
+        Their results.
     segments
-        How many segments it was found in.
+        How many segments the results are of.
     """
 
     key_names: tuple[str, ...]
     aggregates: tuple[NamedAggregate, ...]
     source: TableSchema
-    facts: StoredFacts
+    reductions: KernelReductions
     keys: Sequence[StoredKey]
     numbers: Integers
-    found: GroupFacts
+    found: GroupReductions
     segments: int = 1
 
     @property
@@ -103,7 +103,7 @@ class StoredGroups:
         """The partial table: keys, and the states of the aggregates."""
         arrays = key_values(self.keys, self.numbers)
         schema = _schema(self.key_names, self.aggregates, self.source)
-        return pa.Table.from_arrays([*arrays, *self.facts.states(self.found)], schema=schema)
+        return pa.Table.from_arrays([*arrays, *self.reductions.states(self.found)], schema=schema)
 
     def finished(self, *, sort: bool) -> pa.Table:
         """Return keys and results, by key or in order of first appearance.
@@ -114,7 +114,7 @@ class StoredGroups:
             Where a result does not fit its type.
         """
         schema = _schema((), self.aggregates, self.source)
-        states = pa.Table.from_arrays(self.facts.states(self.found), schema=schema)
+        states = pa.Table.from_arrays(self.reductions.states(self.found), schema=schema)
         results = finished_table(states, self.aggregates, self.source)
         numbers = self.numbers
         if sort and self.keys:
@@ -175,7 +175,7 @@ def joined_by_number(parts: Sequence[StoredGroups]) -> StoredGroups:
     stacked = np.concatenate([part.numbers for part in parts])
     low, high = (int(stacked.min()), int(stacked.max())) if len(stacked) else (0, 0)
     codes, first = numbered_by_appearance(stacked - low, high - low + 1)
-    found = parts[0].facts.joined([part.found for part in parts], codes)
+    found = parts[0].reductions.joined([part.found for part in parts], codes)
     segments = sum(part.segments for part in parts)
     return replace(parts[0], numbers=stacked[first], found=found, segments=segments)
 

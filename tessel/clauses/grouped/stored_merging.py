@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from tessel.clauses.grouped.group_facts import MOST_JOINED
+from tessel.clauses.grouped.group_reductions import MOST_JOINED
 from tessel.clauses.grouped.stored_groups import (
     StoredGroups,
     StoredParts,

@@ -1,8 +1,8 @@
-"""What was found of the groups of some rows, before states are made of it: joined over segments.
+"""The results of reductions by group, and their merging over segments before states are made.
 
-Reductions of a unit with several segments enter here. Each segment numbers its groups by its own
-dictionaries, and is reduced by itself; what was found of a group here and there is added up, or the
-better of it kept, while it is still whole numbers in arrays. States are made once for all of them.
+Aggregations of a unit with several segments enter here. Each segment numbers its groups by its own
+dictionaries and is reduced by itself. The results of a group are added, or the better extreme is
+taken, while they are still integers in arrays. Partial states are made once for all segments.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from tessel.store.manifest.batch import Batch
 
 __all__ = [
     "MOST_JOINED",
-    "AskedFor",
-    "FoundParts",
-    "GroupFacts",
-    "joined_facts",
+    "GroupReductions",
+    "ReducedParts",
+    "ReductionKey",
+    "merged_reductions",
     "reduced_slices",
     "without_zeros",
 ]
@@ -35,39 +35,39 @@ Integers = NDArray[np.int64]
 
 _Reduced = TypeVar("_Reduced")
 
-FoundParts = Mapping[int, Integers] | NDArray[np.int64] | NDArray[np.float64]
-"""Sums by bit position, each below 2**48 in size; or an extreme of each group."""
+ReducedParts = Mapping[int, Integers] | NDArray[np.int64] | NDArray[np.float64]
+"""The mergeable form of a result: sums by bit position, each below 2**48 in size, or extremes."""
 
-AskedFor = tuple[tuple[str, ...], str]
-"""Input columns, and the name of a fact."""
+ReductionKey = tuple[tuple[str, ...], str]
+"""Input columns, and the name of a reduction of them."""
 
 _EXTREMES = {"greatest": greatest, "least": least}
 
 MOST_JOINED = 1 << 12
-"""Of so many segments sums of parts stay below 2**62, as far as states may be made of them."""
+"""At most so many segments are merged: their sums then stay below 2**62, as states need them."""
 
 
 @dataclass(frozen=True, eq=False)
-class GroupFacts:
-    """Facts of groups.
+class GroupReductions:
+    """The results of all reductions, by group.
 
     Attributes
     ----------
     counts
         Rows of each group, int64, shape ``(groups,)``.
     parts
-        Sums and extremes by what was asked for.
+        Sums and extremes.
     ends
-        The first and the last value of each group, and extremes that are no numbers, null for
-        none, by what was asked for.
+        The first and the last value of each group, and extremes that are no numbers; null for
+        groups without a value.
     """
 
     counts: Integers
-    parts: Mapping[AskedFor, FoundParts]
-    ends: Mapping[AskedFor, pa.Array]
+    parts: Mapping[ReductionKey, ReducedParts]
+    ends: Mapping[ReductionKey, pa.Array]
 
-    def take(self, groups: Integers) -> GroupFacts:
-        """Return the facts of some groups."""
+    def take(self, groups: Integers) -> GroupReductions:
+        """Return the results of some groups."""
         once: dict[int, NDArray[Any]] = {}  # counts are parts of several
 
         def own(held: NDArray[Any]) -> NDArray[Any]:
@@ -75,19 +75,19 @@ class GroupFacts:
                 once[id(held)] = held[groups]
             return once[id(held)]
 
-        parts: dict[AskedFor, FoundParts] = {
+        parts: dict[ReductionKey, ReducedParts] = {
             key: {place: own(sums) for place, sums in held.items()}
             if isinstance(held, Mapping)
             else own(held)
             for key, held in self.parts.items()
         }
         ends = {key: end.take(arrow_array(groups)) for key, end in self.ends.items()}
-        return GroupFacts(own(self.counts), parts, ends)
+        return GroupReductions(own(self.counts), parts, ends)
 
 
-def without_zeros(found: GroupFacts) -> GroupFacts:
-    """Leave out sums of parts that are 0 in all groups, as those of high bits mostly are."""
-    parts: dict[AskedFor, FoundParts] = {}
+def without_zeros(found: GroupReductions) -> GroupReductions:
+    """Drop sums that are 0 in all groups, as those of high bit positions mostly are."""
+    parts: dict[ReductionKey, ReducedParts] = {}
     for key, held in found.parts.items():
         if isinstance(held, Mapping) and len(held) > 1:
             some = {place: sums for place, sums in held.items() if sums.any()}
@@ -99,7 +99,7 @@ def without_zeros(found: GroupFacts) -> GroupFacts:
 def reduced_slices(
     rows: Sequence[Batch], reduced: Callable[[Batch], _Reduced | None]
 ) -> list[_Reduced] | None:
-    """Return what slices that have rows left are reduced to; None where one has to be read."""
+    """Reduce all batches that have selected rows; return None where one of them must be read."""
     found: list[_Reduced] = []
     for each in rows:
         if each.is_empty:
@@ -111,17 +111,17 @@ def reduced_slices(
     return found
 
 
-def of_groups(fact: Fact, groups: Integers) -> Fact:
-    """Return what a kernel found of some of the groups."""
-    if isinstance(fact, dict):
-        return {place: sums[groups] for place, sums in fact.items()}
-    return fact[groups]
+def of_groups(result: Fact, groups: Integers) -> Fact:
+    """Return a kernel's result for some of the groups."""
+    if isinstance(result, dict):
+        return {place: sums[groups] for place, sums in result.items()}
+    return result[groups]
 
 
-def joined_facts(
-    found: Sequence[GroupFacts], codes: Integers, extremes: Mapping[AskedFor, np.ufunc]
-) -> GroupFacts:
-    """Bring together what was found of the same groups in several segments.
+def merged_reductions(
+    found: Sequence[GroupReductions], codes: Integers, extremes: Mapping[ReductionKey, np.ufunc]
+) -> GroupReductions:
+    """Merge the results of the same groups in several segments.
 
     Parameters
     ----------
@@ -131,13 +131,13 @@ def joined_facts(
         The number of each group of each segment, by first appearance; within a segment each
         number occurs once.
     extremes
-        Which of two numbers is kept, for what is no sum.
+        The extreme of two numbers, for what is no sum.
     """
     groups = int(codes.max()) + 1 if len(codes) else 0
     edges = np.cumsum([len(each.counts) for each in found])[:-1]
     own = np.split(codes, edges)
     counts = _sums([{0: each.counts} for each in found], own, groups)[0]
-    parts: dict[AskedFor, FoundParts] = {}
+    parts: dict[ReductionKey, ReducedParts] = {}
     for key in found[0].parts:
         held = [each.parts[key] for each in found]
         if key in extremes:
@@ -148,7 +148,7 @@ def joined_facts(
         key: _end(pa.concat_arrays([each.ends[key] for each in found]), codes, groups, key[1])
         for key in found[0].ends
     }
-    return GroupFacts(counts, parts, ends)
+    return GroupReductions(counts, parts, ends)
 
 
 def _end(values: pa.Array, codes: Integers, groups: int, end: str) -> pa.Array:
@@ -166,7 +166,9 @@ def _end(values: pa.Array, codes: Integers, groups: int, end: str) -> pa.Array:
     return values.take(arrow_array(found, mask=found < 0))
 
 
-def _sums(held: Sequence[FoundParts], own: Sequence[Integers], groups: int) -> dict[int, Integers]:
+def _sums(
+    held: Sequence[ReducedParts], own: Sequence[Integers], groups: int
+) -> dict[int, Integers]:
     """Add up sums of which each segment may have its own bit positions."""
     by_place: dict[int, Integers] = {}
     for sums, codes in zip(held, own, strict=True):
@@ -179,7 +181,7 @@ def _sums(held: Sequence[FoundParts], own: Sequence[Integers], groups: int) -> d
 
 
 def _best(
-    held: Sequence[FoundParts], codes: Integers, groups: int, better: np.ufunc
+    held: Sequence[ReducedParts], codes: Integers, groups: int, better: np.ufunc
 ) -> NDArray[np.int64] | NDArray[np.float64]:
     lines = np.concatenate([np.asarray(line) for line in held])
     best = np.zeros(groups, lines.dtype)

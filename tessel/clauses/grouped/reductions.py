@@ -1,9 +1,9 @@
-"""How facts of groups and runs are asked of kernels, and made of what those found, one by one.
+"""Reductions of stored columns by group or by run, one by one, and the fields that kernels reduce.
 
-:mod:`~tessel.clauses.grouped.stored_facts` enters here with the columns of a fact. Sums of decimals
-are those of the integers that they are kept as and of what rounding took from them; other doubles
-are added up in limbs; products in a rounded part and its error. Extremes are those of what is
-stored where that is in the order of the values.
+:mod:`~tessel.clauses.grouped.kernel_reductions` enters here with the columns of a reduction. Sums
+of scaled decimals add integers and the rounding residue of each value. Sums of other doubles add
+fixed-point limbs. Products are split into a rounded part and its error. Extremes compare stored
+integers where these have the order of the values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, arrow_scalar, numpy_array
-from tessel.clauses.grouped.group_facts import FoundParts
+from tessel.clauses.grouped.group_reductions import ReducedParts
 from tessel.clauses.values import is_temporal, plain_type
 from tessel.expression.encoded import Number
 from tessel.expression.schema import TableSchema
@@ -35,10 +35,10 @@ from tessel.store.manifest.opened_batch import OpenedBatch
 __all__ = [
     "MAKERS",
     "WORST",
-    "AskedFact",
-    "FactColumns",
+    "ReducedColumns",
+    "Reduction",
     "is_numeric",
-    "may_be_asked",
+    "is_reducible",
     "of_some",
     "typed_values",
 ]
@@ -57,44 +57,44 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class AskedFact:
-    """One fact.
+class Reduction:
+    """One reduction, such as the sum of a column.
 
     Attributes
     ----------
     fields
         What kernels reduce for it.
-    parts
-        What makes numbers of what they found, in the order of the fields, that can be joined with
-        those of other segments.
-    made
-        What makes the fact of those, and of how many values each group has.
+    to_parts
+        Turns the results of the fields, in their order, into parts that can be merged with those of
+        other segments.
+    finish
+        Turns merged parts, and the number of values of each group, into the result.
     better
-        Which of two numbers is kept; None for sums, which are added up.
+        The extreme of two parts; None for sums, which are added.
     entries
-        The values that what is found are places of, in order: those are joined as they are. None
-        for numbers.
+        The sorted dictionary whose row numbers the results are: its values are merged. None where
+        the results are numbers.
     """
 
     fields: tuple[SumField, ...]
-    parts: Callable[[list[Fact]], FoundParts]
-    made: Callable[[Any, Integers], Any]
+    to_parts: Callable[[list[Fact]], ReducedParts]
+    finish: Callable[[Any, Integers], Any]
     better: np.ufunc | None = None
     entries: pa.Array | None = None
 
 
 @dataclass(frozen=True)
-class FactColumns:
-    """The columns of an aggregate.
+class ReducedColumns:
+    """The input columns of a reduction.
 
     Attributes
     ----------
     names
-        As the aggregate has them.
+        In the order of the aggregate.
     known
-        The truth register of the rows in which none is missing; None for all rows.
+        The truth register of the rows in which no column is missing; None for all rows.
     count
-        What counts these rows; None where all are.
+        The field that counts these rows; None for all rows.
     """
 
     names: tuple[str, ...]
@@ -103,24 +103,24 @@ class FactColumns:
 
 
 def of_some(values: pa.Array, counts: Integers) -> pa.Array:
-    """Return what was found of groups, null for those that have no value."""
+    """Return the results of groups, null for groups without a value."""
     if counts.all():
         return values
     return pc.if_else(arrow_array(counts > 0), values, arrow_scalar(None, values.type))
 
 
-def may_be_asked(fact: str, kind: pa.DataType) -> bool:
-    """Return whether a fact of columns of a type may follow from what is stored."""
+def is_reducible(which: str, kind: pa.DataType) -> bool:
+    """Return whether kernels may do a reduction on stored columns of a type."""
     types = pa.types
     if is_numeric(kind) or types.is_float32(kind) or types.is_boolean(kind):
         return True
     if types.is_decimal128(kind):
-        return fact in ("sum", "least", "greatest")
-    return types.is_string(kind) and fact in ("least", "greatest")
+        return which in ("sum", "least", "greatest")
+    return types.is_string(kind) and which in ("least", "greatest")
 
 
 def is_numeric(kind: pa.DataType) -> bool:
-    """Return whether the numbers that are stored are those that a type means."""
+    """Return whether stored numbers are the values of a type."""
     if pa.types.is_integer(kind) or pa.types.is_float64(kind):
         return True
     return is_temporal(kind) and not pa.types.is_date64(kind)
@@ -129,27 +129,29 @@ def is_numeric(kind: pa.DataType) -> bool:
 # --- sums -----------------------------------------------------------------------------------------
 
 
-def _sum(opened: OpenedBatch, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
-    """Ask for the sum of the first column."""
+def _sum(opened: OpenedBatch, columns: ReducedColumns, schema: TableSchema) -> Reduction | None:
+    """Plan the sum of the first column."""
     return _sum_of(opened, columns.names[0], columns.known)
 
 
-def _weights(opened: OpenedBatch, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
-    """Ask for the sum of the second column."""
+def _weights(opened: OpenedBatch, columns: ReducedColumns, schema: TableSchema) -> Reduction | None:
+    """Plan the sum of the second column."""
     return _sum_of(opened, columns.names[1], columns.known)
 
 
-def _sum_of(opened: OpenedBatch, name: str, known: int | None) -> AskedFact | None:
+def _sum_of(opened: OpenedBatch, name: str, known: int | None) -> Reduction | None:
     found = _summed(opened, name, known)
-    return None if found is None else AskedFact(*found, _exact_sums)
+    return None if found is None else Reduction(*found, _exact_sums)
 
 
-def _exact_sums(parts: FoundParts, counts: Integers) -> ExactSums:
+def _exact_sums(parts: ReducedParts, counts: Integers) -> ExactSums:
     return ExactSums.of_parts(cast(Mapping[int, Integers], parts), len(counts))
 
 
-def _products(opened: OpenedBatch, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
-    """Ask for the sum of the products of two columns, or of the squares of one."""
+def _products(
+    opened: OpenedBatch, columns: ReducedColumns, schema: TableSchema
+) -> Reduction | None:
+    """Plan the sum of the products of two columns, or of the squares of one."""
     first, second, known = columns.names[0], columns.names[-1], columns.known
     one, other = opened.program.number(first), opened.program.number(second)
     if one is None or other is None:
@@ -157,7 +159,7 @@ def _products(opened: OpenedBatch, columns: FactColumns, schema: TableSchema) ->
     largest = _largest(one) * _largest(other)
     if not one.is_float and not other.is_float and largest < _LARGEST_PRODUCT:
         whole = SumField.of_integers(opened.program.whole_product(one, other, known), int(largest))
-        return AskedFact((whole,), _only, _exact_sums)
+        return Reduction((whole,), _only, _exact_sums)
     made = opened.program.product(one, other, known)
     if made is None or not np.isfinite(float(largest)):
         return None
@@ -176,33 +178,33 @@ def _products(opened: OpenedBatch, columns: FactColumns, schema: TableSchema) ->
         if number.is_float and _decimal_sum(opened, name) is None
     ]
 
-    def sums(facts: list[Fact]) -> dict[int, Integers]:
+    def sums(results: list[Fact]) -> dict[int, Integers]:
         parts: dict[int, Integers] = {}
-        for fact in facts[:2]:
-            for place, held in cast(dict[int, Integers], fact).items():
+        for result in results[:2]:
+            for place, held in cast(dict[int, Integers], result).items():
                 parts[place] = parts[place] + held if place in parts else held
         return parts
 
-    return AskedFact((field, rest, *guards), sums, _exact_sums)
+    return Reduction((field, rest, *guards), sums, _exact_sums)
 
 
-def _only(facts: list[Fact]) -> Mapping[int, Integers]:
-    return cast(Mapping[int, Integers], facts[0])
+def _only(results: list[Fact]) -> Mapping[int, Integers]:
+    return cast(Mapping[int, Integers], results[0])
 
 
 def _summed(
     opened: OpenedBatch, name: str, known: int | None
 ) -> tuple[tuple[SumField, ...], Callable[[list[Fact]], Mapping[int, Integers]]] | None:
-    """Return what is summed of a column, and what makes sums by bit position of that.
+    """Return the fields that sum a column, and what turns their results into sums by bit position.
 
-    Rows that are not known add nothing.
+    Rows that are not ``known`` add nothing.
     """
     decimal, program = _decimal_sum(opened, name), opened.program
     if decimal is not None:
         integers = program.integers(name, known)
         residuals = program.residuals(name, decimal.up, known) if decimal.places else None
-        return tuple(decimal.fields(integers, residuals)), lambda facts: decimal.sums(
-            cast(list[Mapping[int, Integers]], facts)
+        return tuple(decimal.fields(integers, residuals)), lambda results: decimal.sums(
+            cast(list[Mapping[int, Integers]], results)
         )
     number = program.number(name)
     if number is None:
@@ -211,8 +213,8 @@ def _summed(
     if computed is not None and number.scaled is not None:
         whole = program.whole(number.scaled, known)
         rest = program.float_residuals(number.register, number.scaled, computed.up, known)
-        return tuple(computed.fields(whole, rest)), lambda facts: computed.sums(
-            cast(list[Mapping[int, Integers]], facts)
+        return tuple(computed.fields(whole, rest)), lambda results: computed.sums(
+            cast(list[Mapping[int, Integers]], results)
         )
     largest = _largest(number)
     if not number.is_float:
@@ -226,7 +228,7 @@ def _summed(
 
 
 def _decimal_sum(opened: OpenedBatch, name: str) -> DecimalSum | None:
-    """Return how a stored column whose pages are all decimals of one scale is added up."""
+    """Return how a column of scaled decimals is summed; None for a column with other pages."""
     place = opened.program.place(name)
     if place is None or opened.columns[place].exponents is None:
         return None
@@ -241,22 +243,24 @@ def _largest(number: Number) -> Any:
 # --- extremes -------------------------------------------------------------------------------------
 
 
-def _least(opened: OpenedBatch, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
+def _least(opened: OpenedBatch, columns: ReducedColumns, schema: TableSchema) -> Reduction | None:
     return _extreme(opened, columns, schema, FieldKind.LEAST, FieldKind.LEAST_FLOAT)
 
 
-def _greatest(opened: OpenedBatch, columns: FactColumns, schema: TableSchema) -> AskedFact | None:
+def _greatest(
+    opened: OpenedBatch, columns: ReducedColumns, schema: TableSchema
+) -> Reduction | None:
     return _extreme(opened, columns, schema, FieldKind.GREATEST, FieldKind.GREATEST_FLOAT)
 
 
 def _extreme(
     opened: OpenedBatch,
-    columns: FactColumns,
+    columns: ReducedColumns,
     schema: TableSchema,
     of_integers: FieldKind,
     of_floats: FieldKind,
-) -> AskedFact | None:
-    """Ask for an extreme; of decimals of one scale, for that of their integers.
+) -> Reduction | None:
+    """Plan an extreme; of decimals of one scale it is that of their integers.
 
     Rows that are not known have what every value is better than.
     """
@@ -282,23 +286,23 @@ def _extreme(
 
 
 def _extreme_text(
-    opened: OpenedBatch, columns: FactColumns, of_integers: FieldKind
-) -> AskedFact | None:
-    """Ask for the extreme of places in the order of texts."""
+    opened: OpenedBatch, columns: ReducedColumns, of_integers: FieldKind
+) -> Reduction | None:
+    """Plan the extreme of texts, which is that of their ranks in the sorted dictionary."""
     ranked = opened.program.ranks(columns.names[0])
     if ranked is None:
         return None
     number, entries = ranked
     worst = WORST[of_integers]
     field = SumField(of_integers, opened.program.chosen(number.register, columns.known, worst))
-    return AskedFact(
-        (field,), lambda facts: {}, lambda found, counts: None, EXTREMES[of_integers], entries
+    return Reduction(
+        (field,), lambda results: {}, lambda found, counts: None, EXTREMES[of_integers], entries
     )
 
 
-def _extremes(field: SumField, kind: pa.DataType, divisor: float | None) -> AskedFact:
-    def values(facts: list[Fact]) -> FoundParts:
-        found = cast(NDArray[Any], facts[0])
+def _extremes(field: SumField, kind: pa.DataType, divisor: float | None) -> Reduction:
+    def values(results: list[Fact]) -> ReducedParts:
+        found = cast(NDArray[Any], results[0])
         if divisor is not None:
             found = found / divisor
         if found.dtype == np.float64:
@@ -306,15 +310,15 @@ def _extremes(field: SumField, kind: pa.DataType, divisor: float | None) -> Aske
         return found
 
     def made(found: NDArray[Any], counts: Integers) -> pa.Array:
-        # What is kept for a group without a value is no value of the type.
+        # A group without a value holds the initial value of the field, which may not fit the type.
         held = found if counts.all() else np.where(counts > 0, found, 0)
         return of_some(typed_values(arrow_array(held), kind), counts)
 
-    return AskedFact((field,), values, made, EXTREMES[field.kind])
+    return Reduction((field,), values, made, EXTREMES[field.kind])
 
 
 def typed_values(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return integers as what they stand for."""
+    """Return stored integers as values of a type."""
     if values.type == kind:
         return values
     if pa.types.is_decimal(kind):
@@ -327,11 +331,11 @@ def typed_values(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return values.cast(kind)
 
 
-MAKERS: dict[str, Callable[[OpenedBatch, FactColumns, TableSchema], AskedFact | None]] = {
+MAKERS: dict[str, Callable[[OpenedBatch, ReducedColumns, TableSchema], Reduction | None]] = {
     "greatest": _greatest,
     "least": _least,
     "products": _products,
     "sum": _sum,
     "weights": _weights,
 }
-"""What asks for a fact, by the name that aggregates give it."""
+"""The functions that plan a reduction, by the name that aggregates have for it."""
