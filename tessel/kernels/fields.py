@@ -1,10 +1,10 @@
-"""What kernels reduce of the rows of a group or of a run: sums and extremes.
+"""The fields that kernels reduce by group or by run: sums and extremes.
 
-A sum of floats is kept as whole numbers of two powers of two, a high and a low limb. Adding and
-subtracting ``1.5 * 2**52`` rounds a float below ``2**51`` to an integer without error in what is
-left (Dekker 1971), which is scaled up and rounded once more; what then is still left would be lost,
-so it is looked for, and the caller is told to add up otherwise. The limbs are so narrow that a
-chunk of rows cannot pass 64 bits.
+A float is summed in fixed point, as two integers: a high and a low limb. Adding and subtracting
+``1.5 * 2**52`` rounds a float below ``2**51`` to an integer, and the remainder is exact (Dekker
+1971); it is scaled up and rounded once more. A remainder behind the second limb would be lost, so
+kernels check for it and the caller then sums in another way. The limbs are so narrow that the sum
+of a chunk of rows fits into 64 bits.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = [
     "HALF_MASK",
     "LARGEST_EXPONENT",
     "MOST_CHUNK_BITS",
-    "Fact",
     "FieldKind",
     "FieldRegisters",
+    "FieldResult",
     "SumField",
-    "facts_of",
+    "field_results",
     "field_sums",
     "put_halves",
     "put_sums",
@@ -36,8 +36,8 @@ __all__ = [
 ]
 
 Integers = NDArray[np.int64]
-Fact = dict[int, Integers] | NDArray[Any]
-"""Sums by bit position, or an extreme of each group."""
+FieldResult = dict[int, Integers] | NDArray[Any]
+"""The result of a field: sums by bit position, or an extreme of each group."""
 
 HALF_BITS = 32
 HALF_MASK = (1 << HALF_BITS) - 1
@@ -124,18 +124,18 @@ EXTREMES = {
 """What finds an extreme, by the kind of its field."""
 
 
-def facts_of(
+def field_results(
     fields: Sequence[SumField],
-    sums: Iterator[Fact],
+    sums: Iterator[FieldResult],
     integers: Integers,
     floats: NDArray[Any],
     lanes: int = 1,
-) -> list[Fact]:
-    """Return sums and extremes in the order of the fields.
+) -> list[FieldResult]:
+    """Return the results of all fields, in their order.
 
-    Extremes have a line a field, and in it so many ``lanes`` a group, side by side.
+    Extremes have a row a field, and in it so many ``lanes`` a group, side by side.
     """
-    found: list[Fact] = []
+    found: list[FieldResult] = []
     for place, field in enumerate(fields):
         if field.kind not in EXTREMES:
             found.append(next(sums))

@@ -17,8 +17,8 @@ from tessel.kernels.block_loop import (
 )
 from tessel.kernels.declare import inner, kernel
 from tessel.kernels.fields import FIELDS
+from tessel.kernels.fixed_point import split_fixed_point
 from tessel.kernels.intrinsics import words_of
-from tessel.kernels.limbs import fill_limbs
 from tessel.kernels.program import BLOCK_ROWS
 
 __all__ = ["ZERO_REGISTER", "add_groups"]
@@ -375,7 +375,7 @@ def add_groups(
             aside = groups << lane_bits
             _aside(truths, place_of(selected), integers, numbers, aside, own, np.uint64(rows))
             numbers = own
-        if fill_limbs(kinds, sources, scales, limbs, integers, floats, count):
+        if split_fixed_point(kinds, sources, scales, limbs, integers, floats, count):
             return True
         counted = np.uint64(count)
         if group < 0:

@@ -12,10 +12,10 @@ from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.fields import (
     HALF_BITS,
     MOST_CHUNK_BITS,
-    Fact,
     FieldRegisters,
+    FieldResult,
     SumField,
-    facts_of,
+    field_results,
     field_sums,
     started,
 )
@@ -48,7 +48,7 @@ class GroupSums:
         all where it was not asked for.
     last_row
         The last row of each group, or -1; None where it was not asked for.
-    facts
+    results
         For each field, by exponent, sums to be multiplied by ``2**exponent``; int64, shape
         ``(groups,)``. For an extreme, int64 or float64, shape ``(groups,)``; of a group without
         rows anything.
@@ -57,7 +57,7 @@ class GroupSums:
     counts: Integers
     first_row: Integers
     last_row: Integers | None
-    facts: list[Fact]
+    results: list[FieldResult]
 
 
 def group_sums(
@@ -142,8 +142,8 @@ def group_sums(
     lows, highs = low[:, slots.order], high[:, slots.order]
     counts = (highs[:, 0] << HALF_BITS) + lows[:, 0]
     summed = field_sums(fields, lows[:, 1:], highs[:, 1:], limb_bits)
-    facts = facts_of(fields, iter(summed), best[:, :-1], best_floats[:, :-1], 1 << lane_bits)
-    return GroupSums(counts, first_row, last_row[:groups] if last else None, facts)
+    results = field_results(fields, iter(summed), best[:, :-1], best_floats[:, :-1], 1 << lane_bits)
+    return GroupSums(counts, first_row, last_row[:groups] if last else None, results)
 
 
 @dataclass(frozen=True, eq=False)

@@ -120,7 +120,7 @@ def test_sums_of_decimals_are_those_of_the_doubles(
             )  # fmt: skip
         assert found is not None
         assert found.counts.tolist() == np.bincount(numbers[counted], minlength=groups).tolist()
-        sums = ExactSums.of_parts(decimal.sums(list(found.facts)), groups)
+        sums = ExactSums.of_parts(decimal.sums(list(found.results)), groups)
         assert sums.numbers() == wanted.numbers()
 
 
@@ -152,7 +152,7 @@ def test_words_are_shared_by_narrow_sums_only() -> None:
                 found = group_sums([blocks], program, select=None, group=0, groups=3, fields=chosen)
             assert found is not None
             assert found.counts.tolist() == np.bincount(codes).tolist()
-            for field, parts in zip(chosen, found.facts, strict=True):
+            for field, parts in zip(chosen, found.results, strict=True):
                 sums: Any = sum(held << place for place, held in parts.items())
                 values = np.array(columns[field.register])
                 exact = [int(values[codes == group].sum()) for group in range(3)]

@@ -31,7 +31,7 @@ from tessel.kernels.first_of_groups import first_of_groups
 from tessel.kernels.group_sums import GroupSums, group_sums
 from tessel.kernels.program import Op, Program
 from tessel.kernels.register_rows import register_rows
-from tessel.kernels.run_facts import run_facts
+from tessel.kernels.run_sums import run_sums
 from tessel.kernels.search_rows import search_rows
 from tessel.kernels.select_rows import select_places, select_rows
 from tessel.kernels.word_numbers import are_words, word_slots
@@ -367,7 +367,9 @@ def _sums(
             continue
         assert each.counts.tolist() == wanted.counts.tolist()
         assert each.first_row.tolist() == wanted.first_row.tolist()
-        assert [_listed(fact) for fact in each.facts] == [_listed(fact) for fact in wanted.facts]
+        assert [_listed(fact) for fact in each.results] == [
+            _listed(fact) for fact in wanted.results
+        ]
     return wanted
 
 
@@ -418,7 +420,7 @@ def test_sums_of_floats_are_exact(rows: list[tuple[int, float, bool]]) -> None:
     assert found.counts.tolist() == [sum(c == group for c, _ in chosen) for group in range(4)]
     firsts = [[i for i, row in enumerate(rows) if row[2] and row[0] == g] for g in range(4)]
     assert found.first_row.tolist() == [where[0] if where else -1 for where in firsts]
-    parts: Any = found.facts[0]
+    parts: Any = found.results[0]
     sums = ExactSums.of_parts(parts, 4)
     assert sums.rounded().tolist() == [float(each) for each in exact]
     wanted = ExactSums.of_doubles(
@@ -446,7 +448,7 @@ def test_sums_of_integers_are_exact(rows: list[tuple[int, int]], shift: int) -> 
     found = _sums(blocks, program, [field, field], select=None, group=0, groups=4)
     assert found is not None
     parts: Any
-    for parts in found.facts:
+    for parts in found.results:
         sums = ExactSums.of_parts(parts, 4)
         exact = [sum(v for c, v in rows if c == group) for group in range(4)]
         assert [sums.number(group) for group in range(4)] == exact
@@ -475,7 +477,7 @@ def test_runs(rows: list[tuple[int, float]], data: st.DataObject) -> None:
     runs = list(zip(starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True))
     for form in FORMS:
         with in_form(form):
-            found: Any = run_facts(blocks, program, starts, fields)
+            found: Any = run_sums(blocks, program, starts, fields)
         if found is None:
             assert _past_two_limbs(floats)
             return

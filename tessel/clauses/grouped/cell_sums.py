@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tessel.clauses.grouped.grouping import numbered_by_appearance
 from tessel.kernels.exact_sums import add_by_group
-from tessel.kernels.fields import EXTREMES, Fact, FieldKind, SumField
+from tessel.kernels.fields import EXTREMES, FieldKind, FieldResult, SumField
 from tessel.kernels.group_sums import GroupSums
 from tessel.kernels.register_rows import register_rows as rows_of_registers
 from tessel.store.manifest.opened_batch import OpenedBatch
@@ -91,7 +91,7 @@ def _register(field: SumField) -> int:
     return ~field.register if field.is_float else field.register
 
 
-def _reduced(field: SumField, line: Integers, codes: Integers, groups: int) -> Fact:
+def _reduced(field: SumField, line: Integers, codes: Integers, groups: int) -> FieldResult:
     better = EXTREMES.get(field.kind)
     if better is None:
         sums = np.zeros(groups, np.int64)

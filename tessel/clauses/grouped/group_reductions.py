@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.aggregates.kernels.extremes import greatest, least
 from tessel.kernels.exact_sums import add_by_group
-from tessel.kernels.fields import Fact
+from tessel.kernels.fields import FieldResult
 from tessel.store.manifest.batch import Batch
 
 __all__ = [
@@ -111,7 +111,7 @@ def reduced_slices(
     return found
 
 
-def of_groups(result: Fact, groups: Integers) -> Fact:
+def of_groups(result: FieldResult, groups: Integers) -> FieldResult:
     """Return a kernel's result for some of the groups."""
     if isinstance(result, dict):
         return {place: sums[groups] for place, sums in result.items()}

@@ -41,7 +41,7 @@ from tessel.clauses.grouped.reductions import (
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.values import plain_type
 from tessel.expression.schema import TableSchema
-from tessel.kernels.fields import Fact, FieldKind, SumField
+from tessel.kernels.fields import FieldKind, FieldResult, SumField
 from tessel.store.manifest.opened_batch import OpenedBatch
 
 __all__ = ["KernelReductions", "all_reducible", "numbers_of", "plan_reductions"]
@@ -98,7 +98,7 @@ class KernelReductions:
     _schema: TableSchema
 
     def found(
-        self, found: Sequence[Fact], counts: Integers, first: Integers, last: Integers | None
+        self, found: Sequence[FieldResult], counts: Integers, first: Integers, last: Integers | None
     ) -> GroupReductions | None:
         """Return the reductions of some groups; None where single rows must be decoded.
 

@@ -26,8 +26,8 @@ from tessel.kernels.decimal_sums import DecimalSum
 from tessel.kernels.exact_sums import ExactSums
 from tessel.kernels.fields import (
     EXTREMES,
-    Fact,
     FieldKind,
+    FieldResult,
     SumField,
 )
 from tessel.store.manifest.opened_batch import OpenedBatch
@@ -77,7 +77,7 @@ class Reduction:
     """
 
     fields: tuple[SumField, ...]
-    to_parts: Callable[[list[Fact]], ReducedParts]
+    to_parts: Callable[[list[FieldResult]], ReducedParts]
     finish: Callable[[Any, Integers], Any]
     better: np.ufunc | None = None
     entries: pa.Array | None = None
@@ -178,7 +178,7 @@ def _products(
         if number.is_float and _decimal_sum(opened, name) is None
     ]
 
-    def sums(results: list[Fact]) -> dict[int, Integers]:
+    def sums(results: list[FieldResult]) -> dict[int, Integers]:
         parts: dict[int, Integers] = {}
         for result in results[:2]:
             for place, held in cast(dict[int, Integers], result).items():
@@ -188,13 +188,13 @@ def _products(
     return Reduction((field, rest, *guards), sums, _exact_sums)
 
 
-def _only(results: list[Fact]) -> Mapping[int, Integers]:
+def _only(results: list[FieldResult]) -> Mapping[int, Integers]:
     return cast(Mapping[int, Integers], results[0])
 
 
 def _summed(
     opened: OpenedBatch, name: str, known: int | None
-) -> tuple[tuple[SumField, ...], Callable[[list[Fact]], Mapping[int, Integers]]] | None:
+) -> tuple[tuple[SumField, ...], Callable[[list[FieldResult]], Mapping[int, Integers]]] | None:
     """Return the fields that sum a column, and what turns their results into sums by bit position.
 
     Rows that are not ``known`` add nothing.
@@ -301,7 +301,7 @@ def _extreme_text(
 
 
 def _extremes(field: SumField, kind: pa.DataType, divisor: float | None) -> Reduction:
-    def values(results: list[Fact]) -> ReducedParts:
+    def values(results: list[FieldResult]) -> ReducedParts:
         found = cast(NDArray[Any], results[0])
         if divisor is not None:
             found = found / divisor

@@ -96,7 +96,7 @@ def _reduced(
     if found is None:
         return None
     numbers, sums = found
-    made = reductions.found(sums.facts, sums.counts, sums.first_row, sums.last_row)
+    made = reductions.found(sums.results, sums.counts, sums.first_row, sums.last_row)
     if made is None:
         return None
     return StoredGroups(
@@ -135,7 +135,7 @@ def _few(
     if first:
         order = order[np.argsort(found.first_row[order], kind="stable")]
     last_row = None if found.last_row is None else found.last_row[order]
-    results = [of_groups(each, order) for each in found.facts]
+    results = [of_groups(each, order) for each in found.results]
     return order, GroupSums(found.counts[order], found.first_row[order], last_row, results)
 
 

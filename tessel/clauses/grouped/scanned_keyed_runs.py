@@ -20,7 +20,7 @@ from tessel.clauses.grouped.kernel_reductions import all_reducible, plan_reducti
 from tessel.clauses.grouped.scanned_runs import stored_runs
 from tessel.clauses.grouped.stored_keys import few_groups, key_values
 from tessel.clauses.named_aggregate import NamedAggregate
-from tessel.kernels.fields import Fact
+from tessel.kernels.fields import FieldResult
 from tessel.kernels.group_sums import GroupSums, group_sums
 from tessel.store.manifest.batch import Batch
 
@@ -105,9 +105,9 @@ def scanned_keyed_runs(
     return numbers[run_of], key_values(grouped.keys, codes), reductions.states(made)
 
 
-def _joined(found: Sequence[GroupSums], field: int, order: Integers) -> Fact:
+def _joined(found: Sequence[GroupSums], field: int, order: Integers) -> FieldResult:
     """Concatenate the results of a field of all runs, and take those of some groups."""
-    results = [run.facts[field] for run in found]
+    results = [run.results[field] for run in found]
     if not isinstance(results[0], dict):
         return np.concatenate(cast(list[NDArray[np.float64]], results))[order]
     sums = cast(list[dict[int, Integers]], results)

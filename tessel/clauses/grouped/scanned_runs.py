@@ -30,7 +30,7 @@ from tessel.clauses.grouped.kernel_reductions import (
 )
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.kernels.blocks import StoredBlocks
-from tessel.kernels.run_facts import run_facts
+from tessel.kernels.run_sums import run_sums
 from tessel.kernels.search_rows import search_rows
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.opened_batch import OpenedBatch
@@ -96,7 +96,7 @@ def _reduced(
         if runs is None:
             return None
         numbers, starts = runs
-        found = run_facts(span, program, starts, reductions.fields)
+        found = run_sums(span, program, starts, reductions.fields)
         if found is None:
             return None
         stops = np.append(starts[1:], span.stop)

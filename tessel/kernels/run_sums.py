@@ -1,4 +1,4 @@
-"""Sums and extremes of runs of rows, in one pass over what is stored."""
+"""Sums and extremes of runs of rows, in one pass over stored integers."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.declare import inner, kernel
 from tessel.kernels.fields import (
     FIELDS,
-    Fact,
     FieldRegisters,
+    FieldResult,
     SumField,
-    facts_of,
+    field_results,
     field_sums,
     put_halves,
     started,
 )
+from tessel.kernels.fixed_point import split_fixed_point
 from tessel.kernels.intrinsics import words_of
-from tessel.kernels.limbs import fill_limbs
 from tessel.kernels.program import BLOCK_ROWS, Program
 
-__all__ = ["run_facts"]
+__all__ = ["run_sums"]
 
 Integers = NDArray[np.int64]
 
 _CHUNK_BITS = 17
 
 
-def run_facts(
+def run_sums(
     blocks: StoredBlocks, program: Program, starts: Integers, fields: Sequence[SumField]
-) -> list[Fact] | None:
+) -> list[FieldResult] | None:
     """Reduce fields run by run.
 
     Parameters
@@ -74,7 +74,7 @@ def run_facts(
             return None
         put_halves(low, high, sums)
     summed = field_sums(fields, low, high, 62 - _CHUNK_BITS)
-    return facts_of(fields, iter(summed), integers, floats)
+    return field_results(fields, iter(summed), integers, floats)
 
 
 _INTEGER, _FLOAT = 0, 2
@@ -127,8 +127,8 @@ def add_runs(
 ) -> Any:  # fmt: skip
     """Reduce rows ``[start, stop)``, the first one of ``run``; return whether bits are lost.
 
-    ``sums`` has a line a run, and in it a word for each of the registers ``slots``. The extremes
-    have a line a field.
+    ``sums`` has a row a run, and in it a word for each of the registers ``slots``. The extremes
+    have a row a field.
     """
     stored, program = (data, words_of(data), facts, gaps, shift), (steps, ranges, constants, tables)
     registers = integers, floats, truths
@@ -138,7 +138,7 @@ def add_runs(
         page, first = row >> shift, row & (page_rows - 1)
         rows = min(BLOCK_ROWS, page_rows - first, stop - row)
         run_steps(stored, program, (page, first, rows), registers)
-        if fill_limbs(kinds, sources, scales, limbs, integers, floats, rows):
+        if split_fixed_point(kinds, sources, scales, limbs, integers, floats, rows):
             return True
         at = 0
         while at < rows:

@@ -1,4 +1,8 @@
-"""Floats as whole numbers of two powers of two; see :mod:`tessel.kernels.group_sums`."""
+"""Floats split into two fixed-point limbs, which are added as integers.
+
+:mod:`tessel.kernels.fields` says how wide the limbs are; :mod:`tessel.kernels.group_sums` and
+:mod:`tessel.kernels.run_sums` add them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import numpy as np
 from tessel.kernels.block_loop import place_of
 from tessel.kernels.declare import inner
 
-__all__ = ["fill_limbs"]
+__all__ = ["split_fixed_point"]
 
 _INTEGER, _WIDE, _FLOAT = 0, 1, 2
 _HALF = 32
@@ -29,7 +33,7 @@ def _split(
     low: Any,
     rows: Any,
 ) -> Any:
-    """Write the two limbs of floats; return whether something was left over."""
+    """Write the two limbs of floats; return whether the limbs lack bits of some float."""
     lost = False
     for row in range(rows):
         scaled = floats[source + row] * scale
@@ -43,12 +47,12 @@ def _split(
 
 
 @inner
-def fill_limbs(
+def split_fixed_point(
     kinds: Any, sources: Any, scales: Any, limbs: Any, integers: Any, floats: Any, count: int
 ) -> Any:
-    """Write the limbs of what is not added as it is; return whether bits were lost.
+    """Split the fields that are floats or wide integers into limbs; return whether bits were lost.
 
-    ``limbs`` has a line a field: the registers of its low and of its high limb.
+    ``limbs`` has a row a field: the registers of its low and of its high limb.
     """
     lost = False
     rows = np.uint64(count)
