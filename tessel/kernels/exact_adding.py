@@ -1,9 +1,9 @@
-"""Kernels that add numbers to superaccumulators: one line of limbs a group.
+"""Kernels that add numbers to superaccumulators, one a group.
 
-A line is a fixed-point number in cells of 64 bits, of which each takes 32 bits of a number that is
-added; so ``2**29`` rows may be added before cells are carried. Cell ``j`` of group ``g`` weighs
-``2**(32 * j)`` and is ``cells[base[g] + j]``, where ``j`` may be negative. Settled lines are two's
-complement limbs of 32 bits (see :class:`~tessel.kernels.exact_sums.ExactSums`).
+An accumulator is a fixed-point number in cells of 64 bits. A number that is added has 32 bits in
+each cell, so ``2**29`` rows may be added before cells are carried. Cell ``j`` of group ``g`` weighs
+``2**(32 * j)`` and is ``cells[base[g] + j]``, where ``j`` may be negative. Normalized accumulators
+are two's complement limbs of 32 bits (see :class:`~tessel.kernels.exact_sums.ExactSums`).
 
 References
 ----------
@@ -26,11 +26,11 @@ __all__ = [
     "add_limbs",
     "add_products",
     "add_totals",
-    "bound_lines",
-    "carry_lines",
+    "bound_accumulators",
+    "carry_accumulators",
     "find_limbs",
-    "settle_lines",
-    "slide_lines",
+    "normalize_accumulators",
+    "slide_window",
 ]
 
 LIMB_BITS = 32
@@ -48,7 +48,7 @@ _ONE, _TWO, _THREE, _FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(
 
 @kernel("first_limb: i32[groups], ends: i64[ends], found: mut i64[2]")
 def find_limbs(first_limb: Any, ends: Any, found: Any) -> None:
-    """Write the lowest limb of all settled numbers, and the one above the highest.
+    """Write the lowest limb of all normalized numbers, and the one above the highest.
 
     Where all are zero, the second is the lower one.
     """
@@ -66,7 +66,7 @@ def find_limbs(first_limb: Any, ends: Any, found: Any) -> None:
     "low: i64[rows], high: i64[rows], codes: i64[rows], lowest: mut i64[groups], "
     "highest: mut i64[groups]"
 )
-def bound_lines(low: Any, high: Any, codes: Any, lowest: Any, highest: Any) -> None:
+def bound_accumulators(low: Any, high: Any, codes: Any, lowest: Any, highest: Any) -> None:
     """Lower ``lowest`` and raise ``highest`` of each group to what its rows have."""
     for row in range(len(codes)):
         group = np.uint64(codes[row])
@@ -86,7 +86,7 @@ def _parts_of(bits: Any) -> Any:
 
 @kernel("values: i64[rows], codes: i64[rows], base: i64[groups], cells: mut i64[cells]")
 def add_doubles(values: Any, codes: Any, base: Any, cells: Any) -> None:
-    """Add finite doubles, given as their bits, to the lines of their groups."""
+    """Add finite doubles, given as their bits, to the accumulators of their groups."""
     for row in range(len(values)):
         bits = values[row]
         mantissa, exponent = _parts_of(bits)
@@ -106,7 +106,7 @@ def add_doubles(values: Any, codes: Any, base: Any, cells: Any) -> None:
     "left: i64[rows], right: i64[rows], codes: i64[rows], base: i64[groups], cells: mut i64[cells]"
 )
 def add_products(left: Any, right: Any, codes: Any, base: Any, cells: Any) -> None:
-    """Add the products of finite doubles, given as their bits, to the lines of their groups."""
+    """Add the products of finite doubles, given as their bits, to their groups' accumulators."""
     for row in range(len(left)):
         one, one_exponent = _parts_of(left[row])
         other, other_exponent = _parts_of(right[row])
@@ -141,7 +141,7 @@ def add_products(left: Any, right: Any, codes: Any, base: Any, cells: Any) -> No
 def add_integers(
     numbers: Any, codes: Any, exponent: Any, signed: Any, base: Any, cells: Any
 ) -> None:
-    """Add ``numbers * 2**exponent``, signed or the bits of unsigned ones, to their lines."""
+    """Add ``numbers * 2**exponent``, signed or the bits of unsigned ones, to their accumulators."""
     shift = exponent & _LOW_BITS
     limb = exponent >> 5
     upper = np.int64(-1) if signed else np.int64(_MASK)
@@ -164,7 +164,7 @@ def add_totals(codes: Any, numbers: Any, sums: Any) -> None:
 
 @inner
 def _add_sum(limbs: Any, start: Any, stop: Any, at: Any, sign: Any, cells: Any) -> None:
-    """Add a settled number to a line, or take it away; its first limb goes to cell ``at``."""
+    """Add or subtract a normalized number; its first limb goes to cell ``at`` of an accumulator."""
     if start == stop:
         return
     place, last = np.uint64(at), np.uint64(stop - 1)
@@ -179,7 +179,7 @@ def _add_sum(limbs: Any, start: Any, stop: Any, at: Any, sign: Any, cells: Any) 
     "base: i64[groups], cells: mut i64[cells]"
 )
 def add_limbs(first_limb: Any, ends: Any, limbs: Any, codes: Any, base: Any, cells: Any) -> None:
-    """Add settled numbers to the lines of their groups."""
+    """Add normalized numbers to the accumulators of their groups."""
     for row in range(len(first_limb)):
         at = base[np.uint64(codes[row])] + first_limb[row]
         _add_sum(limbs, ends[row], ends[row + 1], at, np.int64(1), cells)
@@ -187,7 +187,7 @@ def add_limbs(first_limb: Any, ends: Any, limbs: Any, codes: Any, base: Any, cel
 
 @inner
 def _carry(cells: Any, start: Any, stop: Any) -> None:
-    """Bring all cells of a line but the last, which is there for the carries, to 32 bits."""
+    """Bring the cells of an accumulator to 32 bits, but the last, which takes the carries."""
     carry = np.int64(0)
     for place in range(np.uint64(start), np.uint64(stop - 1)):
         held = cells[place] + carry
@@ -197,16 +197,16 @@ def _carry(cells: Any, start: Any, stop: Any) -> None:
 
 
 @kernel("starts: i64[ends], cells: mut i64[cells]")
-def carry_lines(starts: Any, cells: Any) -> None:
-    """Carry lines, of which line ``g`` is ``cells[starts[g]:starts[g + 1]]``, to take more rows."""
+def carry_accumulators(starts: Any, cells: Any) -> None:
+    """Carry accumulators to take more rows; that of ``g`` is ``cells[starts[g]:starts[g + 1]]``."""
     for group in range(len(starts) - 1):
         if starts[group] < starts[group + 1]:
             _carry(cells, starts[group], starts[group + 1])
 
 
 @inner
-def _settle(cells: Any, start: Any, stop: Any, limbs: Any, end: Any) -> Any:
-    """Carry a line and write it as the shortest two's complement number behind ``limbs[:end]``.
+def _normalize(cells: Any, start: Any, stop: Any, limbs: Any, end: Any) -> Any:
+    """Carry an accumulator and write its shortest two's complement form behind ``limbs[:end]``.
 
     Return how many cells lie below its first limb, and the new end.
     """
@@ -237,8 +237,8 @@ def _settle(cells: Any, start: Any, stop: Any, limbs: Any, end: Any) -> Any:
     "base: i64[groups], cells: mut i64[cells], first_limb: mut i32[groups], ends: mut i64[ends], "
     "limbs: mut i32[limbs]"
 )
-def settle_lines(base: Any, cells: Any, first_limb: Any, ends: Any, limbs: Any) -> None:
-    """Settle lines, of which line ``g`` is ``cells[ends[g]:ends[g + 1]]``.
+def normalize_accumulators(base: Any, cells: Any, first_limb: Any, ends: Any, limbs: Any) -> None:
+    """Normalize accumulators, of which that of group ``g`` is ``cells[ends[g]:ends[g + 1]]``.
 
     Afterwards ``ends`` says the same of the limbs, which may be where the cells are: they are half
     as wide, and a cell is read before what is written can reach it.
@@ -247,7 +247,7 @@ def settle_lines(base: Any, cells: Any, first_limb: Any, ends: Any, limbs: Any) 
     for group in range(len(base)):
         start, before = stop, end
         stop = ends[group + 1]
-        skipped, end = _settle(cells, start, stop, limbs, end)
+        skipped, end = _normalize(cells, start, stop, limbs, end)
         first_limb[group] = start - base[group] + skipped if end > before else 0
         ends[group + 1] = end
 
@@ -255,15 +255,15 @@ def settle_lines(base: Any, cells: Any, first_limb: Any, ends: Any, limbs: Any) 
 @kernel(
     "row_limb: i32[rows], row_ends: i64[row_ends], row_limbs: i32[row_limbs], order: i64[places], "
     "starts: i64[windows], stops: i64[windows], lowest: i64, cells: mut i64[width], "
-    "line: mut i64[width], first_limb: mut i32[windows], ends: mut i64[ends], limbs: mut i32[limbs]"
+    "copy: mut i64[width], first_limb: mut i32[windows], ends: mut i64[ends], limbs: mut i32[limbs]"
 )
-def slide_lines(
+def slide_window(
     row_limb: Any, row_ends: Any, row_limbs: Any, order: Any, starts: Any, stops: Any, lowest: Any,
-    cells: Any, line: Any, first_limb: Any, ends: Any, limbs: Any,
+    cells: Any, copy: Any, first_limb: Any, ends: Any, limbs: Any,
 ) -> None:  # fmt: skip
-    """Settle the sum of each window: numbers enter and leave it.
+    """Normalize the sum of each window: numbers enter and leave it.
 
-    ``order`` says which number has which place; ``cells``, all 0, and ``line`` hold a number from
+    ``order`` says which number has which place; ``cells``, all 0, and ``copy`` hold a number from
     the limb ``lowest`` on.
     """
     first, last, end = np.int64(0), np.int64(0), np.int64(0)
@@ -288,8 +288,8 @@ def slide_lines(
             at = np.int64(row_limb[row]) - lowest
             _add_sum(row_limbs, row_ends[row], row_ends[row + _ONE], at, sign, cells)
         for place in range(len(cells)):
-            line[place] = cells[place]
+            copy[place] = cells[place]
         before = end
-        skipped, end = _settle(line, np.int64(0), np.int64(len(line)), limbs, end)
+        skipped, end = _normalize(copy, np.int64(0), np.int64(len(copy)), limbs, end)
         first_limb[window] = lowest + skipped if end > before else 0
         ends[window + 1] = end

@@ -1,8 +1,8 @@
 """Kernels that turn superaccumulators into results: quotients and roots, each rounded once.
 
-They read settled lines (see :class:`~tessel.kernels.exact_sums.ExactSums`) from above, a limb at a
-time. Long division by numbers of one limb and the last rounding follow Knuth, *The Art of Computer
-Programming* 2, 4.3.1, and IEEE 754 (to nearest, ties to even).
+They read normalized accumulators (see :class:`~tessel.kernels.exact_sums.ExactSums`) from above, a
+limb at a time. Long division by numbers of one limb and the last rounding follow Knuth, *The Art of
+Computer Programming* 2, 4.3.1, and IEEE 754 (to nearest, ties to even).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BIT_63 = np.uint64(1 << 63)
 
 @inner
 def digit_of(limbs: Any, place: Any, start: Any, negative: bool) -> Any:
-    """Return a digit of the size of a settled number whose first limb is at ``start``."""
+    """Return a digit of the size of a normalized number whose first limb is at ``start``."""
     limb = np.int64(limbs[np.uint64(place)])
     if negative:
         limb = -limb if place == start else ~limb
@@ -186,7 +186,7 @@ def round_integers(first_limb: Any, ends: Any, limbs: Any, counts: Any, results:
 
 @inner
 def _limb_at(limbs: Any, limb: Any, first: Any, start: Any, end: Any, above: Any) -> Any:
-    """Return a limb of a settled number, also one below or above those that are kept."""
+    """Return a limb of a normalized number, also one below or above those that are kept."""
     if limb < first:
         return np.int64(0)
     place = start + limb - first

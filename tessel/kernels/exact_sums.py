@@ -22,14 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessel.cached import cached
+from tessel.kernels.accumulators import NOWHERE, Accumulators
 from tessel.kernels.exact_adding import (
     LIMB_BITS,
     add_integers,
     add_totals,
     find_limbs,
-    slide_lines,
+    slide_window,
 )
-from tessel.kernels.exact_lines import NOWHERE, Lines
 from tessel.kernels.exact_results import round_integers, round_sums, write_words
 
 __all__ = ["NEGATIVE", "POSITIVE", "ExactSums", "add_by_group", "decimal_steps"]
@@ -81,8 +81,10 @@ class ExactSums:
     # --- adding -----------------------------------------------------------------------------------
 
     @classmethod
-    def _of(cls, lines: Lines, infinities: NDArray[np.uint8] | None = None) -> ExactSums:
-        first_limb, ends, limbs = lines.settled()
+    def _of(
+        cls, accumulated: Accumulators, infinities: NDArray[np.uint8] | None = None
+    ) -> ExactSums:
+        first_limb, ends, limbs = accumulated.normalized()
         if infinities is None:
             infinities = np.zeros(len(first_limb), np.uint8)
         return cls(first_limb, ends, limbs, infinities)
@@ -100,9 +102,9 @@ class ExactSums:
         groups
             How many groups there are; those without rows sum to zero.
         """
-        lines = Lines.of_factors([values], codes, groups)
-        if lines is not None:
-            return cls._of(lines)
+        accumulated = Accumulators.of_factors([values], codes, groups)
+        if accumulated is not None:
+            return cls._of(accumulated)
         finite = np.isfinite(values)
         infinities = np.zeros(groups, np.uint8)
         infinities[codes[values == np.inf]] = POSITIVE
@@ -126,8 +128,10 @@ class ExactSums:
         codes, groups
             As for `of_doubles`.
         """
-        pairs = [Lines.of_factors(pair, codes, groups) for pair in itertools.product(left, right)]
-        found = [cls._of(lines) for lines in pairs if lines is not None]
+        pairs = [
+            Accumulators.of_factors(pair, codes, groups) for pair in itertools.product(left, right)
+        ]
+        found = [cls._of(accumulated) for accumulated in pairs if accumulated is not None]
         if len(found) == len(pairs):
             if len(found) == 1:
                 return found[0]
@@ -153,9 +157,9 @@ class ExactSums:
             return cls.of_parts({0: totals}, groups)
         signed = values.dtype.kind != "u"
         wide = np.ascontiguousarray(values, np.int64 if signed else np.uint64).view(np.int64)
-        lines = Lines.of_integers(codes, groups, bits=64)
-        lines.add(add_integers, [wide], codes, 0, signed)
-        return cls._of(lines)
+        accumulated = Accumulators.of_integers(codes, groups, bits=64)
+        accumulated.add(add_integers, [wide], codes, 0, signed)
+        return cls._of(accumulated)
 
     @classmethod
     def of_decimals(cls, words: Integers, codes: Integers, groups: int) -> ExactSums:
@@ -171,10 +175,10 @@ class ExactSums:
         low, high = words.T
         if np.array_equal(high, low >> 63):
             return cls.of_integers(low, codes, groups)
-        lines = Lines.of_integers(codes, groups, bits=128)
+        accumulated = Accumulators.of_integers(codes, groups, bits=128)
         for place, word in enumerate((low, high)):
-            lines.add(add_integers, [word], codes, 64 * place, place > 0)
-        return cls._of(lines)
+            accumulated.add(add_integers, [word], codes, 64 * place, place > 0)
+        return cls._of(accumulated)
 
     @classmethod
     def of_parts(cls, parts: Mapping[int, Integers], groups: int) -> ExactSums:
@@ -189,15 +193,15 @@ class ExactSums:
         parts = {exponent: numbers for exponent, numbers in parts.items() if numbers.any()}
         lowest, highest = (edge(parts, default=0) // LIMB_BITS for edge in (min, max))
         if all(exponent % LIMB_BITS == 0 for exponent in parts):
-            lines = Lines.of(_NONE, groups, lowest, highest + 1)
+            accumulated = Accumulators.of(_NONE, groups, lowest, highest + 1)
             for exponent, numbers in parts.items():
-                lines.put(exponent // LIMB_BITS - lowest, numbers)
-            return cls._of(lines)
+                accumulated.put(exponent // LIMB_BITS - lowest, numbers)
+            return cls._of(accumulated)
         codes = np.arange(groups)
-        lines = Lines.of(codes, groups, lowest, highest + 3)
+        accumulated = Accumulators.of(codes, groups, lowest, highest + 3)
         for exponent, numbers in parts.items():
-            lines.add(add_integers, [numbers], codes, exponent, True)
-        return cls._of(lines)
+            accumulated.add(add_integers, [numbers], codes, exponent, True)
+        return cls._of(accumulated)
 
     @classmethod
     def total(cls, parts: Sequence[ExactSums], codes: Integers, groups: int) -> ExactSums:
@@ -206,16 +210,18 @@ class ExactSums:
         lowest = min((first for first, _ in ranges), default=0)
         above = max((last for _, last in ranges), default=0)
         codes = np.ascontiguousarray(codes)
-        lines = Lines.of(codes, groups, lowest, above, lambda: cls.stacked(parts)._limbs_of_rows())
+        accumulated = Accumulators.of(
+            codes, groups, lowest, above, lambda: cls.stacked(parts)._limbs_of_rows()
+        )
         infinities = np.zeros(groups, np.uint8)
         start = 0
         for part in parts:
             own = codes[start : start + part.groups]
-            lines.add_sums((part.first_limb, part.ends, part.limbs), own)
+            accumulated.add_sums((part.first_limb, part.ends, part.limbs), own)
             for flag in (POSITIVE, NEGATIVE) if part.infinities.any() else ():
                 infinities[own[(part.infinities & flag) != 0]] |= np.uint8(flag)
             start += part.groups
-        return cls._of(lines, infinities)
+        return cls._of(accumulated, infinities)
 
     @classmethod
     def stacked(cls, parts: Sequence[ExactSums]) -> ExactSums:
@@ -245,14 +251,14 @@ class ExactSums:
             int64: which sum has which place; None where each has its own.
         """
         lowest, above = self._limb_range if len(self.limbs) else (0, 0)
-        cells, line = np.zeros((2, above - lowest + 1), np.int64)
+        cells, copy = np.zeros((2, above - lowest + 1), np.int64)
         order = np.arange(self.groups) if order is None else np.ascontiguousarray(order)
         starts, stops = np.ascontiguousarray(starts), np.ascontiguousarray(stops)
         first_limb, ends = np.empty(len(starts), np.int32), np.empty(len(starts) + 1, np.int64)
         # What is not written to takes no memory.
         limbs = np.empty(len(starts) * len(cells), np.int32)
-        slide_lines(
-            self.first_limb, self.ends, self.limbs, order, starts, stops, lowest, cells, line,
+        slide_window(
+            self.first_limb, self.ends, self.limbs, order, starts, stops, lowest, cells, copy,
             first_limb, ends, limbs,
         )  # fmt: skip
         infinities = np.zeros(len(starts), np.uint8)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessel.kernels import exact_lines
+from tessel.kernels import accumulators
 from tessel.kernels.exact_spreads import exact_spreads
 from tessel.kernels.exact_sums import ExactSums, add_by_group
 from tests.kernels.forced import FORMS, in_form
@@ -44,7 +44,7 @@ COUNTS = st.one_of(
 )
 GROUP = st.integers(0, GROUPS - 1)
 ROWS = st.lists(st.tuples(DOUBLES, GROUP), max_size=24)
-CELLS = st.sampled_from([0, exact_lines._CELLS])
+CELLS = st.sampled_from([0, accumulators._CELLS])
 """With no cells for lines of one length, each line is as long as its own rows are wide."""
 
 
@@ -111,7 +111,7 @@ def test_doubles(
     values, codes = columns(rows)
     wanted = totals(values, codes)
     with in_form(form), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact_lines, "_CELLS", cells)
+        patch.setattr(accumulators, "_CELLS", cells)
         whole = ExactSums.of_doubles(values, codes, GROUPS)
         parts = [
             ExactSums.of_doubles(values[rows], codes[rows], GROUPS)
@@ -212,7 +212,7 @@ def test_a_million_rows_with_cancellation() -> None:
 
 
 def test_many_groups_of_any_width() -> None:
-    """Lines of one length would take 17 GB here."""
+    """Accumulators of one length would take 17 GB here."""
     generator = np.random.default_rng(11)
     values = generator.normal(size=60_000) * 10.0 ** generator.integers(-300, 300, 60_000)
     codes = generator.integers(0, 3_000_000, len(values))
@@ -243,7 +243,7 @@ def test_billions_of_rows_by_merging() -> None:
 
 
 def test_cells_are_carried_before_they_are_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact_lines, "_MOST_ROWS", 8)
+    monkeypatch.setattr(accumulators, "_MOST_ROWS", 8)
     values = np.array(HOSTILE * 20)
     codes = np.arange(len(values)) % 3
     sums = ExactSums.of_doubles(values, codes, 3)
@@ -260,7 +260,7 @@ def test_products(form: str, rows: list[tuple[tuple[float, float], int]], cells:
     left, right = pairs.reshape(-1, 2).T
     products = [Fraction(one) * Fraction(other) for (one, other), _ in rows]
     with in_form(form), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact_lines, "_CELLS", cells)
+        patch.setattr(accumulators, "_CELLS", cells)
         sums = ExactSums.of_products([left], [right], codes, GROUPS)
         halves = ExactSums.of_products([left, right], [right], codes, GROUPS)
     assert exactly(sums) == totals(products, codes)
@@ -286,7 +286,7 @@ def test_integers(form: str, rows: list[tuple[int, int]], counts: int, cells: in
     values, codes = columns(rows, np.int64)
     divisors = np.maximum(np.bincount(codes, minlength=GROUPS), counts)
     with in_form(form), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact_lines, "_CELLS", cells)
+        patch.setattr(accumulators, "_CELLS", cells)
         sums = ExactSums.of_integers(values, codes, GROUPS)
         found, overflow = sums.integers(signed=True)
         means = sums.rounded_integers(divisors)

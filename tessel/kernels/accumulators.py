@@ -1,8 +1,8 @@
-"""Lines of cells in which exact sums add up, until they are settled.
+"""Superaccumulators of groups, to which numbers are added exactly until they are normalized.
 
-Lines of one length, from the lowest limb of all rows to the highest, are quick to lay out; where
-that would take many cells (groups of few rows, numbers far apart), each line has the limbs of its
-own rows.
+Accumulators of one length, from the lowest limb of all rows to the highest, are quick to lay out.
+Where that would take many cells (groups of few rows, numbers far apart), each accumulator has the
+limbs of its own rows.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tessel.kernels.exact_adding import (
     add_doubles,
     add_limbs,
     add_products,
-    bound_lines,
-    carry_lines,
-    settle_lines,
+    bound_accumulators,
+    carry_accumulators,
+    normalize_accumulators,
 )
 from tessel.kernels.running_rows import find_exponents
 
-__all__ = ["NOWHERE", "Lines", "Settled"]
+__all__ = ["NOWHERE", "Accumulators", "Normalized"]
 
 Integers = NDArray[np.int64]
-Settled = tuple[NDArray[np.int32], Integers, NDArray[np.int32]]
+Normalized = tuple[NDArray[np.int32], Integers, NDArray[np.int32]]
 """First limb, ends and limbs, as `ExactSums` has them."""
 
 NOWHERE = 1 << 20
@@ -39,14 +39,14 @@ _MOST_ROWS = 1 << 29
 """Rows that cells take before they must be carried."""
 
 _CELLS, _CELLS_A_ROW = 1 << 16, 8
-"""Lines of one length take no more cells than either."""
+"""Accumulators of one length take no more cells than either."""
 
 _EXPONENTS, _FRACTION_BITS = 2047, 52
 _ALL = np.zeros(0, np.bool_)
 
 
-class Lines:
-    """Lines of cells that rows are added to."""
+class Accumulators:
+    """One superaccumulator a group, as cells of 64 bits."""
 
     def __init__(self, starts: Integers, base: Integers):
         self._starts, self._base = starts, base
@@ -62,16 +62,16 @@ class Lines:
         above: int,
         limbs_of_rows: Callable[[], tuple[Integers, Integers]] | None = None,
     ) -> Self:
-        """Lay out lines for limbs in ``[lowest, above)``, and one more for the carries.
+        """Lay out accumulators for limbs in ``[lowest, above)``, and one more for the carries.
 
         Parameters
         ----------
         codes, groups
-            What goes to which group.
+            The group of each row, and the number of groups.
         lowest, above
-            All limbs lie between.
+            The limbs of all rows lie between.
         limbs_of_rows
-            What tells the same of each row, for lines that are as long as need be.
+            Returns the lowest limb and the end of each row; accumulators are then of that length.
         """
         width = above - lowest + 1
         if limbs_of_rows is None or groups * width <= max(_CELLS, _CELLS_A_ROW * len(codes)):
@@ -79,14 +79,14 @@ class Lines:
             return cls(starts, starts[:-1] - lowest)  # a copy: starts become ends
         least, most = np.full((2, groups), NOWHERE)
         np.negative(most, out=most)
-        bound_lines(*limbs_of_rows(), codes, least, most)
+        bound_accumulators(*limbs_of_rows(), codes, least, most)
         ends = np.cumsum(np.where(least < most, most - least + 1, 0))
         starts = np.concatenate([ends[:1] * 0, ends])
         return cls(starts, starts[:-1] - least)
 
     @classmethod
     def of_integers(cls, codes: Integers, groups: int, *, bits: int) -> Self:
-        """Lay out lines for integers of so many bits."""
+        """Lay out accumulators for integers of so many bits."""
         above = bits // LIMB_BITS + 1
         return cls.of(
             codes, groups, 0, above,
@@ -118,36 +118,36 @@ class Lines:
             return np.where(zero, NOWHERE, low), np.where(zero, -NOWHERE, low + room)
 
         lowest, highest = (least + below) // LIMB_BITS, (most + below) // LIMB_BITS
-        lines = cls.of(codes, groups, lowest, highest + room, limbs_of_rows)
-        lines.add(add_doubles if len(held) == 1 else add_products, held, codes)
-        return lines
+        accumulated = cls.of(codes, groups, lowest, highest + room, limbs_of_rows)
+        accumulated.add(add_doubles if len(held) == 1 else add_products, held, codes)
+        return accumulated
 
     def add(self, kernel: Kernel, columns: Sequence[Any], codes: Integers, *more: Any) -> None:
         """Run a kernel that adds a number a row of each column."""
         codes = np.ascontiguousarray(codes)
         for start in range(0, len(codes), _MOST_ROWS):
             rows = slice(start, start + _MOST_ROWS)
-            self._make_room(len(codes[rows]))
+            self._reserve(len(codes[rows]))
             parts = (np.ascontiguousarray(column[rows]) for column in columns)
             kernel(*parts, codes[rows], *more, self._base, self._cells)
 
     def put(self, place: int, numbers: Integers) -> None:
-        """Put a number of 64 bits into a cell of each line, of those that are of one length."""
+        """Put a number of 64 bits into one cell of each accumulator; all are of one length."""
         self._cells.reshape(len(self._base), -1)[:, place] = numbers
 
-    def add_sums(self, sums: Settled, codes: Integers) -> None:
-        """Add settled sums."""
-        self._make_room(len(codes))
+    def add_sums(self, sums: Normalized, codes: Integers) -> None:
+        """Add normalized sums."""
+        self._reserve(len(codes))
         add_limbs(*sums, codes, self._base, self._cells)
 
-    def _make_room(self, rows: int) -> None:
+    def _reserve(self, rows: int) -> None:
         if self._rows + rows > _MOST_ROWS:
-            carry_lines(self._starts, self._cells)
+            carry_accumulators(self._starts, self._cells)
             self._rows = 0
         self._rows += rows
 
-    def settled(self) -> Settled:
-        """Return what `ExactSums` is made of; lines cannot be used afterwards."""
+    def normalized(self) -> Normalized:
+        """Return the limbs that `ExactSums` is made of; no number can be added afterwards."""
         first_limb, limbs = np.empty(len(self._base), np.int32), self._cells.view(np.int32)
-        settle_lines(self._base, self._cells, first_limb, self._starts, limbs)
+        normalize_accumulators(self._base, self._cells, first_limb, self._starts, limbs)
         return first_limb, self._starts, limbs[: self._starts[-1]].copy()
