@@ -8,14 +8,14 @@ import pyarrow as pa
 
 from tessel.clauses.aggregates.base import Codes
 from tessel.clauses.aggregates.kernels.extremes import least
-from tessel.clauses.aggregates.one_value import OneValueAggregate
 from tessel.clauses.aggregates.registry import register
+from tessel.clauses.aggregates.selective import SelectiveAggregate
 
 __all__ = ["AllTrue"]
 
 
 @register
-class AllTrue(OneValueAggregate):
+class AllTrue(SelectiveAggregate):
     """Whether none of the values that are not missing is false; missing of none.
 
     Takes bool columns.

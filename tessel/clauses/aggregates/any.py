@@ -8,14 +8,14 @@ import pyarrow as pa
 
 from tessel.clauses.aggregates.base import Codes
 from tessel.clauses.aggregates.kernels.extremes import greatest
-from tessel.clauses.aggregates.one_value import OneValueAggregate
 from tessel.clauses.aggregates.registry import register
+from tessel.clauses.aggregates.selective import SelectiveAggregate
 
 __all__ = ["AnyTrue"]
 
 
 @register
-class AnyTrue(OneValueAggregate):
+class AnyTrue(SelectiveAggregate):
     """Whether one of the values that are not missing is true; missing of none.
 
     Takes bool columns.

@@ -9,14 +9,14 @@ import pyarrow as pa
 from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import Codes
 from tessel.clauses.aggregates.kernels.positions import last_rows
-from tessel.clauses.aggregates.one_value import OneValueAggregate
 from tessel.clauses.aggregates.registry import register
+from tessel.clauses.aggregates.selective import SelectiveAggregate
 
 __all__ = ["Last"]
 
 
 @register
-class Last(OneValueAggregate):
+class Last(SelectiveAggregate):
     """The last value in row order that is not missing, of its own type; missing of none.
 
     Takes every type. The value is the stored one: a −0.0 stays −0.0.

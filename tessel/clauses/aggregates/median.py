@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import Codes, OrderedValues
-from tessel.clauses.aggregates.held_values import GroupValues, HeldValuesAggregate
+from tessel.clauses.aggregates.holistic import GroupValues, HolisticAggregate
 from tessel.clauses.aggregates.kernels.mixes import means_of_two
 from tessel.clauses.aggregates.mean import Mean, mean_type
 from tessel.clauses.aggregates.registry import register
@@ -18,7 +18,7 @@ __all__ = ["Median", "mean_of_two", "spread_out"]
 
 
 @register
-class Median(HeldValuesAggregate):
+class Median(HolisticAggregate):
     """The median of the values that are not missing, by linear interpolation; missing of none.
 
     Types are those of ``mean``: of an even number of values it *is* the mean of the two in the

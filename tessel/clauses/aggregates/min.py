@@ -8,15 +8,15 @@ import pyarrow as pa
 
 from tessel.clauses.aggregates.base import Codes
 from tessel.clauses.aggregates.kernels.extremes import least
-from tessel.clauses.aggregates.one_value import OneValueAggregate
 from tessel.clauses.aggregates.registry import register
+from tessel.clauses.aggregates.selective import SelectiveAggregate
 from tessel.clauses.values import is_hashable
 
 __all__ = ["Min"]
 
 
 @register
-class Min(OneValueAggregate):
+class Min(SelectiveAggregate):
     """The least of the values that are not missing, of their own type; missing of none.
 
     Text is ordered by code point, binary by byte, False before True. A zero is +0.0, whichever

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import OrderedValues
-from tessel.clauses.aggregates.held_values import GroupValues, HeldValuesAggregate
+from tessel.clauses.aggregates.holistic import GroupValues, HolisticAggregate
 from tessel.clauses.aggregates.registry import register
 from tessel.clauses.values import is_hashable, normalised
 
@@ -17,7 +17,7 @@ __all__ = ["NUnique"]
 
 
 @register
-class NUnique(HeldValuesAggregate):
+class NUnique(HolisticAggregate):
     """How many different values that are not missing there are, int64; 0 of none.
 
     −0.0 and 0.0 are one value. Takes every type that can be a key.

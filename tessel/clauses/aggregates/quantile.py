@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import Codes, OrderedValues
-from tessel.clauses.aggregates.held_values import GroupValues, HeldValuesAggregate
+from tessel.clauses.aggregates.holistic import GroupValues, HolisticAggregate
 from tessel.clauses.aggregates.kernels.mixes import mixes
 from tessel.clauses.aggregates.kernels.quotients import rounded_integer, rounded_quotient
 from tessel.clauses.aggregates.kernels.sums import DAY_MS
@@ -39,7 +39,7 @@ _HALF = Fraction(1, 2)
 
 @register
 @dataclass(frozen=True)
-class Quantile(HeldValuesAggregate):
+class Quantile(HolisticAggregate):
     """The quantile ``q`` of the values that are not missing; missing of none.
 
     Of ``n`` values in order, numbered from 0, it lies at the place ``q * (n - 1)``, computed

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array, empty_table
 from tessel.clauses.aggregates.base import has_compact_state
-from tessel.clauses.grouped.group_tables import finished_groups, held_states, merged_states
+from tessel.clauses.grouped.group_tables import finished_groups, merged_states, state_columns
 from tessel.clauses.grouped.grouping import Groups, group_codes
 from tessel.clauses.grouped.hashing import bucket_of
 from tessel.clauses.named_aggregate import NamedAggregate
@@ -202,10 +202,10 @@ class GroupMerge(Closing):
         return most // _VALUES_TAKE if holds_values else most
 
     def _holds_only_values(self, table: pa.Table) -> bool:
-        from tessel.clauses.aggregates.held_values import are_only_values
+        from tessel.clauses.aggregates.holistic import are_only_values
 
         return all(
-            are_only_values(held_states(table, each, self._shape.source))
+            are_only_values(state_columns(table, each, self._shape.source))
             for each in self._shape.aggregates
             if not has_compact_state(each.aggregate)
         )

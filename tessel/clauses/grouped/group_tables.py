@@ -24,12 +24,12 @@ __all__ = [
     "complete_table",
     "finished_groups",
     "finished_table",
-    "held_states",
     "merge_partials",
     "merged_states",
     "partial_schema",
     "partial_table",
     "parts_to_reduce",
+    "state_columns",
 ]
 
 _LEAST_ROWS_REDUCED = 1 << 16
@@ -121,7 +121,7 @@ def merged_states(
     arrays = list(keys)
     for each in aggregates:
         merge = _mergeable(each).merge
-        arrays += merge(held_states(table, each, source), codes, groups, each.input_type(source))
+        arrays += merge(state_columns(table, each, source), codes, groups, each.input_type(source))
     schema = partial_schema(key_names, aggregates, source)
     if POSITION in table.column_names:
         arrays.append(table.column(POSITION).take(arrow_array(first_row)))
@@ -145,7 +145,7 @@ def finished_groups(
     codes, groups, keys, first_row = _codes(table, key_names)
     columns = dict(zip(key_names, keys, strict=True))
     for each in aggregates:
-        states, kind = held_states(table, each, source), each.input_type(source)
+        states, kind = state_columns(table, each, source), each.input_type(source)
         finish = _mergeable(each).finish_merged
         columns[each.output] = finish(states, codes, groups, kind, each.column)
     if POSITION in table.column_names:
@@ -159,7 +159,7 @@ def finished_table(
     """Return the results of merged states, a row each; raises as :func:`finished_groups`."""
     columns = {}
     for each in aggregates:
-        held = [column.combine_chunks() for column in held_states(states, each, source)]
+        held = [column.combine_chunks() for column in state_columns(states, each, source)]
         kind = each.input_type(source)
         columns[each.output] = _mergeable(each).finish(held, kind, each.column)
     return pa.table(columns)
@@ -200,7 +200,7 @@ def _values(table: pa.Table, each: NamedAggregate) -> pa.ChunkedArray | pa.Array
     return each.values({name: table.column(name) for name in each.inputs})
 
 
-def held_states(
+def state_columns(
     table: pa.Table, each: NamedAggregate, source: TableSchema
 ) -> list[pa.ChunkedArray]:
     """Return the state columns of an aggregate in a partial table."""

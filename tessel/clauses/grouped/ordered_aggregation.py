@@ -22,15 +22,15 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import FromOrder, MergeableAggregate, has_compact_state
-from tessel.clauses.aggregates.held_values import values_of_state
+from tessel.clauses.aggregates.holistic import values_of_state
 from tessel.clauses.aggregates.kernels.value_runs import has_integers
 from tessel.clauses.aggregates.registry import find_aggregate
 from tessel.clauses.grouped.group_merging import GroupMerge, GroupShape
 from tessel.clauses.grouped.group_tables import (
     POSITION,
-    held_states,
     partial_schema,
     partial_table,
+    state_columns,
 )
 from tessel.clauses.grouped.grouping import group_codes, missing_rows
 from tessel.clauses.grouped.value_ranges import ValueRanges
@@ -301,7 +301,7 @@ class _StatePieces(_Pieces):
         arrays = [table.column(key) for key in self._keys]
         for each in self.shape.aggregates:
             if each.output not in held and each.output != POSITION:
-                arrays += held_states(table, each, self._source)
+                arrays += state_columns(table, each, self._source)
                 continue
             kind = each.input_type(self.shape.source)
             aggregate = each.aggregate
@@ -322,10 +322,10 @@ class _StatePieces(_Pieces):
         if not isinstance(intake, ValueRanges):
             super().take_in(table, column, intake)
             return
-        each, _ = self._holding(column)
-        intake.add(held_states(table, each, self._source))
+        each, _ = self._of_column(column)
+        intake.add(state_columns(table, each, self._source))
 
-    def _holding(self, column: str) -> tuple[NamedAggregate, pa.DataType]:
+    def _of_column(self, column: str) -> tuple[NamedAggregate, pa.DataType]:
         """Return an aggregate that holds the values of a column, so often as others need them."""
         asked = [each for each in self._ordered if each.column == column]
         each = min(asked, key=lambda each: getattr(each.aggregate, "once", False))
@@ -335,8 +335,8 @@ class _StatePieces(_Pieces):
 
     def values(self, table: pa.Table, column: str) -> Iterator[pa.Table]:
         """Give keys and values, so often as they occur where an aggregate looks at that."""
-        each, kind = self._holding(column)
-        states = held_states(table, each, self._source)
+        each, kind = self._of_column(column)
+        states = state_columns(table, each, self._source)
         for values, owners in values_of_state(states, kind, _ROWS_AT_A_TIME):
             keys = table.select(list(self._keys)).take(arrow_array(owners))
             schema = self.value_schema(column)

@@ -1,9 +1,9 @@
-"""States that hold values (median, quantiles, nunique), from rows as they are stored.
+"""Holistic states (median, quantiles, nunique) from stored integers.
 
-A group is a number and a value is one. Integers of a narrow range are counted in a table; others
-are written to the places of their groups, some rows at a time: nothing is decoded but the values
-that are left in the end, which are looked up or divided once. What else is aggregated is summed
-where it lies. Anything else, None: the unit is read.
+Groups and values are integers. Values of a narrow range are counted in a table; others are sorted
+by group, some rows at a time. Only the values of the final states are decoded, each once. Other
+aggregates beside them are reduced by kernels. For anything else the answer is None, and the unit is
+read.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ def _split(
 ) -> tuple[list[NamedAggregate], list[NamedAggregate]]:
     if all(has_compact_state(each.aggregate) for each in aggregates):
         return [], list(aggregates)
-    from tessel.clauses.aggregates.held_values import HeldValuesAggregate
+    from tessel.clauses.aggregates.holistic import HolisticAggregate
 
-    held = [each for each in aggregates if isinstance(each.aggregate, HeldValuesAggregate)]
-    others = [each for each in aggregates if not isinstance(each.aggregate, HeldValuesAggregate)]
+    held = [each for each in aggregates if isinstance(each.aggregate, HolisticAggregate)]
+    others = [each for each in aggregates if not isinstance(each.aggregate, HolisticAggregate)]
     return held, others
 
 
@@ -106,7 +106,7 @@ def scanned_values(
     drop_missing
         Whether rows with a missing key fall away.
     """
-    from tessel.clauses.aggregates.held_values import HeldValuesAggregate
+    from tessel.clauses.aggregates.holistic import HolisticAggregate
 
     held, others = _split(aggregates)
     names = list(dict.fromkeys(str(each.column) for each in held))
@@ -136,7 +136,7 @@ def scanned_values(
     runs: dict[tuple[str, bool], ValueRuns] = {}
     for each in held:
         aggregate, name = each.aggregate, str(each.column)
-        assert isinstance(aggregate, HeldValuesAggregate)  # they were split so
+        assert isinstance(aggregate, HolisticAggregate)  # they were split so
         asked = name, aggregate.once
         if asked not in runs:
             runs[asked] = scan.runs(*asked)
@@ -290,7 +290,7 @@ def _span(number: Number) -> int:
 
 def _state(runs: ValueRuns, column: _Column) -> list[pa.Array]:
     """Return the state of the groups of some runs."""
-    from tessel.clauses.aggregates.held_values import held_values_state
+    from tessel.clauses.aggregates.holistic import holistic_state
 
     if column.entries is not None:
         values = column.entries.take(arrow_array(runs.numbers))
@@ -298,7 +298,7 @@ def _state(runs: ValueRuns, column: _Column) -> list[pa.Array]:
         values = arrow_array(ordered_integers(arrow_array(runs.numbers.view(np.uint64))))
     else:
         values = arrow_array(runs.numbers)
-    return held_values_state(runs, values, column.places)
+    return holistic_state(runs, values, column.places)
 
 
 def _column(opened: OpenedBatch, name: str, schema: TableSchema) -> _Column | None:

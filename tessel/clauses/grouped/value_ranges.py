@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tessel.arrays import arrow_array, different, numpy_array
 from tessel.cancelling import check_cancelled
 from tessel.clauses.aggregates.base import Values
-from tessel.clauses.aggregates.held_values import ordered_runs
+from tessel.clauses.aggregates.holistic import ordered_runs
 from tessel.clauses.aggregates.kernels.value_runs import values_of_integers
 from tessel.clauses.spill.spool import Parked
 from tessel.clauses.spill.workspace import Workspace

@@ -26,13 +26,13 @@ from tessel.expression.schema import TableSchema
 __all__ = ["lower_aggregation"]
 
 _BYTES_A_VALUE = 8
-_HELD_BUCKETS = 32
-"""States that hold values are merged up to the bytes of so many hash buckets."""
+_HOLISTIC_BUCKETS = 32
+"""Holistic states are merged up to the bytes of so many hash buckets."""
 
 _GATHERED_IN_BUDGET = 10
 """Units of rows that were gathered for their buckets: so many fit at a time."""
 
-_LEAST_HELD_ROWS = 1 << 16
+_LEAST_HOLISTIC_ROWS = 1 << 16
 """Fewer rows are brought together by group sooner than their values are put in order twice."""
 
 
@@ -88,10 +88,10 @@ def _reduces_units(clause: Resample, draft: Draft) -> bool:
         return False
     if not all(each.aggregate.mergeable for each in aggregates):
         return False
-    holding = sum(not has_compact_state(each.aggregate) for each in aggregates)
+    holistic = sum(not has_compact_state(each.aggregate) for each in aggregates)
     if draft.gathered_bytes is not None:
         most = draft.gathered_bytes
-        if index.row_count * _BYTES_A_VALUE * holding > most:
+        if index.row_count * _BYTES_A_VALUE * holistic > most:
             return False
     rows = index.slice_row_end - index.slice_row_start
     units = clause.structure_units(index).units
@@ -110,23 +110,23 @@ def _width(kind: pa.DataType) -> int:
 
 
 def _merges(aggregates: tuple[NamedAggregate, ...], draft: Draft) -> bool:
-    """Return whether partials of units are the way to go.
+    """Return whether units make partial states, which are merged.
 
-    States that hold all values are as many bytes as the values. Local memory has its budget either
-    way; but partials are brought to one place, which many times that budget should not be.
+    Holistic states are as many bytes as the values. Local memory is bounded either way; but partial
+    states are gathered in one place, where they must not be many times the byte budget.
     """
     if not all(each.aggregate.mergeable for each in aggregates):
         return False
-    holding = sum(not has_compact_state(each.aggregate) for each in aggregates)
-    if not holding:
+    holistic = sum(not has_compact_state(each.aggregate) for each in aggregates)
+    if not holistic:
         return True
     if draft.index is None:
         return False
     rows = int((draft.index.slice_row_end - draft.index.slice_row_start).sum())
-    most = _HELD_BUCKETS * draft.bucket_bytes
+    most = _HOLISTIC_BUCKETS * draft.bucket_bytes
     if draft.gathered_bytes is not None:
         most = min(most, draft.gathered_bytes)
-    return rows >= _LEAST_HELD_ROWS and rows * _BYTES_A_VALUE * holding <= most
+    return rows >= _LEAST_HOLISTIC_ROWS and rows * _BYTES_A_VALUE * holistic <= most
 
 
 def _groupby(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tessel.clauses import Plan, QueryBuilder
 from tessel.clauses.aggregates import find_aggregate
-from tessel.clauses.aggregates.held_values import HeldValuesAggregate, held_values_state
+from tessel.clauses.aggregates.holistic import HolisticAggregate, holistic_state
 from tessel.clauses.aggregates.kernels import value_lists as lists_module
 from tessel.clauses.aggregates.kernels import value_runs as module
 from tessel.clauses.aggregates.kernels.value_lists import NumberLists, ValueLists
@@ -126,7 +126,7 @@ def test_states_of_units_finish_as_their_values_do(name: str, data: st.DataObjec
     row = st.tuples(st.integers(0, groups - 1), values)
     units = data.draw(st.lists(st.lists(row, max_size=12), min_size=1, max_size=4))
     aggregate = data.draw(st.sampled_from(AGGREGATES))
-    assert isinstance(aggregate, HeldValuesAggregate)
+    assert isinstance(aggregate, HolisticAggregate)
     rows = list(itertools.chain(*units))
     held = pa.array([value for _, value in rows], kind)
     wanted = aggregate.compute(held, np.array([code for code, _ in rows], np.int64), groups)
@@ -150,13 +150,13 @@ def test_states_of_units_finish_as_their_values_do(name: str, data: st.DataObjec
 def test_states_of_decimals_and_of_doubles_are_one() -> None:
     prices, others = np.array([125, 250, 250, -375]), np.array([2.5, 0.1, 7.0])
     units = [
-        held_values_state(ValueRuns(prices, None, np.array([0, 3, 4])), pa.array(prices), 2),
+        holistic_state(ValueRuns(prices, None, np.array([0, 3, 4])), pa.array(prices), 2),
         find_aggregate("median").partial(pa.array(others), np.array([0, 0, 1]), 2),  # type: ignore[attr-defined]
     ]
     columns = [pa.chunked_array(list(parts)) for parts in zip(*units, strict=True)]
     for name, wanted in (("median", [2.5, 1.625]), ("nunique", [3, 2])):
         aggregate = find_aggregate(name)
-        assert isinstance(aggregate, HeldValuesAggregate)
+        assert isinstance(aggregate, HolisticAggregate)
         found = aggregate.finish_merged(columns, np.array([0, 1, 0, 1]), 2, pa.float64())
         assert found.to_pylist() == wanted
 
@@ -189,7 +189,7 @@ def test_unsigned_integers_keep_their_order(values: list[int]) -> None:
 @pytest.fixture(autouse=True)
 def held(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let few rows go the way of many."""
-    monkeypatch.setattr(lower_aggregation, "_LEAST_HELD_ROWS", 0)
+    monkeypatch.setattr(lower_aggregation, "_LEAST_HOLISTIC_ROWS", 0)
 
 
 # --- rows as they are stored ----------------------------------------------------------------------

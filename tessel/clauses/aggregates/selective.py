@@ -1,6 +1,6 @@
-"""What min, max, first and last share: the state of a group is one of its values.
+"""Selective aggregates (min, max, first, last): the state of a group is one of its values.
 
-Choosing among the values chosen of parts is choosing among all, so merging is the same as
+Selecting among the values selected from parts selects among all values, so merging is the same as
 reducing.
 """
 
@@ -18,24 +18,24 @@ from tessel.clauses.aggregates.base import Codes, MergeableAggregate, Values
 from tessel.clauses.aggregates.present_rows import present
 from tessel.clauses.values import plain, plain_type
 
-__all__ = ["OneValueAggregate"]
+__all__ = ["SelectiveAggregate"]
 
 
-class OneValueAggregate(MergeableAggregate):
-    """An aggregate that chooses one of the values that are not missing; missing of none.
+class SelectiveAggregate(MergeableAggregate):
+    """An aggregate that selects one of the values that are not missing; missing if there is none.
 
     Class attributes
     ----------------
     reductions
-        Which of the values that are not missing it chooses, where a kernel can tell: ``"least"``,
-        ``"greatest"``, ``"first"`` or ``"last"``. Without it, None, values are decoded.
+        The reduction that selects the value on stored integers: ``"least"``, ``"greatest"``,
+        ``"first"`` or ``"last"``. None where values must be decoded.
     """
 
     reductions: ClassVar[tuple[str, ...] | None] = None
 
     @abstractmethod
     def choose(self, values: pa.Array, codes: Codes, groups: int) -> pa.Array:
-        """Return the chosen value of each group, null for a group without one.
+        """Return the selected value of each group, null for a group without one.
 
         ``values`` are plain and without missing ones, in row order; ``codes`` are their groups.
         """

@@ -1,9 +1,13 @@
-"""What median, quantiles and nunique share: the state of a group is its values.
+"""Holistic aggregates (median, quantiles, nunique): the state of a group is all its values.
 
-A state holds each value once, in order, with how often it occurs, or as often as it occurs, in any
-order, whichever is less; values are integers of the same order where their type has such. A state
-is as large as the values of its group: results are made of the states of units where those lie,
-and what merges them looks at ``compact``, and sorts outside of memory where they do not fit.
+A state lists each value once, in order, with how often it occurs, or as often as it occurs, in any
+order, whichever is smaller. Values are integers of the same order where their type has such. A
+state is as large as the values of its group: results are made of the states of units without
+concatenating them, and operators look at ``compact`` and sort outside of memory what does not fit.
+
+References
+----------
+J. Gray et al., "Data Cube", 1997: distributive, algebraic and holistic aggregates.
 """
 
 from __future__ import annotations
@@ -35,9 +39,9 @@ from tessel.clauses.values import plain, plain_type, ranks, raw_values
 
 __all__ = [
     "GroupValues",
-    "HeldValuesAggregate",
+    "HolisticAggregate",
     "are_only_values",
-    "held_values_state",
+    "holistic_state",
     "ordered_runs",
     "values_of_state",
 ]
@@ -52,18 +56,18 @@ _STATE = [
 
 @dataclass(frozen=True, eq=False)
 class GroupValues:
-    """The values of groups.
+    """All values of groups.
 
     Attributes
     ----------
     runs
-        Integers of the values.
+        The values as integers, by group.
     kind
         The plain type of the values.
     places
         Decimal places of the integers; :data:`BITS` where they are those of the type.
     entries
-        The values that integers are places of; None where they say the value themselves.
+        The values whose row numbers the integers are; None where an integer is the value itself.
     """
 
     runs: ValueRuns
@@ -84,13 +88,13 @@ class GroupValues:
         return values_of_integers(numbers, self.kind, self.places)
 
 
-class HeldValuesAggregate(MergeableAggregate):
-    """An aggregate of the values of a group, whatever their order in the table.
+class HolisticAggregate(MergeableAggregate):
+    """An aggregate of all values of a group, whatever their order in the table.
 
     Class attributes
     ----------------
     once
-        Whether it does not matter how often a value occurs.
+        Whether the result does not depend on how often a value occurs.
     """
 
     compact: ClassVar[bool] = False
@@ -111,7 +115,7 @@ class HeldValuesAggregate(MergeableAggregate):
         numbers, entries = _integers(array)
         runs = placed_runs(numbers, codes, groups).compact(once=self.once)
         found = arrow_array(runs.numbers)
-        return held_values_state(runs, found if entries is None else entries.take(found))
+        return holistic_state(runs, found if entries is None else entries.take(found))
 
     def merge(  # noqa: D102
         self, states: Sequence[Values], codes: Codes, groups: int, value_type: pa.DataType
@@ -127,7 +131,7 @@ class HeldValuesAggregate(MergeableAggregate):
                 runs.numbers.copy() if runs.numbers is lent.numbers else runs.numbers
             )
             values = found if entries is None else entries.take(found)
-            merged.append(held_values_state(runs, values, common))
+            merged.append(holistic_state(runs, values, common))
         return [pa.concat_arrays(parts) for parts in zip(*merged, strict=True)]
 
     def finish(  # noqa: D102
@@ -171,9 +175,9 @@ class HeldValuesAggregate(MergeableAggregate):
 def _integers(
     array: pa.Array, *, ordered: bool = False
 ) -> tuple[NDArray[np.int64], pa.Array | None]:
-    """Return integers of values, and the values that they are places of; None for themselves.
+    """Return values as integers, and a dictionary where these are row numbers in it; else None.
 
-    Such places are ``ordered`` as the values are, or in any order.
+    The dictionary has the order of the values if ``ordered``, or any.
     """
     if has_integers(array.type):
         return ordered_integers(array), None
@@ -192,7 +196,7 @@ def _lists(
     ordered: bool = False,
     once: bool,
 ) -> tuple[ValueLists, int, pa.Array | None]:
-    """Return the integers of states by group, their places, and what :func:`_integers` tells."""
+    """Return the integers of states by group, their decimal places, and their dictionary."""
     if not has_integers(kind):
         values, lengths, times, _ = _taken_apart(states)
         numbers, entries = _integers(values, ordered=ordered)
@@ -211,13 +215,13 @@ def _lists(
 
 
 def _chunks(states: Sequence[Values]) -> Iterator[list[Values]]:
-    """Cut states where one of their columns is cut: each part has one array a column."""
+    """Cut states at the chunk edges of their columns: each part has one array a column."""
     table = pa.Table.from_arrays(list(states), [str(at) for at in range(len(states))])
     for batch in table.to_batches():
         yield batch.columns
 
 
-def held_values_state(runs: ValueRuns, values: pa.Array, places: int = BITS) -> list[pa.Array]:
+def holistic_state(runs: ValueRuns, values: pa.Array, places: int = BITS) -> list[pa.Array]:
     """Return the state of groups.
 
     Parameters
@@ -240,7 +244,7 @@ def held_values_state(runs: ValueRuns, values: pa.Array, places: int = BITS) -> 
 
 
 def are_only_values(states: Sequence[Values]) -> bool:
-    """Return whether states hold integers of values, and not how often they occur."""
+    """Return whether states list values as integers, without how often these occur."""
     if len(states) != len(_STATE) or states[0].type != _STATE[0].type:
         return False
     return bool(states[1].null_count == len(states[1]))
@@ -249,12 +253,12 @@ def are_only_values(states: Sequence[Values]) -> bool:
 def values_of_state(
     states: Sequence[Values], value_type: pa.DataType, rows: int
 ) -> Iterator[tuple[pa.Array, NDArray[np.int64]]]:
-    """Give all values of some states as often as they occur, and of which state each is.
+    """Give all values of some states as often as they occur, and the state of each.
 
     Parameters
     ----------
     states
-        State columns of a :class:`HeldValuesAggregate`.
+        State columns of a :class:`HolisticAggregate`.
     value_type
         Type of the aggregated column.
     rows
@@ -285,7 +289,7 @@ def ordered_runs(
     Parameters
     ----------
     states
-        State columns of a :class:`HeldValuesAggregate`, of a type whose values have integers.
+        State columns of a :class:`HolisticAggregate`, of a type whose values have integers.
     """
     values, lengths, times, places = _taken_apart(states)
     starts = np.concatenate([[0], np.cumsum(lengths)])
@@ -303,7 +307,7 @@ _Parts = tuple[pa.Array, NDArray[np.int64], NDArray[np.int64] | None, NDArray[np
 
 
 def _taken_apart(states: Sequence[Values]) -> _Parts:
-    """Return the values of all states, how many each has, how often each occurs, and places."""
+    """Return the values of all states, their number by state, how often each occurs, and places."""
     lists, all_times, places = (plain(state) for state in states)
     lengths = np.diff(numpy_array(lists.offsets)) if len(lists) else np.zeros(0, np.int64)
     values = lists.flatten()
