@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.grouping import check_key_type, group_codes
-from tessel.clauses.grouped.scanned_first_rows import KnownKeys, scanned_first_rows
+from tessel.clauses.grouped.scanned_first_rows import SeenKeys, scanned_first_rows
 from tessel.clauses.registry import register
 from tessel.clauses.running.bound_unit import is_bound
 from tessel.ecs import ProcessingUnit
@@ -122,10 +122,10 @@ class PartialDistinct(Clause):
 
     def choose(self, rows: Batch) -> Rows | None:
         """Choose rows from codes and narrow integers as they are stored."""
-        return self._first(rows, KnownKeys())
+        return self._first(rows, SeenKeys())
 
-    def _first(self, rows: Batch, known: KnownKeys) -> Rows | None:
-        return scanned_first_rows(rows, self.columns, known) if self.keep == "first" else None
+    def _first(self, rows: Batch, seen: SeenKeys) -> Rows | None:
+        return scanned_first_rows(rows, self.columns, seen) if self.keep == "first" else None
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Keep the first or last rows; of ``"none"`` two, which say that there are several."""
@@ -147,17 +147,17 @@ class PartialDistinct(Clause):
 class _SharedDistinct(PartialDistinct):
     """The clause in one run in one process."""
 
-    _known: KnownKeys
+    _seen: SeenKeys
 
     @classmethod
     def of(cls, clause: PartialDistinct) -> _SharedDistinct:
         found = cls(clause.columns, clause.keep)
         # No field: it says nothing of what the clause is.
-        object.__setattr__(found, "_known", KnownKeys())
+        object.__setattr__(found, "_seen", SeenKeys())
         return found
 
     def choose(self, rows: Batch) -> Rows | None:
-        return self._first(rows, self._known)
+        return self._first(rows, self._seen)
 
 
 @register

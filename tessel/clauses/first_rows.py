@@ -1,13 +1,13 @@
-"""Rows that can be among the first of an order, found from the columns that order them.
+"""Top-k by a threshold on the first key, for units that are not read yet.
 
-``top_k`` enters here with a unit that is not read yet. The page that by its bounds holds the best
-values says how good a row must be: the worst of as many rows as are wanted is a :class:`Bar`. Rows
-that do not reach it are dropped as a filter drops them, by page tables first and then on what is
-stored; what is left is ordered by all keys. Units of one run tell each other what they found, so
-that later ones hardly touch a page.
+``top_k`` enters here where stored integers do not suffice. The page with the best bounds gives the
+first threshold: the last of the k best rows in it (:class:`Threshold`). Rows that do not reach the
+threshold are dropped by a filter, which prunes pages by zone maps and then evaluates on stored
+integers; the rows that pass are ordered by all keys. The threshold is a dynamic filter: units of
+one run share it, so that later ones hardly touch a page.
 
-Which rows are left depends on what other units knew at that time, but never loses one of the
-answer: a row is dropped only where as many rows that come before it are known to exist.
+Which rows pass depends on the order of units, but no row of the answer is ever lost: a row is
+dropped only where k rows that come before it are known to exist.
 """
 
 from __future__ import annotations
@@ -26,30 +26,28 @@ from tessel.expression.node import Expression
 from tessel.store.manifest.selected_range import SelectedPage
 from tessel.store.manifest.selected_rows import SelectedRows
 
-__all__ = ["Bar", "keep_first"]
+__all__ = ["Threshold", "keep_first"]
 
 _FEW, _FEW_ROWS = 4, 1 << 14
-"""Where no more rows are left, or for each that is wanted, they are ordered without a further look.
-"""
+"""Up to so many selected rows for each of the k, or up to so many in all, are ordered at once."""
 
 _NO_ROWS = np.zeros(0, np.int64)
 
 
-class Bar:
-    """What a row must reach to be among the first; threads may look and raise it.
+class Threshold:
+    """The top-k threshold that a row must reach; many threads read and tighten it.
 
     Parameters
     ----------
     ordering
-        What rows are ordered by. Only the first key is looked at; where there is no other, earlier
-        rows of equal keys come first.
+        The order of rows. Only its first key is compared; where there is no other, earlier rows of
+        equal keys come first.
 
     Attributes
     ----------
     limit
-        A value of the first key and the place in the symbol of a row that has it, so that as many
-        rows as are wanted come no later; None before any are known. It only ever gets harder to
-        reach.
+        The first key of a row and its number in the symbol, such that k rows come no later; None
+        before k rows were seen. It only ever gets harder to reach.
     """
 
     def __init__(self, ordering: Ordering) -> None:
@@ -57,8 +55,8 @@ class Bar:
         self._first_key = ordering.first_key
         self._lock = threading.Lock()
 
-    def offer(self, value: pa.Scalar, row: int) -> None:
-        """Raise the limit to a row up to which as many rows are known as are wanted."""
+    def tighten(self, value: pa.Scalar, row: int) -> None:
+        """Tighten the limit to a row up to which there are k rows."""
         with self._lock:
             known = self.limit
             if known is None or self._comes_before((value, row), known):
@@ -71,41 +69,41 @@ class Bar:
         return (pair[0] is one) is not swapped
 
 
-def keep_first(rows: SelectedRows, ordering: Ordering, count: int, bar: Bar) -> None:
-    """Leave those rows that can be among the first of all units, in their own order.
+def keep_first(rows: SelectedRows, ordering: Ordering, count: int, threshold: Threshold) -> None:
+    """Narrow a selection to the rows that can be among the first k of all units.
 
     Parameters
     ----------
     rows
-        Of one unit, not read yet; afterwards no more than ``count``.
+        The selection of one unit; afterwards no more than ``count`` rows.
     ordering
-        What rows are ordered by.
+        The order of rows.
     count
-        How many are wanted of all units.
-    bar
-        What the units of this run know of one another; a new one where a unit knows only itself.
+        The k of top-k.
+    threshold
+        Shared by the units of a run; a new one where a unit knows only itself.
     """
     if not count:
         rows.keep(_NO_ROWS)
         return
     key = ordering.first_key
     if ordering.missing == "last" or not any(p.has_missing for p in rows.parts(key.by[0])):
-        if bar.limit is not None:
-            _drop(rows, ordering, *bar.limit)
-        if len(rows) > max(_FEW * count, _FEW_ROWS) and _seed(rows, key, count, bar):
-            assert bar.limit is not None
-            _drop(rows, ordering, *bar.limit)
+        if threshold.limit is not None:
+            _drop(rows, ordering, *threshold.limit)
+        if len(rows) > max(_FEW * count, _FEW_ROWS) and _seed(rows, key, count, threshold):
+            assert threshold.limit is not None
+            _drop(rows, ordering, *threshold.limit)
     if len(rows) <= count:
         return
     table, places = rows.values(ordering.by), rows.places()
     chosen = ordering.first(table, count)
     chosen = np.arange(count) if chosen is None else chosen
-    _raise(table.column(key.by[0]), places, chosen, rows, key, bar)
+    _tighten(table.column(key.by[0]), places, chosen, rows, key, threshold)
     rows.keep(np.sort(places[chosen]))
 
 
-def _seed(rows: SelectedRows, key: Ordering, count: int, bar: Bar) -> bool:
-    """Find a limit in the page that promises most, of those that have as many rows as wanted."""
+def _seed(rows: SelectedRows, key: Ordering, count: int, threshold: Threshold) -> bool:
+    """Tighten the threshold by the page with the best bounds, of those with at least k rows."""
     name, downwards = key.by[0], key.descending[0]
     best: SelectedPage | None = None
     for part in rows.parts(name):
@@ -124,25 +122,25 @@ def _seed(rows: SelectedRows, key: Ordering, count: int, bar: Bar) -> bool:
     values = pa.chunked_array([best.values()])
     chosen = key.first(pa.table({name: values}), count)
     chosen = np.arange(count) if chosen is None else chosen
-    return _raise(values, best.places(), chosen, rows, key, bar)
+    return _tighten(values, best.places(), chosen, rows, key, threshold)
 
 
-def _raise(
+def _tighten(
     values: pa.ChunkedArray,
     places: Rows,
     chosen: Rows,
     rows: SelectedRows,
     key: Ordering,
-    bar: Bar,
+    threshold: Threshold,
 ) -> bool:
-    """Offer the last of chosen rows; False where it misses a value."""
+    """Tighten the threshold to the last of chosen rows; return False where its key is missing."""
     own = values.take(arrow_array(chosen))
     order = key.order(pa.table({key.by[0]: own}))
     last = len(chosen) - 1 if order is None else int(order[-1])
     value = plain(own.slice(last, 1))
     if missing_rows(value) is not None:
         return False
-    bar.offer(value[0], rows.first_row + int(places[chosen[last]]))
+    threshold.tighten(value[0], rows.first_row + int(places[chosen[last]]))
     return True
 
 
@@ -161,7 +159,7 @@ def _drop(rows: SelectedRows, ordering: Ordering, value: pa.Scalar, row: int) ->
 
 
 def _predicates(ordering: Ordering, value: pa.Scalar) -> tuple[Expression, Expression]:
-    """Return that a row comes no later than a value, and that it comes before it."""
+    """Return two predicates: a row comes no later than a value, and it comes before it."""
     column, bound = col(ordering.by[0]), lit(value)
     if ordering.descending[0]:
         return column >= bound, column > bound

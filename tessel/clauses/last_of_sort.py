@@ -18,7 +18,7 @@ from tessel.arrays import arrow_array
 from tessel.clauses.base import Clause
 from tessel.clauses.ordering import Missing, Ordering, Rows
 from tessel.clauses.registry import register
-from tessel.clauses.stored_first_rows import KeyBar, stored_first_rows
+from tessel.clauses.stored_first_rows import KeyThreshold, stored_first_rows
 from tessel.clauses.top_k import PartialTopK, TopK
 from tessel.ecs import ProcessingUnit
 from tessel.store.manifest.batch import Batch
@@ -68,11 +68,11 @@ class PartialLastOfSort(PartialTopK):
         return _SharedLastOfSort.of(self)
 
     def choose(self, rows: Batch) -> Rows | None:
-        """Find the last rows on what is stored."""
-        return self._chosen(rows, KeyBar())
+        """Choose the last rows by stored integers."""
+        return self._chosen(rows, KeyThreshold())
 
-    def _chosen(self, rows: Batch, bar: KeyBar) -> Rows | None:
-        return stored_first_rows(rows, backwards(self.ordering), self.k, bar, later=True)
+    def _chosen(self, rows: Batch, threshold: KeyThreshold) -> Rows | None:
+        return stored_first_rows(rows, backwards(self.ordering), self.k, threshold, later=True)
 
     def _keep(self, rows: SelectedRows) -> None:
         """Find the last rows from the columns that order them."""
@@ -87,20 +87,20 @@ class PartialLastOfSort(PartialTopK):
 class _SharedLastOfSort(PartialLastOfSort):
     """The clause in one run in one process."""
 
-    _key_bar: KeyBar
+    _key_threshold: KeyThreshold
 
     @classmethod
     def of(cls, clause: PartialLastOfSort) -> _SharedLastOfSort:
         found = cls(clause.k, clause.by, clause.descending, clause.missing)
         # No field: it says nothing of what the clause is.
-        object.__setattr__(found, "_key_bar", KeyBar())
+        object.__setattr__(found, "_key_threshold", KeyThreshold())
         return found
 
     def choose(self, rows: Batch) -> Rows | None:
-        return self._chosen(rows, self._key_bar)
+        return self._chosen(rows, self._key_threshold)
 
     def settle(self, first_row: int) -> Rows | None:
-        return self._key_bar.settled(first_row)
+        return self._key_threshold.still_needed(first_row)
 
 
 def backwards(ordering: Ordering) -> Ordering:

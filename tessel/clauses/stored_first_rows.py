@@ -1,9 +1,9 @@
-"""Rows that can be among the first of an order, found on what is stored.
+"""Top-k by a threshold on all keys, on stored integers.
 
 ``top_k`` enters here with a unit that is not read yet, and with the filters and computed columns
-before it. All keys of a row become one integer, or one double; a kernel keeps the rows of the least
-of them, page by page, the most promising page first, and never looks at a page that by its bounds
-cannot hold one. Units of one run tell each other how good a row must be (:class:`KeyBar`).
+before it. All keys of a row become one integer, or one double. A kernel finds the rows with the k
+least, page by page, the page with the best bounds first, and skips pages whose bounds do not reach
+the threshold. Units of one run share the threshold (:class:`KeyThreshold`).
 
 Keys that are text, that miss a value, or that are too wide together for one integer are left to
 :mod:`tessel.clauses.first_rows`, which reads them.
@@ -30,13 +30,13 @@ from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.opened_batch import OpenedBatch
 from tessel.store.manifest.selected_range import SelectedPage
 
-__all__ = ["KeyBar", "stored_first_rows"]
+__all__ = ["KeyThreshold", "stored_first_rows"]
 
-_MOST_KEPT = 1 << 13
-"""More rows are sooner partitioned than kept in a heap."""
+_MOST_IN_HEAP = 1 << 13
+"""More than so many rows are faster partitioned than put into a heap."""
 
 _MOST_TOGETHER = 1 << 8
-"""So many rows are compared one by one with those of other row ranges."""
+"""Up to so many rows of several row ranges are ordered together to tighten the threshold."""
 
 _NO_ROWS = np.zeros(0, np.int64)
 _WIDEST = 1 << 62
@@ -46,15 +46,15 @@ Keys = tuple[int | float, ...]
 """The keys of a row as numbers that come the earlier, the less they are."""
 
 
-class KeyBar:
-    """What a row must come before to be among the first; threads may look and raise it.
+class KeyThreshold:
+    """The top-k threshold on all keys; many threads read and tighten it.
 
     Attributes
     ----------
     limit
-        The keys and the place in the symbol of a row up to which as many rows are known as are
-        wanted; None before any are known. It only ever gets harder to reach. Places are negative
-        where later rows come first.
+        The keys of a row and its number in the symbol, such that k rows come no later; None before
+        k rows were seen. It only ever gets harder to reach. Row numbers are negative where later
+        rows come first.
     """
 
     def __init__(self) -> None:
@@ -63,31 +63,31 @@ class KeyBar:
         self._chosen: dict[int, _Chosen] = {}
         self._best: list[tuple[Keys, int]] = []
 
-    def offer(self, keys: Keys, row: int) -> None:
-        """Raise the limit to a row up to which as many rows are known as are wanted."""
+    def tighten(self, keys: Keys, row: int) -> None:
+        """Tighten the limit to a row up to which there are k rows."""
         with self._lock:
             if self.limit is None or (keys, row) < self.limit:
                 self.limit = keys, row
 
-    def note(self, first_row: int, chosen: _Chosen, count: int) -> None:
-        """Keep what was chosen of the row range that begins with a row of the symbol.
+    def add(self, first_row: int, chosen: _Chosen, count: int) -> None:
+        """Add the rows that were chosen of the row range that begins at row ``first_row``.
 
-        Where few rows are wanted, the best of several row ranges together raise the limit.
+        For a small k the best rows of several row ranges together tighten the limit.
         """
         self._chosen[first_row] = chosen
         if count > _MOST_TOGETHER:
             return
         rows = chosen.ranked()
         with self._lock:
-            # A row range may be looked at twice, its best page first.
+            # Rows of a row range may be added twice, those of its best page first.
             self._best = sorted({*self._best, *rows})[:count]
             if len(self._best) == count and (self.limit is None or self._best[-1] < self.limit):
                 self.limit = self._best[-1]
 
-    def settled(self, first_row: int) -> NDArray[np.int64] | None:
-        """Return which places of a row range still come before the limit; None where all may.
+    def still_needed(self, first_row: int) -> NDArray[np.int64] | None:
+        """Return the rows of a row range that still reach the limit; None where all may.
 
-        The row range is forgotten with that.
+        The row range is forgotten after that.
         """
         chosen = self._chosen.pop(first_row, None)
         if chosen is None or self.limit is None:
@@ -97,16 +97,16 @@ class KeyBar:
 
 @dataclass(frozen=True, eq=False)
 class _Chosen:
-    """Rows of one row range, with their keys.
+    """The chosen rows of one row range, with their keys.
 
     Attributes
     ----------
     places
-        Where they lie, ascending, int64.
+        Their row numbers, ascending, int64.
     keys
-        Their keys, int64: of the integers of ``key``.
+        Their keys as ``key`` makes integers of them, int64.
     rows
-        What tells rows of equal keys apart, int64; counted from ``start`` in the symbol, and
+        Row numbers to order rows of equal keys, int64; counted from ``start`` in the symbol, and
         negative where later ones come first.
     """
 
@@ -117,12 +117,12 @@ class _Chosen:
     start: int
 
     def ranked(self) -> list[tuple[Keys, int]]:
-        """Return the keys of the rows, and their places in the symbol."""
+        """Return the keys of the rows, and their row numbers in the symbol."""
         found = zip(self.keys.tolist(), self.rows.tolist(), strict=True)
         return [(self.key.values(key), self.start + row) for key, row in found]
 
     def before(self, keys: Keys, row: int) -> NDArray[np.int64]:
-        """Return the places of those that come no later than a row with such keys."""
+        """Return the rows that come no later than a row with such keys."""
         key, limit = self.key.limit(keys, row, self.start)
         found: NDArray[np.int64] = self.places[
             (self.keys < key) | ((self.keys == key) & (self.rows < limit))
@@ -176,7 +176,7 @@ class _Part:
 
 
 def stored_first_rows(
-    rows: Batch, ordering: Ordering, count: int, bar: KeyBar, *, later: bool = False
+    rows: Batch, ordering: Ordering, count: int, threshold: KeyThreshold, *, later: bool = False
 ) -> NDArray[np.int64] | None:
     """Return where rows lie that can be among the first of all units, ascending.
 
@@ -188,7 +188,7 @@ def stored_first_rows(
         What rows are ordered by.
     count
         How many are wanted of all units.
-    bar
+    threshold
         What the units of this run know of one another; a new one where a unit knows only itself.
     later
         Whether of rows of equal keys the later ones come first.
@@ -198,27 +198,27 @@ def stored_first_rows(
     numpy.ndarray or None
         int64, at most ``count`` places. None where keys need values.
     """
-    if not 0 < count <= _MOST_KEPT or not all(
+    if not 0 < count <= _MOST_IN_HEAP or not all(
         is_numeric(rows.schema.type_of(name)) for name in ordering.by
     ):
         return None
     parts = rows.parts(ordering.by[0])
     if parts is None or len(parts) < 2:
-        return _found(rows, ordering, count, bar, parts, later)
+        return _found(rows, ordering, count, threshold, parts, later)
     if any(part.has_missing for part in parts):
         return None
     parts.sort(key=lambda part: _promise(part, ordering))
-    if bar.limit is None:
+    if threshold.limit is None:
         # The best page says how good a row must be: others are hardly looked at.
         seed = next((part for part in parts if len(part) >= count), parts[0])
-        if _found(rows.within([seed]), ordering, count, bar, [seed], later) is None:
+        if _found(rows.within([seed]), ordering, count, threshold, [seed], later) is None:
             return None
-    if bar.limit is not None:
-        left = [part for part in parts if _may_reach(part, ordering, rows, *bar.limit, later)]
+    if threshold.limit is not None:
+        left = [part for part in parts if _may_reach(part, ordering, rows, *threshold.limit, later)]
         if not left and not rows.bindings.may_raise:
             return np.zeros(0, np.int64)
         parts = left or parts[:1]  # whether a row raises is seen where the rows are opened
-    return _found(rows.within(parts), ordering, count, bar, parts, later)
+    return _found(rows.within(parts), ordering, count, threshold, parts, later)
 
 
 def _promise(part: SelectedPage, ordering: Ordering) -> float:
@@ -251,11 +251,11 @@ def _found(
     rows: Batch,
     ordering: Ordering,
     count: int,
-    bar: KeyBar,
+    threshold: KeyThreshold,
     parts: Sequence[SelectedPage] | None,
     later: bool,
 ) -> NDArray[np.int64] | None:
-    """Look at rows, part by part where there are any, and raise the bar."""
+    """Choose the best rows, page by page where pages are given, and tighten the threshold."""
     opened = rows.open(ordering.by)
     if opened is None:
         return None
@@ -278,12 +278,12 @@ def _found(
             key=key.register,
             downwards=key.downwards,
             count=count,
-            limit=NO_LIMIT if bar.limit is None else key.limit(*bar.limit, start),
+            limit=NO_LIMIT if threshold.limit is None else key.limit(*threshold.limit, start),
             later=later,
         )
         if best.last is not None:
             last, row = best.last
-            bar.offer(key.values(last), start + row)
+            threshold.tighten(key.values(last), start + row)
         found.append(best)
     inside = np.concatenate([_NO_ROWS, *(best.rows for best in found)])
     if len(inside):
@@ -292,7 +292,7 @@ def _found(
         if len(inside) > count:  # several spans, each of which found its own
             left = np.sort(np.lexsort((signed, keys))[:count])
             inside, signed, keys = inside[left], signed[left], keys[left]
-        bar.note(rows.first_row, _Chosen(inside + before, keys, signed, key, start), count)
+        threshold.add(rows.first_row, _Chosen(inside + before, keys, signed, key, start), count)
     return inside + before
 
 

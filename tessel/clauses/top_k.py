@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
-from tessel.clauses.first_rows import Bar, keep_first
+from tessel.clauses.first_rows import Threshold, keep_first
 from tessel.clauses.index_values import with_times_of_index
 from tessel.clauses.ordering import Missing, Rows
 from tessel.clauses.positional import check_count
@@ -26,7 +26,7 @@ from tessel.clauses.running.streams import unit_of_table, units_of_tables
 from tessel.clauses.sort import OrderedClause
 from tessel.clauses.spill.sorting import ExternalSort
 from tessel.clauses.spill.workspace import workspace_of
-from tessel.clauses.stored_first_rows import KeyBar, stored_first_rows
+from tessel.clauses.stored_first_rows import KeyThreshold, stored_first_rows
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
@@ -170,12 +170,12 @@ class PartialTopK(_First):
         return _SharedTopK.of(self)
 
     def choose(self, rows: Batch) -> Rows | None:
-        """Find the first rows on what is stored."""
-        return stored_first_rows(rows, self.ordering, self.k, KeyBar())
+        """Choose the first rows by stored integers."""
+        return stored_first_rows(rows, self.ordering, self.k, KeyThreshold())
 
     def _keep(self, rows: SelectedRows) -> None:
         """Find the first rows from the columns that order them."""
-        keep_first(rows, self.ordering, self.k, Bar(self.ordering))
+        keep_first(rows, self.ordering, self.k, Threshold(self.ordering))
 
     def process(self, unit: ProcessingUnit) -> ProcessingUnit:
         """Keep the first rows of the unit, where they are."""
@@ -193,22 +193,22 @@ class PartialTopK(_First):
 class _SharedTopK(PartialTopK):
     """The clause in one run in one process."""
 
-    _bar: Bar
-    _key_bar: KeyBar
+    _threshold: Threshold
+    _key_threshold: KeyThreshold
 
     @classmethod
     def of(cls, clause: PartialTopK) -> _SharedTopK:
         found = cls(clause.k, clause.by, clause.descending, clause.missing)
         # No field: it says nothing of what the clause is.
-        object.__setattr__(found, "_bar", Bar(clause.ordering))
-        object.__setattr__(found, "_key_bar", KeyBar())
+        object.__setattr__(found, "_threshold", Threshold(clause.ordering))
+        object.__setattr__(found, "_key_threshold", KeyThreshold())
         return found
 
     def choose(self, rows: Batch) -> Rows | None:
-        return stored_first_rows(rows, self.ordering, self.k, self._key_bar)
+        return stored_first_rows(rows, self.ordering, self.k, self._key_threshold)
 
     def settle(self, first_row: int) -> Rows | None:
-        return self._key_bar.settled(first_row)
+        return self._key_threshold.still_needed(first_row)
 
     def _keep(self, rows: SelectedRows) -> None:
-        keep_first(rows, self.ordering, self.k, self._bar)
+        keep_first(rows, self.ordering, self.k, self._threshold)

@@ -1,7 +1,7 @@
-"""The first row of each group of rows as they are stored: ``distinct`` without a value decoded.
+"""``distinct`` on stored integers: the first row of each key, without a value decoded.
 
-A kernel stops as soon as it has seen every group that there can be. Units of one run tell each
-other which keys they have (:class:`KnownKeys`), so that later ones are left with new keys alone.
+A kernel stops as soon as it has seen every key that there can be. Units of one run share the keys
+that they have seen (:class:`SeenKeys`), so that later ones choose rows with new keys alone.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from tessel.clauses.grouped.stored_keys import few_groups, key_values
 from tessel.kernels.first_of_groups import first_of_groups
 from tessel.store.manifest.batch import Batch
 
-__all__ = ["KnownKeys", "scanned_first_rows"]
+__all__ = ["SeenKeys", "scanned_first_rows"]
 
 Rows = NDArray[np.int64]
 
-_MOST_KNOWN = 1 << 16
-_MOST_ASKED = 1 << 12
-"""More keys of a unit are sooner dropped later, by a hash table."""
+_MOST_SEEN = 1 << 16
+_MOST_CHECKED = 1 << 12
+"""More keys of a unit than this are not checked: a hash table drops them later, and faster."""
 
 
-class KnownKeys:
-    """Keys that rows of one run have, and the earliest of those rows; for many threads.
+class SeenKeys:
+    """The keys seen in one run, and the earliest row of each; used by many threads.
 
-    A row is dropped only where an earlier one with the same key is known, and that one is kept by
-    its own unit, or dropped for one that is earlier still.
+    A row is dropped only where an earlier one with the same key was seen, which its own unit keeps,
+    or drops for one that is earlier still.
     """
 
     def __init__(self) -> None:
@@ -38,38 +38,38 @@ class KnownKeys:
         self._lock = threading.Lock()
 
     def are_new(self, keys: Sequence[pa.Array], rows: Rows) -> NDArray[np.bool_]:
-        """Return which rows come before all that are known of their key, and note those.
+        """Return a mask: which rows come before all seen rows of their key. These are then seen.
 
         Parameters
         ----------
         keys
             One array a key, as long as there are rows.
         rows
-            Their places in the symbol, int64.
+            Their numbers in the symbol, int64.
         """
         new = np.ones(len(rows), np.bool_)
-        if len(rows) > _MOST_ASKED or not all(map(_is_told, keys)):
+        if len(rows) > _MOST_CHECKED or not all(map(_is_hashable, keys)):
             return new
         values = list(zip(*(each.to_pylist() for each in keys), strict=True))
         with self._lock:
-            known = self._rows
+            seen = self._rows
             for place, (value, row) in enumerate(zip(values, rows.tolist(), strict=True)):
-                before = known.get(value)
+                before = seen.get(value)
                 if before is not None and before < row:
                     new[place] = False
-                elif before is not None or len(known) < _MOST_KNOWN:
-                    known[value] = row
+                elif before is not None or len(seen) < _MOST_SEEN:
+                    seen[value] = row
         return new
 
 
-def _is_told(values: pa.Array) -> bool:
-    """Return whether values are equal where Python says so, and quickly made Python's."""
+def _is_hashable(values: pa.Array) -> bool:
+    """Return whether Python compares values of a type as Arrow does, and makes them quickly."""
     kind = values.type
     return bool(pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind))
 
 
-def scanned_first_rows(rows: Batch, keys: Sequence[str], known: KnownKeys) -> Rows | None:
-    """Return where the first row of each group lies that is not known to have an earlier one.
+def scanned_first_rows(rows: Batch, keys: Sequence[str], seen: SeenKeys) -> Rows | None:
+    """Return the first row of each key, but of keys that were seen in earlier rows.
 
     Parameters
     ----------
@@ -77,8 +77,8 @@ def scanned_first_rows(rows: Batch, keys: Sequence[str], known: KnownKeys) -> Ro
         Not read yet; they stay as they are.
     keys
         The columns by which rows are equal, at least one.
-    known
-        What the units of this run know of one another; a new one where a unit knows only itself.
+    seen
+        Shared by the units of a run; a new one where a unit knows only itself.
 
     Returns
     -------
@@ -102,4 +102,4 @@ def scanned_first_rows(rows: Batch, keys: Sequence[str], known: KnownKeys) -> Ro
     there = there[np.argsort(first[there])]
     # Kernels count from the first row of the segment.
     places: Rows = first[there] - (opened.spans[0].start - rows.first_place)
-    return places[known.are_new(key_values(grouped.keys, there), rows.first_row + places)]
+    return places[seen.are_new(key_values(grouped.keys, there), rows.first_row + places)]
