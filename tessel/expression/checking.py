@@ -45,7 +45,7 @@ def check_types(expression: Expression, schema: TableSchema) -> pa.DataType:
     return node_types(context, schema)[context.root].result
 
 
-_MOST_KEPT = 8
+_MOST_MEMOS = 8
 """Types of columns for which a context keeps those of its nodes: inputs of a query may differ."""
 
 
@@ -66,11 +66,11 @@ def node_types(context: ExpressionContext, schema: TableSchema) -> Mapping[str, 
     if min(places, default=0) < 0:
         return _node_types(context, schema)
     key = tuple(schema.arrow.field(place).type for place in places)
-    found: Mapping[str, NodeType] | None = context.kept_types.get(key)
+    found: Mapping[str, NodeType] | None = context.type_memo.get(key)
     if found is None:
-        if len(context.kept_types) >= _MOST_KEPT:
-            context.kept_types.clear()
-        found = context.kept_types[key] = _node_types(context, schema)
+        if len(context.type_memo) >= _MOST_MEMOS:
+            context.type_memo.clear()
+        found = context.type_memo[key] = _node_types(context, schema)
     return found
 
 

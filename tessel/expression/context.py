@@ -143,7 +143,7 @@ class ExpressionContext:
         return self._children[name]
 
     @cached
-    def kept_types(self) -> dict[tuple[pa.DataType, ...], Any]:
+    def type_memo(self) -> dict[tuple[pa.DataType, ...], Any]:
         """What `node_types` found for columns of these types."""
         return {}
 

@@ -26,8 +26,8 @@ from tessel.store.history.symbol import ManifestEntry, SymbolState
 from tessel.store.history.tree import Nodes
 from tessel.store.history.versions import Versions
 from tessel.store.maintenance.leases import WriteSession, read_lease
-from tessel.store.maintenance.losses import Damage, Losses, Rows, ranges_of, told
-from tessel.store.maintenance.marking import Marker, kept_numbers
+from tessel.store.maintenance.losses import Damage, Losses, Rows, name_and_message, ranges_of
+from tessel.store.maintenance.marking import Marker, retained_versions
 from tessel.store.manifest.format import ManifestReference
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.names import LEASES, LOG, STORE, log_number
@@ -146,7 +146,7 @@ class _Check:
         except TesselError as error:
             self._note(0, "", error)
         self._leases()
-        self._numbers = self._kept()
+        self._numbers = self._retained()
         for number in self._numbers:
             self.report.versions += 1
             emit("fsck.version", version=number, total=len(self._numbers))
@@ -171,7 +171,7 @@ class _Check:
             except TesselError as error:
                 self._note(0, "", error)
 
-    def _kept(self) -> list[int]:
+    def _retained(self) -> list[int]:
         """Return the versions to look at; all that there are, where it cannot be told."""
         try:
             head = self._versions.head()
@@ -180,7 +180,7 @@ class _Check:
             self._note(self._versions.newest_number, "", error)
             found = (log_number(name) for name in self._objects.list(LOG))
             return [number for number in found if number is not None]
-        return [] if head is None else list(kept_numbers(refs, head.number))
+        return [] if head is None else list(retained_versions(refs, head.number))
 
     def _leaves(self, root: Node, seen: set[tuple[str, int]] | None) -> Iterator[Leaf]:
         """Yield the leaves that can be read and have not been seen."""
@@ -286,7 +286,7 @@ class _Check:
         try:
             SymbolView(self._repository, symbol, state.changed, state).index()
         except TesselError as error:
-            self._bad_states[identity] = told(error)
+            self._bad_states[identity] = name_and_message(error)
 
     # --- what is lost -----------------------------------------------------------------------------
 
@@ -321,7 +321,7 @@ class _Check:
 
     def _note(self, version: int, symbol: str, error: TesselError) -> None:
         """Note damage outside of manifests and segments; version 0 is the whole store."""
-        name, message = told(error)
+        name, message = name_and_message(error)
         self._noted[symbol, name or (STORE if not version else ""), message].add(version)
 
     # --- orphans ----------------------------------------------------------------------------------
@@ -330,7 +330,7 @@ class _Check:
         """Count what nothing refers to."""
         marker = Marker(self._objects)
         try:
-            marker.mark_kept()
+            marker.mark_retained()
         except TesselError:
             return
         orphans = [

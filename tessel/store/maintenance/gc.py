@@ -30,7 +30,7 @@ from tessel.expression.scalars import time_span_of
 from tessel.store.history.committer import ENTRY_AGE
 from tessel.store.history.history import History
 from tessel.store.maintenance import MINIMUM_AGE
-from tessel.store.maintenance.leases import HeldLease, held_leases, inventory_of, put_lease
+from tessel.store.maintenance.leases import LeaseRecord, all_leases, inventory_of, put_lease
 from tessel.store.maintenance.marking import Marker
 from tessel.store.maintenance.reports import CollectionReport, Tally
 from tessel.store.names import object_kind
@@ -109,7 +109,7 @@ class _Ages:
     minimum_us: int
 
     @classmethod
-    def of(cls, now_us: int, minimum_us: int, leases: Iterable[HeldLease]) -> _Ages:
+    def of(cls, now_us: int, minimum_us: int, leases: Iterable[LeaseRecord]) -> _Ages:
         since = [lease.since_us for lease in leases if lease.until_us > now_us]
         bounds = [now_us - minimum_us, *(us for us in since if us is not None)]
         return cls(now_us, max(0, min(bounds)), minimum_us)
@@ -133,8 +133,8 @@ class _Collection:
         self._objects = objects
         self._history = history
         self._minimum_us = minimum_us
-        self._kept = Marker(objects)
-        self._leased = Marker(objects, beyond=self._kept)
+        self._retained = Marker(objects)
+        self._leased = Marker(objects, beyond=self._retained)
         self._dry_run = dry_run
         self._ages = _Ages(0, 0, 0)
         self.report = CollectionReport(dry_run)
@@ -148,7 +148,7 @@ class _Collection:
         place = inventory_of(self._objects)
         self._history.head()  # raises for a store that is gone, where a lease must not be put
         now_us = time.time_ns() // 1000 if self._dry_run else self._now_us()
-        leases = list(held_leases(self._objects))
+        leases = list(all_leases(self._objects))
         self._ages = _Ages.of(now_us, self._minimum_us, leases)
         self._mark(leases)
         held = {lease.name for lease in leases if lease.until_us > now_us}
@@ -171,7 +171,7 @@ class _Collection:
 
     def _sort(self, kind: str, facts: ObjectFacts, held: bool) -> None:
         report, ages = self.report, self._ages
-        if self._kept.holds(facts.name):
+        if self._retained.holds(facts.name):
             tallies = report.live
         elif held or self._leased.holds(facts.name):
             tallies = report.leased
@@ -184,8 +184,8 @@ class _Collection:
             self.dead.append(facts)
         _count(tallies, kind, facts)
 
-    def _mark(self, leases: Iterable[HeldLease]) -> None:
-        self._kept.mark_kept()
+    def _mark(self, leases: Iterable[LeaseRecord]) -> None:
+        self._retained.mark_retained()
         for lease in leases:
             if lease.until_us > self._ages.now_us:
                 self._leased.mark_present(number for number in lease.versions if number)
@@ -204,7 +204,7 @@ class _Collection:
         """Say in the log what is condemned, and let go of whatever was needed after all."""
         condemned_us = self._ages.condemned_us
         self._history.announce_collection(condemned_us)
-        leases = list(held_leases(self._objects))
+        leases = list(all_leases(self._objects))
         ages = _Ages.of(self._ages.now_us, self._minimum_us, leases)
         self._ages = _Ages(ages.now_us, min(condemned_us, ages.condemned_us), ages.minimum_us)
         self._mark(leases)
@@ -212,7 +212,7 @@ class _Collection:
 
     def _needed(self, facts: ObjectFacts) -> bool:
         return (
-            self._kept.holds(facts.name)
+            self._retained.holds(facts.name)
             or self._leased.holds(facts.name)
             or self._ages.leased(facts.modified_us)
         )

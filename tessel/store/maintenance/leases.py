@@ -49,10 +49,10 @@ from tessel.store.names import LEASES, STORE, lease_name, new_id
 from tessel.store.objects.base import ObjectStore, ParallelPuts, SupportsInventory
 
 __all__ = [
-    "HeldLease",
     "Lease",
+    "LeaseRecord",
     "WriteSession",
-    "held_leases",
+    "all_leases",
     "inventory_of",
     "put_lease",
     "read_lease",
@@ -70,7 +70,7 @@ _HINT: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class HeldLease:
+class LeaseRecord:
     """A lease as it is stored.
 
     Attributes
@@ -82,7 +82,7 @@ class HeldLease:
     since_us
         What was written from this instant on is left alone; None where it is about versions only.
     versions
-        Versions that are kept, whatever expires.
+        Versions that the lease retains, whatever expires.
     """
 
     name: str
@@ -123,7 +123,7 @@ def put_lease(
     return name
 
 
-def held_leases(objects: ObjectStore) -> Iterator[HeldLease]:
+def all_leases(objects: ObjectStore) -> Iterator[LeaseRecord]:
     """Yield all leases, those that have ended too; raises where one cannot be read."""
     for facts in inventory_of(objects).inventory(LEASES):
         try:
@@ -133,7 +133,7 @@ def held_leases(objects: ObjectStore) -> Iterator[HeldLease]:
         yield found
 
 
-def read_lease(objects: ObjectStore, name: str, modified_us: int = 0) -> HeldLease:
+def read_lease(objects: ObjectStore, name: str, modified_us: int = 0) -> LeaseRecord:
     """Return a lease that was written at an instant; ``CorruptStoreError`` where it is damaged."""
     fields = unseal(objects.get(name), name)
     check_format(fields)
@@ -142,11 +142,11 @@ def read_lease(objects: ObjectStore, name: str, modified_us: int = 0) -> HeldLea
     if since_us is not None and since_us < 0:
         damaged(name, "it begins before all time")
     until_us = modified_us + lasting * 1_000_000
-    return HeldLease(name, until_us, since_us, tuple(fields.integers("versions")))
+    return LeaseRecord(name, until_us, since_us, tuple(fields.integers("versions")))
 
 
 class Lease:
-    """A version that is kept until the block ends; made by ``Repository.lease``.
+    """A lease that retains a version until the block ends; made by ``Repository.lease``.
 
     ``with store.lease(version) as lease: store.read("s", as_of=lease.version)``.
 

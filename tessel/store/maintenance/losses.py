@@ -15,12 +15,12 @@ from tessel.store.history.leaves import Child, Leaf, Node
 from tessel.store.history.log import LogEntry
 from tessel.store.history.symbol import ManifestEntry, SymbolState
 
-__all__ = ["Damage", "Found", "Losses", "Rows", "ranges_of", "told"]
+__all__ = ["Damage", "Found", "Losses", "Rows", "name_and_message", "ranges_of"]
 
 Rows = tuple[tuple[int, int], ...]
 
 
-def told(error: TesselError) -> tuple[str, str]:
+def name_and_message(error: TesselError) -> tuple[str, str]:
     """Return the object that an error is about, and its text."""
     return str(error.attributes.get("object", "")), error.message
 
@@ -102,7 +102,7 @@ class Losses:
                     # The lookup is for commits: without it all symbols can be read.
                     several = f" and {child.symbols - 1} after it" if child.symbols > 1 else ""
                     symbol = child.first + several if named else ""
-                    self._add(number, symbol, *told(error), ())
+                    self._add(number, symbol, *name_and_message(error), ())
 
     def _leaf(self, number: int, leaf: Leaf) -> None:
         for symbol, document in leaf.documents.items():

@@ -1,4 +1,4 @@
-"""What kept versions refer to: every object, found from the log on.
+"""The marking phase of garbage collection: every object that retained versions refer to.
 
 Collection and checking enter here. Nothing is guessed: what cannot be read, or was written by
 another version of the format, raises and names the object, and then nobody knows what is garbage.
@@ -29,7 +29,7 @@ from tessel.store.names import STORE, log_number, segment_id
 from tessel.store.objects.base import ObjectStore
 from tessel.telemetry import emit
 
-__all__ = ["IdSet", "Marker", "is_absence", "kept_numbers", "segment_ids"]
+__all__ = ["IdSet", "Marker", "is_absence", "retained_versions", "segment_ids"]
 
 _MERGED_IDS: Final = 1 << 16
 
@@ -72,8 +72,8 @@ def segment_ids(manifest: Manifest) -> npt.NDArray[np.bytes_]:
     return np.frombuffer(array.buffers()[1], "S16", count=len(array), offset=16 * array.offset)
 
 
-def kept_numbers(refs: Refs, newest: int) -> Iterator[int]:
-    """Yield the versions that are kept and have a log entry, the newest first."""
+def retained_versions(refs: Refs, newest: int) -> Iterator[int]:
+    """Yield the versions that are retained and have a log entry, the newest first."""
     first = max(1, refs.oldest)
     yield from range(newest, first - 1, -1)
     pinned = {*refs.tags.values(), *refs.branches.values()}
@@ -88,7 +88,7 @@ def is_absence(error: BaseException) -> bool:
 
 
 class Marker:
-    """Remembers what versions refer to; may be told of more versions later.
+    """Marks what versions refer to; more versions may be marked later.
 
     Parameters
     ----------
@@ -109,10 +109,10 @@ class Marker:
         self._places: set[tuple[str, int]] = set()
         self._segments = IdSet()
 
-    def mark_kept(self) -> Refs:
-        """Mark all that the store keeps now, and return its branches and tags.
+    def mark_retained(self) -> Refs:
+        """Mark all retained versions, and return the branches and tags of the store.
 
-        Called again, it looks at what has landed since.
+        Called again, it also marks what was committed since.
 
         Raises
         ------
@@ -122,7 +122,7 @@ class Marker:
         head = self._versions.head()
         refs = self._versions.refs_at(head)
         if head is not None:
-            self.mark(kept_numbers(refs, head.number))
+            self.mark(retained_versions(refs, head.number))
         # Numbers below that were marked before stay marked: the set only grows.
         self._oldest = max(1, refs.oldest)
         return refs

@@ -67,7 +67,7 @@ Bound = Conjunct | IndexBounds | Computed
 _DEEPEST = 32
 """A predicate on columns computed in more steps waits for them: each would be done once more."""
 
-_MOST_KEPT = 64
+_MOST_MEMOS = 64
 """More different bindings come from a clause that binds other things to each unit."""
 
 
@@ -229,7 +229,7 @@ class Bindings:
             found.__dict__.update(self.__dict__)
             found._next = {}
             bind(found)
-            if len(self._next) < _MOST_KEPT:
+            if len(self._next) < _MOST_MEMOS:
                 self._next[key] = found
         return found
 

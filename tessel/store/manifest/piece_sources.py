@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PieceSources"]
 
-_MOST_KEPT = 1 << 10
+_MOST_MEMOS = 1 << 10
 """So many are kept; of a longer index the others are made each time."""
 
 
@@ -45,7 +45,7 @@ class PieceSources:
         found = self._made.get(position)
         if found is None:
             found = self._source(index, position)
-            if len(self._made) < _MOST_KEPT:
+            if len(self._made) < _MOST_MEMOS:
                 self._made[position] = found
         return found
 

@@ -26,7 +26,7 @@ __all__ = ["Working"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _BaseRows:
     """Rows ``[start, stop)`` of the base."""
 
     start: int
@@ -36,8 +36,8 @@ class _Kept:
     def rows(self) -> int:
         return self.stop - self.start
 
-    def part(self, start: int, stop: int) -> _Kept:
-        return _Kept(self.start + start, self.start + stop)
+    def part(self, start: int, stop: int) -> _BaseRows:
+        return _BaseRows(self.start + start, self.start + stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class _Added:
         return _Added(self.extent.part(start, stop), self.at_end)
 
 
-_Piece = _Kept | _Added
+_Piece = _BaseRows | _Added
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Working:
     @classmethod
     def of(cls, name: str, base: SymbolState) -> Working:
         """Return a symbol of the base, unchanged."""
-        pieces: list[_Piece] = [_Kept(0, base.rows)] if base.rows else []
+        pieces: list[_Piece] = [_BaseRows(0, base.rows)] if base.rows else []
         return cls(name, base, name, base, pieces)
 
     @property
@@ -143,7 +143,7 @@ class Working:
                     position += taken
                     if keep:
                         made.append(gone)
-                    elif isinstance(gone, _Kept):
+                    elif isinstance(gone, _BaseRows):
                         self._removed.append((gone.start, gone.stop, edit.touched))
             made.extend(_Added(extent, edit.at_end) for extent in edit.extents)
         self._pieces = made + rest[::-1]
@@ -178,7 +178,7 @@ class Working:
         edits: list[Edit] = []
         position = 0
         waiting: list[_Added] = []
-        for piece in (*self._pieces, _Kept(self.base.rows, self.base.rows)):
+        for piece in (*self._pieces, _BaseRows(self.base.rows, self.base.rows)):
             if isinstance(piece, _Added):
                 waiting.append(piece)
                 continue

@@ -45,8 +45,8 @@ _MOST_OPEN = 256
 """Of one store. Each holds page tables, and the bytes of a small file or the map of a large one."""
 
 
-class _Kept:
-    """The segments opened last; the oldest are let go, once nobody uses them any more."""
+class _PagesCache:
+    """The LRU cache of opened segments; an evicted one is closed once nobody uses it any more."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -71,8 +71,8 @@ class _Kept:
         self._lock = threading.Lock()
 
 
-_all: weakref.WeakSet[_Kept] = weakref.WeakSet()
-_kept: weakref.WeakKeyDictionary[ObjectStore, _Kept] = weakref.WeakKeyDictionary()
+_all: weakref.WeakSet[_PagesCache] = weakref.WeakSet()
+_caches: weakref.WeakKeyDictionary[ObjectStore, _PagesCache] = weakref.WeakKeyDictionary()
 
 
 class SegmentOpener:
@@ -108,7 +108,7 @@ class SegmentOpener:
         # Asked once: whether an object satisfies a protocol takes 40 µs to say.
         self.views = isinstance(self.source, Viewing)
         shared = self.views and not always_verify
-        self._kept = _kept.setdefault(objects, _Kept()) if shared else _Kept()
+        self._cache = _caches.setdefault(objects, _PagesCache()) if shared else _PagesCache()
 
     def open(self, key: SegmentKey, columns: Sequence[int] | None = None) -> SegmentPages:
         """Return a segment, opened now or before.
@@ -129,11 +129,11 @@ class SegmentOpener:
         ColumnNotFoundError
             For an id that the segment does not have.
         """
-        found = self._kept.get(key)
+        found = self._cache.get(key)
         if found is None:
             data = self._view(key)
             file = self._file(key, data, columns)
-            found = self._kept.put(key, self._pages(key, file, data))
+            found = self._cache.put(key, self._pages(key, file, data))
         elif columns is not None:
             found.columns(tuple(columns))
         # Bytes that were read are those of one use; what is kept of them are the metadata.

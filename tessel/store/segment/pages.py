@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SegmentPages", "holds_narrow_values"]
 
-_Kept = TypeVar("_Kept")
+_Value = TypeVar("_Value")
 
 _MOST_CHOICES = 32
 """Choices of columns for which something is remembered."""
@@ -273,7 +273,7 @@ class SegmentPages:
         if found is None:
             self.file.load(column_ids)
             found = tuple(self.file.top(column_id) for column_id in column_ids)
-            _keep(self._columns, column_ids, found)
+            _remember(self._columns, column_ids, found)
         return found
 
     def gather_table(self, node: int) -> GatherTable | None:
@@ -304,7 +304,7 @@ class SegmentPages:
         found = self._stacks.get(numbers)
         if found is None:
             found = GatherStack.of(tables, [self._first_flag[number] for number in numbers])
-            _keep(self._stacks, numbers, found)
+            _remember(self._stacks, numbers, found)
         return found
 
     def touch_stack(self, stack: GatherStack, numbers: Integers) -> None:
@@ -425,11 +425,13 @@ def holds_narrow_values(column: FieldNode) -> bool:
     return any(is_one(kind) for is_one in _NARROW_TYPES)
 
 
-def _keep(kept: dict[tuple[int, ...], _Kept], columns: tuple[int, ...], found: _Kept) -> None:
-    """Remember what belongs to a choice of columns; few are in use at a time."""
-    if len(kept) >= _MOST_CHOICES:
-        kept.clear()
-    kept[columns] = found
+def _remember(
+    memos: dict[tuple[int, ...], _Value], columns: tuple[int, ...], found: _Value
+) -> None:
+    """Store a memo for a choice of columns; few choices are in use at a time."""
+    if len(memos) >= _MOST_CHOICES:
+        memos.clear()
+    memos[columns] = found
 
 
 def _verify(stored: Bytes, record: np.void, place: dict[str, Any]) -> None:

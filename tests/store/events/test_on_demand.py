@@ -23,7 +23,7 @@ from tessel.store.events import Cell, LiveStore, Recorder, Row, id_bytes, record
 from tessel.store.events import batch as batches
 from tessel.store.events.cell_cache import CellCache
 from tessel.store.history import open_store
-from tessel.store.maintenance.leases import held_leases
+from tessel.store.maintenance.leases import all_leases
 from tessel.store.objects import LocalObjects
 from tessel.store.repository import Repository
 from tessel.store.segment import paging
@@ -251,9 +251,9 @@ def test_a_recording_that_is_replaced_and_collected_stays_what_it_was(tmp_path):
     repository.expire(repository.newest, dry_run=False)
     repository.gc(minimum_age=timedelta(0), dry_run=False)
     assert live.latest_at("frame", 30, "a")["x"].cell.to_list() == [30.0]
-    assert len(list(held_leases(repository.objects))) == 1
+    assert len(list(all_leases(repository.objects))) == 1
     live.close()
-    assert not list(held_leases(repository.objects))
+    assert not list(all_leases(repository.objects))
     repository.gc(minimum_age=timedelta(0), dry_run=False)
     with pytest.raises(SnapshotExpiredError):
         live.latest_at("frame", 40, "a")
@@ -265,9 +265,9 @@ def test_a_lease_ends_with_the_store_that_nobody_has_any_more(tmp_path):
     logged().save(repository, "run")
     live = LiveStore.open(repository, "run")
     state = live.latest_at("frame", 30, "a")
-    assert len(list(held_leases(repository.objects))) == 1
+    assert len(list(all_leases(repository.objects))) == 1
     del live
-    assert not list(held_leases(repository.objects))
+    assert not list(all_leases(repository.objects))
     assert state["x"].cell.to_list() == [30.0]
 
 
@@ -277,7 +277,7 @@ def test_a_store_that_is_read_only_has_no_lease_and_says_what_happened(tmp_path)
     read_only = afar(tmp_path / "store", read_only=True)
     live = LiveStore.open(read_only, "run", cell_budget_bytes=0)
     assert live.latest_at("frame", 30, "a")["x"].cell.to_list() == [30.0]
-    assert not list(held_leases(repository.objects))
+    assert not list(all_leases(repository.objects))
     logged(3).save(repository, "run")
     repository.expire(repository.newest, dry_run=False)
     repository.gc(minimum_age=timedelta(0), dry_run=False)
@@ -421,17 +421,17 @@ def test_a_forked_child_reads_with_a_lease_of_its_own(tmp_path):
     repository = tessel.open(str(tmp_path / "store"))
     logged().save(repository, "run")
     live = LiveStore.open(repository, "run", cell_budget_bytes=0)
-    (before,) = held_leases(repository.objects)
+    (before,) = all_leases(repository.objects)
     child = os.fork()
     if not child:
         try:
             good = live.latest_at("frame", 30, "a")["x"].cell.to_list() == [30.0]
-            good = good and len(list(held_leases(repository.objects))) == 2
+            good = good and len(list(all_leases(repository.objects))) == 2
             live.close()
-            good = good and [each.name for each in held_leases(repository.objects)] == [before.name]
+            good = good and [each.name for each in all_leases(repository.objects)] == [before.name]
             os._exit(0 if good else 1)
         finally:
             os._exit(2)
     assert os.waitpid(child, 0)[1] == 0
-    assert [each.name for each in held_leases(repository.objects)] == [before.name]
+    assert [each.name for each in all_leases(repository.objects)] == [before.name]
     live.close()

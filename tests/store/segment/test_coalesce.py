@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tessel.errors import InvalidInputError
 from tessel.store.segment.coalesce import CoalesceLimits, coalesce
-from tessel.store.segment.sources.base import KEPT_WHOLE, LOCAL, REMOTE, ByteRanges
+from tessel.store.segment.sources.base import IN_MEMORY, LOCAL, REMOTE, ByteRanges
 
 KIB, MIB = 1024, 1024 * 1024
 
@@ -61,7 +61,7 @@ CASES = (
     Case(
         "or kept whole where a copy would be needed to put it together",
         ((0, 5, 9 * MIB), (0, 9 * MIB, 9 * MIB + 7)),
-        KEPT_WHOLE,
+        IN_MEMORY,
         ((0, 5, 9 * MIB), (0, 9 * MIB, 9 * MIB + 7)),
     ),
     Case(

@@ -32,7 +32,7 @@ from tessel.store.segment.io_queue import IoQueue
 from tessel.store.segment.read_all import read_all
 from tessel.store.segment.read_plan import ReadPlan
 from tessel.store.segment.sources.base import (
-    KEPT_WHOLE,
+    IN_MEMORY,
     LOCAL,
     REMOTE,
     ByteRanges,
@@ -208,8 +208,8 @@ def test_an_unknown_kind_is_refused_with_the_nearest(local: LocalObjects):
 def test_limits_suit_the_place(local: LocalObjects):
     limits = {kind: open_source(local, kind).limits for kind in KINDS}
     assert limits == {
-        "memory": KEPT_WHOLE,
-        "mmap": KEPT_WHOLE,
+        "memory": IN_MEMORY,
+        "mmap": IN_MEMORY,
         "pread": LOCAL,
         "object_store": REMOTE,
     }

@@ -18,7 +18,7 @@ import pyarrow as pa
 from tessel.errors import InvalidInputError
 
 __all__ = [
-    "KEPT_WHOLE",
+    "IN_MEMORY",
     "LOCAL",
     "REMOTE",
     "ByteRanges",
@@ -78,7 +78,7 @@ class CoalesceLimits:
 LOCAL: Final = CoalesceLimits(4 * KIB, 4 * MIB)
 """Local disks: a seek costs about as much as reading another 4 KiB."""
 
-KEPT_WHOLE: Final = CoalesceLimits(4 * KIB, 4 * MIB, splits=False)
+IN_MEMORY: Final = CoalesceLimits(4 * KIB, 4 * MIB, splits=False)
 """Bytes that are in this process's address space already."""
 
 REMOTE: Final = CoalesceLimits(1 * MIB, 16 * MIB)

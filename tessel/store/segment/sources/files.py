@@ -17,11 +17,11 @@ from tessel.errors import NotAStoreError, StoreError
 from tessel.store.objects.base import check_name, irregular_object, object_absent
 from tessel.store.objects.regular import open_regular
 
-__all__ = ["KeptFiles", "OpenFiles", "object_path", "open_object"]
+__all__ = ["FileCache", "OpenFiles", "object_path", "open_object"]
 
 Opened = TypeVar("Opened")
 
-_all: weakref.WeakSet[KeptFiles[Any]] = weakref.WeakSet()
+_all: weakref.WeakSet[FileCache[Any]] = weakref.WeakSet()
 _numbers = itertools.count()
 
 
@@ -63,36 +63,36 @@ class OpenFiles(Generic[Opened]):
     ----------
     make
         Opens an object by name.
-    kept
-        What is kept, under one bound for all that share it.
+    cache
+        The LRU cache of opened objects, under one bound for all that share it.
     """
 
-    def __init__(self, make: Callable[[str], Opened], kept: KeptFiles[Opened]) -> None:
+    def __init__(self, make: Callable[[str], Opened], cache: FileCache[Opened]) -> None:
         self._make = make
-        self._kept = kept
+        self._cache = cache
         self._number = next(_numbers)
 
     def get(self, name: str) -> Opened:
         """Return the opened object; raises what ``make`` raises."""
-        found = self._kept.get((self._number, name))
+        found = self._cache.get((self._number, name))
         # Another thread may be faster; either will do.
-        return self._kept.put((self._number, name), self._make(name)) if found is None else found
+        return self._cache.put((self._number, name), self._make(name)) if found is None else found
 
     def clear(self) -> None:
         """Let go of all."""
-        self._kept.clear(self._number)
+        self._cache.clear(self._number)
 
     def __del__(self) -> None:
-        self._kept.clear(self._number)
+        self._cache.clear(self._number)
 
 
-class KeptFiles(Generic[Opened]):
-    """The opened files of a process that were used last, whichever source opened them.
+class FileCache(Generic[Opened]):
+    """The LRU cache of the opened files of a process, whichever source opened them.
 
     Parameters
     ----------
     most
-        How many are kept.
+        How many files stay open.
     """
 
     def __init__(self, most: int) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tessel.store.objects.base import ObjectStore, object_absent
 from tessel.store.segment.sources.base import (
-    KEPT_WHOLE,
+    IN_MEMORY,
     ByteRanges,
     CoalesceLimits,
     Integers,
@@ -38,7 +38,7 @@ class MemorySource:
         self,
         objects: ObjectStore | Mapping[str, pa.Buffer],
         *,
-        limits: CoalesceLimits = KEPT_WHOLE,
+        limits: CoalesceLimits = IN_MEMORY,
     ) -> None:
         self._objects = objects
         self.limits = limits

@@ -20,17 +20,17 @@ from tessel.store.objects.base import short_object
 from tessel.store.objects.local import LocalObjects
 from tessel.store.objects.mapped import file_bytes
 from tessel.store.segment.sources.base import (
-    KEPT_WHOLE,
+    IN_MEMORY,
     ByteRanges,
     CoalesceLimits,
     Integers,
     ReadAnswer,
 )
-from tessel.store.segment.sources.files import KeptFiles, OpenFiles, object_path, open_object
+from tessel.store.segment.sources.files import FileCache, OpenFiles, object_path, open_object
 
 __all__ = ["MmapSource"]
 
-_kept: Final[KeptFiles[_File]] = KeptFiles(256)
+_cache: Final[FileCache[_File]] = FileCache(256)
 """No descriptors, so the bound is for the memory of small files, and the maps of large ones."""
 
 
@@ -65,9 +65,9 @@ class MmapSource:
     kind: ClassVar[str] = "mmap"
     immediate: ClassVar[bool] = True
 
-    def __init__(self, objects: LocalObjects, *, limits: CoalesceLimits = KEPT_WHOLE) -> None:
+    def __init__(self, objects: LocalObjects, *, limits: CoalesceLimits = IN_MEMORY) -> None:
         self._root = objects.uri
-        self._files: OpenFiles[_File] = OpenFiles(self._open, _kept)
+        self._files: OpenFiles[_File] = OpenFiles(self._open, _cache)
         self.limits = limits
 
     def read(self, ranges: ByteRanges, priorities: Integers) -> list[ReadAnswer]:

@@ -26,7 +26,7 @@ from tessel.store.segment.sources.base import (
     Integers,
     ReadAnswer,
 )
-from tessel.store.segment.sources.files import KeptFiles, OpenFiles, open_object
+from tessel.store.segment.sources.files import FileCache, OpenFiles, open_object
 from tessel.store.segment.sources.workers import ReadTask, ReadWorkers
 
 __all__ = ["PreadSource"]
@@ -47,7 +47,7 @@ class _File:
         os.close(self.descriptor)
 
 
-_kept: Final[KeptFiles[_File]] = KeptFiles(32)
+_cache: Final[FileCache[_File]] = FileCache(32)
 """Of all sources together: a process may have as few as 256 descriptors (macOS)."""
 
 
@@ -88,7 +88,7 @@ class PreadSource:
         if threads < 1:
             raise OptionError(f"files are read by 1 thread or more, not by {threads}")
         self._root = objects.uri
-        self._files: OpenFiles[_File] = OpenFiles(self._open, _kept)
+        self._files: OpenFiles[_File] = OpenFiles(self._open, _cache)
         self._workers = ReadWorkers(threads, "tessel-pread")
         self.limits = limits
 
