@@ -1,14 +1,14 @@
-"""Merging the partials of more groups than may be held.
+"""Merging the partial states of more groups than fit into the byte budget.
 
-Partial tables are held as they come. Where they do not fit any more they are merged with each other
-first, which is enough while groups repeat from unit to unit, and values where states hold those.
-Once they do not, they are partitioned by a hash of their keys, in memory while the byte budget
-allows it and in a spill file from there on. The partitions are merged one after the other in the
-end; one that does not fit either is split once more, by the next bits of the hash. States that hold
-values (:attr:`~tessel.clauses.aggregates.MergeableAggregate.compact`) may not fit though they are
-of one group; what is left then is finished in another way, which is given.
+Partial tables are buffered as they come. Where they do not fit any more they are merged with each
+other first, which is enough while groups, or the values of holistic states, repeat from unit to
+unit. Once they do not, they are partitioned by a hash of their keys, in memory while the byte
+budget allows it and in a spill file from there on. The partitions are merged one after the other
+in the end; one that does not fit either is split once more, by the next bits of the hash. Holistic
+states (:attr:`~tessel.clauses.aggregates.MergeableAggregate.compact`) may not fit though they are
+of one group; they are then finished in another way, which the caller gives.
 
-States merge in any tree to the same bits, so no answer depends on what was put aside.
+States merge in any tree to the same bits, so no answer depends on what was spilled.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ _LEVELS = 4
 """How often the hash is split: a bucket of the last split is a millionth of the groups."""
 
 _MERGE_TAKES = 4
-"""How many times their own bytes partials take while they are merged, about."""
+"""Partial tables take about so many times their own bytes while they are merged."""
 
 _VALUES_TAKE = 2
-"""And how many times that where they hold the values of one group."""
+"""Holistic states of one group take so many times that."""
 
 _SAMPLED_GROUPS = 32
-"""Whether merging states that hold values is of use is tried with one group of so many."""
+"""Merging of holistic states is tried with one group of so many, to see whether it helps."""
 
 _LEAST_BYTES_A_STATE = 128
-"""Of which the values are the most: a state of one value has about 40, its key among them."""
+"""Above this the values are most of a state: one with a single value has about 40, its key too."""
 
-_KEPT_PART = 2
-"""Merging partials is worth doing again while it leaves no more than half of them."""
+_WORTH_MERGING = 2
+"""Merging is worth doing again while it leaves at most this part of the bytes: the half."""
 
 
 @dataclass(frozen=True)
@@ -117,14 +117,14 @@ class GroupMerge(Closing):
         self._stays: bool | None = None
         self._left: list[SpillBlock] = []
         self._left_file: SpillFile | None = None
-        self._held: list[pa.Table] = []
+        self._buffered: list[pa.Table] = []
         self._size = 0
         self._spool: Spool | None = None
         self._buckets: list[list[Parked]] = [[] for _ in range(_BUCKETS)]
 
     def close(self) -> None:
         """Let go of all partials, and of their files."""
-        self._hold([])
+        self._set_buffered([])
         if self._spool is not None:
             self._spool.close()
         if self._left_file is not None:
@@ -137,34 +137,34 @@ class GroupMerge(Closing):
 
     def is_full(self, size: int) -> bool:
         """Return whether partials of so many bytes more would not be held as they come."""
-        return bool(self._held) and not self._fits(size)
+        return bool(self._buffered) and not self._fits(size)
 
     def add(self, table: pa.Table) -> None:
         """Put partials in; they follow those that are in already."""
         size = table.nbytes
         self._only_values = self._only_values and self._holds_only_values(table)
-        if self._only_values and self._stays is None and self._held and not self._fits(size):
+        if self._only_values and self._stays is None and self._buffered and not self._fits(size):
             self._stays = self._would_stay()
-        if self._left and self._held and not self._fits(size):
+        if self._left and self._buffered and not self._fits(size):
             self._leave()  # merging was of no use
-        elif self._spool is not None and self._held and not self._fits(size):
-            self._put_aside()  # merging was of no use, and each bucket is merged in the end
-        elif self._held and not self._fits(size):
+        elif self._spool is not None and self._buffered and not self._fits(size):
+            self._spill()  # merging was of no use, and each bucket is merged in the end
+        elif self._buffered and not self._fits(size):
             before = self._size
             if not self._stays:
-                self._hold([self._reduced(self._held, merged_states)])
-            helped = self._size * _KEPT_PART <= before
+                self._set_buffered([self._reduced(self._buffered, merged_states)])
+            helped = self._size * _WORTH_MERGING <= before
             helped |= not self._stays and self._size <= self._most
             if not (helped and self._workspace.account.fits(size)):
                 if self._can_split:
-                    self._put_aside()
+                    self._spill()
                 elif self._beyond is not None:
                     self._leave()
-        self._hold_more(table, size)
+        self._buffer(table, size)
 
     def add_last(self, table: pa.Table) -> None:
         """Put the last partials in, of a unit at most, which are not worth putting any aside."""
-        self._hold_more(table, table.nbytes)
+        self._buffer(table, table.nbytes)
 
     def finished(self) -> Iterator[pa.Table]:
         """Give the groups as tables of keys and results, once; each group in one of them."""
@@ -174,10 +174,10 @@ class GroupMerge(Closing):
             yield from self._beyond(self._read_left(), self._shape, self._workspace)
             return
         if self._spool is None:
-            yield self._reduced(self._held, finished_groups)
-            self._hold([])
+            yield self._reduced(self._buffered, finished_groups)
+            self._set_buffered([])
             return
-        self._put_aside()
+        self._spill()
         if not any(self._buckets):  # the partials that were put aside had no rows
             yield self._reduced([], finished_groups)
         for parts in self._buckets:
@@ -218,11 +218,11 @@ class GroupMerge(Closing):
         """
         if not self._shape.keys:
             return True
-        if self._size < _LEAST_BYTES_A_STATE * sum(table.num_rows for table in self._held):
+        if self._size < _LEAST_BYTES_A_STATE * sum(table.num_rows for table in self._buffered):
             return False
-        table = pa.concat_tables(self._held)
+        table = pa.concat_tables(self._buffered)
         some = table.filter(arrow_array(self._groups(table).codes % _SAMPLED_GROUPS == 0))
-        return bool(self._reduced([some], merged_states).nbytes * _KEPT_PART > some.nbytes)
+        return bool(self._reduced([some], merged_states).nbytes * _WORTH_MERGING > some.nbytes)
 
     def _fits(self, size: int) -> bool:
         return self._workspace.account.fits(size) and self._size + size <= self._most
@@ -235,7 +235,7 @@ class GroupMerge(Closing):
         if self._beyond is None or self._level == 0 or any(self._buckets):
             return True
         # Nor does splitting help where the states of one group are too large.
-        return len(self._groups(pa.concat_tables(self._held))) > 1
+        return len(self._groups(pa.concat_tables(self._buffered))) > 1
 
     def _reduced(self, tables: list[pa.Table], reduce: Callable[..., pa.Table]) -> pa.Table:
         table = pa.concat_tables([empty_table(self._schema), *tables])
@@ -248,25 +248,25 @@ class GroupMerge(Closing):
         """Put what is held aside as it is."""
         if self._left_file is None:
             self._left_file = self._workspace.file()
-        self._left += [self._left_file.write(table) for table in self._held]
-        self._hold([])
+        self._left += [self._left_file.write(table) for table in self._buffered]
+        self._set_buffered([])
 
     def _read_left(self) -> Iterator[pa.Table]:
         assert self._left_file is not None  # something was left
         for block in self._left:
             yield self._left_file.read(block)
 
-    def _put_aside(self) -> None:
+    def _spill(self) -> None:
         if self._spool is None:
             self._spool = self._workspace.spool()
-        held, most = self._held, self._workspace.account.held_limit // _MERGE_TAKES
-        while held:
+        waiting, most = self._buffered, self._workspace.account.held_limit // _MERGE_TAKES
+        while waiting:
             # Each is in memory twice until it is in its buckets, so not all are at a time.
-            sizes = np.cumsum([table.nbytes for table in held])
+            sizes = np.cumsum([table.nbytes for table in waiting])
             count = max(1, int(np.searchsorted(sizes, most, side="right")))
-            table = pa.concat_tables(held[:count]).combine_chunks()
-            held = held[count:]
-            self._hold(held)  # what it held is for its parts
+            table = pa.concat_tables(waiting[:count]).combine_chunks()
+            waiting = waiting[count:]
+            self._set_buffered(waiting)  # the bytes of the table go to its parts
             self._put_in_buckets(table)
 
     def _put_in_buckets(self, table: pa.Table) -> None:
@@ -285,13 +285,13 @@ class GroupMerge(Closing):
         """Return the bucket of each row: each level looks at five more bits of the hash."""
         return bucket_of(keys, _BUCKETS ** (self._level + 1)) % _BUCKETS
 
-    def _hold_more(self, table: pa.Table, size: int) -> None:
-        # A running total: asking all that is held for its bytes again is quadratic in units.
+    def _buffer(self, table: pa.Table, size: int) -> None:
+        # A running total: adding the bytes of all buffered tables each time is quadratic in units.
         self._workspace.account.hold(size)
-        self._held.append(table)
+        self._buffered.append(table)
         self._size += size
 
-    def _hold(self, tables: list[pa.Table]) -> None:
+    def _set_buffered(self, tables: list[pa.Table]) -> None:
         size = sum(table.nbytes for table in tables)
         self._workspace.account.hold(size - self._size)
-        self._held, self._size = tables, size
+        self._buffered, self._size = tables, size

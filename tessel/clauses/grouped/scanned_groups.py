@@ -82,10 +82,10 @@ def _reduced(
         first = by_appearance or reductions.needs_ends
         found = _few(opened, grouped, reductions.fields, first=first, last=reductions.needs_last)
     else:
-        from tessel.clauses.grouped.cell_sums import sums_by_cell
+        from tessel.clauses.grouped.sparse_keys import sums_of_sparse_keys
 
         assert grouped.register is not None  # one group is few
-        found = sums_by_cell(
+        found = sums_of_sparse_keys(
             opened,
             select=grouped.select,
             cell=grouped.register,

@@ -1,10 +1,10 @@
-"""Merging groups of units that were reduced as they are stored, before states are made of them.
+"""Merging groups of units that were reduced on stored integers, before states are made of them.
 
-The merge of a group-by enters here with its units. As long as all of them are such, and what was
-found of them may be held, they are joined as numbers: all of them once, or, where groups come out
-in the order of their numbers, range by range, so that joining takes little beside what is held.
-The first unit that is something else, and groups that are too many, end that: what was held becomes
-tables, and tables are merged.
+The merge of a group-by enters here with its units. As long as all of them are such, and fit into
+the byte budget, their groups are joined by number: all of them once, or, where groups come out in
+the order of their numbers, range by range, so that joining takes little memory. The first unit that
+was not reduced so, or groups that are too many, end that: the buffered groups become partial
+tables, which are merged.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from tessel.ecs import ProcessingUnit
 __all__ = ["StoredMerge"]
 
 _JOIN_TAKES = 4
-"""How many times their own bytes groups take while they are joined and finished, about."""
+"""Groups take about so many times their own bytes while they are joined and finished."""
 
 _RANGES_IN_LIMIT = 8
-"""Joining a range takes at most so small a part of what may be held."""
+"""Joining a range takes at most such a part of the byte limit."""
 
-_KEPT_PART = 2
-"""Joining what is held is worth doing again where it leaves no more than half of what may be."""
+_WORTH_MERGING = 2
+"""Joining is worth doing again where it leaves at most this part of the byte limit: the half."""
 
 
 class StoredMerge(Closing):
-    """Groups of units, held while there is nothing else; use as a context manager.
+    """Buffers the groups of units and joins them; use as a context manager.
 
     Parameters
     ----------
@@ -54,41 +54,41 @@ class StoredMerge(Closing):
     def __init__(self, account: Account, *, sort: bool) -> None:
         self._account = account
         self._sort = sort
-        self._held: list[StoredGroups] = []
+        self._buffered: list[StoredGroups] = []
         self._size = 0
         self._segments = 0
         self._by_range = sort
 
     def close(self) -> None:
         """Let go of the groups."""
-        self._hold([])
+        self._set_buffered([])
 
     def left_of(self, units: Iterable[ProcessingUnit]) -> Iterator[pa.Table]:
         """Give the tables of units that cannot be held as numbers, and of all that follow.
 
         They come in the order of the units, each once.
         """
-        holding = True
+        buffers = True
         for unit in units:
             found = unit.reduced if isinstance(unit, ReducedUnit) else None
             parts = found.parts if isinstance(found, StoredParts) else ()
-            if holding and parts and self._took(parts):
+            if buffers and parts and self._took(parts):
                 continue
-            if holding:
-                holding = False
+            if buffers:
+                buffers = False
                 yield from self._tables()
             yield from (part.table for part in parts or (unit,))
-        if holding and self._held and not self._is_ready():
+        if buffers and self._buffered and not self._is_ready():
             yield from self._tables()
 
     @property
     def has_groups(self) -> bool:
         """Whether there are groups, once :meth:`left_of` has ended; else it gave all as tables."""
-        return bool(self._held)
+        return bool(self._buffered)
 
     def finished(self) -> Iterator[pa.Table]:
         """Give the results of all groups, where there are any left here."""
-        for each in self._joined() if len(self._held) > 1 else self._held:
+        for each in self._joined() if len(self._buffered) > 1 else self._buffered:
             yield each.finished(sort=self._sort)
 
     def _took(self, parts: Sequence[StoredGroups]) -> bool:
@@ -100,7 +100,7 @@ class StoredMerge(Closing):
             return False
         # A running total: asking all that is held again is quadratic in units.
         self._account.hold(more)
-        self._held += parts
+        self._buffered += parts
         self._size += more
         return True
 
@@ -108,21 +108,21 @@ class StoredMerge(Closing):
         """Bring what is held together, all but the joining of ranges; say whether numbers can."""
         if self._by_range:
             return self._share_keys()
-        found = joined_groups(self._held)
+        found = joined_groups(self._buffered)
         if found is not None:
-            self._hold([found])
+            self._set_buffered([found])
         return found is not None
 
     def _share_keys(self) -> bool:
-        shared = None if self._segments > MOST_JOINED else with_shared_keys(self._held)
+        shared = None if self._segments > MOST_JOINED else with_shared_keys(self._buffered)
         if shared is not None:
-            self._held = shared
+            self._buffered = shared
         return shared is not None
 
     def _joined(self) -> Iterator[StoredGroups]:
         """Give all groups, joined range by range; they have shared keys and are held no more."""
-        held = self._held
-        self._held = []
+        held = self._buffered
+        self._buffered = []
         most = self._account.held_limit // (_RANGES_IN_LIMIT * _JOIN_TAKES)
         for own in cut_by_number(held, most):
             joined = joined_by_number(own)
@@ -132,8 +132,8 @@ class StoredMerge(Closing):
             yield joined
 
     def _tables(self) -> Iterator[pa.Table]:
-        held = self._held
-        self._hold([])
+        held = self._buffered
+        self._set_buffered([])
         for each in held:
             yield each.table
 
@@ -143,24 +143,24 @@ class StoredMerge(Closing):
 
     def _fits_joined(self, more: int) -> bool:
         """Return whether there is room once what is held is joined; else it stays as it came."""
-        if len(self._held) < 2:
+        if len(self._buffered) < 2:
             return False
         if self._by_range:
             if not self._share_keys():
                 return False
-            self._hold(list(self._joined()))
-            is_less = self._size * _KEPT_PART <= self._account.held_limit
+            self._set_buffered(list(self._joined()))
+            is_less = self._size * _WORTH_MERGING <= self._account.held_limit
             return is_less and self._fits(more)
-        before, found = self._held, joined_groups(self._held)
+        before, found = self._buffered, joined_groups(self._buffered)
         if found is None:
             return False
-        self._hold([found])
+        self._set_buffered([found])
         if self._fits(more):
             return True
-        self._hold(before)  # tables of the units are smaller than that of all
+        self._set_buffered(before)  # tables of the units are smaller than that of all
         return False
 
-    def _hold(self, held: list[StoredGroups]) -> None:
+    def _set_buffered(self, held: list[StoredGroups]) -> None:
         size = sum(each.nbytes for each in held)
         self._account.hold(size - self._size)
-        self._held, self._size = held, size
+        self._buffered, self._size = held, size

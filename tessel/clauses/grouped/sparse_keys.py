@@ -1,9 +1,9 @@
-"""Sums by group where keys have more cells than sums are kept for: cells are numbered first.
+"""Sums by group where keys may have more combinations of values than sums can have lines for.
 
-A *cell* is a combination of values that keys may have. Where there are few, sums have a line for
-each. Where there are many, and most may be empty, the cell of each row is written down beside what
-is added up of it; cells are numbered in order of first appearance, and rows are added by these
-numbers. Nothing is decoded but what arithmetic needs.
+A *cell* is a combination of values that keys may have. Where cells are few, sums have a line for
+each. Where they are many, and most may be empty, the cell of each row is written down beside the
+values that are summed; cells are numbered in order of first appearance, and rows are added by these
+numbers. Only what arithmetic needs is decoded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tessel.kernels.group_sums import GroupSums
 from tessel.kernels.register_rows import register_rows as rows_of_registers
 from tessel.store.manifest.opened_batch import OpenedBatch
 
-__all__ = ["sums_by_cell"]
+__all__ = ["sums_of_sparse_keys"]
 
 _HALF_BITS = 32
 _HALF_MASK = (1 << _HALF_BITS) - 1
@@ -29,7 +29,7 @@ _MOST_BITS = 62
 Integers = NDArray[np.int64]
 
 
-def sums_by_cell(
+def sums_of_sparse_keys(
     opened: OpenedBatch,
     *,
     select: int | None,
