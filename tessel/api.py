@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,6 +22,7 @@ from tessel.errors import InvalidInputError, NameNotFoundError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.schema import TableSchema
 from tessel.job import Job, JobState
+from tessel.lazy import dataclass
 from tessel.result import Lineage, Result
 from tessel.store.history.refs import MAIN
 from tessel.store.repository import Repository

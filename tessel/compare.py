@@ -7,8 +7,9 @@ tables and nothing else of the package.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,18 +1,28 @@
-"""Names of a package that are imported when they are first used (PEP 562).
+"""What is made when it is first used: names of a package, and methods of a dataclass.
 
-A package lists here what its users find in it. Our own modules import from where a name lies, so
-that what one module needs is all that it imports: a package that imports all of its modules makes
-each of them pay for all.
+A package lists here what its users find in it (PEP 562). Our own modules import from where a name
+lies, so that what one module needs is all that it imports: a package that imports all of its
+modules makes each of them pay for all.
+
+:func:`dataclass` is that of the standard library, which writes and compiles the source of up to
+seven methods for each class while its module is imported: a script of one query spent more time on
+that than on its query, and most of these methods are never called. Here a class has its fields at
+once, and a method is made by the standard library when somebody calls it. All else is as there:
+fields, parameters, equality, order, text, errors, also for those who derive from a class in either
+way.
 """
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import importlib
+import inspect
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-__all__ = ["names_from"]
+__all__ = ["dataclass", "names_from"]
 
 
 def names_from(package: str, homes: Mapping[str, str], **renamed: str) -> Callable[[str], Any]:
@@ -38,3 +48,142 @@ def names_from(package: str, homes: Mapping[str, str], **renamed: str) -> Callab
         return value
 
     return imported
+
+
+def _dataclass(
+    cls: type | None = None,
+    /,
+    *,
+    init: bool = True,
+    repr: bool = True,  # noqa: A002  (as the standard library calls it)
+    eq: bool = True,
+    order: bool = False,
+    frozen: bool = False,
+    slots: bool = False,
+) -> Any:
+    """Make a class a dataclass; parameters are those of ``dataclasses.dataclass``."""
+
+    def decorate(cls: type) -> Any:
+        own = dict(vars(cls))
+        # A class that says how it is equal, and not more, has None there.
+        is_hashed = "__hash__" in own and not (own["__hash__"] is None and "__eq__" in own)
+        # Over other dataclasses the standard library says which may be frozen.
+        is_derived = hasattr(cls, "__dataclass_fields__")
+        if cls.__doc__ is None:
+            cls.__doc__ = cls.__name__  # else the standard library asks for the signature
+        made: Any = dataclasses.dataclass(
+            init=False, repr=False, eq=False, frozen=frozen and is_derived, slots=slots
+        )(cls)
+        options = {"init": init, "repr": repr, "eq": eq, "order": order, "frozen": frozen}
+        for name, value in options.items():
+            setattr(made.__dataclass_params__, name, value)
+        if frozen and not is_derived:
+            made.__setattr__, made.__delattr__ = _set_unless_frozen, _delete_unless_frozen
+            if slots and "__getstate__" not in own:
+                made.__getstate__, made.__setstate__ = _state, _set_state
+        if eq and not is_hashed:
+            made.__hash__ = _made_later(made, "__hash__") if frozen else None
+        asked = {"__init__": init, "__repr__": repr, "__eq__": eq, **dict.fromkeys(_ORDER, order)}
+        for name in (name for name, is_asked in asked.items() if is_asked and name not in own):
+            setattr(made, name, _made_later(made, name))
+        if init and "__init__" not in own:
+            made.__signature__ = _Signature(made)
+        return made
+
+    return decorate if cls is None else decorate(cls)
+
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    dataclass = _dataclass
+
+
+_ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
+
+
+def _made_later(cls: type, name: str) -> Callable[..., Any]:
+    """Return what makes a method when it is called, and puts it in its own place."""
+    found: list[Callable[..., Any]] = []
+
+    def made() -> Callable[..., Any]:
+        if not found:
+            found.append(_made(cls, name))
+            method.__wrapped__ = found[0]  # who asks for the signature finds it
+            if vars(cls).get(name) is method:  # else a decorator has it
+                setattr(cls, name, found[0])
+        return found[0]
+
+    def of_any(self: Any, *positional: Any, **named: Any) -> Any:
+        return made()(self, *positional, **named)
+
+    def of_one(self: Any) -> Any:
+        return made()(self)
+
+    def of_two(self: Any, other: Any) -> Any:
+        return made()(self, other)
+
+    methods: dict[str, Any] = {"__init__": of_any, "__repr__": of_one, "__hash__": of_one}
+    method: Any = methods.get(name, of_two)
+    method.__name__, method.__module__ = name, cls.__module__
+    method.__qualname__ = f"{cls.__qualname__}.{name}"
+    return cast(Callable[..., Any], method)
+
+
+def _made(cls: Any, name: str) -> Callable[..., Any]:
+    """Return a method of a dataclass, made by the standard library for a class of its fields."""
+    fields = [(each.name, each.type, copy.copy(each)) for each in dataclasses.fields(cls)]
+    before = {"__post_init__": cls.__post_init__} if hasattr(cls, "__post_init__") else {}
+    options: dict[str, Any] = dict.fromkeys(("init", "repr", "eq", "order", "frozen"), False)
+    if name in _ORDER:
+        options.update(eq=True, order=True)
+    elif name == "__hash__":
+        options.update(eq=True, frozen=True)
+    elif name == "__init__":
+        options.update(init=True, frozen=cls.__dataclass_params__.frozen)
+    else:
+        options[name.strip("_")] = True
+    made = dataclasses.make_dataclass(cls.__name__, fields, namespace=before, **options)
+    method: Callable[..., Any] = vars(made)[name]
+    method.__module__ = cls.__module__
+    method.__qualname__ = f"{cls.__qualname__}.{name}"
+    return method
+
+
+class _Signature:
+    """The signature of a dataclass, made when it is asked for."""
+
+    def __init__(self, cls: type) -> None:
+        self._cls = cls
+
+    def __get__(self, instance: object, owner: type) -> inspect.Signature:
+        if instance is not None or owner is not self._cls:
+            raise AttributeError("__signature__")
+        signature = inspect.signature(_made(owner, "__init__"))
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
+def _set_unless_frozen(self: Any, name: str, value: object) -> None:
+    if _is_frozen(self, name):
+        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+    object.__setattr__(self, name, value)
+
+
+def _delete_unless_frozen(self: Any, name: str) -> None:
+    if _is_frozen(self, name):
+        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+    object.__delattr__(self, name)
+
+
+def _is_frozen(self: Any, name: str) -> bool:
+    """Return whether an attribute may not be set: a plain class over a frozen one has its own."""
+    return "__dataclass_params__" in vars(type(self)) or name in self.__dataclass_fields__
+
+
+def _state(self: Any) -> list[Any]:
+    return [getattr(self, each.name) for each in dataclasses.fields(self)]
+
+
+def _set_state(self: Any, state: list[Any]) -> None:
+    for each, value in zip(dataclasses.fields(self), state, strict=True):
+        object.__setattr__(self, each.name, value)

@@ -19,6 +19,7 @@ from typing import Any
 
 from tessel.errors import NameNotFoundError, OptionError
 from tessel.errors.arguments import checks_arguments
+from tessel.lazy import dataclass
 
 __all__ = ["LEAST_LIMIT", "LEAST_TEXT_BYTES", "Options", "current", "options"]
 
@@ -39,7 +40,7 @@ def _default_workers() -> int:
 
 
 @checks_arguments
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Options:
     """Settings of the library; all have a default, all are checked when made.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from tessel.errors import MissingDependencyError
 from tessel.errors.arguments import checks_arguments
+from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     import duckdb

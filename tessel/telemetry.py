@@ -15,10 +15,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tessel.errors.uris import without_secrets
+from tessel.lazy import dataclass
 
 __all__ = ["Event", "Subscriber", "emit", "follow", "is_followed", "span", "subscribe"]
 

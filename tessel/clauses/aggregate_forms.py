@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tessel.clauses.aggregates.base import Aggregate
@@ -27,6 +26,7 @@ from tessel.expression.leaves import Column, Literal
 from tessel.expression.node import Expression, post_order
 from tessel.expression.operators.aggregate import Aggregated
 from tessel.expression.rewriting import rewrite
+from tessel.lazy import dataclass
 
 __all__ = ["AggregateForm", "AggregateLike", "Outputs", "read_outputs"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
@@ -11,6 +10,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 
 __all__ = ["Apply"]
 

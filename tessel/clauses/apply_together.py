@@ -7,7 +7,6 @@ many schemas in each pass of the planner. Together they make one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from tessel.clauses.running.bound_unit import is_bound
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 
 __all__ = ["ApplyTogether", "together"]
 

@@ -36,7 +36,6 @@ import enum
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -55,6 +54,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError, UnicodeTextError
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.store.manifest.index import SegmentIndex
 
 __all__ = [

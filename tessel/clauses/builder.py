@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tessel.cached import cached
@@ -17,6 +16,7 @@ from tessel.errors.arguments import checks_arguments
 from tessel.expression.build import col
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 
 __all__ = ["QueryBuilder"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from tessel.errors import DuplicateColumnError, PlanError, TesselError, repeated
 from tessel.expression.build import col
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 
 __all__ = ["Cast"]
 

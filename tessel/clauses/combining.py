@@ -10,7 +10,6 @@ import dataclasses
 import itertools
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import LimitError, PlanError, PlanFormatError, TesselError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.options import LEAST_LIMIT, current
 
 __all__ = [

@@ -8,7 +8,6 @@ name that no column has, so that nobody sees it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from tessel.clauses.plain import expression_form, expression_from_form
 from tessel.errors import PlanError, PlanFormatError
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 
 __all__ = [
     "ComputedColumn",

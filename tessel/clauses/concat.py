@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from tessel.clauses.base import ClauseInfo, IndexEffect, Structure
@@ -19,6 +18,7 @@ from tessel.clauses.combining import (
 from tessel.clauses.registry import register
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 
 __all__ = ["Concat"]
 

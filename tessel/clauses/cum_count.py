@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from tessel.clauses.along_rows.cumulative import Cumulative, Running
 from tessel.clauses.registry import register
 from tessel.clauses.values import missing_rows
 from tessel.kernels.running_rows import run_counts
+from tessel.lazy import dataclass
 
 __all__ = ["CumCount"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,6 +10,7 @@ from tessel.clauses.aggregates.base import MergeableAggregate
 from tessel.clauses.aggregates.max import Max
 from tessel.clauses.along_rows.cumulative_extreme import CumulativeExtreme
 from tessel.clauses.registry import register
+from tessel.lazy import dataclass
 
 __all__ = ["CumMax"]
 

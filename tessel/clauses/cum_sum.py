@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -18,6 +17,7 @@ from tessel.clauses.along_rows.running_sums import running_sums
 from tessel.clauses.registry import register
 from tessel.clauses.values import integers
 from tessel.kernels.exact_sums import ExactSums
+from tessel.lazy import dataclass
 
 __all__ = ["CumSum"]
 

@@ -5,7 +5,6 @@ A short word for an aggregation of everything, whose one row is turned: the plan
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from tessel.clauses.values import is_hashable, is_text_or_binary, plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 
 __all__ = ["Describe", "TurnFigures"]
 

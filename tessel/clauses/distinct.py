@@ -7,7 +7,6 @@ it stays in the byte budget, and runs alike on Spark.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -22,6 +21,7 @@ from tessel.clauses.running.bound_unit import is_bound
 from tessel.ecs import ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError, repeated
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.selected_rows import SelectedRows
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -39,6 +38,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import AggregateError, IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
 from tessel.kernels.fade_rows import Fading, fade_rows, new_states
+from tessel.lazy import dataclass
 
 __all__ = ["Ewm"]
 

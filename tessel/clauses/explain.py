@@ -6,7 +6,6 @@ What a run says of itself stands in :mod:`tessel.clauses.explain_run`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from tessel.clauses.base import Carry, Clause, Structure
 from tessel.clauses.capabilities import Appends, Broadcasts, Interleaves, Limits
@@ -21,6 +20,7 @@ from tessel.display.plain import render_json
 from tessel.display.text import render_text
 from tessel.errors import NameNotFoundError
 from tessel.errors.arguments import checks_arguments
+from tessel.lazy import dataclass
 
 __all__ = ["Explanation", "explain_plan"]
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from tessel.clauses.plan import Plan, answered
 from tessel.display.documents import Table
+from tessel.lazy import dataclass
 from tessel.telemetry import Event, follow
 
 __all__ = ["told_run"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -20,6 +19,7 @@ from tessel.clauses.values import plain_type
 from tessel.ecs import ProcessingUnit
 from tessel.errors import ExpressionTypeError, IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 
 __all__ = ["Fill", "Method"]
 

@@ -8,7 +8,6 @@ filled. Between two such parts nothing is held but the last row of each key that
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -31,6 +30,7 @@ from tessel.clauses.values import plain
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.store.index_column import index_integers
 
 __all__ = ["FillBuckets"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -16,6 +15,7 @@ from tessel.errors import ExpressionTypeError, PlanError
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 from tessel.expression.statistics import TRUE, evaluate_statistics
+from tessel.lazy import dataclass
 from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["Filter"]

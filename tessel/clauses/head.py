@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tessel.clauses.positional import Positional, check_count
 from tessel.clauses.registry import register
+from tessel.lazy import dataclass
 
 __all__ = ["Head"]
 

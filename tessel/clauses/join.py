@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tessel.clauses.base import ClauseInfo, IndexEffect, Structure
@@ -22,6 +21,7 @@ from tessel.clauses.joining.strategy import bucket_count, is_held_whole
 from tessel.clauses.registry import register
 from tessel.errors import DuplicateColumnError, PlanError, repeated
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 
 __all__ = ["Join"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tessel.clauses.base import Clause, ClauseInfo, Structure
@@ -23,6 +22,7 @@ from tessel.clauses.joining.strategy import bucket_count, is_held_whole
 from tessel.clauses.registry import register
 from tessel.errors import DuplicateColumnError, IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.store.index_column import check_index_type
 
 __all__ = ["JoinAsof"]

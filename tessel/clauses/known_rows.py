@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange
 from tessel.errors import PlanFormatError
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 
 __all__ = ["KnownRows"]
 

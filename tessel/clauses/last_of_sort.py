@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -21,6 +20,7 @@ from tessel.clauses.registry import register
 from tessel.clauses.stored_first_rows import KeyThreshold, stored_first_rows
 from tessel.clauses.top_k import PartialTopK, TopK
 from tessel.ecs import ProcessingUnit
+from tessel.lazy import dataclass
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.selected_rows import SelectedRows
 

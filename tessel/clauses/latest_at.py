@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -21,6 +20,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import DuplicateColumnError, IndexColumnError, PlanError
 from tessel.expression.periods import instant_units
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.store.index_column import index_integers
 
 __all__ = ["LatestAt"]

@@ -9,7 +9,6 @@ clause.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ from tessel.clauses.running.bound_unit import is_bound
 from tessel.clauses.select import Select
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 
 __all__ = ["LeaveCodes", "codes_of", "codes_taken", "with_key_codes"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from tessel.clauses.base import Clause, ClauseInfo, IndexEffect, Structure
@@ -21,6 +20,7 @@ from tessel.clauses.spill.workspace import workspace_of
 from tessel.ecs import ProcessingUnit
 from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.store.index_column import check_index_type, index_integers, sorted_by
 
 __all__ = ["Merge", "MergeInputs"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +23,7 @@ from tessel.expression.leaves import Column
 from tessel.expression.node import Expression, post_order
 from tessel.expression.operators.aggregate import Aggregated
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 
 __all__ = ["FORMS", "NamedAggregate", "check_outputs", "named_aggregate"]
 

@@ -13,7 +13,6 @@ is the order of its UTF-8 bytes; binary by byte; temporal types by the instant, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -35,6 +34,7 @@ from tessel.clauses.values import (
 )
 from tessel.errors import DuplicateColumnError, PlanError, UnsupportedTypeError
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 
 __all__ = ["Missing", "Ordering", "Rows"]
 

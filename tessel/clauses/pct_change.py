@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tessel.clauses.along_rows.shifted import ComparedColumns
 from tessel.clauses.registry import register
 from tessel.expression.node import Expression
+from tessel.lazy import dataclass
 
 __all__ = ["PctChange"]
 

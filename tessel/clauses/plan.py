@@ -6,7 +6,6 @@ import collections
 import dataclasses
 import enum
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from tessel.clauses.base import BUCKETED, Carry, Clause, Structure
 from tessel.clauses.capabilities import Consumes
 from tessel.errors import CancelledError, TesselError
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.store.manifest.index import SegmentIndex
 from tessel.store.view import SymbolView
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -27,6 +26,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError, UnsupportedTypeError
 from tessel.expression.schema import TableSchema
 from tessel.kernels.rows_by_code import order_of_codes
+from tessel.lazy import dataclass
 
 __all__ = ["Rank", "RankMethod"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tessel.clauses.base import Clause, ClauseInfo, Structure
@@ -10,6 +9,7 @@ from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError, repeated
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 
 __all__ = ["Rename"]
 

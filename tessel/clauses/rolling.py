@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Set
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -29,6 +28,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.errors import AggregateError, IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
 from tessel.kernels.window_rows import rows_until
+from tessel.lazy import dataclass
 
 __all__ = ["Closed", "Rolling"]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tessel.clauses.positional import Positional, check_count
 from tessel.clauses.registry import register
 from tessel.errors import PlanError
+from tessel.lazy import dataclass
 
 __all__ = ["RowRange"]
 

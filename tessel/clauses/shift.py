@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ from tessel.clauses.along_rows.shifted import ShiftedColumns
 from tessel.clauses.constants import Constant, check_constant, constant_of
 from tessel.clauses.registry import register
 from tessel.ecs import ProcessingUnit
+from tessel.lazy import dataclass
 
 __all__ = ["Shift"]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -23,6 +22,7 @@ from tessel.clauses.running.streams import units_of_tables
 from tessel.clauses.spill.workspace import Workspace, workspace_of
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 
 __all__ = ["MergeSorted", "OrderedClause", "Sort"]
 

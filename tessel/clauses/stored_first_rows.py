@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from tessel.clauses.stored_numbers import decimal_integers
 from tessel.expression.encoded import Number
 from tessel.expression.schema import TableSchema
 from tessel.kernels.best_rows import NO_LIMIT, BestRows, best_rows, ordered_doubles
+from tessel.lazy import dataclass
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.opened_batch import OpenedBatch
 from tessel.store.manifest.selected_range import SelectedPage

@@ -6,7 +6,6 @@ A short word for a groupby, a sort and a division: the planner writes it as thes
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -25,6 +24,7 @@ from tessel.clauses.spill.workspace import workspace_of
 from tessel.ecs import ProcessingUnit
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 
 __all__ = ["Shares", "ValueCounts"]
 

@@ -9,11 +9,11 @@ import enum
 import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tessel.cli.flights import FLIGHTS_INDEX, read_flights
 from tessel.compare import Difference, first_difference
+from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

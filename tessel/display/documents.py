@@ -6,10 +6,10 @@ text, and nothing here knows what a clause is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from tessel.errors import InvalidInputError
+from tessel.lazy import dataclass
 
 __all__ = ["Document", "Edge", "Facts", "Graph", "Node", "Part", "Section", "Table", "Tree"]
 

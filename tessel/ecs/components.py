@@ -7,9 +7,9 @@ how often it is fetched, and its data once they are loaded.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pyarrow as pa
+
+from tessel.lazy import dataclass
 
 __all__ = [
     "ColRange",

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from tessel.ecs.components import ColRange, RowRange, TimeRange
 from tessel.errors import ExecutionError, InvalidInputError
+from tessel.lazy import dataclass
 
 __all__ = ["Piece", "joined_components", "of_kind", "only_of_kind", "segments_of", "with_component"]
 

@@ -8,7 +8,6 @@ loaded before it is known in which form it is wanted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from tessel.expression.block_entries import Entries, OtherEntries
 from tessel.expression.block_steps import EXACT, GREATEST, LEAST, BlockSteps
 from tessel.kernels.decimal_bounds import DecimalBounds
 from tessel.kernels.program import RESIDUAL_SHIFT, Op, Program
+from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     from tessel.expression.protocols import ArithmeticColumn

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +37,7 @@ from tessel.expression.operators.comparison import (
     NotEqual,
 )
 from tessel.kernels.program import Op
+from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     from tessel.expression.leaves import ValueSet

@@ -6,7 +6,6 @@ codes and its numbers are wanted, or the order of its texts: both are looked up 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 from tessel.arrays import fill_null, numpy_array
 from tessel.cached import cached
 from tessel.expression.block_steps import GREATEST
+from tessel.lazy import dataclass
 
 __all__ = ["Entries", "OtherEntries"]
 

@@ -7,7 +7,6 @@ are left out, and what is left chooses the step: one range, the truths of a span
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +18,7 @@ from tessel.cached import cached
 from tessel.expression.block_steps import GREATEST, LEAST, BlockSteps
 from tessel.expression.leaves import ValueSet
 from tessel.kernels.word_numbers import word_slots
+from tessel.lazy import dataclass
 
 __all__ = ["Members"]
 

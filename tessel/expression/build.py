@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.leaves import Column, Literal, as_expression, literal
 from tessel.expression.node import Expression
 from tessel.expression.operators.boolean import And, Or
+from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     from tessel.expression.operators.conditional import Case, Coalesce

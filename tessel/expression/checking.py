@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from tessel.expression.context import ExpressionContext
 from tessel.expression.leaves import Column, Literal
 from tessel.expression.schema import TableSchema
 from tessel.expression.types import Operand, Signature, plain_type
+from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     from tessel.expression.node import Expression

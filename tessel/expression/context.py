@@ -7,7 +7,6 @@ sub-expressions therefore have one name and are computed once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from tessel.expression.leaves import Column, Literal, Regex, ValueSet
 from tessel.expression.node import Expression, layout, post_order
 from tessel.expression.printing import limited_label
 from tessel.expression.registry import operator_class
+from tessel.lazy import dataclass
 from tessel.options import LEAST_LIMIT, current
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ segments, with the bounds of their types.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -36,6 +35,7 @@ from tessel.expression.operators.boolean import And, Not, Or, Xor
 from tessel.expression.operators.comparison import Comparison
 from tessel.expression.schema import TableSchema
 from tessel.kernels.program import Op
+from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     from tessel.expression.operators.membership import IsIn

@@ -5,8 +5,6 @@ Used by the rules of the statistics domain and by nothing else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -16,6 +14,7 @@ from tessel.arrays import arrow_scalar, fill_null, numpy_array
 from tessel.expression.checking import NodeType
 from tessel.expression.kernels.values import Value, coerce
 from tessel.expression.node import Expression
+from tessel.lazy import dataclass
 
 __all__ = ["Asked", "Flags", "Known", "as_truth", "nothing_known", "null_flags"]
 

@@ -8,7 +8,6 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +29,7 @@ from tessel.expression.printing import Piece
 from tessel.expression.registry import register
 from tessel.expression.scalars import elapsed_text, scalar_of
 from tessel.expression.types import UNITS, Operand, Signature, narrowest_integer, type_name
+from tessel.lazy import dataclass
 
 __all__ = ["Column", "Literal", "Regex", "ValueSet", "arguments_for", "as_expression", "literal"]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -20,6 +19,7 @@ import pyarrow as pa
 from tessel.arrays import arrow_scalar
 from tessel.errors import IndexColumnError, InvalidInputError, PlanError, shown
 from tessel.expression.scalars import scalar_of
+from tessel.lazy import dataclass
 
 __all__ = [
     "NANOSECONDS",

@@ -7,8 +7,9 @@ at a limit, since a shared sub-expression can stand in the text more often than 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     from tessel.expression.node import Expression

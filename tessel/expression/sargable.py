@@ -9,7 +9,6 @@ as well.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from tessel.expression.operators.comparison import (
     LessEqual,
 )
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 
 __all__ = ["SargableConjunct", "sargable_conjuncts"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow as pa
 from tessel.arrays import empty_table
 from tessel.errors import ColumnNotFoundError, DuplicateColumnError, PlanFormatError, repeated
 from tessel.errors.arguments import checks_arguments
+from tessel.lazy import dataclass
 
 __all__ = ["TableSchema"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import datetime
 import re
 import zoneinfo
-from dataclasses import dataclass
 
 from tessel.expression.types import UNIT_NANOSECONDS, UNITS
+from tessel.lazy import dataclass
 
 __all__ = [
     "Instant",

@@ -10,13 +10,13 @@ import enum
 import functools
 import re
 import zoneinfo
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from tessel.errors import ExpressionTypeError, nearest, shown
 from tessel.expression.printing import limited_text
+from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     from tessel.expression.leaves import Literal

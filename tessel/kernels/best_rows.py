@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.declare import inner, kernel
 from tessel.kernels.intrinsics import words_of
 from tessel.kernels.program import BLOCK_ROWS, Program
+from tessel.lazy import dataclass
 
 __all__ = ["NO_LIMIT", "BestRows", "best_rows", "ordered_doubles"]
 

@@ -26,9 +26,10 @@ import sys
 import tempfile
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     from tessel.kernels.declare import Kernel

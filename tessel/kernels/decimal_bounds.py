@@ -8,7 +8,8 @@ a multiple of a power of two, so that integers and what was left can be added up
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from tessel.lazy import dataclass
 
 __all__ = ["DecimalBounds"]
 

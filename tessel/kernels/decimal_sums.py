@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from tessel.kernels.decimal_bounds import DecimalBounds
 from tessel.kernels.fields import SumField
+from tessel.lazy import dataclass
 
 __all__ = ["DecimalSum"]
 

@@ -16,13 +16,13 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
 from tessel.cancelling import check_cancelled
 from tessel.kernels import library
+from tessel.lazy import dataclass
 
 __all__ = ["TYPES", "Argument", "Kernel", "compiling_inner", "inner", "kernel"]
 

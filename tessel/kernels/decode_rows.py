@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from tessel.kernels.blocks import StoredBlocks
 from tessel.kernels.declare import inner, kernel
 from tessel.kernels.intrinsics import reinterpret, words_of
 from tessel.kernels.program import BLOCK_ROWS, Op, Program
+from tessel.lazy import dataclass
 
 __all__ = ["TextTable", "decode_numbers", "decode_texts"]
 

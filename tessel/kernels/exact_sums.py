@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from tessel.kernels.exact_adding import (
     slide_window,
 )
 from tessel.kernels.exact_results import round_integers, round_sums, write_words
+from tessel.lazy import dataclass
 
 __all__ = ["NEGATIVE", "POSITIVE", "ExactSums", "add_by_group", "decimal_steps"]
 

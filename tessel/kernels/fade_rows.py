@@ -8,13 +8,13 @@ equal values stays that value. The state of a group is in registers while its ro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessel.kernels.declare import kernel
+from tessel.lazy import dataclass
 
 __all__ = ["Fading", "fade_rows", "new_states"]
 

@@ -10,12 +10,13 @@ of a chunk of rows fits into 64 bits.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tessel.lazy import dataclass
 
 __all__ = [
     "EXTREMES",

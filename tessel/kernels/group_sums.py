@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from tessel.kernels.fields import (
 )
 from tessel.kernels.group_loop import ZERO_REGISTER, add_groups
 from tessel.kernels.program import BLOCK_ROWS, Program
+from tessel.lazy import dataclass
 
 __all__ = ["GroupSums", "group_sums"]
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from tessel.kernels.declare import inner, kernel
 from tessel.kernels.intrinsics import words_of
+from tessel.lazy import dataclass
 
 __all__ = ["Texts", "group_texts", "text_hash"]
 

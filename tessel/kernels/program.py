@@ -9,11 +9,12 @@ others means nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tessel.lazy import dataclass
 
 __all__ = [
     "BLOCK_ROWS",

@@ -15,10 +15,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from tessel.errors import InvalidInputError, SparkError
+from tessel.lazy import dataclass
 from tessel.spark_exec.java import JavaChoice, choose_java
 from tessel.user_cache import cache_folders, is_private, make_private
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import google_crc32c
@@ -18,6 +17,7 @@ import pyarrow as pa
 
 from tessel.ecs.components import RowRange, TimeRange
 from tessel.errors import CorruptStoreError
+from tessel.lazy import dataclass
 
 __all__ = ["Part", "PartFacts", "damaged_part", "decode", "encode"]
 

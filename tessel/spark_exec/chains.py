@@ -6,7 +6,6 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from tessel.clauses.running.stage import bound_stage, run_between, run_clauses, 
 from tessel.ecs import ProcessingUnit
 from tessel.ecs.components import RowRange
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.spark_exec.blobs import PartFacts, decode, encode
 from tessel.spark_exec.plugins import load_plugins
 

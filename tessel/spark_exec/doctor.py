@@ -10,7 +10,7 @@ import platform
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from tessel.ecs.components import RowRange
 from tessel.errors import SparkError, TesselError
+from tessel.lazy import dataclass
 from tessel.spark_exec.aot import aot_cache
 from tessel.spark_exec.blobs import PartFacts
 from tessel.spark_exec.errors_wire import from_driver_exception

@@ -14,10 +14,10 @@ import os
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tessel.errors import SparkError
+from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     from pyspark import SparkConf

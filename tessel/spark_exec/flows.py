@@ -17,7 +17,6 @@ import heapq
 import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tessel.clauses.base import Clause
@@ -25,6 +24,7 @@ from tessel.clauses.plan import SourcePlan, Stage
 from tessel.clauses.running.carrying import Between
 from tessel.ecs import ProcessingUnit
 from tessel.ecs.components import RowRange
+from tessel.lazy import dataclass
 from tessel.spark_exec.blobs import PartFacts, encode
 from tessel.spark_exec.chains import (
     CARRY,

@@ -13,10 +13,10 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from tessel.errors import JavaNotFoundError
+from tessel.lazy import dataclass
 from tessel.spark_exec.java_home import OPTIONAL_MODULE, ensure_java_home
 
 __all__ = ["LEAST_JAVA", "JavaCandidate", "JavaChoice", "choose_java", "java_candidates"]

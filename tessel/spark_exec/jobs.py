@@ -8,7 +8,7 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from tessel import telemetry
 from tessel.cancelling import check_cancelled, current_flag
 from tessel.closing import Closing
 from tessel.errors import TesselError
+from tessel.lazy import dataclass
 from tessel.spark_exec.errors_wire import from_driver_exception
 from tessel.spark_exec.runtime import ignore_pandas_notice
 from tessel.spark_exec.tasks import TaskFunction

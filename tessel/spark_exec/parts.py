@@ -9,13 +9,13 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from tessel.clauses.structures import UnitFacts
 from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange
 from tessel.errors import SparkError
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.spark_exec.blobs import PartFacts, decode
 from tessel.spark_exec.components import received_components, sent_components
 from tessel.spark_exec.wire import MAX_BLOB_BYTES, ReceivedPart, WireRow, read_parts, wire_rows

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tessel.clauses.base import Clause, Structure
 from tessel.clauses.capabilities import Appends, Broadcasts, Interleaves, Limits
 from tessel.clauses.plan import Plan, SourcePlan, Stage
 from tessel.display.documents import Table
+from tessel.lazy import dataclass
 
 __all__ = ["MOST_ROWS_IN_ROUNDS", "Placed", "is_read_here", "placed_stages", "placement_table"]
 

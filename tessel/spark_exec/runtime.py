@@ -19,12 +19,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tessel import telemetry
 from tessel.errors import InvalidInputError, MissingDependencyError, SparkError, TesselError
+from tessel.lazy import dataclass
 from tessel.options import current
 from tessel.spark_exec.driver import STOP_TIMEOUT_SECONDS, Driver, started_driver
 from tessel.spark_exec.java import JavaChoice, choose_java

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from tessel.clauses.values import with_used_entries
 from tessel.errors import SparkError
+from tessel.lazy import dataclass
 from tessel.spark_exec.blobs import Part, PartFacts, damaged_part, decode, encode
 
 __all__ = [

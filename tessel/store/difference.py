@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tessel.ecs.components import RowRange, SegmentKey
+from tessel.lazy import dataclass
 from tessel.store.history.diff import changed_symbols
 from tessel.store.history.symbol import ManifestEntry, SymbolState
 from tessel.store.history.versions import Commit

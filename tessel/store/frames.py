@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -32,6 +31,7 @@ from tessel.errors import (
 )
 from tessel.errors.arguments import check_nesting
 from tessel.expression.scalars import array_of
+from tessel.lazy import dataclass
 from tessel.store.segment.types import normalise, normalise_schema
 
 __all__ = ["Frame", "check_column_names", "describe_differences", "read_frame"]

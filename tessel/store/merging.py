@@ -15,7 +15,6 @@ stable sort, which on a few ordered runs is a merge.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -24,6 +23,7 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array
 from tessel.errors import SchemaMismatchError, TesselError
+from tessel.lazy import dataclass
 from tessel.store.frames import describe_differences
 from tessel.store.index_column import checked_order, index_integers
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import pyarrow as pa
 
+from tessel.lazy import dataclass
 from tessel.store.encodings.codes import Codec
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.encodings.registry import encoding_by_code

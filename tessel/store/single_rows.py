@@ -8,7 +8,6 @@ plain in all segments touched are gathered in one pass; the others are taken seg
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -16,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.arrays import arrow_array
+from tessel.lazy import dataclass
 from tessel.store.encodings.base import Integers
 from tessel.store.lru_cache import LruCache
 from tessel.store.manifest.index import SegmentIndex

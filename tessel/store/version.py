@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
+from tessel.lazy import dataclass
 from tessel.store.history.log import ATTACHED, LogEntry
 from tessel.store.history.refs import MAIN
 from tessel.store.history.versions import timestamp_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.store.encodings.base import Integers
 from tessel.store.history.symbol import ManifestEntry, SymbolState
 from tessel.store.lru_cache import LruCache

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -33,6 +33,7 @@ from tessel.ecs.components import ColRange, RowRange, TimeRange
 from tessel.errors import TesselError
 from tessel.expression.build import col
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.options import Options, options
 from tessel.spark_exec.components import kinds_of, received_components, sent_components
 from tessel.testing.tables import bits

@@ -8,7 +8,6 @@ For tests of clauses and of executors; every error is part of the answer::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from tessel.clauses.builder import QueryBuilder
 from tessel.clauses.running.pipeline import Executor
 from tessel.compare import first_difference
 from tessel.errors import TesselError
+from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

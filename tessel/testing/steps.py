@@ -7,13 +7,14 @@ values are small trees (:class:`Tree`), so that whoever interprets a chain needs
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tessel.clauses.builder import QueryBuilder
 from tessel.clauses.combining import SubQuery
 from tessel.expression.build import col, lit, when
 from tessel.expression.node import Expression
+from tessel.lazy import dataclass
 
 __all__ = ["Step", "Tree", "build", "expression_of"]
 

@@ -16,7 +16,6 @@ import datetime
 import decimal
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 from hypothesis import strategies as st
 
+from tessel.lazy import dataclass
 from tessel.options import options
 from tessel.store.repository import Repository
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from tessel.clauses.values import plain
 from tessel.errors import AggregateError, shown
+from tessel.lazy import dataclass
 
 __all__ = [
     "Aggregate",

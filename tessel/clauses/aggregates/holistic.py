@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -36,6 +36,7 @@ from tessel.clauses.aggregates.kernels.value_runs import (
 )
 from tessel.clauses.aggregates.present_rows import present
 from tessel.clauses.values import plain, plain_type, ranks, raw_values
+from tessel.lazy import dataclass
 
 __all__ = [
     "GroupValues",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, get_args
 
@@ -29,6 +28,7 @@ from tessel.clauses.values import (
     plain_type,
 )
 from tessel.errors import AggregateError, shown
+from tessel.lazy import dataclass
 
 __all__ = ["Interpolation", "Quantile"]
 

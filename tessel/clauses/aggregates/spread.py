@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -32,6 +31,7 @@ from tessel.clauses.values import is_temporal, plain, plain_type
 from tessel.errors import AggregateError, IntegerOverflowError
 from tessel.kernels.exact_spreads import exact_spreads
 from tessel.kernels.exact_sums import ExactSums, decimal_steps
+from tessel.lazy import dataclass
 
 __all__ = ["RootOfSpread", "Spread"]
 

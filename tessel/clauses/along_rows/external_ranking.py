@@ -25,6 +25,7 @@ from tessel.clauses.spill.sorting import ExternalSort
 from tessel.clauses.spill.spool import Parked, Spool
 from tessel.clauses.spill.workspace import Workspace
 from tessel.clauses.values import missing_rows, plain
+from tessel.lazy import dataclass
 
 __all__ = ["VALUE", "ranked_rows"]
 
@@ -74,7 +75,7 @@ def ranked_rows(
             yield numpy_array(table.column(_ROW)), numpy_array(table.column("rank"))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _Part:
     """Some values in order, and what is known of their places among all values.
 

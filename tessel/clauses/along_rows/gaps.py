@@ -7,7 +7,6 @@ last value that is not missing, and how many rows without one lie before and aft
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.values import BoolArray, missing_rows, plain
 from tessel.ecs import ProcessingUnit
 from tessel.kernels.source_rows import edges_of_gaps, nearest_present
+from tessel.lazy import dataclass
 from tessel.store.index_column import index_integers
 
 __all__ = ["Gaps", "Side", "Sides", "present_rows"]

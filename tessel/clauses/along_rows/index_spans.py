@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pyarrow as pa
 
 from tessel.clauses.buckets.rules import parse_span
 from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.periods import NANOSECONDS
+from tessel.lazy import dataclass
 
 __all__ = ["IndexSpan", "span_on_index"]
 

@@ -8,7 +8,6 @@ and what was computed there goes back to the rows it is of. A missing key is a k
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from tessel.cached import cached
 from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.values import is_temporal, plain, plain_type, raw_values
 from tessel.kernels.rows_by_code import rows_by_code
+from tessel.lazy import dataclass
 
 __all__ = [
     "KeyOrder",

@@ -7,7 +7,6 @@ with their keys and the columns that are read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +22,7 @@ from tessel.clauses.along_rows.key_order import (
 from tessel.clauses.base import Carry
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 
 __all__ = ["Around", "Reach", "carried_keys", "values_around"]
 

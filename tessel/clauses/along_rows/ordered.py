@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
 from typing import Self
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from tessel.clauses.grouped.grouping import check_key_type
 from tessel.ecs import ProcessingUnit
 from tessel.errors import DuplicateColumnError, PlanError, repeated, shown
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 
 __all__ = ["OrderedColumns", "check_keys", "check_names", "check_pairs", "check_reach"]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tessel.lazy import dataclass
 
 __all__ = ["Places", "RankMethod", "Ranking"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +22,7 @@ from tessel.expression.evaluate import evaluate
 from tessel.expression.node import Expression
 from tessel.expression.schema import TableSchema
 from tessel.kernels.source_rows import rows_away
+from tessel.lazy import dataclass
 
 __all__ = ["ComparedColumns", "ShiftedColumns"]
 

@@ -7,8 +7,6 @@ order, so those of a key are, too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -19,6 +17,7 @@ from tessel.clauses.along_rows.neighbours import Around, carried_keys, values_ar
 from tessel.clauses.base import Carry
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.store.index_column import index_integers
 
 __all__ = ["TimeReach"]

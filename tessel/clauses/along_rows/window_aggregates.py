@@ -8,7 +8,6 @@ which each is a window, so every aggregate there is works here and means the sam
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,7 @@ from tessel.clauses.aggregates.sum import Sum
 from tessel.clauses.values import integers, missing_rows, plain, raw_values
 from tessel.kernels.window_rows import short_window_sums, window_best, window_sums
 from tessel.kernels.window_spreads import window_spreads
+from tessel.lazy import dataclass
 
 __all__ = ["Windows", "window_aggregate"]
 

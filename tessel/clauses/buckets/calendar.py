@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -19,6 +18,7 @@ from tessel.clauses.buckets.elapsed import past_the_index
 from tessel.clauses.buckets.units import CalendarUnit
 from tessel.errors import PlanError
 from tessel.expression.periods import first_instant_ns
+from tessel.lazy import dataclass
 
 __all__ = ["CalendarBucketer"]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from tessel.clauses.buckets.base import Closed, Integers
 from tessel.errors import IntegerOverflowError
+from tessel.lazy import dataclass
 
 __all__ = ["ElapsedBucketer", "past_the_index"]
 

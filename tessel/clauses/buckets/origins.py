@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +20,7 @@ from tessel.clauses.buckets.elapsed import ElapsedBucketer
 from tessel.clauses.buckets.rules import CalendarRule, parse_offset, parse_rule
 from tessel.errors import IndexColumnError, PlanError
 from tessel.expression.periods import NANOSECONDS, parse_period, zone_of
+from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     from tessel.clauses.buckets.calendar import CalendarBucketer

@@ -9,11 +9,11 @@ field (``M``: a month's start, its end, or a minute) is refused with the names t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tessel.clauses.buckets.base import DAY_NS
 from tessel.errors import PlanError, nearest, shown
+from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     from tessel.clauses.buckets.units import CalendarUnit

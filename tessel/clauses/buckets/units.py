@@ -6,12 +6,12 @@ Number 0 is always the unit that holds 1970-01-01. Time zones and hours are no m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from tessel.clauses.buckets.base import Integers
+from tessel.lazy import dataclass
 
 __all__ = ["BusinessDays", "CalendarUnit", "Days", "Months", "Weeks"]
 

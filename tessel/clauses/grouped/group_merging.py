@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +29,7 @@ from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.spill.workspace import Workspace
 from tessel.closing import Closing
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     from tessel.clauses.spill.file import SpillBlock, SpillFile

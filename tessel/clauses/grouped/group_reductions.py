@@ -8,7 +8,7 @@ taken, while they are still integers in arrays. Partial states are made once for
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from tessel.arrays import arrow_array, numpy_array
 from tessel.clauses.aggregates.kernels.extremes import greatest, least
 from tessel.kernels.exact_sums import add_by_group
 from tessel.kernels.fields import FieldResult
+from tessel.lazy import dataclass
 from tessel.store.manifest.batch import Batch
 
 __all__ = [

@@ -10,7 +10,6 @@ resample with keys, distinct) enter here; what equal keys are is said in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,6 +37,7 @@ from tessel.clauses.values import (
 from tessel.clauses.values import missing_rows as _missing_values
 from tessel.errors import InvalidInputError, UnsupportedTypeError
 from tessel.kernels.group_rows import group_range, group_words
+from tessel.lazy import dataclass
 
 __all__ = [
     "Groups",

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -42,6 +41,7 @@ from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.clauses.values import plain_type
 from tessel.expression.schema import TableSchema
 from tessel.kernels.fields import FieldKind, FieldResult, SumField
+from tessel.lazy import dataclass
 from tessel.store.manifest.opened_batch import OpenedBatch
 
 __all__ = ["KernelReductions", "all_reducible", "numbers_of", "plan_reductions"]

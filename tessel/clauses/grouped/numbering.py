@@ -7,7 +7,6 @@ first appearance. What is made of several columns is said in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from tessel.clauses.values import (
 from tessel.expression.text_bytes import texts_of
 from tessel.kernels.group_rows import group_words
 from tessel.kernels.group_texts import group_texts
+from tessel.lazy import dataclass
 
 __all__ = ["WIDEST", "Numbers", "dictionary_parts", "numbered", "numbered_range"]
 

@@ -9,7 +9,7 @@ integers where these have the order of the values.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -30,6 +30,7 @@ from tessel.kernels.fields import (
     FieldResult,
     SumField,
 )
+from tessel.lazy import dataclass
 from tessel.store.manifest.opened_batch import OpenedBatch
 
 __all__ = [

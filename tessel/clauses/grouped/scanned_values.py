@@ -9,7 +9,6 @@ read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +35,7 @@ from tessel.expression.encoded import Number
 from tessel.expression.schema import TableSchema
 from tessel.kernels.blocks import outside_of_bounds
 from tessel.kernels.program import Program
+from tessel.lazy import dataclass
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.opened_batch import OpenedBatch
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from tessel.clauses.grouped.stored_keys import (
 from tessel.clauses.named_aggregate import NamedAggregate
 from tessel.expression.schema import TableSchema
 from tessel.kernels.rows_by_code import rows_by_code
+from tessel.lazy import dataclass
 
 __all__ = [
     "StoredGroups",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from tessel.clauses.values import is_temporal, plain_type
 from tessel.expression.block_entries import Entries
 from tessel.expression.encoded import Number
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.store.manifest.opened_batch import OpenedBatch
 
 __all__ = [

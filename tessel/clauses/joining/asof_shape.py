@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -24,6 +23,7 @@ from tessel.clauses.joining.shape import (
 from tessel.clauses.plain import fields_from_json
 from tessel.errors import IntegerOverflowError, PlanError
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.store.index_column import index_integers
 
 __all__ = ["DIRECTIONS", "NANOSECONDS", "AsofShape", "Direction", "Times", "check_tolerance"]

@@ -11,7 +11,6 @@ right whose times are in its reach.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -32,6 +31,7 @@ from tessel.clauses.structures import UnitFacts
 from tessel.ecs import ProcessingUnit
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.store.index_column import checked_order
 
 __all__ = ["AsofInputs", "BroadcastAsof", "HashAsof", "InOrder"]

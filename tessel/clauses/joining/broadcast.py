@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -31,6 +30,7 @@ from tessel.ecs import Piece, ProcessingUnit
 from tessel.ecs.components import ColRange, RowRange
 from tessel.errors import PlanError
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 
 __all__ = ["AppendUnmatched", "BroadcastJoin"]
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -38,6 +37,7 @@ from tessel.ecs import Piece, ProcessingUnit
 from tessel.errors import ExecutionError
 from tessel.expression.schema import TableSchema
 from tessel.kernels.rows_by_code import order_of_codes
+from tessel.lazy import dataclass
 
 __all__ = ["ExpandJoined", "HashJoin", "JoinPartition", "OrderJoined", "placed", "rows_of_side"]
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -34,6 +33,7 @@ from tessel.kernels.group_texts import Texts
 from tessel.kernels.rows_by_code import rows_by_code
 from tessel.kernels.text_numbers import TextNumbers
 from tessel.kernels.word_numbers import WordNumbers
+from tessel.lazy import dataclass
 
 __all__ = ["KeyTable"]
 

@@ -7,13 +7,12 @@ a join of many with many stays within its bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from tessel.clauses.joining.lookup import KeyTable
 from tessel.kernels.match_rows import match_ends, match_rows
+from tessel.lazy import dataclass
 
 __all__ = ["Matches"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -17,6 +16,7 @@ from tessel.clauses.plain import fields_from_json
 from tessel.clauses.promotion import promote
 from tessel.errors import DuplicateColumnError
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 
 __all__ = [
     "HOW",

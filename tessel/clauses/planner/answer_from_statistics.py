@@ -8,7 +8,6 @@ counts of a slice of which only a part is left, unless nothing is missing in it.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
@@ -28,6 +27,7 @@ from tessel.clauses.planner.commutation import is_one_of
 from tessel.clauses.planner.draft import Draft
 from tessel.clauses.select import Select
 from tessel.clauses.values import plain_type
+from tessel.lazy import dataclass
 from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["answer_from_statistics"]
@@ -36,7 +36,7 @@ _ANSWERED = (Size, Count, Min, Max)
 Flags = npt.NDArray[np.bool_]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class _Reduced:
     """A query that is reduced to one row: what comes before, and under which names.
 

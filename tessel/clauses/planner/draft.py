@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from dataclasses import dataclass
 from typing import Self
 
 from tessel.cached import cached
 from tessel.clauses.base import Clause
 from tessel.clauses.combining import Combining, SubQuery
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.store.manifest.index import SegmentIndex
 
 __all__ = ["Draft", "Input"]

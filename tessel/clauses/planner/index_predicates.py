@@ -8,7 +8,6 @@ bound the index too; there the filter stays, and the range goes before it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
@@ -34,6 +33,7 @@ from tessel.expression.operators.comparison import (
 )
 from tessel.expression.schema import TableSchema
 from tessel.expression.types import UNIT_NANOSECONDS, Operand
+from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     from tessel.clauses.date_range import DateRange

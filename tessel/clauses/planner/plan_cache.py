@@ -11,12 +11,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 
 from tessel.clauses.base import Clause
 from tessel.clauses.plan import Change, Plan, SourcePlan, Stage, plugins_of
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.store.lru_cache import LruCache
 from tessel.store.manifest.index import SegmentIndex
 from tessel.store.view import SymbolView

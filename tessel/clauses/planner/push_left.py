@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tessel.clauses.base import Clause
 from tessel.clauses.filter import Filter
@@ -16,6 +15,7 @@ from tessel.clauses.planner.draft import Draft
 from tessel.clauses.positional import Positional
 from tessel.expression.operators.boolean import And
 from tessel.expression.raising import cannot_raise
+from tessel.lazy import dataclass
 
 __all__ = ["push_left"]
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
 import pyarrow as pa
@@ -29,6 +28,7 @@ from tessel.clauses.running.stage import (
 from tessel.clauses.spill.aside import AsideUnit
 from tessel.clauses.spill.workspace import Workspace
 from tessel.ecs import ProcessingUnit
+from tessel.lazy import dataclass
 
 __all__ = ["Between", "carried_units", "carries_between"]
 

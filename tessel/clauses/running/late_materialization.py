@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -25,6 +24,7 @@ from tessel.clauses.running.bound_unit import BoundUnit
 from tessel.clauses.running.pieces import place_of
 from tessel.ecs import ColRange, Piece
 from tessel.errors import TesselError
+from tessel.lazy import dataclass
 from tessel.store.manifest.batch import Batch
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 

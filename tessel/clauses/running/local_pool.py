@@ -17,13 +17,13 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from tessel.cancelling import CancelFlag, check_cancelled, current_flag
 from tessel.clauses.spill.account import Account
 from tessel.closing import Closing
 from tessel.errors import ForkUnsafeError
+from tessel.lazy import dataclass
 from tessel.options import Options
 
 __all__ = ["LocalPool", "Task"]

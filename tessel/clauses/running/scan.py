@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
 from tessel.clauses.base import Structure
@@ -47,6 +46,7 @@ from tessel.clauses.running.stage import (
 )
 from tessel.ecs import ProcessingUnit
 from tessel.errors import CancelledError, TesselError
+from tessel.lazy import dataclass
 from tessel.store.manifest.lazy_columns import SPARSE
 
 __all__ = ["scan_units"]

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from dataclasses import dataclass
 from typing import IO
 
 import google_crc32c
@@ -24,6 +23,7 @@ from tessel.clauses.spill.account import Account
 from tessel.clauses.spill.giving_back import WORTH_GIVING_BACK_BYTES, give_back
 from tessel.closing import Closing
 from tessel.errors import SpillError
+from tessel.lazy import dataclass
 
 __all__ = ["SpillBlock", "SpillFile"]
 

@@ -17,7 +17,7 @@ came out too large is sorted like everything else, by an :class:`ExternalSort` o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from tessel.clauses.spill.joined_dictionaries import JoinedDictionaries
 from tessel.clauses.spill.workspace import Workspace
 from tessel.clauses.values import with_used_entries
 from tessel.closing import Closing
+from tessel.lazy import dataclass
 
 __all__ = ["ExternalSort"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tessel.clauses.apply import Apply
@@ -14,6 +13,7 @@ from tessel.errors import PlanError
 from tessel.expression.build import lit
 from tessel.expression.leaves import Column
 from tessel.expression.node import Expression
+from tessel.lazy import dataclass
 
 __all__ = [
     "ExpressionLike",

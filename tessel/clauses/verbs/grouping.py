@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
@@ -14,6 +13,7 @@ from tessel.errors import PlanError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.periods import instant_text
 from tessel.expression.scalars import elapsed_text
+from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     from tessel.clauses.aggregate_forms import AggregateForm, AggregateLike

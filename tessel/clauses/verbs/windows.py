@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic
 
 from tessel.clauses.aggregate_forms import AggregateForm, AggregateLike, read_outputs
 from tessel.clauses.verbs.base import QueryType
 from tessel.errors.arguments import checks_arguments
+from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     from tessel.clauses.rolling import Closed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ from tessel.expression.kernels.values import Kernel, Value, as_numpy, from_numpy
 from tessel.expression.node import Expression
 from tessel.expression.operators.time import Floor
 from tessel.expression.types import UNIT_NANOSECONDS
+from tessel.lazy import dataclass
 
 __all__ = ["KERNELS", "instants", "local_time", "zoned_text"]
 

@@ -8,7 +8,6 @@ is only how it is written, kept and read.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tessel.errors import AggregateError
@@ -16,6 +15,7 @@ from tessel.expression.node import Expression, require_text
 from tessel.expression.printing import Piece, Sub
 from tessel.expression.registry import register
 from tessel.expression.types import Operand, Signature
+from tessel.lazy import dataclass
 
 __all__ = ["Aggregated", "aggregate_call_names", "declare_aggregate"]
 

@@ -7,7 +7,6 @@ the kernels are checked: nothing ever wraps.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -24,6 +23,7 @@ from tessel.expression.promotion import (
 )
 from tessel.expression.registry import register
 from tessel.expression.types import Family, Operand, Signature, is_signed
+from tessel.lazy import dataclass
 
 __all__ = [
     "Abs",

@@ -6,7 +6,6 @@ And and Or hold a flat tuple of any number of operands, so long chains neither n
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from tessel.expression.operators.shapes import Binary, Unary, require
 from tessel.expression.printing import Piece, Sub
 from tessel.expression.registry import register
 from tessel.expression.types import Family, Operand, Signature
+from tessel.lazy import dataclass
 
 __all__ = ["And", "Not", "Or", "Xor", "truth_signature"]
 

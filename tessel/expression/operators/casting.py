@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from tessel.expression.types import (
     refuse,
     type_name,
 )
+from tessel.lazy import dataclass
 
 __all__ = ["Cast", "Field"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from tessel.expression.operators.shapes import Unary
 from tessel.expression.printing import Piece, Sub
 from tessel.expression.registry import register
 from tessel.expression.types import Operand, Signature
+from tessel.lazy import dataclass
 
 __all__ = ["IsIn", "IsMissing"]
 

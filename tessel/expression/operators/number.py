@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from tessel.expression.operators.shapes import Unary, require
 from tessel.expression.promotion import common_type
 from tessel.expression.registry import register
 from tessel.expression.types import Family, Operand, Signature, refuse
+from tessel.lazy import dataclass
 
 __all__ = ["ClipHigh", "ClipLow", "Exp", "Log", "MaxOf", "MinOf", "Sqrt"]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tessel.expression.node import Expression
 from tessel.expression.printing import Piece, Sub
 from tessel.expression.types import FAMILY_WORDS, Family, Operand, refuse
+from tessel.lazy import dataclass
 
 __all__ = ["Binary", "Unary", "require"]
 

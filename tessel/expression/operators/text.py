@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from tessel.expression.printing import Piece, Sub
 from tessel.expression.promotion import common_type
 from tessel.expression.registry import register
 from tessel.expression.types import Family, Operand, Signature
+from tessel.lazy import dataclass
 
 __all__ = [
     "Concat",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ from tessel.expression.node import Expression, require_text
 from tessel.expression.operators.shapes import Unary, require
 from tessel.expression.registry import register
 from tessel.expression.types import UNIT_NANOSECONDS, Family, Operand, Signature, refuse
+from tessel.lazy import dataclass
 
 __all__ = [
     "DateOf",

@@ -5,13 +5,13 @@ Linear, delta, run-end and variable pages enter here: they all keep integers in 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from tessel.lazy import dataclass
 from tessel.store.encodings.base import Bytes, Integers, Profile, integer_view
 from tessel.store.encodings.packed import (
     WHOLE_WIDTHS,

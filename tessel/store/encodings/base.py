@@ -14,13 +14,13 @@ page is first touched; after that an encoding trusts its page.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Final, Protocol, assert_never, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from tessel.lazy import dataclass
 from tessel.store.encodings.codes import Codec, EncodingCode, ValueKind
 from tessel.store.encodings.values import (
     INTEGER_ENCODINGS,

@@ -12,7 +12,6 @@ where the lists are. So all physical columns of a field have the same number of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -24,6 +23,7 @@ import pyarrow.types as pat
 
 from tessel.arrays import fill_null, numpy_array
 from tessel.errors import UnsupportedTypeError
+from tessel.lazy import dataclass
 from tessel.store.encodings.base import Bytes, Integers, PhysicalValues, native_dtype
 from tessel.store.encodings.codes import Role, ValueKind
 

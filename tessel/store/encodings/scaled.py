@@ -9,13 +9,13 @@ floating-Point Compression", SIGMOD 2023.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from tessel.lazy import dataclass
 from tessel.store.encodings.arithmetic import proven_bounds, signed_word, unsigned_view
 from tessel.store.encodings.base import (
     Bytes,

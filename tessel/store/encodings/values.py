@@ -6,13 +6,14 @@ offers these names too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tessel.errors import CorruptSegmentError
+from tessel.lazy import dataclass
 from tessel.store.encodings.codes import EncodingCode, PageFlag, ValueKind
 
 __all__ = [

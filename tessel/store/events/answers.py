@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +17,7 @@ from tessel.errors import (
     NotFoundError,
 )
 from tessel.errors.arguments import checks_arguments
+from tessel.lazy import dataclass
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.cell_cache import CellCache
 from tessel.store.events.converters import Conversion, Wanted, conversions

@@ -7,13 +7,13 @@ kept as runs, or as a list of those that occur with a small number a row, whiche
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tessel.errors import InvalidInputError
+from tessel.lazy import dataclass
 
 __all__ = ["Arrivals", "from_text", "to_text"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow as pa
 from tessel.arrays import arrow_array, numpy_array
 from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
+from tessel.lazy import dataclass
 from tessel.store.events.arrivals import from_text, to_text
 from tessel.store.events.cell import check_type
 from tessel.store.events.chunk import Chunk, Shape, chunk_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from tessel.errors import InvalidInputError, TesselError, UnsupportedTypeError
 from tessel.errors.arguments import check_nesting, checks_arguments
 from tessel.errors.uris import without_secrets
 from tessel.expression.scalars import array_of
+from tessel.lazy import dataclass
 from tessel.store.events.extension_types import ReferenceType
 from tessel.store.events.reference import Reference, check_references, reference_array
 from tessel.store.events.timeline import check_component

@@ -9,7 +9,7 @@ neighbours are merged into a larger one which takes their place, so that readers
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 import numpy as np
@@ -19,6 +19,7 @@ import pyarrow as pa
 from tessel.arrays import arrow_array, numpy_array
 from tessel.cached import cached
 from tessel.errors import InvalidInputError
+from tessel.lazy import dataclass
 from tessel.store.events.arrivals import Arrivals
 from tessel.store.events.event_ids import Ids
 from tessel.store.events.stored_cells import StoredCells, StoredColumn

@@ -11,10 +11,11 @@ any more, nor can it be: it goes with every collection, whatever its id.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from tessel.lazy import dataclass
 from tessel.store.events.chunk import Chunk, compacted
 from tessel.store.events.index import Draft, Place, ShapeLog, View
 from tessel.store.events.queries import cleared_timeless

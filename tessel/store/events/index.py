@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
 
 from tessel.cached import cached
 from tessel.errors import InvalidInputError
+from tessel.lazy import dataclass
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.chunk import Chunk, Shape, merged
 from tessel.store.events.row import MARKS

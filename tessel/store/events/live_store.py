@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +19,7 @@ from tessel.errors import (
     TesselError,
 )
 from tessel.errors.arguments import checks_arguments
+from tessel.lazy import dataclass
 from tessel.store.events.answers import EventAnswers
 from tessel.store.events.batch import EventBatch, pieces_of
 from tessel.store.events.cell_cache import CellCache

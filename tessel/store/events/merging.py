@@ -15,12 +15,13 @@ That is so for the events of one recorder; those that others log between are not
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import pyarrow as pa
 
 from tessel.arrays import arrow_array
+from tessel.lazy import dataclass
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.chunk import Shape, chunk_of
 from tessel.store.events.row import CLEAR_RECURSIVE, INSTANCE_KEY, MARKS

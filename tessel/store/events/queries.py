@@ -8,13 +8,13 @@ Timeless data override what a timeline holds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.arrays import arrow_array
+from tessel.lazy import dataclass
 from tessel.store.events.cell import Cell
 from tessel.store.events.chunk import Chunk, cast_lists
 from tessel.store.events.event_ids import Ids, id_bytes, log_time

@@ -11,9 +11,10 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tessel.errors import StoreError, TesselError
+from tessel.lazy import dataclass
 from tessel.store.events import wire
 
 __all__ = ["Reception", "shut"]

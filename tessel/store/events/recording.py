@@ -12,7 +12,6 @@ import os
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,7 @@ import pyarrow.compute as pc
 
 from tessel.arrays import arrow_array, numpy_array
 from tessel.errors import InvalidInputError, SymbolNotFoundError
+from tessel.lazy import dataclass
 from tessel.store.encodings.base import Integers
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.cell_cache import CellCache

@@ -15,7 +15,6 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ import pyarrow as pa
 from tessel.arrays import arrow_array, numpy_array
 from tessel.errors import InvalidInputError
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.chunk import Chunk, as_lists
 from tessel.store.events.timeline import STAMP, Timeline, TimelineKind

@@ -8,7 +8,7 @@ asked for. A reference is a struct of four fields, in a saved recording and to e
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Self
 
 import google_crc32c
@@ -19,6 +19,7 @@ from tessel.arrays import arrow_array, arrow_scalar
 from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.errors.uris import without_secrets
+from tessel.lazy import dataclass
 from tessel.store.events.extension_types import ReferenceType
 
 __all__ = ["Reference", "check_references", "reference_array"]

@@ -6,7 +6,6 @@ import datetime as dt
 import enum
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.scalars import scalar_of, whole_number
 from tessel.expression.types import UNIT_NANOSECONDS
+from tessel.lazy import dataclass
 
 __all__ = [
     "STAMP",

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import singledispatch
 from typing import Any, ClassVar
 
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.store.history.committed_changes import KINDS, CommittedChange, CommittedEdit, TimeBounds
 from tessel.store.history.snapshot import Overlay
 from tessel.store.history.symbol import ManifestEntry, SymbolState, coalesced, rows_of

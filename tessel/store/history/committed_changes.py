@@ -7,10 +7,10 @@ is used.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from tessel.cached import cached
+from tessel.lazy import dataclass
 from tessel.store.history.documents import Fields, damaged
 
 __all__ = [

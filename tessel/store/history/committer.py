@@ -13,11 +13,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from tessel.errors import CommitUnknownError, CorruptStoreError
+from tessel.lazy import dataclass
 from tessel.store.history.advisory_lock import advisory_lock
 from tessel.store.history.ancestry import jump_from
 from tessel.store.history.documents import Reference, seal

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import pyarrow as pa
 
 from tessel.errors import CorruptStoreError, FormatVersionError, NotAStoreError, NotFoundError
+from tessel.lazy import dataclass
 from tessel.store.objects.base import ObjectStore, checksum
 
 __all__ = [

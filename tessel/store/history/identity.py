@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from tessel.errors import (
     ConditionalWriteError,
@@ -13,6 +12,7 @@ from tessel.errors import (
     ReadOnlyStoreError,
     StoreNotFoundError,
 )
+from tessel.lazy import dataclass
 from tessel.store.history.documents import FORMAT, FORMAT_VERSION, check_format, seal, unseal
 from tessel.store.names import STORE, new_id
 from tessel.store.objects.base import ObjectStore, SupportsReserve, VerifiesPuts

@@ -17,9 +17,10 @@ import json
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from tessel.lazy import dataclass
 from tessel.store.history.documents import Fields, Reference, damaged
 from tessel.store.history.symbol import SymbolPacking, SymbolState, packing_of
 

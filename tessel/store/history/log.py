@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tessel.errors import (
@@ -20,6 +20,7 @@ from tessel.errors import (
     StoreNotFoundError,
     TesselError,
 )
+from tessel.lazy import dataclass
 from tessel.store.history.committed_changes import CommittedChange, CommittedChanges
 from tessel.store.history.documents import (
     FORMAT,

@@ -14,8 +14,8 @@ and after, whenever it is drafted: it cannot tell other than the symbols do.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from tessel.lazy import dataclass
 from tessel.store.history.documents import Fields, damaged
 from tessel.store.history.leaves import Document, Leaf, Node
 from tessel.store.history.symbol import SymbolState

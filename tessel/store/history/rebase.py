@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
+from tessel.lazy import dataclass
 from tessel.store.history.changes import Alteration, Change, Claim, Edit, Rename, Repacking, Splice
 from tessel.store.history.committed_changes import (
     KINDS,

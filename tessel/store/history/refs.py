@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tessel.errors import (
@@ -20,6 +20,7 @@ from tessel.errors import (
     RefNotFoundError,
     TesselError,
 )
+from tessel.lazy import dataclass
 from tessel.store.history.documents import (
     FORMAT,
     FORMAT_VERSION,

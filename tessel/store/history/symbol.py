@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from tessel.errors import TesselError
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.store.encodings.registry import encoding_names
 from tessel.store.history.documents import Fields, damaged
 from tessel.store.manifest.format import ManifestReference

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from tessel.errors import (
@@ -15,6 +14,7 @@ from tessel.errors import (
     SnapshotExpiredError,
     VersionNotFoundError,
 )
+from tessel.lazy import dataclass
 from tessel.store.history.documents import fetch
 from tessel.store.history.log import CommitLog, LogEntry
 from tessel.store.history.refs import MAIN, Refs

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Protocol
 
 from tessel.cancelling import thread_pool
 from tessel.ecs.components import SegmentKey
 from tessel.errors import NotFoundError, TesselError
+from tessel.lazy import dataclass
 from tessel.options import current
 from tessel.store.history.identity import open_store
 from tessel.store.history.leaves import Child, Leaf, Node

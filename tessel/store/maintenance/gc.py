@@ -20,13 +20,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 from tessel.cancelling import thread_pool
 from tessel.errors import FormatVersionError, InvalidInputError, TesselError
 from tessel.expression.scalars import time_span_of
+from tessel.lazy import dataclass
 from tessel.store.history.committer import ENTRY_AGE
 from tessel.store.history.history import History
 from tessel.store.maintenance import MINIMUM_AGE

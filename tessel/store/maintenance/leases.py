@@ -19,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -34,6 +33,7 @@ from tessel.errors import (
     StoreNotFoundError,
     TesselError,
 )
+from tessel.lazy import dataclass
 from tessel.store.history.documents import (
     FORMAT,
     FORMAT_VERSION,

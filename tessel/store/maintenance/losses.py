@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 from tessel.errors import TesselError
+from tessel.lazy import dataclass
 from tessel.store.history.leaves import Child, Leaf, Node
 from tessel.store.history.log import LogEntry
 from tessel.store.history.symbol import ManifestEntry, SymbolState

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Final
+
+from tessel.lazy import dataclass
 
 __all__ = ["KINDS", "CollectionReport", "ExpiryReport", "Tally"]
 

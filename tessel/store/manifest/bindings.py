@@ -8,7 +8,6 @@ first batch, and found at those after it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -17,6 +16,7 @@ from tessel.expression.node import Expression
 from tessel.expression.raising import cannot_raise
 from tessel.expression.rewriting import with_columns
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 
 __all__ = ["Bindings", "Bound", "Computed", "Conjunct", "IndexBounds"]
 

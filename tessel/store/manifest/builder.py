@@ -7,7 +7,7 @@ it as well. Nothing is encoded before :meth:`ManifestBuilder.finish`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.arrays import arrow_array, arrow_scalar, empty_table, numpy_array
+from tessel.lazy import dataclass
 from tessel.store.manifest.format import (
     SEGMENTS_SCHEMA,
     ManifestReference,

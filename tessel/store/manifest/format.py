@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array, numpy_array
 from tessel.errors import CorruptStoreError, NotFoundError
+from tessel.lazy import dataclass
 from tessel.store.encodings.arrow_ipc import ArrowIpc
 from tessel.store.objects.base import ObjectStore, checksum
 

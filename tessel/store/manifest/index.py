@@ -7,7 +7,6 @@ with the reason for each drop. There is no Python object per segment until ``sou
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from tessel.cached import cached
 from tessel.errors import InvalidInputError
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.store.manifest.piece import PieceSource
 from tessel.store.manifest.piece_sources import PieceSources
 from tessel.store.manifest.slice_statistics import SliceStatistics

@@ -6,7 +6,6 @@ Manifests never change, so what was read once is kept with the object.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ import pyarrow as pa
 from tessel.arrays import numpy_array
 from tessel.cached import cached
 from tessel.ecs.components import SegmentKey
+from tessel.lazy import dataclass
 from tessel.store.manifest.format import SEGMENTS_SCHEMA, BlockReader, ManifestReference
 from tessel.store.names import segment_name
 from tessel.store.objects.base import ObjectStore

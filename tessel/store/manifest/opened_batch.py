@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -16,6 +14,7 @@ from tessel.cached import cached
 from tessel.expression.encoded import BlockProgram
 from tessel.kernels.blocks import Gap, StoredBlocks, floats_of
 from tessel.kernels.load_rows import load_rows
+from tessel.lazy import dataclass
 from tessel.store.segment.stored_columns import StoredColumn
 
 __all__ = ["OpenedBatch"]

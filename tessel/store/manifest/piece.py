@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from tessel.errors import (
     StoreError,
 )
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.store.encodings.base import Integers
 from tessel.store.names import segment_id
 from tessel.store.objects.base import ObjectStore

@@ -8,7 +8,7 @@ distinct, which visit pages in an order of their own, get the selected rows of a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.arrays import arrow_array, fill_null, numpy_array
+from tessel.lazy import dataclass
 from tessel.store.segment.zone_maps import ZoneMaps
 
 __all__ = ["SelectedPage", "SelectedRange"]

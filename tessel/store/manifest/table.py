@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +12,7 @@ import pyarrow.compute as pc
 
 from tessel.arrays import arrow_array, empty_table, fill_null, numpy_array
 from tessel.errors import CorruptStoreError
+from tessel.lazy import dataclass
 from tessel.store.manifest.format import SEGMENTS_SCHEMA, statistics_schema
 from tessel.store.manifest.manifest import Manifest
 from tessel.store.names import segment_id

@@ -14,13 +14,13 @@ import re
 from collections.abc import Iterable, Iterator, Sized
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import google_crc32c
 import pyarrow as pa
 
 from tessel.errors import CorruptStoreError, InvalidInputError, NotAStoreError, NotFoundError
+from tessel.lazy import dataclass
 
 __all__ = [
     "ObjectFacts",

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass
 from typing import Any, Final
 
 from tessel.errors import StoreAccessError, StoreBusyError, StoreError, StoreNotFoundError
+from tessel.lazy import dataclass
 
 __all__ = ["CloudFailure", "Failure", "failed"]
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from tessel.errors import InvalidInputError, NameNotFoundError, OptionError
 from tessel.errors.arguments import checks_arguments
+from tessel.lazy import dataclass
 
 __all__ = ["CLOUDS", "CloudOptions", "CloudPlace"]
 

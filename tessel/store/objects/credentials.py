@@ -8,11 +8,12 @@ returns new credentials; it is called again shortly before the last ones expire.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Final, NoReturn, Self, SupportsIndex, TypeAlias
 
 from tessel.errors import InvalidInputError, StoreAccessError
+from tessel.lazy import dataclass
 
 __all__ = [
     "AzureCredentials",

@@ -9,12 +9,12 @@ is that of the largest segment and one of the wanted size. All else stays as it 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from tessel.arrays import arrow_array
+from tessel.lazy import dataclass
 from tessel.options import current, options
 from tessel.store.history.changes import Edit
 from tessel.store.manifest.table import SegmentTable

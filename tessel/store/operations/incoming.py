@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ import pyarrow as pa
 from tessel.arrays import empty_table
 from tessel.errors import InvalidInputError, SchemaMismatchError
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.store.frames import Frame, describe_differences, read_frame
 from tessel.store.history.symbol import SymbolState
 from tessel.store.operations.widening import can_widen, can_widen_index

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from tessel.lazy import dataclass
 from tessel.store.history.changes import Edit
 from tessel.store.history.committed_changes import TimeBounds
 from tessel.store.history.symbol import SymbolState

@@ -11,7 +11,6 @@ import dataclasses
 import json
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ import pyarrow as pa
 from tessel.errors import CorruptStoreError, InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.store.frames import Frame, read_frame
 from tessel.store.history.documents import Fields
 from tessel.store.history.symbol import ManifestEntry, SymbolState, rows_of

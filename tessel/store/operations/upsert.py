@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import pyarrow as pa
 from tessel.arrays import arrow_array
 from tessel.errors import DuplicateColumnError, InvalidInputError, repeated
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.store.encodings.base import Integers
 from tessel.store.history.changes import Claim
 from tessel.store.history.committed_changes import TimeBounds

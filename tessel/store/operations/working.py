@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.store.history.changes import (
     Alteration,
     Change,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from tessel.lazy import dataclass
 from tessel.store.history.symbol import ManifestEntry, rows_of
 from tessel.store.manifest.builder import ManifestBuilder, Move
 from tessel.store.manifest.format import ManifestReference

@@ -13,9 +13,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 
+from tessel.lazy import dataclass
 from tessel.store.history.changes import Repacking
 from tessel.store.history.snapshot import Overlay
 from tessel.store.history.symbol import ManifestEntry, SymbolState

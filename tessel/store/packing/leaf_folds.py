@@ -8,8 +8,9 @@ that it writes; it takes effect as other repackings do, after the changes of the
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tessel.lazy import dataclass
 from tessel.options import current
 from tessel.store.history.changes import Repacking, apply
 from tessel.store.history.snapshot import Overlay

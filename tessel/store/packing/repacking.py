@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 
 from tessel.display.documents import Document, Table
+from tessel.lazy import dataclass
 from tessel.store.history.changes import Repacking, apply
 from tessel.store.history.snapshot import Snapshot
 from tessel.store.manifest.builder import ManifestBuilder

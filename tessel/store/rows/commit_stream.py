@@ -12,13 +12,13 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
 
 from tessel.errors import CommitConflictError, InvalidInputError, SymbolNotFoundError
+from tessel.lazy import dataclass
 from tessel.store.repository import Repository
 
 __all__ = ["CommitStream"]

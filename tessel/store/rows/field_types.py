@@ -6,7 +6,6 @@ import datetime as dt
 import operator
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import pyarrow as pa
 
 from tessel.errors import InvalidInputError, UnsupportedTypeError
 from tessel.expression.scalars import scalar_of
+from tessel.lazy import dataclass
 
 __all__ = ["FieldType", "field_type"]
 

@@ -18,7 +18,6 @@ import enum
 import hashlib
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -32,6 +31,7 @@ from tessel.errors import (
     UnsupportedTypeError,
     repeated,
 )
+from tessel.lazy import dataclass
 from tessel.store.rows.field_types import FieldType, field_type
 
 __all__ = ["NULLS", "FieldLayout", "Layout", "RowSchema"]

@@ -30,10 +30,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from tessel.errors import OptionError
+from tessel.lazy import dataclass
 
 __all__ = [
     "ADMISSION_RULES",

@@ -8,11 +8,11 @@ loop runs only over parts that reach the size limit.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 
 import numpy as np
 
 from tessel.errors import InvalidInputError
+from tessel.lazy import dataclass
 from tessel.store.segment.sources.base import ByteRanges, CoalesceLimits, Integers
 
 __all__ = ["CoalesceLimits", "Parts", "coalesce"]

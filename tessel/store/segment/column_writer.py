@@ -7,7 +7,7 @@ of the others, and nothing of where its pages will lie.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import google_crc32c
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessel.errors import InvalidInputError
+from tessel.lazy import dataclass
 from tessel.store.encodings.base import Bytes, EncodedPage, PhysicalValues, Profile
 from tessel.store.encodings.chooser import (
     choose,

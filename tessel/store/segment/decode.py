@@ -9,7 +9,7 @@ nothing is copied.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.arrays import allocate, arrow_array
+from tessel.lazy import dataclass
 from tessel.store.encodings.base import (
     Bytes,
     HasCodes,

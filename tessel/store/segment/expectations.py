@@ -6,7 +6,6 @@ schema, so this is computed once a schema and process, and kept by the bytes of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -15,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.errors import UnsupportedTypeError
+from tessel.lazy import dataclass
 from tessel.store.encodings.base import Integers, stored_kind
 from tessel.store.encodings.codes import EncodingCode, Role, ValueKind
 from tessel.store.encodings.fields import FieldNode, field_nodes

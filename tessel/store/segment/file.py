@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -21,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.errors import ColumnNotFoundError, CorruptStoreError, FormatVersionError, NotFoundError
+from tessel.lazy import dataclass
 from tessel.store.encodings.codes import PAGE_RECORD
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.segment.directory import check_directory, page_frame

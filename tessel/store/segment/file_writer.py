@@ -8,7 +8,7 @@ The layout is that of ``docs/format.md``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, TypeVar
 
 import google_crc32c
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.errors import InvalidInputError, NameNotFoundError
+from tessel.lazy import dataclass
 from tessel.store.encodings.base import FAST, Bytes, Profile
 from tessel.store.encodings.chooser import PROFILES, check_override
 from tessel.store.encodings.codes import Role, aligned

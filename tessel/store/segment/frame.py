@@ -6,12 +6,13 @@ so it is computed once a process, and kept by what it follows from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
+from tessel.lazy import dataclass
 from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import PAGE_RECORD, ValueKind
 from tessel.store.segment.expectations import (

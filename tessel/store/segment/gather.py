@@ -9,7 +9,6 @@ to :mod:`tessel.store.segment.decode_take`, which knows nulls, lists, exceptions
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.kernels.load_rows import load_rows
+from tessel.lazy import dataclass
 from tessel.store.encodings.base import Integers, native_dtype
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.encodings.scaled import POWERS

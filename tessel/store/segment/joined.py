@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Final
 
 import google_crc32c
@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from tessel.arrays import different
 from tessel.ecs.components import SegmentKey
+from tessel.lazy import dataclass
 from tessel.store.encodings.base import Integers, PhysicalValues
 from tessel.store.encodings.codes import (
     PAGE_RECORD,

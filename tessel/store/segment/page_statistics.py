@@ -8,7 +8,6 @@ which lies in one page of a column and has its bounds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from tessel.arrays import arrow_array, different, numpy_array
+from tessel.lazy import dataclass
 from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import ValueKind
 from tessel.store.segment.zone_maps import ZoneMaps

@@ -11,7 +11,6 @@ said by a second table, of which plain columns have no need.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessel.kernels.blocks import ALL_MISSING, ALL_PRESENT, SINGLE_BITS, SINGLE_SCALED, Gap
+from tessel.lazy import dataclass
 from tessel.store.encodings.base import INTEGER_ENCODINGS, Bytes, Integers, Page
 from tessel.store.encodings.codes import Codec, EncodingCode, PageFlag, Role, ValueKind, aligned
 from tessel.store.encodings.fields import FieldNode

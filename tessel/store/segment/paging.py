@@ -6,12 +6,12 @@ The file writer enters here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tessel.lazy import dataclass
 from tessel.store.encodings.base import Bytes, Integers, PhysicalValues, native_dtype
 from tessel.store.encodings.codes import ValueKind
 from tessel.store.encodings.fields import FieldNode, PhysicalColumn, shred

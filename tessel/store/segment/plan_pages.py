@@ -9,13 +9,13 @@ Every node below a top-level column has the same pages: page *p* belongs to the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tessel.errors import InvalidInputError
+from tessel.lazy import dataclass
 from tessel.store.segment.read_plan import DICTIONARY_PAGE, ReadPlan, segment_priority
 from tessel.store.segment.row_selection import RowIndices, RowRanges, RowSelection
 from tessel.store.segment.sources.base import Integers

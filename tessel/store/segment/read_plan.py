@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
 
 from tessel.errors import InvalidInputError
+from tessel.lazy import dataclass
 from tessel.store.segment.sources.base import ByteRanges, Integers
 
 __all__ = [

@@ -6,7 +6,7 @@ Only the I/O queue enters here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import TracebackType
 from typing import Self, TypeAlias
 
@@ -21,6 +21,7 @@ from tessel.errors import (
     StoreError,
     TesselError,
 )
+from tessel.lazy import dataclass
 from tessel.store.segment.coalesce import CoalesceLimits, coalesce
 from tessel.store.segment.read_plan import DICTIONARY_PAGE, ReadPlan
 from tessel.store.segment.sources.base import ByteRanges, Integers

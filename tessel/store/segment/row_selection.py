@@ -5,13 +5,13 @@ Whoever plans a read enters here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tessel.errors import InvalidInputError
+from tessel.lazy import dataclass
 from tessel.store.segment.sources.base import Integers
 
 __all__ = ["RowIndices", "RowRanges", "RowSelection"]

@@ -8,7 +8,6 @@ where nothing can be raised there is no maximum.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from tessel.arrays import arrow_scalar
+from tessel.lazy import dataclass
 
 __all__ = ["BOUND_BYTES", "ColumnStatistics", "bounds_type", "known_statistics", "summarise"]
 

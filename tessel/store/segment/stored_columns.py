@@ -9,7 +9,6 @@ are read.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ import pyarrow as pa
 from tessel.arrays import arrow_array
 from tessel.expression.block_entries import Entries
 from tessel.kernels.blocks import ALL_MISSING, ALL_PRESENT, Gap, StoredBlocks, beside
+from tessel.lazy import dataclass
 from tessel.store.encodings.arithmetic import proven_bounds
 from tessel.store.encodings.base import Integers
 from tessel.store.encodings.codes import ValueKind

@@ -10,13 +10,13 @@ the page is first touched.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tessel.errors import CorruptSegmentError
+from tessel.lazy import dataclass
 from tessel.store.encodings.base import INTEGER_ENCODINGS, Integers
 from tessel.store.encodings.codes import (
     ALIGNMENT,

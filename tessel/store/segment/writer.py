@@ -6,13 +6,14 @@ import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.ecs.components import ColRange, SegmentKey
 from tessel.expression.schema import TableSchema
+from tessel.lazy import dataclass
 from tessel.options import Options, current
 from tessel.store.encodings.codes import ValueKind
 from tessel.store.encodings.fields import NodeValues, to_arrow

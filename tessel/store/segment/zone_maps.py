@@ -6,7 +6,6 @@ slot never claims more than it knows, and a bound that was cut or clamped says s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tessel.arrays import numpy_array
+from tessel.lazy import dataclass
 from tessel.store.encodings.base import PhysicalValues
 from tessel.store.encodings.codes import PageFlag, ValueKind
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from tessel.clauses.values import (
     ranks,
     raw_values,
 )
+from tessel.lazy import dataclass
 
 __all__ = ["OrderedNumbers"]
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessel.clauses.aggregates.kernels.value_runs import ValueRuns
 from tessel.errors import ExecutionError
+from tessel.lazy import dataclass
 
 __all__ = ["NumberLists", "ValueLists"]
 

@@ -9,14 +9,13 @@ rows join to those of all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array
 from tessel.clauses.values import integers, is_temporal, raw_values
+from tessel.lazy import dataclass
 from tessel.store.encodings.distinct import expected_distinct
 
 __all__ = [

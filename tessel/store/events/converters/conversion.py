@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -17,6 +16,7 @@ from tessel.errors import (
     TesselError,
     UnsupportedTypeError,
 )
+from tessel.lazy import dataclass
 from tessel.store.events.cell import Cell
 from tessel.store.events.converters.base import Converter
 from tessel.store.events.converters.registry import converter_to, find_converter

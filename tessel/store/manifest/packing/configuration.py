@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tessel.cached import cached
 from tessel.errors import NameNotFoundError
+from tessel.lazy import dataclass
 from tessel.store.manifest.packing.patterns import EVERYTHING, full_matches
 from tessel.store.manifest.packing.validation import (
     DEFAULT_SET,

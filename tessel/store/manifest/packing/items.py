@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 
+from tessel.lazy import dataclass
 from tessel.store.manifest.packing.membership import (
     Changes,
     Membership,

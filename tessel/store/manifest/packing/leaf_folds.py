@@ -12,9 +12,9 @@ that a segment is written again a number of times that grows with the logarithm 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from tessel.lazy import dataclass
 from tessel.store.manifest.packing.configuration import ManifestConfiguration
 
 __all__ = ["LEAF_TAILS", "LeafExtent", "LeafFold", "LeafSymbol", "fold_start", "plan_leaf_fold"]

@@ -7,11 +7,12 @@ its answers lazily from wherever a snapshot keeps them.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from tessel.cached import cached
 from tessel.errors import InvalidInputError
+from tessel.lazy import dataclass
 
 __all__ = [
     "Changes",

@@ -9,9 +9,10 @@ because of some that nobody changed, those come into the closure and all is pack
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 
+from tessel.lazy import dataclass
 from tessel.store.manifest.packing.bins import Bin, fill, fullest
 from tessel.store.manifest.packing.closure import Closure
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, ManifestSet

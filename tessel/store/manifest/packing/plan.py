@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from tessel.display.documents import Table
 from tessel.errors import InvalidInputError
+from tessel.lazy import dataclass
 from tessel.store.manifest.packing.configuration import ManifestConfiguration, ManifestSet
 from tessel.store.manifest.packing.items import Placement
 from tessel.store.manifest.packing.validation import DEFAULT_SET

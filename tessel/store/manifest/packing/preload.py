@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
+from tessel.lazy import dataclass
 from tessel.store.manifest.packing.configuration import Preload
 from tessel.store.manifest.packing.patterns import EVERYTHING, full_matches
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tessel.errors import InvalidInputError
+from tessel.lazy import dataclass
 from tessel.store.manifest.packing.configuration import ManifestSet
 from tessel.store.manifest.packing.items import Item
 from tessel.store.manifest.packing.membership import Membership

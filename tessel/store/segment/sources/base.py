@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.errors import InvalidInputError
+from tessel.lazy import dataclass
 
 __all__ = [
     "IN_MEMORY",

@@ -10,12 +10,12 @@ the choice.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import pyarrow as pa
 
 from tessel.errors import StoreError
+from tessel.lazy import dataclass
 from tessel.store.objects.base import short_object
 from tessel.store.objects.local import LocalObjects
 from tessel.store.objects.mapped import file_bytes

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Final
 
@@ -17,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.errors import OptionError, StoreError, TesselError
+from tessel.lazy import dataclass
 from tessel.store.objects.base import short_object
 from tessel.store.objects.local import LocalObjects
 from tessel.store.segment.sources.base import (

@@ -12,9 +12,10 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 
 import pyarrow as pa
+
+from tessel.lazy import dataclass
 
 __all__ = ["ReadTask", "ReadWorkers"]
 
