@@ -27,12 +27,6 @@ from tessel.lazy import dataclass
 
 __all__ = ["SpillBlock", "SpillFile"]
 
-_PART_GIVEN_BACK = 8
-"""What part of the budget passes before free memory is given back, for it is soon taken again.
-
-A sort of 700 MB within 256 MiB took 2.0 s of the system's time after every 4 MiB, and takes 1.4 s.
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class SpillBlock:
@@ -82,8 +76,8 @@ class SpillFile(Closing):
         self._end = 0
         self._passed = 0
         self._worth = WORTH_GIVING_BACK_BYTES
-        if account is not None:
-            self._worth = max(self._worth, account.limit // _PART_GIVEN_BACK)
+        if account is not None:  # what is free is soon taken again, and fresh pages cost time
+            self._worth = max(self._worth, account.limit)
         self._lock = threading.Lock()
 
     @property

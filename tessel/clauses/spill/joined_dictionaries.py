@@ -1,8 +1,9 @@
 """Text in rows that are put in order, as codes: of each column all dictionaries, joined to one.
 
 A sort copies rows into ranges of the key, writes them, reads them and copies them once more. Text
-that came as dictionaries is four bytes in all of that, and becomes text where rows go out. Entries
-are held once, beside the rows, and are only added: a code that went to a file keeps its meaning.
+that came as dictionaries is four bytes in all of that, from where it comes in to where it goes out.
+Entries are held once, beside the rows, and are only added: a code that went to a file keeps its
+meaning.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ Lengths = NDArray[Any]
 class JoinedDictionaries:
     """The entries of text columns that may come as dictionaries, each once.
 
-    Tables are as they came or as they were joined here: a column that is text in the schema is
-    text, a dictionary of it, or codes, which are int32.
+    Tables are as they came or as they were made here: a column that is text in the schema is text,
+    a dictionary of it, or codes, which are int32.
 
     Parameters
     ----------
@@ -69,11 +70,24 @@ class JoinedDictionaries:
         self._held = 0
         self._entries, self._lengths, self._ranks, self._last = {}, {}, {}, {}
 
-    def joined(self, tables: list[pa.Table]) -> pa.Table:
-        """Return tables as one, with one array for each column; the list is empty afterwards.
+    def coded(self, table: pa.Table) -> pa.Table:
+        """Return a table with codes in the place of dictionaries of text, whose entries are added.
 
-        Text is codes where one of the tables has a dictionary or codes for it, and its entries are
-        not too many.
+        So it is with text behind dictionaries. Where entries are too many, dictionaries become
+        text.
+        """
+        for at, field in enumerate(table.schema):
+            column, kind = table.column(at), self._schema.field(field.name).type
+            if field.type != kind or field.name in self._entries:
+                chunks = self._codes(field.name, column.chunks)
+                made = [plain(column)] if chunks is None else chunks
+                table = table.set_column(at, field.name, pa.chunked_array(made))
+        return table
+
+    def joined(self, tables: list[pa.Table]) -> pa.Table:
+        """Return tables of codes or text as one, of one array a column; the list is empty then.
+
+        Where some have codes and others text, a column is a dictionary.
         """
         if not tables:
             return empty_table(self._schema)
@@ -83,29 +97,30 @@ class JoinedDictionaries:
         arrays: list[pa.Array] = []
         for at, name in enumerate(names):
             chunks, columns[at] = columns[at], []  # one column is held twice
-            if any(chunk.type != self._schema.field(name).type for chunk in chunks):
-                chunks = self._codes(name, chunks) or [self._text(name, each) for each in chunks]
-            arrays.append(pa.chunked_array(chunks).unify_dictionaries().combine_chunks())
+            if any(chunk.type != chunks[0].type for chunk in chunks):
+                chunks = [self._dictionary(name, chunk) for chunk in chunks]
+            whole = pa.chunked_array(chunks).unify_dictionaries()
+            arrays.append(whole.chunk(0) if whole.num_chunks == 1 else whole.combine_chunks())
         return pa.Table.from_arrays(arrays, names)
 
     def comparable(self, table: pa.Table) -> pa.Table:
         """Return a table that was joined, with ranks in the place of codes: to order it by."""
-        for at, name in enumerate(table.column_names):
-            if self._is_coded(table.schema.field(at)):
-                table = table.set_column(at, name, self._ranks_of(name).take(table.column(at)))
+        for at, field in enumerate(table.schema):
+            if self._has_codes(field):
+                ranked = self._ranks_of(field.name).take(table.column(at))
+                table = table.set_column(at, field.name, ranked)
         return table
 
-    def nbytes_as_text(self, table: pa.Table) -> int:
-        """Return the bytes of a table, joined or not, whose codes are counted as their text."""
-        coded = [name for name in table.column_names if self._is_coded(table.schema.field(name))]
-        codes = sum(table.column(name).nbytes for name in coded)
-        return int(table.nbytes - codes + self._text_of_rows(table).sum())
-
     def restored(self, table: pa.Table) -> Iterator[pa.Table]:
-        """Give a table that was joined as tables of the schema, of no more text than may be."""
-        ends = np.cumsum(self._text_of_rows(table))
+        """Give a table of codes or text as tables of the schema, of no more text than may be."""
+        rows, coded = table.num_rows, self._coded_columns(table)
+        lengths = {name: self._lengths_of(name, column) for name, column in coded.items()}
+        if rows * sum(int(each.max()) for each in lengths.values()) <= self._text_bytes:
+            yield self._as_text(table)
+            return
+        ends = np.cumsum(sum(lengths[name][_codes_of(column)] for name, column in coded.items()))
         start = 0
-        while start < len(ends):
+        while start < rows:
             done = int(ends[start - 1]) if start else 0
             stop = int(np.searchsorted(ends, done + self._text_bytes, side="right"))
             stop = max(stop, start + 1)
@@ -113,71 +128,62 @@ class JoinedDictionaries:
             start = stop
 
     def _as_text(self, table: pa.Table) -> pa.Table:
-        columns = [
-            self._entries[field.name].take(column) if self._is_coded(field) else column
-            for field, column in zip(table.schema, table.columns, strict=True)
-        ]
-        return pa.Table.from_arrays(columns, schema=self._schema)
+        for name, column in self._coded_columns(table).items():
+            at, field = table.schema.get_field_index(name), self._schema.field(name)
+            chunks = [plain(self._dictionary(name, chunk)) for chunk in column.chunks]
+            table = table.set_column(at, field, pa.chunked_array(chunks))
+        return pa.Table.from_arrays(table.columns, schema=self._schema)
 
-    def _text_of_rows(self, table: pa.Table) -> Lengths:
-        """Return the bytes of text of each row whose columns are dictionaries of it, or codes."""
-        found = np.zeros(table.num_rows, np.int64)
-        for field, column in zip(table.schema, table.columns, strict=True):
-            if self._is_coded(field):
-                chunks = [self._text_of_codes(field.name, chunk) for chunk in column.chunks]
-                found += np.concatenate([found[:0], *chunks])
-        return found
+    def _coded_columns(self, table: pa.Table) -> dict[str, pa.ChunkedArray]:
+        """Return the columns that are not of the type in which they go out."""
+        types = {field.name: field.type for field in self._schema}
+        return {f.name: table.column(f.name) for f in table.schema if f.type != types[f.name]}
 
-    def _text_of_codes(self, name: str, chunk: pa.Array) -> Lengths:
+    def _has_codes(self, field: pa.Field) -> bool:
+        kind = self._schema.field(field.name).type
+        return bool(field.type != kind and pa.types.is_int32(field.type))
+
+    def _dictionary(self, name: str, chunk: pa.Array) -> pa.DictionaryArray:
         if isinstance(chunk, pa.DictionaryArray):
-            codes, lengths = chunk.indices, _lengths_of(chunk.dictionary)
-        else:
-            codes, entries = chunk, self._entries[name]
-            lengths = self._lengths.get(name, np.zeros(0, np.int64))
-            if len(lengths) != len(entries):
-                lengths = self._lengths[name] = _lengths_of(entries)
-        if codes.null_count:
-            codes = fill_null(codes.cast(pa.int64()), len(lengths))
-            lengths = np.append(lengths, 0)
-        found: Lengths = lengths[numpy_array(codes)]
+            return chunk
+        if chunk.type == self._schema.field(name).type:
+            return chunk.dictionary_encode()
+        return pa.DictionaryArray.from_arrays(chunk, self._entries[name], safe=False)
+
+    def _lengths_of(self, name: str, column: pa.ChunkedArray) -> Lengths:
+        """Return the bytes of the text of each code, and behind them 0: for rows without one."""
+        if pa.types.is_dictionary(column.type):
+            return _lengths_of(column.chunk(0).dictionary)
+        found, entries = self._lengths.get(name), self._entries[name]
+        if found is None or len(found) <= len(entries):
+            found = self._lengths[name] = _lengths_of(entries)
         return found
 
-    def _is_coded(self, field: pa.Field) -> bool:
-        return bool(field.type != self._schema.field(field.name).type)
-
-    def _text(self, name: str, chunk: pa.Array) -> pa.Array:
-        is_codes = pa.types.is_int32(chunk.type)
-        return self._entries[name].take(chunk) if is_codes else plain(chunk)
-
-    def _codes(self, name: str, chunks: Sequence[pa.Array]) -> list[pa.Array]:
-        """Return chunks of a column as codes, having added their entries; none if these are many.
+    def _codes(self, name: str, chunks: Sequence[pa.Array]) -> list[pa.Array] | None:
+        """Return chunks of a column as codes, having added their entries; None if these are many.
 
         Units of one segment have one dictionary, which is long and is looked up once.
         """
         kind = self._schema.field(name).type
         if name in self._full or not is_text_or_binary(kind):
-            return []
+            return None
         last = self._last.get(name)
         dictionaries, numbers = ([], []) if last is None else ([last[0]], [last[1]])
-        coded = [chunk.dictionary_encode() if chunk.type == kind else chunk for chunk in chunks]
+        coded = [self._dictionary(name, chunk) for chunk in chunks]
         places: list[int] = []
         for chunk in coded:
-            if isinstance(chunk, pa.DictionaryArray) and not (
-                dictionaries and chunk.dictionary.equals(dictionaries[-1])
-            ):
+            if not (dictionaries and chunk.dictionary.equals(dictionaries[-1])):
                 dictionaries.append(chunk.dictionary)
             places.append(len(dictionaries) - 1)
         added = self._numbers_of(name, dictionaries[len(numbers) :])
         if added is None:
             self._full.add(name)
-            return []
+            return None
         numbers += added
         if numbers:
             self._last[name] = dictionaries[-1], numbers[-1]
-        return [
-            numbers[place].take(chunk.indices) if isinstance(chunk, pa.DictionaryArray) else chunk
-            for place, chunk in zip(places, coded, strict=True)
-        ]
+        pairs = zip(coded, places, strict=True)
+        return [numbers[place].take(chunk.indices) for chunk, place in pairs]
 
     def _numbers_of(self, name: str, dictionaries: Sequence[pa.Array]) -> list[pa.Array] | None:
         """Add entries; return the codes of those of each dictionary, None where all are too many.
@@ -211,4 +217,11 @@ class JoinedDictionaries:
 
 def _lengths_of(entries: pa.Array) -> Lengths:
     lengths = pc.binary_length(entries)
-    return numpy_array(fill_null(lengths, 0) if lengths.null_count else lengths).astype(np.int64)
+    found = numpy_array(fill_null(lengths, 0) if lengths.null_count else lengths)
+    return np.append(found, 0).astype(np.int64)
+
+
+def _codes_of(column: pa.ChunkedArray) -> Lengths:
+    """Return the codes of a column, -1 where there is none."""
+    codes = pa.chunked_array([getattr(chunk, "indices", chunk) for chunk in column.chunks])
+    return numpy_array(fill_null(codes, -1) if codes.null_count else codes)
