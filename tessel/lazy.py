@@ -94,7 +94,7 @@ def _dataclass(
 
 
 if TYPE_CHECKING:
-    from dataclasses import dataclass
+    from tessel.records import dataclass
 else:
     dataclass = _dataclass
 

@@ -213,3 +213,18 @@ def test_ctrl_c_while_a_thread_is_being_started(monkeypatch: pytest.MonkeyPatch)
         list(pool.map(task() for _ in range(5)))
     monkeypatch.undo()
     assert not [t for t in threading.enumerate() if t.name.startswith("tessel-pool")]
+
+
+def test_a_task_may_map_tasks_of_its_own() -> None:
+    def inner(number: int) -> int:
+        return sum(pool.map(Task(lambda at=at: at, 1) for at in range(number)))  # type: ignore[misc]
+
+    with LocalPool(Options(workers=2, inline_bytes=0)) as pool:
+        tasks = (Task(lambda number=number: inner(number), 1) for number in range(9))  # type: ignore[misc]
+        assert list(pool.map(tasks)) == [sum(range(number)) for number in range(9)]
+
+
+def test_a_task_in_the_calling_thread_is_alive_while_it_runs() -> None:
+    with LocalPool(Options(workers=1)) as pool:
+        assert list(pool.map([Task(lambda: pool._account.alive, 7)])) == [7]
+        assert pool._account.alive == 0

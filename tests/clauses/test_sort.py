@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import threading
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -436,6 +438,67 @@ def test_ten_times_the_budget_is_sorted_within_it(workers: int) -> None:
     _same_bits(found, expected)
     assert max(event.attributes["bytes"] for event in alive) <= budget
     assert sum(event.attributes["bytes"] for event in written) > 5 * budget
+
+
+def test_ranges_are_ordered_by_the_threads_of_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    random, rows = np.random.default_rng(1), 30_000
+    gaps = pa.array(random.integers(0, 99, rows), mask=random.random(rows) < 0.3)
+    table = pa.table({"a": random.random(rows), "n": np.arange(rows), "gaps": gaps})
+    store = stored(table, rows=1000)
+    threads: set[str] = set()
+    of_range = ExternalSort._of_range
+
+    def noted(self: ExternalSort, rows: Any) -> Any:
+        threads.add(threading.current_thread().name.rpartition("_")[0])
+        return of_range(self, rows)
+
+    monkeypatch.setattr(ExternalSort, "_of_range", noted)
+    for workers, expected in ((1, ""), (2, "tessel-pool")):
+        threads.clear()
+        with options(workers=workers, live_bytes=table.nbytes // 4, inline_bytes=0):
+            found = store.read("x", query=Q.sort("a")).to_arrow()
+        _same_bits(found, table.sort_by("a"))
+        assert threads == {expected}
+
+
+_ONE = {
+    **{pa.bool_(): True, pa.int8(): 1, pa.float64(): 1.5, pa.timestamp("us"): START},
+    **{pa.date32(): START.date(), pa.duration("s"): dt.timedelta(1), pa.string(): "1"},
+    **{pa.decimal128(5, 2): Decimal(1), pa.binary(1): b"1", pa.list_(pa.int8()): [1]},
+    pa.null(): None,
+}
+
+
+@pytest.mark.parametrize("offset", [0, 3, 13])
+@pytest.mark.parametrize(("kind", "one"), _ONE.items(), ids=map(str, _ONE))
+def test_rows_are_taken_with_their_gaps(kind: pa.DataType, one: Any, offset: int) -> None:
+    random = np.random.default_rng(2)
+    column = pa.array([None, one, one] * 20, kind)[offset:]
+    for count in (0, 100):
+        places = pa.array(random.integers(0, len(column), count))
+        found = sorting_module._rows_of(column, places)
+        found.validate(full=True)
+        assert found.equals(column.take(places))
+
+
+def test_codes_stay_codes_beside_text_of_dictionaries_that_became_too_long() -> None:
+    random, rows, kind = np.random.default_rng(4), 400, pa.string()
+    texts = [f"{at} " + "x" * 500 for at in range(20)]
+    units = [
+        pa.array(random.choice(texts[:first], rows), kind).dictionary_encode()
+        for first in (2, 2, 20, 20)
+    ]
+    schema = pa.schema([("k", pa.int64()), ("s", kind)])
+    keys = random.permutation(4 * rows).reshape(4, rows)
+    with Workspace(Options(live_bytes=60_000)) as workspace, events("spill.write") as written:
+        with ExternalSort(Ordering(("k",), (False,)), schema, workspace) as ordered:
+            for key, unit in zip(keys, units, strict=True):
+                ordered.add(pa.table({"k": key, "s": unit}))
+            found = pa.concat_tables(ordered.sorted())
+        assert workspace.account.alive == 0
+    plain = pa.concat_arrays([unit.cast(kind) for unit in units])
+    _same_bits(found, pa.table({"k": keys.ravel(), "s": plain}).sort_by("k"))
+    assert sum(event.attributes["bytes"] for event in written[:2]) < rows * 500
 
 
 # --- misuse ---------------------------------------------------------------------------------------

@@ -18,8 +18,9 @@ from typing import Any
 import pyarrow as pa
 
 from tessel.clauses.running.open_buckets import OpenBuckets
+from tessel.clauses.spill.account import WORTH_GIVING_BACK_BYTES
 from tessel.clauses.spill.file import SpillBlock
-from tessel.clauses.spill.giving_back import WORTH_GIVING_BACK_BYTES, give_back
+from tessel.clauses.spill.giving_back import give_back
 from tessel.clauses.spill.workspace import Workspace
 from tessel.clauses.structures import UnitFacts
 from tessel.closing import Closing

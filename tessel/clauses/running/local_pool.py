@@ -110,10 +110,13 @@ class LocalPool(Closing):
         the iterator cancels what has not started.
         """
         source = _failing_last(tasks)
-        if self._options.workers == 1:
+        # A task that waited for threads, being on one of them, might wait for itself.
+        if self._options.workers == 1 or threading.current_thread() in self._begun:
             for task in source:
                 check_cancelled()
-                yield task.run()
+                with self._account.taking(task.bytes):
+                    found = task.run()
+                yield found
             return
         first = next(source, None)
         if first is not None and first.bytes < self._options.inline_bytes:
@@ -180,7 +183,7 @@ class LocalPool(Closing):
                 check_cancelled()
                 return task.run()
         finally:
-            if self._account.is_tight:
+            if self._account.is_tight and self._account.passes(task.bytes):
                 from tessel.clauses.spill.giving_back import give_back
 
                 give_back()  # allocators keep what is free for each thread by itself

@@ -174,6 +174,7 @@ def _running(options: Options, clauses: Iterable[Clause], *, joins_units: bool) 
         Workspace(options) as workspace,
         LocalPool(options, workspace.account) as pool,
     ):
+        workspace.pool = pool
         yield _Run(
             manager,
             pool,

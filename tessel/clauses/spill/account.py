@@ -8,8 +8,10 @@ from collections.abc import Iterator
 
 from tessel import telemetry
 
-__all__ = ["Account"]
+__all__ = ["WORTH_GIVING_BACK_BYTES", "Account"]
 
+WORTH_GIVING_BACK_BYTES = 4 << 20
+"""Fewer bytes that went through memory leave too little behind to be given back to the system."""
 
 _SMALL_BUDGET_BYTES = 128 * 1024 * 1024
 
@@ -33,6 +35,7 @@ class Account:
         self.limit = limit
         self._alive = 0
         self._held = 0
+        self._passed = 0
         self._full = False
         self._lock = threading.Lock()
 
@@ -63,6 +66,18 @@ class Account:
         """Say that something goes to a file."""
         self._full = True
 
+    def passes(self, size: int) -> bool:
+        """Count bytes that go through memory; return whether to give back now what is free.
+
+        So it is each time that they are a budget's worth: what is given back is soon taken again,
+        and fresh pages take the system's time. Threads may lose some of it to each other.
+        """
+        self._passed += size
+        if self._passed < max(WORTH_GIVING_BACK_BYTES, self.limit):
+            return False
+        self._passed = 0
+        return True
+
     def fits(self, size: int) -> bool:
         """Return whether ``size`` bytes more may be held."""
         return self._held + size <= self.held_limit
@@ -81,6 +96,15 @@ class Account:
             yield
         finally:
             self.hold(-size)
+
+    @contextlib.contextmanager
+    def taking(self, size: int) -> Iterator[None]:
+        """Count ``size`` bytes as alive for as long as the block lasts."""
+        self.add(size)
+        try:
+            yield
+        finally:
+            self.add(-size)
 
     def add(self, size: int) -> None:
         """Count ``size`` bytes more; fewer where it is negative."""

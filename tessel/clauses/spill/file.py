@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from tessel import telemetry
 from tessel.clauses.spill.account import Account
-from tessel.clauses.spill.giving_back import WORTH_GIVING_BACK_BYTES, give_back
+from tessel.clauses.spill.giving_back import give_back
 from tessel.closing import Closing
 from tessel.errors import SpillError
 from tessel.lazy import dataclass
@@ -74,10 +74,6 @@ class SpillFile(Closing):
         self._account = account
         self._file: IO[bytes] | None = None
         self._end = 0
-        self._passed = 0
-        self._worth = WORTH_GIVING_BACK_BYTES
-        if account is not None:  # what is free is soon taken again, and fresh pages cost time
-            self._worth = max(self._worth, account.limit)
         self._lock = threading.Lock()
 
     @property
@@ -134,9 +130,7 @@ class SpillFile(Closing):
                 self._file.close()
 
     def _give_back_after(self, size: int) -> None:
-        self._passed += size  # threads may lose some of it to each other, which does no harm
-        if self._passed >= self._worth:
-            self._passed = 0
+        if self._account is not None and self._account.passes(size):
             give_back()
 
     def _opened(self) -> IO[bytes]:

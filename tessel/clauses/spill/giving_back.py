@@ -14,10 +14,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-__all__ = ["WORTH_GIVING_BACK_BYTES", "give_back"]
-
-WORTH_GIVING_BACK_BYTES = 4 << 20
-"""After so many bytes went to a file, or came from it, what is free is given back."""
+__all__ = ["give_back"]
 
 
 def give_back() -> None:

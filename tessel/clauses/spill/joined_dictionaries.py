@@ -8,7 +8,7 @@ meaning.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -111,15 +111,18 @@ class JoinedDictionaries:
                 table = table.set_column(at, field.name, ranked)
         return table
 
-    def restored(self, table: pa.Table) -> Iterator[pa.Table]:
-        """Give a table of codes or text as tables of the schema, of no more text than may be."""
-        rows, coded = table.num_rows, self._coded_columns(table)
+    def restored(self, table: pa.Table) -> Iterable[pa.Table]:
+        """Return a table of codes or text as tables of the schema, of no more text than may be."""
+        coded = self._coded_columns(table)
         lengths = {name: self._lengths_of(name, column) for name, column in coded.items()}
-        if rows * sum(int(each.max()) for each in lengths.values()) <= self._text_bytes:
-            yield self._as_text(table)
-            return
-        ends = np.cumsum(sum(lengths[name][_codes_of(column)] for name, column in coded.items()))
-        start = 0
+        most = table.num_rows * sum(int(each.max()) for each in lengths.values())
+        if most <= self._text_bytes:
+            return [self._as_text(table)]
+        sizes = sum(lengths[name][_codes_of(column)] for name, column in coded.items())
+        return self._parts_as_text(table, np.cumsum(sizes))
+
+    def _parts_as_text(self, table: pa.Table, ends: Lengths) -> Iterator[pa.Table]:
+        start, rows = 0, table.num_rows
         while start < rows:
             done = int(ends[start - 1]) if start else 0
             stop = int(np.searchsorted(ends, done + self._text_bytes, side="right"))

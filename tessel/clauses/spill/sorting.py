@@ -11,13 +11,16 @@ A range that has no rows yet is divided by the first rows that fall into it. So 
 are written divide everything; rows that arrive in order fall behind the last bound and divide
 what is there anew, each time, and are neither taken apart nor written twice. A key that holds as
 much as a range becomes a range of its own, whose frames are given out as they come. A range that
-came out too large is sorted like everything else, by an :class:`ExternalSort` of its own.
+came out too large is sorted like everything else, by an :class:`ExternalSort` of its own. The
+others are ordered side by side, by the threads of the query.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +30,7 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, empty_table
 from tessel.clauses.ordering import Ordering, Rows
+from tessel.clauses.running.local_pool import Task
 from tessel.clauses.spill.account import Account
 from tessel.clauses.spill.file import SpillBlock, SpillFile
 from tessel.clauses.spill.joined_dictionaries import JoinedDictionaries
@@ -138,22 +142,44 @@ class ExternalSort(Closing):
     def sorted(self) -> Iterator[pa.Table]:
         """Give all rows in order, as tables; once."""
         if self._file is None:
-            yield from self._in_order()
+            yield from _slices(self._in_order(self._held))
+            self._let_go()
             return
         self._write_held()
-        for each in self._ranges:
-            if each.has_one_key:
-                for frame in each.frames:
-                    yield from self._dictionaries.restored(self._file.read(frame))
-            elif each.size <= max(self._most, _LEAST_ORDERED_BYTES):
-                for frame in each.frames:
-                    self._hold(self._file.read(frame))
-                yield from self._in_order()
+        for is_ordered_at_once, ranges in itertools.groupby(self._ranges, self._may_be_ordered):
+            if is_ordered_at_once:
+                yield from self._side_by_side(list(ranges))
             else:
-                with self._of_part() as rows:
-                    for frame in each.frames:
-                        rows.add(self._file.read(frame))
-                    yield from rows.sorted()
+                for each in ranges:
+                    yield from self._one_by_one(each)
+
+    def _may_be_ordered(self, rows: _Range) -> bool:
+        """Return whether a range is to be ordered, and not too large for that."""
+        return not rows.has_one_key and rows.size <= max(self._most, _LEAST_ORDERED_BYTES)
+
+    def _side_by_side(self, ranges: list[_Range]) -> Iterator[pa.Table]:
+        """Give the rows of ranges, each ordered by a task; rows in order are there twice."""
+        tasks = (Task(partial(self._of_range, each), 2 * each.size) for each in ranges)
+        pool = self._workspace.pool
+        for found in (task.run() for task in tasks) if pool is None else pool.map(tasks):
+            yield from _slices(found)
+
+    def _of_range(self, rows: _Range) -> Iterable[pa.Table]:
+        assert self._file is not None
+        return self._in_order([self._file.read(frame) for frame in rows.frames])
+
+    def _one_by_one(self, rows: _Range) -> Iterator[pa.Table]:
+        """Give the rows of a range, a frame at a time."""
+        assert self._file is not None
+        frames = map(self._file.read, rows.frames)
+        if rows.has_one_key:
+            for frame in frames:
+                yield from self._dictionaries.restored(frame)
+            return
+        with self._of_part() as part:
+            for frame in frames:
+                part.add(frame)
+            yield from part.sorted()
 
     def _hold(self, table: pa.Table) -> None:
         self._held.append(table)
@@ -170,17 +196,14 @@ class ExternalSort(Closing):
             self._ordering, self._schema, self._workspace, self._most, self._dictionaries
         )
 
-    def _in_order(self) -> Iterator[pa.Table]:
-        """Give the held rows in order, as tables of a bounded number of rows."""
-        table = self._dictionaries.joined(self._held)
+    def _in_order(self, tables: list[pa.Table]) -> Iterable[pa.Table]:
+        """Return the rows of tables in order; the list is empty afterwards."""
+        table = self._dictionaries.joined(tables)
         keys = table.select(self._ordering.by)
         order = self._ordering.order(self._dictionaries.comparable(keys))
         names, columns = table.column_names, table.columns
         del table, keys
-        table = _taken(names, columns, order)
-        for start in range(0, table.num_rows, _OUTPUT_ROWS):
-            yield from self._dictionaries.restored(table.slice(start, _OUTPUT_ROWS))
-        self._let_go()
+        return self._dictionaries.restored(_taken(names, columns, order))
 
     def _write_held(self) -> None:
         """Append what is held to the file, a frame for each range that has rows of it."""
@@ -238,6 +261,13 @@ class ExternalSort(Closing):
             self._is_after = np.array([is_after for _, is_after in bounds])
             self._ranges = ranges
         return pieces
+
+
+def _slices(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Give tables of a bounded number of rows."""
+    for table in tables:
+        for start in range(0, table.num_rows, _OUTPUT_ROWS):
+            yield table.slice(start, _OUTPUT_ROWS)
 
 
 def _taken(names: list[str], columns: list[pa.ChunkedArray], rows: Rows | None) -> pa.Table:

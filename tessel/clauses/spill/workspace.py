@@ -14,6 +14,7 @@ from tessel.ecs import ProcessingUnit
 from tessel.options import Options, current
 
 if TYPE_CHECKING:
+    from tessel.clauses.running.local_pool import LocalPool
     from tessel.clauses.spill.file import SpillFile
     from tessel.clauses.spill.spool import Spool
 
@@ -24,7 +25,16 @@ class Workspace(Closing):
     """What one query may hold, and where it puts the rest; use as a context manager.
 
     Leaving it closes what was opened here and is still open, in whatever way it is left.
+
+    Attributes
+    ----------
+    account
+        Bytes that the query keeps alive.
+    pool
+        The threads of the query; None where it has none.
     """
+
+    pool: LocalPool | None = None
 
     def __init__(self, options: Options) -> None:
         self.account = Account(options.live_bytes)

@@ -241,3 +241,10 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
         list(_parts(store, MEDIANS, tmp_path))
     assert count == 5
     assert _open_files(tmp_path) == []
+
+
+@pytest.mark.parametrize("limit", [0, 8 << 20])
+def test_free_memory_is_given_back_after_a_budget_has_passed(limit: int) -> None:
+    account = Account(limit)
+    passed = [account.passes(1 << 20) for _ in range(24)]
+    assert passed == [at % max(4, limit >> 20) == 0 for at in range(1, 25)]
