@@ -134,6 +134,8 @@ class ClauseInfo:
     stored
         The columns that it takes as they are stored (codes, scaled integers) where it stands first,
         or behind clauses that bind what they do to the unit.
+    coded
+        The columns that it takes as codes where they are text that is stored so.
     """
 
     input: Structure
@@ -148,6 +150,7 @@ class ClauseInfo:
     reduced: bool = False
     carries: Carry | None = None
     stored: frozenset[str] = frozenset()
+    coded: frozenset[str] = frozenset()
 
     @property
     def keeps_slices(self) -> bool:

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence, Set
-from typing import Any, ClassVar, Self
+from collections.abc import Set
+from typing import ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tessel.arrays import arrow_array, empty_table, fill_null, numpy_array
 from tessel.cached import cached
 from tessel.clauses.aggregates.mean import Mean, mean_type
 from tessel.clauses.aggregates.std import Std
 from tessel.clauses.aggregates.var import Var
+from tessel.clauses.along_rows.carried_lists import list_bounds, list_values, lists
 from tessel.clauses.along_rows.index_spans import span_on_index
 from tessel.clauses.along_rows.key_order import (
-    KeyOrder,
-    codes_of_parts,
-    in_rows,
+    Codes,
     key_fields,
-    plain_keys,
+    keyed_carries,
+    keyed_rows,
 )
-from tessel.clauses.along_rows.neighbours import carried_keys
 from tessel.clauses.along_rows.ordered import check_keys, check_names
 from tessel.clauses.base import Carry, ClauseInfo, Structure
 from tessel.clauses.buckets.rules import parse_span
@@ -134,6 +132,7 @@ class Ewm(AggregatingClause):
             uses_index=self.halflife is not None,
             keeps_count=True,
             carries=Carry.BEFORE,
+            coded=frozenset(self.by),
         )
 
     def _check_halflife(self, halflife: str) -> None:
@@ -198,43 +197,38 @@ class Ewm(AggregatingClause):
     # --- what is carried --------------------------------------------------------------------------
 
     def carry_schema(self, input_schema: TableSchema) -> pa.Schema:
-        """Return keys, and of each column a value or the state after all values of a key."""
+        """Return keys, and lists: of the values of rows, or of the state after all of them."""
         fields = key_fields([input_schema.type_of(name) for name in self.by])
         for at in range(len(self._columns)):
-            fields.append(pa.field(f"value_{at}", pa.float64()))
-            fields.append(pa.field(f"state_{at}", pa.list_(pa.float64())))
+            fields.append(pa.field(f"value_{at}", pa.large_list(pa.float64())))
         if self.halflife is not None:
-            fields.append(pa.field("time", pa.int64()))
-        return pa.schema([*fields, pa.field("is_state", pa.bool_())])
+            fields.append(pa.field("time", pa.large_list(pa.int64())))
+        return pa.schema(fields)
 
     def summary(self, unit: ProcessingUnit) -> pa.Table:
         """Return the rows of a unit: no less tells what becomes of an unknown state."""
-        rows = np.arange(unit.num_rows)
-        arrays = plain_keys([unit.column(name) for name in self.by], rows)
-        for name in self._columns:
-            arrays += [arrow_array(_floats(unit.column(name))), pa.nulls(len(rows), _STATE)]
+        keyed = keyed_rows(unit, self.by)
+        columns = [_floats(unit.column(name)) for name in self._columns]
         if self.halflife is not None:
-            arrays.append(arrow_array(index_integers(unit)))
-        arrays.append(arrow_array(np.zeros(len(rows), np.bool_)))
-        return pa.table(arrays, schema=self.carry_schema(unit.schema))
+            columns.append(index_integers(unit))
+        values = [arrow_array(keyed.order.arranged(each)) for each in columns]
+        held = lists(keyed.order.bounds[: keyed.groups + 1], values)
+        return pa.table([*keyed.keys, *held], schema=self.carry_schema(unit.schema))
 
     def combine(self, earlier: pa.Table, later: pa.Table, schema: TableSchema) -> pa.Table:
         """Go on from the states of all before with the rows of one more unit."""
-        keys = [carried_keys(each, self.by) for each in (earlier, later)]
-        values = [numpy_array(later.column(f"value_{at}")) for at in range(len(self._columns))]
-        times = None if self.halflife is None else numpy_array(later.column("time"))
-        run = _Run(self._fading(schema), earlier, keys[0], keys[1], values, later.num_rows, times)
-        rows = run.rows_of_keys()
-        known = rows >= 0
-        both = pa.concat_tables([earlier, later]).take(arrow_array(rows[known]))
-        arrays = [both.column(f"key_{at}") for at in range(len(self.by))]
-        for at in range(len(values)):
-            _, states, seen = run.fade(at, results=False)
-            arrays += [pa.nulls(len(both), pa.float64()), _lists(states[known])]
-        if self.halflife is not None:
-            arrays.append(arrow_array(seen[known]))
-        arrays.append(arrow_array(np.ones(len(both), np.bool_)))
-        return pa.table(arrays, schema=earlier.schema)
+        keyed = keyed_carries(earlier, later, self.by)
+        own, others = np.split(keyed.codes, [earlier.num_rows])
+        starts = list_bounds(later)
+        columns = [numpy_array(list_values(each)) for each in later.columns[len(self.by) :]]
+        times = None if self.halflife is None else columns.pop()
+        run = _Run(self._fading(schema), earlier, own, keyed.groups, others, starts, times)
+        found = [run.fade(at, values, results=False) for at, values in enumerate(columns)]
+        width = np.arange(keyed.groups + 1)
+        held = [*lists(width * _STATE, [arrow_array(states.ravel()) for _, states, _ in found])]
+        if times is not None:
+            held += lists(width, [arrow_array(found[0][2])])
+        return pa.table([*keyed.keys, *held], schema=earlier.schema)
 
     def suffices(self, summary: pa.Table, after: pa.Table) -> bool:
         """Return True: nothing is carried from after."""
@@ -252,13 +246,16 @@ class Ewm(AggregatingClause):
     ) -> ProcessingUnit:
         """Go on from the states that were carried."""
         self.check_planned()
-        keys = [unit.column(name) for name in self.by]
-        values = [_floats(unit.column(name)) for name in self._columns]
-        fading = self._fading(unit.schema)
-        times = None if fading.half is None else index_integers(unit)
-        carried = carried_keys(before, self.by)
-        run = _Run(fading, before, carried, keys, values, unit.num_rows, times)
-        results = [run.results(at) for at in range(len(values))]
+        keyed = keyed_rows(unit, self.by)
+        (earlier,), groups = keyed.numbers(before)
+        order, starts = keyed.order, keyed.order.bounds[: keyed.groups + 1]
+        times = None if self.halflife is None else order.arranged(index_integers(unit))
+        owners = np.arange(keyed.groups)
+        run = _Run(self._fading(unit.schema), before, earlier, groups, owners, starts, times)
+        results: list[np.ndarray] = []
+        for at, name in enumerate(self._columns):
+            moments, _, _ = run.fade(at, order.arranged(_floats(unit.column(name))), results=True)
+            results.append(np.stack([order.restored(line) for line in moments]))
         made: dict[str, pa.Array] = {}
         for each in self.aggregates:
             found = results[self._columns.index(each.column or "")]
@@ -282,77 +279,55 @@ class Ewm(AggregatingClause):
         return arrow_array(values, mask=missing if missing.any() else None)
 
 
-_STATE = pa.list_(pa.float64())
+_STATE = new_states(1).shape[1]
 
 
+@dataclass(frozen=True)
 class _Run:
-    """The rows of a unit by key, and the states that they go on from."""
+    """Rows by key, and the states that they go on from.
 
-    def __init__(
-        self,
-        fading: Fading,
-        before: pa.Table,
-        carried: Sequence[Any],
-        keys: Sequence[Any],
-        values: Sequence[np.ndarray],
-        rows: int,
-        times: np.ndarray | None,
-    ) -> None:
-        self._fading = fading
-        self._before = before
-        (self._earlier, own), self._groups = codes_of_parts(
-            [carried, keys], [before.num_rows, rows]
-        )
-        self._own = own
-        self._order = KeyOrder.of_codes(own, self._groups)
-        bounds = self._order.bounds
-        # Keys in their order are in the order of their numbers.
-        self._owners = np.flatnonzero(np.diff(bounds))
-        self._starts = np.append(bounds[self._owners], rows)
-        self._values = [self._order.arranged(column) for column in values]
-        self._times = None if times is None else self._order.arranged(times)
+    Attributes
+    ----------
+    fading
+        How values fade.
+    before, earlier
+        The states that were carried, a row a key, and the number of each key.
+    groups
+        How many keys there are.
+    owners, starts
+        The number of each key that has rows, where these start, and the end of the last.
+    times
+        When rows are, where weights fade by time.
+    """
 
-    def rows_of_keys(self) -> np.ndarray:
-        """Return for each key its first row in both tables, one below the other."""
-        before = self._before.num_rows
-        found = np.full(self._groups, -1)
-        firsts = self._starts[:-1]
-        order = self._order.order
-        found[self._owners] = (firsts if order is None else order[firsts]) + before
-        found[self._earlier] = np.arange(before)
-        return found
+    fading: Fading
+    before: pa.Table
+    earlier: Codes
+    groups: int
+    owners: Codes
+    starts: Codes
+    times: np.ndarray | None
 
-    def fade(self, at: int, *, results: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def fade(
+        self, at: int, values: np.ndarray, *, results: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the moments of a column by place, the states of all keys, and their last times."""
-        states, seen = new_states(self._groups), np.zeros(self._groups, np.int64)
-        carried = numpy_array(pc.list_flatten(self._before.column(f"state_{at}")))
-        states[self._earlier] = carried.reshape(-1, states.shape[1])
-        if self._times is not None:
-            seen[self._earlier] = numpy_array(self._before.column("time"))
+        states, seen = new_states(self.groups), np.zeros(self.groups, np.int64)
+        carried = numpy_array(list_values(self.before.column(f"value_{at}")))
+        states[self.earlier] = carried.reshape(-1, _STATE)
+        if self.times is not None:
+            seen[self.earlier] = numpy_array(list_values(self.before.column("time")))
         moments = fade_rows(
-            self._fading,
-            self._values[at],
-            self._starts,
-            self._owners,
+            self.fading,
+            values,
+            self.starts,
+            self.owners,
             states,
-            self._times,
+            self.times,
             seen,
             results=results,
         )
         return moments, states, seen
-
-    def results(self, at: int) -> np.ndarray:
-        """Return the moments of a column, a line each, in the order of the unit's rows."""
-        moments, _, _ = self.fade(at, results=True)
-        if self._order.order is None:
-            return moments
-        return np.stack([in_rows(line, self._order.order) for line in moments])
-
-
-def _lists(states: np.ndarray) -> pa.Array:
-    """Return states as they are carried."""
-    ends = np.arange(len(states) + 1, dtype=np.int32) * states.shape[1]
-    return pa.ListArray.from_arrays(arrow_array(ends), arrow_array(states.ravel()))
 
 
 def _floats(column: pa.ChunkedArray) -> np.ndarray:

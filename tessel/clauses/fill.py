@@ -111,6 +111,7 @@ class Fill(OrderedColumns):
             uses_index=self.along == "time",
             keeps_count=True,
             carries=self.carries,
+            coded=info.coded,
         )
 
     @property

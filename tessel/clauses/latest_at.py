@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, different, empty_table
-from tessel.clauses.along_rows.key_order import KeyOrder, codes_of_parts, edge_rows
+from tessel.clauses.along_rows.key_order import KeyedRows, keyed_rows
 from tessel.clauses.along_rows.ordered import check_keys, check_names
 from tessel.clauses.base import Carry, Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.grouping import order_of_keys
@@ -76,6 +76,7 @@ class LatestAt(Clause):
             keeps_order=False,
             index=IndexEffect.REPLACE,
             carries=Carry.BOTH,
+            coded=frozenset(self.by),
         )
 
     def output_schema(self, input_schema: TableSchema) -> TableSchema:
@@ -123,9 +124,7 @@ class LatestAt(Clause):
 
     def summary(self, unit: ProcessingUnit) -> pa.Table:
         """Return the last row of each key, with the first time of the unit."""
-        keys = [unit.column(name) for name in self.by]
-        ((codes,), groups) = codes_of_parts([keys], [unit.num_rows])
-        rows = edge_rows(codes, groups, 0, 1)
+        rows = _last_rows(keyed_rows(unit, self.by))
         times = _times(unit)
         first = arrow_array(np.full(len(rows), times[0] if len(times) else 0, np.int64))
         columns = [column.take(arrow_array(rows)) for column in unit.table.columns]
@@ -135,8 +134,7 @@ class LatestAt(Clause):
         """Return the last row of each key of both, with the first time of all."""
         both = pa.concat_tables([earlier, later])
         keys = [both.column(name) for name in self._carried_names(self.by, schema)]
-        ((codes,), groups) = codes_of_parts([keys], [both.num_rows])
-        rows = edge_rows(codes, groups, 0, 1)
+        rows = _last_rows(KeyedRows.of(keys, both.num_rows))
         first = both.column("first_time").take(arrow_array(np.zeros(len(rows), np.int64)))
         return both.take(arrow_array(rows)).set_column(0, both.schema.field(0), first)
 
@@ -185,10 +183,9 @@ class LatestAt(Clause):
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the time that was asked for and the row of ``both`` of each answer, in order."""
         keys = [plain(both.column(name)) for name in self.by]
-        ((codes,), groups) = codes_of_parts([keys], [both.num_rows])
         if not both.num_rows or not len(targets):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        order = KeyOrder.of_codes(codes, groups)
+        order = KeyedRows.of(keys, both.num_rows).order
         starts = different(order.start)
         first_rows = order.rows_at(starts)
         by_key = np.arange(len(starts))
@@ -203,6 +200,14 @@ class LatestAt(Clause):
         there = places >= starts[by_key]
         asked = np.broadcast_to(targets[:, None], places.shape)
         return asked[there], order.rows_at(places[there])
+
+
+def _last_rows(keyed: KeyedRows) -> NDArray[np.int64]:
+    """Return the last row of each key, ascending."""
+    last = np.zeros(keyed.groups, np.int64)
+    last[keyed.codes] = np.arange(len(keyed.codes))  # the last to be written stays
+    last.sort()
+    return last
 
 
 def _index_of(schema: TableSchema) -> str:

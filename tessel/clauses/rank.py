@@ -12,7 +12,7 @@ import pyarrow as pa
 from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.kernels.ordered_numbers import OrderedNumbers
 from tessel.clauses.along_rows.external_ranking import VALUE, ranked_rows
-from tessel.clauses.along_rows.key_order import codes_of_parts
+from tessel.clauses.along_rows.key_order import keyed_rows
 from tessel.clauses.along_rows.ordered import OrderedColumns
 from tessel.clauses.along_rows.ranking import Ranking, RankMethod
 from tessel.clauses.base import ClauseInfo, Structure
@@ -92,6 +92,7 @@ class Rank(OrderedColumns):
             columns=info.columns,
             adds=info.adds,
             keeps_count=True,
+            coded=info.coded,
         )
 
     def result_type(self, column: str, kind: pa.DataType) -> pa.DataType:
@@ -113,12 +114,11 @@ class Rank(OrderedColumns):
         self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
     ) -> ProcessingUnit:
         """Rank the rows of a unit that is everything."""
-        keys = [unit.column(name) for name in self.by]
-        ((numbers,), groups) = codes_of_parts([keys], [unit.num_rows])
-        codes = numbers if keys else None
+        keyed = keyed_rows(unit, self.by)
+        codes = keyed.codes if self.by else None
         results = {
             name: self._ranked(
-                plain(unit.column(name)), codes, groups, self.result_type(name, kind)
+                plain(unit.column(name)), codes, keyed.groups, self.result_type(name, kind)
             )
             for name, kind in ((name, unit.schema.type_of(name)) for name in self.inputs)
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Set
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +13,7 @@ from tessel.arrays import empty_table
 from tessel.cached import cached
 from tessel.clauses.aggregates.present_rows import whole_structs
 from tessel.clauses.along_rows.index_spans import span_on_index
-from tessel.clauses.along_rows.key_order import in_rows
-from tessel.clauses.along_rows.neighbours import Around, Reach
+from tessel.clauses.along_rows.neighbours import Reach
 from tessel.clauses.along_rows.ordered import check_keys, check_names, check_reach
 from tessel.clauses.along_rows.time_neighbours import TimeReach
 from tessel.clauses.along_rows.window_aggregates import Windows, window_aggregate
@@ -27,7 +26,8 @@ from tessel.clauses.results import AggregatingClause
 from tessel.ecs import ProcessingUnit
 from tessel.errors import AggregateError, IndexColumnError, PlanError
 from tessel.expression.schema import TableSchema
-from tessel.kernels.window_rows import rows_until
+from tessel.kernels.rows_by_code import rows_of_runs
+from tessel.kernels.window_rows import KeyRuns, row_windows, rows_until
 from tessel.lazy import dataclass
 
 __all__ = ["Closed", "Rolling"]
@@ -115,6 +115,7 @@ class Rolling(AggregatingClause):
             uses_index=isinstance(self.window, str),
             keeps_count=True,
             carries=reach.carries,
+            coded=frozenset(self.by),
         )
 
     @cached
@@ -153,7 +154,7 @@ class Rolling(AggregatingClause):
         """Say whether the windows of a unit end before the last row that was seen after it."""
         if isinstance(self.window, int):
             return self._row_reach.suffices(summary, after)
-        kind = summary.schema.field("time").type
+        kind = summary.schema.field("time").type.value_type
         return self._time_reach(self._length_in(kind)).suffices(summary, after)
 
     def _reach(self, schema: TableSchema) -> Reach | TimeReach:
@@ -187,26 +188,25 @@ class Rolling(AggregatingClause):
         reach = self._reach(unit.schema)
         if isinstance(reach, Reach):
             around = reach.around(unit, before, after)
-            windows = self._row_windows(around)
+            windows = Windows(*row_windows(around.runs, *self._row_offsets))
         else:
             around, times = reach.around(unit, before, after)
-            windows = self._time_windows(around, times, self._length(unit.schema))
-        rows: np.ndarray | None = None
-        if around.keys.order is not None:
-            places, rows = around.keys.places_of(around.start, around.stop)
-            windows = Windows(windows.starts[places], windows.stops[places])
-        made: dict[str, pa.Array] = {}
+            windows = self._time_windows(around.runs, times, self._length(unit.schema))
         arranged = {
-            name: around.keys.arranged(around.table.column(place))
-            for place, name in enumerate(self._columns)
+            name: around.keys.arranged(
+                around.column(before.column(at), unit.column(name), after.column(at))
+            )
+            for at, name in enumerate(self._columns, start=len(self.by))
         }
+        made: dict[str, pa.Array] = {}
         for each in self.aggregates:
             values = each.values(arranged)
             if each.further:  # a row without its weight has no value
                 values = whole_structs(values)
-            least = self._least(each)
-            found = window_aggregate(each.aggregate, values, windows, least, each.column)
-            made[each.output] = found if rows is None else in_rows(found, rows)
+            found = window_aggregate(
+                each.aggregate, values, windows, self._least(each), each.column
+            )
+            made[each.output] = around.restored(found)
         return unit.with_columns(made)
 
     def _least(self, each: NamedAggregate) -> int | None:
@@ -227,36 +227,14 @@ class Rolling(AggregatingClause):
         first = last - self.window - (self.closed in ("left", "both"))
         return first, last - (self.closed in ("left", "neither"))
 
-    def _row_windows(self, around: Around) -> Windows:
-        """Return the windows of the rows of the unit, or by keys of all rows, by place."""
-        keys = around.keys
-        first, last = self._row_offsets
-        if keys.order is not None:
-            starts = np.clip(keys.places + first, keys.start, keys.stop)
-            return Windows(starts, np.clip(keys.places + last, starts, keys.stop))
-        ends = [np.arange(around.start + each, around.stop + each) for each in (first, last)]
-        starts, stops = (np.clip(each, 0, len(keys), out=each) for each in ends)
-        return Windows(starts, np.maximum(starts, stops, out=stops))
-
-    def _time_windows(self, around: Around, times: np.ndarray, length: int) -> Windows:
-        """Find the ends of windows by their times, then the places of the key between them.
-
-        They are those of the rows of the unit, or by keys of all rows, by place.
-        """
+    def _time_windows(self, runs: KeyRuns, times: np.ndarray, length: int) -> Windows:
+        """Find the ends of windows by the times of their keys."""
         back, ahead = (length, 0) if not self.center else (length, length)
         parts = 2 if self.center else 1
-        keys = around.keys
-        own = times[around.start : around.stop] if keys.order is None else times
-        starts = _rows_until(times, own, -back, parts, included=self.closed in ("right", "neither"))
-        stops = _rows_until(times, own, ahead, parts, included=self.closed in ("right", "both"))
-        if keys.order is None:
-            return Windows(starts, np.maximum(starts, stops))
-        rows = len(keys)
-        # Rows ascend within a key, so key and row make one ascending number.
-        numbers = np.cumsum(np.diff(keys.start, prepend=keys.start[:1]) != 0) * (rows + 1)
-        by_key = numbers + keys.order
-        found = [np.searchsorted(by_key, numbers + ends[keys.order]) for ends in (starts, stops)]
-        return Windows(found[0], np.maximum(*found))
+        before, until = self.closed in ("right", "neither"), self.closed in ("right", "both")
+        starts = _rows_until(runs, times, -back, parts, included=before)
+        stops = _rows_until(runs, times, ahead, parts, included=until)
+        return Windows(starts, np.maximum(starts, stops, out=stops))
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -285,13 +263,16 @@ class Rolling(AggregatingClause):
         return nanoseconds // unit
 
 
-def _rows_until(times: Any, own: Any, offset: int, parts: int, *, included: bool) -> np.ndarray:
-    """Return for each of some rows how many have a time below its own plus ``offset / parts``.
+def _rows_until(
+    runs: KeyRuns, times: np.ndarray, offset: int, parts: int, *, included: bool
+) -> np.ndarray:
+    """Return for each row that is asked about where its key comes to its time plus an offset.
 
-    ``included`` counts those at that very time, too.
+    The offset is ``offset / parts``; ``included`` passes those at that very time, too.
     """
     # Times are whole: below half a unit is below the next whole one, at or below is below it, too.
     whole, half = divmod(offset, parts)
     limits = np.iinfo(np.int64)
+    own = times[rows_of_runs(runs.firsts, runs.lasts)]
     bounds = np.clip(own, limits.min + max(-whole, 0), limits.max - max(whole, 0) - 1) + whole
-    return rows_until(times, bounds, included=bool(included or half))
+    return rows_until(times, bounds, included=bool(included or half), runs=runs)

@@ -9,7 +9,7 @@ why the same clause runs in a thread and in a Spark task.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -56,7 +56,7 @@ class ProcessingUnit:
         self.ordinal = ordinal
         self.schema = schema
         self.pieces: tuple[Piece, ...] = tuple(pieces)
-        self._memo: dict[str, Any] = {}
+        self._memo: dict[Any, Any] = {}
 
     def __repr__(self) -> str:
         ranges = [(p.row_range.start, p.row_range.end) for p in self.pieces[:4]]
@@ -126,10 +126,28 @@ class ProcessingUnit:
     def column(self, name: str) -> pa.ChunkedArray:
         """Return one column over all rows of the unit; unknown names raise."""
         self.schema.require([name])
-        chunks: list[pa.Array] = []
-        for held in self._held:
-            chunks.extend(_find(held, name).chunks)
-        return pa.chunked_array(chunks, type=self.schema.type_of(name))
+        kind = self.schema.type_of(name)
+        found = (_find(held, name) for held in self._held)
+        text = (each if each.type == kind else each.cast(kind) for each in found)
+        return pa.chunked_array([chunk for each in text for chunk in each.chunks], type=kind)
+
+    def column_as_read(self, name: str) -> pa.ChunkedArray:
+        """Return one column as it was read, where all pieces agree: text as codes."""
+        chunks = [chunk for held in self._held for chunk in _find(held, name).chunks]
+        if len({chunk.type for chunk in chunks}) != 1:
+            return self.column(name)
+        return pa.chunked_array(chunks)
+
+    def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what ``make`` returned when it was first called under a key.
+
+        Clauses keep here what they need of a unit more than once, such as the numbers of its
+        keys. It lives as long as this very unit.
+        """
+        if key not in self._memo:
+            self._memo[key] = make()
+        found: T = self._memo[key]
+        return found
 
     def evaluate(
         self,
@@ -359,6 +377,12 @@ class ProcessingUnit:
         """Return a unit of the same place in the plan with other pieces."""
         return ProcessingUnit(self.ordinal, schema, pieces)
 
+    def with_text(self) -> ProcessingUnit:
+        """Return the unit with text that was read as codes as text."""
+        return self.with_pieces(
+            [p.with_table(self._text(p.table)) for p in self.pieces], self.schema
+        )
+
     # --- inside -----------------------------------------------------------------------------------
 
     def _span(self) -> Piece:
@@ -408,6 +432,13 @@ class ProcessingUnit:
             }
             for group in self.row_groups
         )
+
+    def _text(self, table: pa.Table) -> pa.Table:
+        for at, field in enumerate(table.schema):
+            kind = self.schema.type_of(field.name)
+            if field.type != kind:
+                table = table.set_column(at, field.name, table.column(at).cast(kind))
+        return table
 
     def _require_rows(self, what: str, length: int) -> None:
         if length != self.num_rows:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tessel.kernels.declare import kernel
 
-__all__ = ["order_of_codes", "rows_by_code"]
+__all__ = ["order_of_codes", "rows_by_code", "rows_of_runs"]
 
 Integers = NDArray[np.int64]
 
@@ -47,6 +47,31 @@ def order_of_codes(codes: NDArray[Any], count: int) -> Integers:
     return np.argsort(codes, kind="stable")
 
 
+def rows_of_runs(
+    firsts: Integers, lasts: Integers, order: Integers | None = None, start: int = 0
+) -> Integers:
+    """Return the rows of runs, one run after another.
+
+    Parameters
+    ----------
+    firsts, lasts
+        int64, of one shape: a run is the numbers ``[first, last)``; the runs of one line follow
+        one another.
+    order
+        int64: what stands for the numbers from ``start`` on, counted from there; of a run it
+        stands for all numbers or none. By default numbers stand for themselves.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64.
+    """
+    found = np.empty(int((lasts - firsts).sum()), np.int64)
+    order = np.zeros(0, np.int64) if order is None else order
+    write_runs(firsts.reshape(-1), lasts.reshape(-1), np.ascontiguousarray(order), start, found)
+    return found
+
+
 @kernel("codes: i64[rows], starts: mut i64[ends]")
 def count_codes(codes: Any, starts: Any) -> None:
     """Turn zeros, one more than there are numbers, into where the rows of each number start."""
@@ -65,3 +90,19 @@ def place_rows(codes: Any, places: Any, found: Any) -> None:
         if code >= 0:
             found[places[code]] = row
             places[code] += 1
+
+
+@kernel("firsts: i64[runs], lasts: i64[runs], order: i64[rows], start: i64, found: mut i64[found]")
+def write_runs(firsts: Any, lasts: Any, order: Any, start: Any, found: Any) -> None:
+    """Write the numbers of runs, those from ``start`` on looked up in ``order``."""
+    at, stop = np.int64(0), start + len(order)
+    for run in range(len(firsts)):
+        first, last = firsts[run], lasts[run]
+        if start <= first < stop:
+            for place in range(first - start, last - start):
+                found[at] = order[place] + start
+                at += 1
+        else:
+            for row in range(first, last):
+                found[at] = row
+                at += 1

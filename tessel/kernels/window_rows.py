@@ -13,8 +13,18 @@ from numpy.typing import NDArray
 from tessel.kernels.declare import inner, kernel
 from tessel.kernels.error_free import two_product, two_sum
 from tessel.kernels.running_rows import exponent_range
+from tessel.lazy import dataclass
 
-__all__ = ["rows_until", "short_window_sums", "window_best", "window_sums"]
+__all__ = [
+    "KeyRuns",
+    "row_windows",
+    "rows_until",
+    "short_window_sums",
+    "window_best",
+    "window_lengths",
+    "window_sums",
+    "without_short",
+]
 
 Doubles = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -52,7 +62,7 @@ def short_window_sums(
     numpy.ndarray or None
         float64, shape ``(windows,)``, zero as +0.0; None where the values do not fit.
     """
-    longest = int((stops - starts).max(initial=1))
+    _, longest = window_lengths(starts, stops)
     room = longest.bit_length()
     exponents = exponent_range(values, None)
     if exponents is None or max(-exponents[0], exponents[1]) >= _MOST_EXPONENT:
@@ -119,23 +129,91 @@ def window_best(
     return found
 
 
-def rows_until(times: Places, bounds: Places, *, included: bool) -> Places:
+@dataclass(frozen=True)
+class KeyRuns:
+    """Rows side by side by key, and the run of them in each key that is asked about.
+
+    Attributes
+    ----------
+    bounds
+        int64, shape ``(keys + 1,)``: where each key begins, and the end of the last.
+    firsts, lasts
+        int64, shape ``(keys,)``: a run of rows of each key.
+    """
+
+    bounds: Places
+    firsts: Places
+    lasts: Places
+
+    @classmethod
+    def of_one(cls, rows: int, first: int, last: int) -> KeyRuns:
+        """Return rows of one key, of which ``[first, last)`` are asked about."""
+        return cls(np.array([0, rows]), np.array([first]), np.array([last]))
+
+    def __len__(self) -> int:
+        return int((self.lasts - self.firsts).sum())
+
+
+def row_windows(runs: KeyRuns, first: int, last: int) -> tuple[Places, Places]:
+    """Return where the windows of rows start and stop, cut at the ends of their keys.
+
+    Parameters
+    ----------
+    runs
+        The rows; a window for each that is asked about, key by key.
+    first, last
+        A window is the rows ``[first, last)``, counted from its own row.
+
+    Returns
+    -------
+    starts, stops : numpy.ndarray
+        int64, shape ``(windows,)``, ``starts[i] <= stops[i]``.
+    """
+    found = np.empty((2, len(runs)), np.int64)
+    write_windows(runs.bounds, runs.firsts, runs.lasts, first, last, found[0], found[1])
+    return found[0], found[1]
+
+
+def window_lengths(starts: Places, stops: Places) -> tuple[int, int]:
+    """Return the rows of the shortest window and of the longest one; 1 where there is none."""
+    if not len(starts):
+        return 1, 1
+    found = np.empty(2, np.int64)
+    measure_windows(starts, stops, found)
+    shortest, longest = found.tolist()
+    return shortest, longest
+
+
+def without_short(starts: Places, stops: Places, least: int) -> Places:
+    """Return the starts of windows, those of fewer rows than ``least`` at their stops."""
+    found = np.empty(len(starts), np.int64)
+    empty_short(starts, stops, least, found)
+    return found
+
+
+def rows_until(
+    times: Places, bounds: Places, *, included: bool, runs: KeyRuns | None = None
+) -> Places:
     """Return for each bound how many times lie below it, or at it, too.
 
     Parameters
     ----------
     times, bounds
-        int64, ascending both, so that one pass finds them all.
+        int64, ascending both within a key, so that one pass finds them all.
     included
         Whether those that are the bound count.
+    runs
+        Times by key, with as many that are asked about as there are bounds; by default one key.
 
     Returns
     -------
     numpy.ndarray
-        int64, shape ``(bounds,)``.
+        int64, shape ``(bounds,)``: where the key of the bound begins, and the times of it that lie
+        below the bound.
     """
     found = np.empty(len(bounds), np.int64)
-    count_until(times, bounds, included, found)
+    runs = runs or KeyRuns.of_one(len(times), 0, len(bounds))
+    count_until(times, runs.bounds, runs.firsts, runs.lasts, bounds, included, found)
     return found
 
 
@@ -221,12 +299,56 @@ def slide_best(numbers: Any, starts: Any, stops: Any, greatest: Any, line: Any, 
         found[window] = numbers[line[head]]
 
 
-@kernel("times: i64[rows], bounds: i64[bounds], included: bool, found: mut i64[bounds]")
-def count_until(times: Any, bounds: Any, included: Any, found: Any) -> None:
-    """Write for each bound how many times lie below it, or at it; both ascend."""
-    row = np.int64(0)
-    for number in range(len(bounds)):
-        bound = bounds[number]
-        while row < len(times) and (times[row] < bound or (included and times[row] == bound)):
-            row += 1
-        found[number] = row
+@kernel(
+    "bounds: i64[ends], firsts: i64[keys], lasts: i64[keys], first: i64, last: i64, "
+    "starts: mut i64[windows], stops: mut i64[windows]"
+)
+def write_windows(
+    bounds: Any, firsts: Any, lasts: Any, first: Any, last: Any, starts: Any, stops: Any
+) -> None:
+    """Write the windows of the rows of a run of each key."""
+    window = np.int64(0)
+    for key in range(len(firsts)):
+        begin, end = bounds[key], bounds[key + 1]
+        for place in range(firsts[key], lasts[key]):
+            start = min(max(place + first, begin), end)
+            starts[window] = start
+            stops[window] = min(max(place + last, start), end)
+            window += 1
+
+
+@kernel(
+    "times: i64[rows], ends: i64[ends], firsts: i64[keys], lasts: i64[keys], "
+    "bounds: i64[bounds], included: bool, found: mut i64[bounds]"
+)
+def count_until(
+    times: Any, ends: Any, firsts: Any, lasts: Any, bounds: Any, included: Any, found: Any
+) -> None:
+    """Write for each bound where the times of its key reach it, or pass it; both ascend."""
+    number = np.int64(0)
+    for key in range(len(firsts)):
+        row, end = ends[key], ends[key + 1]
+        for _ in range(firsts[key], lasts[key]):
+            bound = bounds[number]
+            while row < end and (times[row] < bound or (included and times[row] == bound)):
+                row += 1
+            found[number] = row
+            number += 1
+
+
+@kernel("starts: i64[windows], stops: i64[windows], found: mut i64[2]")
+def measure_windows(starts: Any, stops: Any, found: Any) -> None:
+    """Write the fewest and the most rows of a window."""
+    shortest = longest = stops[0] - starts[0]
+    for window in range(len(starts)):
+        rows = stops[window] - starts[window]
+        shortest, longest = min(shortest, rows), max(longest, rows)
+    found[0], found[1] = shortest, longest
+
+
+@kernel("starts: i64[windows], stops: i64[windows], least: i64, found: mut i64[windows]")
+def empty_short(starts: Any, stops: Any, least: Any, found: Any) -> None:
+    """Write where each window starts, or stops where it has fewer rows than ``least``."""
+    for window in range(len(starts)):
+        start, stop = starts[window], stops[window]
+        found[window] = start if stop - start >= least else stop

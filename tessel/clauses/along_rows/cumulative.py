@@ -6,7 +6,6 @@ What is carried is the state of the aggregate for each key, as groupby makes and
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,8 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array
 from tessel.clauses.aggregates.base import Codes, MergeableAggregate
-from tessel.clauses.along_rows.key_order import KeyOrder, codes_of_parts, key_fields
+from tessel.clauses.along_rows.key_order import KeyOrder, key_fields, keyed_carries, keyed_rows
 from tessel.clauses.along_rows.ordered import OrderedColumns
-from tessel.clauses.grouped.grouping import group_codes
 from tessel.clauses.values import BoolArray, missing_rows, plain
 from tessel.ecs import ProcessingUnit
 from tessel.expression.schema import TableSchema
@@ -147,31 +145,32 @@ class Cumulative(OrderedColumns):
 
     def summary(self, unit: ProcessingUnit) -> pa.Table:
         """Return the state of each key."""
-        codes, groups, arrays = self._grouped([unit.column(name) for name in self.by], unit)
+        keyed = keyed_rows(unit, self.by)
+        arrays = list(keyed.keys)
         for column in self.inputs:
             values = unit.column(column)
             whole = None if self.by or not unit.num_rows else self.state_of_all(plain(values))
-            arrays += self.aggregate.partial(values, codes, groups) if whole is None else whole
+            if whole is None:
+                whole = self.aggregate.partial(values, keyed.codes, keyed.groups)
+            arrays += whole
         return pa.table(arrays, schema=self.carry_schema(unit.schema))
 
     def combine(self, earlier: pa.Table, later: pa.Table, schema: TableSchema) -> pa.Table:
         """Merge the states of each key."""
-        both = pa.concat_tables([earlier, later])
-        keys = [both.column(f"key_{at}") for at in range(len(self.by))]
-        codes, groups, arrays = self._grouped(keys, both)
-        for column, states in zip(self.inputs, self._states(both), strict=True):
-            arrays += self.aggregate.merge(states, codes, groups, schema.type_of(column))
+        keyed = keyed_carries(earlier, later, self.by)
+        arrays = list(keyed.keys)
+        both = self._states(pa.concat_tables([earlier, later]))
+        for column, states in zip(self.inputs, both, strict=True):
+            kind = schema.type_of(column)
+            arrays += self.aggregate.merge(states, keyed.codes, keyed.groups, kind)
         return pa.table(arrays, schema=self.carry_schema(schema))
 
     def process_between(
         self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
     ) -> ProcessingUnit:
         """Go on from the states that were carried."""
-        parts = [
-            [before.column(f"key_{at}") for at in range(len(self.by))],
-            [unit.column(name) for name in self.by],
-        ]
-        codes, groups = codes_of_parts(parts, [before.num_rows, unit.num_rows])
+        keyed = keyed_rows(unit, self.by)
+        (carried,), groups = keyed.numbers(before)
         results: dict[str, Any] = {}
         for column, states in zip(self.inputs, self._states(before), strict=True):
             values = plain(unit.column(column))
@@ -179,10 +178,10 @@ class Cumulative(OrderedColumns):
             running = Running(
                 values,
                 None if absent is None else ~absent,
-                codes[1] if self.by else None,
+                keyed.codes if self.by else None,
                 groups,
                 states,
-                codes[0],
+                carried,
                 column,
             )
             results[column] = self.run(running, unit.schema.type_of(column))
@@ -196,13 +195,3 @@ class Cumulative(OrderedColumns):
             if kind == "state":
                 found[int(at)].append(plain(column))
         return found
-
-    def _grouped(
-        self, keys: Sequence[Any], of: ProcessingUnit | pa.Table
-    ) -> tuple[Codes, int, list[pa.Array]]:
-        """Return the group of each row, how many there are, and their keys as a carry has them."""
-        if not keys:
-            # Without rows there is no state: a table without rows stands for nothing.
-            return np.zeros(of.num_rows, np.int64), min(of.num_rows, 1), []
-        found = group_codes(keys, drop_missing=False)
-        return found.codes, len(found), list(found.keys)

@@ -14,9 +14,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, fill_null, numpy_array
-from tessel.clauses.along_rows.key_order import KeyOrder, codes_of_parts, key_fields, patched
-from tessel.clauses.along_rows.neighbours import carried_keys
-from tessel.clauses.grouped.grouping import group_codes
+from tessel.clauses.along_rows.key_order import (
+    KeyOrder,
+    key_fields,
+    keyed_carries,
+    keyed_rows,
+    patched,
+    taken,
+)
 from tessel.clauses.values import BoolArray, missing_rows, plain
 from tessel.ecs import ProcessingUnit
 from tessel.kernels.source_rows import edges_of_gaps, nearest_present
@@ -98,24 +103,19 @@ class Gaps:
 
     def summary(self, unit: ProcessingUnit, schema: pa.Schema) -> pa.Table:
         """Return one row a key of a unit."""
-        keys = [unit.column(name) for name in self.by]
-        if keys:
-            found = group_codes(keys, drop_missing=False)
-            codes, groups, arrays = found.codes, len(found), list(found.keys)
-        else:
-            codes, groups, arrays = np.zeros(unit.num_rows, np.int64), min(unit.num_rows, 1), []
+        keyed = keyed_rows(unit, self.by)
         times = self._times(unit)
         gaps = [
-            edges_of_gaps(present_rows(unit.column(name)), codes, groups) for name in self.columns
+            edges_of_gaps(present_rows(unit.column(name)), keyed.codes, keyed.groups)
+            for name in self.columns
         ]
-        arrays.append(arrow_array(gaps[0][0]))
+        arrays = [*keyed.keys, arrow_array(gaps[0][0])]
         for name, edges in zip(self.columns, gaps, strict=True):
             column = unit.column(name)
             for rows, gap in (edges[1:3], edges[3:5]):
                 absent = rows < 0
-                taken = arrow_array(np.maximum(rows, 0), mask=absent)
                 arrays += [
-                    column.take(taken),
+                    taken(column, rows, absent),
                     arrow_array(gap),
                     pa.nulls(len(rows), pa.int64())
                     if times is None
@@ -125,17 +125,15 @@ class Gaps:
 
     def combined(self, earlier: pa.Table, later: pa.Table) -> pa.Table:
         """Return one row a key of both runs."""
-        parts = [carried_keys(each, self.by) for each in (earlier, later)]
-        lengths = [earlier.num_rows, later.num_rows]
-        codes, groups = codes_of_parts(parts, lengths)
-        if not sum(lengths):
+        keyed = keyed_carries(earlier, later, self.by)
+        if not keyed.groups:
             return earlier
         both = pa.concat_tables([earlier, later])
-        one, two = (_row_of_group(each, groups) for each in codes)
+        codes = np.split(keyed.codes, [earlier.num_rows])
+        one, two = (_row_of_group(each, keyed.groups) for each in codes)
         two = np.where(two < 0, -1, two + earlier.num_rows)
-        either = np.where(one >= 0, one, two)
         rows = _numbers(both.column("rows"))
-        chosen = [both.column(f"key_{at}").take(arrow_array(either)) for at in range(len(self.by))]
+        chosen = list(keyed.keys)
         own_rows, other_rows = (np.where(each >= 0, rows[each], 0) for each in (one, two))
         chosen.append(arrow_array(own_rows + other_rows))
         for at in range(len(self.columns)):
@@ -148,9 +146,9 @@ class Gaps:
 
     def suffices(self, summary: pa.Table, after: pa.Table, limit: int | None) -> bool:
         """Say whether the gaps at the end of a unit are closed, or ``limit`` rows have passed."""
-        parts = [carried_keys(each, self.by) for each in (summary, after)]
-        codes, groups = codes_of_parts(parts, [summary.num_rows, after.num_rows])
-        there = _row_of_group(codes[1], groups)[codes[0]]
+        keyed = keyed_carries(summary, after, self.by)
+        own, others = np.split(keyed.codes, [summary.num_rows])
+        there = _row_of_group(others, keyed.groups)[own]
         seen = np.maximum(there, 0)
         for at in range(len(self.columns)):
             is_open = _numbers(summary.column(f"last_gap_{at}")) > 0
@@ -181,8 +179,8 @@ class Gaps:
         limit
             How many rows in a row are filled; None for all.
         """
-        parts = [carried_keys(carried, self.by), [unit.column(name) for name in self.by]]
-        (other, own), groups = codes_of_parts(parts, [carried.num_rows, unit.num_rows])
+        keyed = keyed_rows(unit, self.by)
+        (other,), groups = keyed.numbers(carried)
         there = _row_of_group(other, groups)
         side = "first" if backward else "last"
         for at, name in enumerate(self.columns):
@@ -196,7 +194,7 @@ class Gaps:
             gaps = np.append(_numbers(carried.column(f"{side}_gap_{at}")), 0)
             rows, sources = nearest_present(
                 present,
-                own if self.by else None,
+                keyed.codes if self.by else None,
                 np.where(known[there], there, -1),
                 gaps[there],
                 offset=carried.num_rows,
@@ -210,15 +208,10 @@ class Gaps:
         self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
     ) -> tuple[KeyOrder, list[Sides]]:
         """Return the order of the rows of a unit, and both sides of each column."""
-        parts = [
-            carried_keys(before, self.by),
-            [unit.column(name) for name in self.by],
-            carried_keys(after, self.by),
-        ]
-        lengths = [before.num_rows, unit.num_rows, after.num_rows]
-        (earlier, own, later), groups = codes_of_parts(parts, lengths)
-        order = KeyOrder.of_codes(own, groups)
-        key = order.arranged(own)
+        keyed = keyed_rows(unit, self.by)
+        (earlier, later), groups = keyed.numbers(before, after)
+        order = keyed.order
+        key = order.arranged(keyed.codes)
         times = self._times(unit)
         found = []
         for at, name in enumerate(self.columns):

@@ -1,8 +1,9 @@
 """Rows brought together by key: what clauses work on that look along the rows of each key.
 
-Such a clause sees the rows of a unit and what was carried to it from the units around. Keys of all
-of them are numbered alike, rows are put into one order in which those of a key stand side by side,
-and what was computed there goes back to the rows it is of. A missing key is a key like others.
+Such a clause sees the rows of a unit and what was carried to it from the units around. The keys of
+a unit are numbered once, whoever asks; a carry has a row a key, whose numbers are looked up among
+those of the unit. Rows are put into one order in which those of a key stand side by side, and what
+was computed there goes back to the rows it is of. A missing key is a key like others.
 """
 
 from __future__ import annotations
@@ -17,56 +18,105 @@ from numpy.typing import NDArray
 from tessel.arrays import arrow_array, numpy_array
 from tessel.cached import cached
 from tessel.clauses.grouped.grouping import group_codes
-from tessel.clauses.values import is_temporal, plain, plain_type, raw_values
+from tessel.clauses.values import BoolArray, is_temporal, plain_type, raw_values
+from tessel.ecs import ProcessingUnit
 from tessel.kernels.rows_by_code import rows_by_code
 from tessel.lazy import dataclass
 
 __all__ = [
     "KeyOrder",
-    "codes_of_parts",
-    "edge_rows",
+    "KeyedRows",
+    "carried_keys",
     "in_rows",
     "key_fields",
+    "keyed_carries",
+    "keyed_rows",
     "patched",
-    "plain_keys",
+    "taken",
 ]
 
 Codes = NDArray[np.int64]
 Column = Any  # pyarrow.Array or pyarrow.ChunkedArray; pyarrow has no stubs
 
 
-def codes_of_parts(
-    parts: Sequence[Sequence[Column]], lengths: Sequence[int]
-) -> tuple[list[Codes], int]:
-    """Return a number for each row of several tables by key, equal keys alike in all of them.
+@dataclass(frozen=True)
+class KeyedRows:
+    """The rows of a table and their keys.
 
-    Parameters
+    Attributes
     ----------
-    parts
-        The key columns of each table, as many in each; none where there is no key.
-    lengths
-        How many rows each table has.
-
-    Returns
-    -------
-    codes : list of numpy.ndarray
-        For each table int64, shape ``(rows,)``, in ``[0, groups)``.
-    groups : int
+    codes
+        int64, shape ``(rows,)``: the number of each row's key, by first appearance.
+    keys
+        An array a key column, a row each number; none where there is no key.
+    groups
+        How many numbers there are; without a key one, and none of no rows.
     """
-    if not parts[0]:
-        return [np.zeros(rows, np.int64) for rows in lengths], 1
-    found = [group_codes(columns, drop_missing=False) for columns in parts]
-    if len(found) == 1:
-        return [found[0].codes], len(found[0])
-    # Only the distinct keys of each table are compared across tables.
-    keys = [pa.concat_arrays(columns) for columns in zip(*(g.keys for g in found), strict=True)]
-    joint = group_codes(keys, drop_missing=False)
-    ends = np.cumsum([len(groups) for groups in found])
-    codes = [
-        joint.codes[end - len(groups) : end][groups.codes]
-        for groups, end in zip(found, ends, strict=True)
-    ]
-    return codes, len(joint)
+
+    codes: Codes
+    keys: list[pa.Array]
+    groups: int
+
+    @classmethod
+    def of(cls, columns: Sequence[Column], rows: int) -> KeyedRows:
+        """Return the rows of key columns by key; without columns, all rows are of one key."""
+        if not columns:
+            return cls(np.zeros(rows, np.int64), [], min(rows, 1))
+        found = group_codes(columns, drop_missing=False)
+        return cls(found.codes, found.keys, len(found))
+
+    @cached
+    def order(self) -> KeyOrder:
+        """The rows by key."""
+        return KeyOrder.of_codes(self.codes, self.groups)
+
+    def numbers(self, *carries: pa.Table) -> tuple[list[Codes], int]:
+        """Return the numbers of the keys of carries: those of these rows, then others.
+
+        Returns
+        -------
+        codes : list of numpy.ndarray
+            For each carry int64, the number of each of its keys, of which it has a row each.
+        groups : int
+            How many numbers there are, one at least.
+        """
+        lengths = [each.num_rows for each in carries]
+        if not self.keys or not sum(lengths):
+            return [np.zeros(rows, np.int64) for rows in lengths], max(self.groups, 1)
+        parts = [self.keys, *(carried_keys(each, len(self.keys)) for each in carries)]
+        joint = KeyedRows.of([_joined(each) for each in zip(*parts, strict=True)], 0)
+        _, *codes = np.split(joint.codes, np.cumsum([self.groups, *lengths[:-1]]))
+        return codes, joint.groups
+
+
+def keyed_rows(unit: ProcessingUnit, by: Sequence[str]) -> KeyedRows:
+    """Return the rows of a unit by key; numbered once, however often that is asked."""
+    return unit.remembered(
+        ("rows by key", *by),
+        lambda: KeyedRows.of([unit.column_as_read(name) for name in by], unit.num_rows),
+    )
+
+
+def keyed_carries(earlier: pa.Table, later: pa.Table, by: Sequence[str]) -> KeyedRows:
+    """Return the rows of two carries, one below the other, by key."""
+    parts = [carried_keys(each, len(by)) for each in (earlier, later)]
+    columns = [_joined(each) for each in zip(*parts, strict=True)]
+    return KeyedRows.of(columns, earlier.num_rows + later.num_rows)
+
+
+def key_fields(types: Sequence[pa.DataType]) -> list[pa.Field]:
+    """Return the columns of a carry that hold keys of these types."""
+    return [pa.field(f"key_{at}", plain_type(kind)) for at, kind in enumerate(types)]
+
+
+def carried_keys(carried: pa.Table, count: int) -> list[pa.ChunkedArray]:
+    """Return the key columns of a carry."""
+    return [carried.column(f"key_{at}") for at in range(count)]
+
+
+def _joined(columns: Sequence[Column]) -> pa.Array:
+    chunks = (each.chunks if isinstance(each, pa.ChunkedArray) else [each] for each in columns)
+    return pa.concat_arrays([chunk for each in chunks for chunk in each])
 
 
 @dataclass(frozen=True)
@@ -111,17 +161,11 @@ class KeyOrder:
 
     def arranged(self, column: Column) -> Column:
         """Return the values of a column, Arrow or numpy, in this order."""
-        if self.order is None:
-            return column
-        return column[self.order] if isinstance(column, np.ndarray) else column.take(self.order)
+        return column if self.order is None else taken(column, self.order)
 
     def restored(self, column: Column) -> Column:
         """Return values in this order, Arrow or numpy, in the order of the rows."""
-        if self.order is None:
-            return column
-        place = np.empty(len(self.order), np.int64)
-        place[self.order] = np.arange(len(self.order))
-        return column[place] if isinstance(column, np.ndarray) else column.take(arrow_array(place))
+        return column if self.order is None else in_rows(column, self.order)
 
     def places_of(self, first: int, last: int) -> tuple[Codes, Codes]:
         """Return the places of the rows ``[first, last)``, ascending, and the row at each of them.
@@ -140,19 +184,32 @@ class KeyOrder:
         return np.where(places < 0, -1, self.order[places])
 
 
+def taken(column: Column, rows: Codes, absent: BoolArray | None = None) -> Column:
+    """Return the values of some rows of a column, Arrow or numpy; null in the absent ones."""
+    if isinstance(column, np.ndarray):
+        return column[rows]
+    width = _width(column.type)
+    if width is None or not len(column):
+        return column.take(arrow_array(rows, mask=absent))
+    valid = None
+    if column.null_count:
+        valid = numpy_array(column.is_valid())[rows]
+    if absent is not None:
+        valid = ~absent if valid is None else valid & ~absent
+    return _of_numbers(_numbers(column, width)[rows], column.type, valid)
+
+
 def in_rows(values: Column, rows: Codes) -> Column:
     """Return values, Arrow or numpy, in the order of rows, given the row that each is of."""
     if isinstance(values, np.ndarray):
         found = np.empty_like(values)
         found[rows] = values
         return found
-    if _is_of_numbers(values.type) and not values.null_count:
-        width = _WIDTHS[values.type.bit_width]
-        numbers = in_rows(raw_values(values, width), rows)
-        return pa.Array.from_buffers(values.type, len(rows), [None, pa.py_buffer(numbers)])
-    place = np.empty(len(rows), np.int64)
-    place[rows] = np.arange(len(rows))
-    return values.take(arrow_array(place))
+    width = _width(values.type)
+    if width is None:
+        return values.take(arrow_array(in_rows(np.arange(len(rows)), rows)))
+    valid = in_rows(numpy_array(values.is_valid()), rows) if values.null_count else None
+    return _of_numbers(in_rows(_numbers(values, width), rows), values.type, valid)
 
 
 def patched(
@@ -180,58 +237,38 @@ def patched(
     """
     both = pa.chunked_array([*before.chunks, *column.chunks], type=column.type)
     offset = len(before)
-    kind = column.type
-    width = _WIDTHS.get(kind.bit_width) if _is_of_numbers(kind) else None
+    width = _width(column.type)
     if width is None:
         wanted = np.arange(offset, len(both))
         wanted[rows] = sources
         return both.take(arrow_array(wanted))
     values = np.concatenate([raw_values(chunk, width) for chunk in both.chunks])
     values[offset + rows] = values[sources]
-    buffers = [None, pa.py_buffer(values[offset:])]
+    valid = None
     if column.null_count and not all_valid:
         valid = numpy_array(column.is_valid())
         valid[rows] = True
-        buffers[0] = arrow_array(valid).buffers()[1]
-    return pa.Array.from_buffers(kind, len(column), buffers)
+    return _of_numbers(values[offset:], column.type, valid)
 
 
 _WIDTHS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
-def _is_of_numbers(kind: pa.DataType) -> bool:
+def _width(kind: pa.DataType) -> Any:
+    """Return the type of integers as wide as numbers and times of a type; None for others."""
     types = pa.types
-    return bool(types.is_integer(kind) or types.is_floating(kind) or is_temporal(kind))
+    if types.is_integer(kind) or types.is_floating(kind) or is_temporal(kind):
+        return _WIDTHS.get(kind.bit_width)
+    return None
 
 
-def edge_rows(codes: Codes, groups: int, first: int, last: int) -> Codes:
-    """Return the rows that are among the first or the last ones of their key.
-
-    Returns
-    -------
-    numpy.ndarray
-        int64, ascending.
-    """
-    if groups <= 1:
-        rows = len(codes)
-        if first + last >= rows:
-            return np.arange(rows)
-        return np.concatenate([np.arange(first), np.arange(rows - last, rows)])
-    keys = KeyOrder.of_codes(codes, groups)
-    assert keys.order is not None  # there are several keys
-    begins, ends = keys.bounds[:-1], keys.bounds[1:]
-    head = np.minimum(begins + min(first, len(codes)), ends)
-    tail = np.maximum(ends - min(last, len(codes)), head)
-    starts, lengths = np.concatenate([begins, tail]), np.concatenate([head - begins, ends - tail])
-    within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return np.sort(keys.order[np.repeat(starts, lengths) + within])
+def _numbers(column: Column, width: Any) -> NDArray[Any]:
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    parts = [raw_values(chunk, width) for chunk in chunks if len(chunk)]
+    return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, width), *parts])
 
 
-def key_fields(types: Sequence[pa.DataType]) -> list[pa.Field]:
-    """Return the columns of a carry that hold keys of these types."""
-    return [pa.field(f"key_{at}", plain_type(kind)) for at, kind in enumerate(types)]
-
-
-def plain_keys(columns: Sequence[Column], rows: Codes) -> list[pa.Array]:
-    """Return the keys of some rows as a carry holds them."""
-    return [plain(column.take(arrow_array(rows))) for column in columns]
+def _of_numbers(numbers: NDArray[Any], kind: pa.DataType, valid: BoolArray | None) -> pa.Array:
+    """Return numbers as values of a type that is as wide."""
+    known = None if valid is None else arrow_array(valid).buffers()[1]
+    return pa.Array.from_buffers(kind, len(numbers), [known, pa.py_buffer(numbers)])

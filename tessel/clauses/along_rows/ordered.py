@@ -60,6 +60,7 @@ class OrderedColumns(Clause):
             adds=frozenset(output for output, _ in self.columns),
             keeps_count=True,
             carries=self.carries,
+            coded=frozenset(self.by),
         )
 
     @property

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from tessel.arrays import arrow_array
-from tessel.clauses.along_rows.key_order import Codes
+from tessel.clauses.along_rows.carried_lists import list_values
+from tessel.clauses.along_rows.key_order import Codes, taken
 from tessel.clauses.along_rows.neighbours import Reach
 from tessel.clauses.along_rows.ordered import OrderedColumns, check_reach
 from tessel.clauses.base import Carry
@@ -96,7 +97,9 @@ class ShiftedColumns(OrderedColumns):
         fills = fills or {}
         if not self.by:
             return {
-                name: self._slid(unit.column(name), f"value_{at}", before, after, fills.get(name))
+                name: self._slid(
+                    unit.column(name), before.column(at), after.column(at), fills.get(name)
+                )
                 for at, name in enumerate(self.inputs)
             }
         around = self._reach.around(unit, before, after)
@@ -104,17 +107,17 @@ class ShiftedColumns(OrderedColumns):
         order = keys.places if keys.order is None else keys.order
         rows = rows_away(order, keys.bounds, self.n, around.start, around.stop)
         absent = rows < 0
-        return {
-            name: _taken(around.table.column(at), rows, absent, fills.get(name))
-            for at, name in enumerate(self.inputs)
-        }
+        found: dict[str, pa.ChunkedArray] = {}
+        for at, name in enumerate(self.inputs, start=len(self.by)):
+            column = around.column(before.column(at), unit.column(name), after.column(at))
+            found[name] = _taken(column, rows, absent, fills.get(name))
+        return found
 
     def _slid(
         self,
         column: pa.ChunkedArray,
-        carried: str,
-        before: pa.Table,
-        after: pa.Table,
+        before: pa.ChunkedArray,
+        after: pa.ChunkedArray,
         fill: pa.Array | None,
     ) -> pa.ChunkedArray:
         """Return the column without keys: that many rows before it, and all but as many of it."""
@@ -122,18 +125,18 @@ class ShiftedColumns(OrderedColumns):
         moved = min(abs(self.n), rows)
         # Of rows further away than the unit is long, those that its first rows reach.
         if self.n >= 0:
-            near = before.column(carried)
+            near = list_values(before)
             last = max(len(near) - max(self.n - rows, 0), 0)
             edge = near.slice(max(len(near) - self.n, 0), last - max(len(near) - self.n, 0))
             kept = column.slice(0, rows - moved)
         else:
-            near = after.column(carried)
+            near = list_values(after)
             edge = near.slice(max(-self.n - rows, 0), moved)
             kept = column.slice(moved)
         gap = _repeated(fill, column.type, moved - len(edge))
-        chunks = [gap, *edge.chunks, *kept.chunks]
+        chunks = [gap, edge, *kept.chunks]
         if self.n < 0:
-            chunks = [*kept.chunks, *edge.chunks, gap]
+            chunks = [*kept.chunks, edge, gap]
         return _one_chunk(pa.chunked_array([c for c in chunks if len(c)], type=column.type))
 
 
@@ -147,10 +150,12 @@ def _taken(
     values: pa.ChunkedArray, rows: Codes, absent: BoolArray, fill: pa.Array | None
 ) -> pa.ChunkedArray:
     """Return some rows of a column, and a value where there is none."""
-    if fill is None or not absent.any():
-        return values.take(arrow_array(rows, mask=absent))
-    values = pa.chunked_array([*values.chunks, fill], type=values.type)
-    return values.take(arrow_array(np.where(absent, len(values) - 1, rows)))
+    if fill is None:
+        found = taken(values, rows, absent)
+    else:
+        values = pa.chunked_array([*values.chunks, fill], type=values.type)
+        found = taken(values, np.where(absent, len(values) - 1, rows))
+    return found if isinstance(found, pa.ChunkedArray) else pa.chunked_array([found])
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.ChunkedArray:

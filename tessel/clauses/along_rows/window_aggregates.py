@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tessel.arrays import arrow_array, arrow_scalar, numpy_array
+from tessel.arrays import arrow_array, numpy_array
 from tessel.cached import cached
 from tessel.cancelling import check_cancelled
 from tessel.clauses.aggregates.base import Aggregate
@@ -31,7 +30,13 @@ from tessel.clauses.aggregates.sem import Sem
 from tessel.clauses.aggregates.spread import Spread
 from tessel.clauses.aggregates.sum import Sum
 from tessel.clauses.values import integers, missing_rows, plain, raw_values
-from tessel.kernels.window_rows import short_window_sums, window_best, window_sums
+from tessel.kernels.window_rows import (
+    short_window_sums,
+    window_best,
+    window_lengths,
+    window_sums,
+    without_short,
+)
 from tessel.kernels.window_spreads import window_spreads
 from tessel.lazy import dataclass
 
@@ -58,14 +63,23 @@ class Windows:
         """How many rows each has."""
         return self.stops - self.starts
 
-    @property
+    @cached
+    def shortest(self) -> int:
+        """The rows of the shortest; 1 where there is no window."""
+        return window_lengths(self.starts, self.stops)[0]
+
+    @cached
     def empty(self) -> NDArray[np.bool_] | None:
         """Which have none; None where each has one at least."""
-        return self.lengths == 0 if self.lengths.min(initial=1) == 0 else None
+        return None if self.shortest else self.starts == self.stops
 
     def only(self, chosen: NDArray[np.bool_]) -> Windows:
         """Return the windows with those emptied that are not chosen."""
         return Windows(np.where(chosen, self.starts, self.stops), self.stops)
+
+    def of_rows(self, least: int) -> Windows:
+        """Return the windows with those emptied that have fewer rows."""
+        return Windows(without_short(self.starts, self.stops, least), self.stops)
 
 
 _EXACT = 1 << 53
@@ -106,23 +120,29 @@ def window_aggregate(
     if absent is not None:
         ends = np.concatenate([[0], np.cumsum(~absent)])
         present = Windows(ends[windows.starts], ends[windows.stops])
-    enough = None
-    if least and present.lengths.min(initial=least) < least:
-        enough = present.lengths >= least
-        windows, present = windows.only(enough), present.only(enough)
+    short = None
+    if least and present.shortest < least:
+        present = present.of_rows(least)
+        short = present.empty
     kernel: _Kernel | None = (
         _spread if isinstance(aggregate, Spread) else _KERNELS.get(type(aggregate))
     )
     if kernel is None:
-        found = _one_by_one(aggregate, array, windows, column)
+        whole = windows if short is None else windows.only(~short)
+        found = _one_by_one(aggregate, array, whole, column)
     else:
         there = array if absent is None else array.filter(arrow_array(~absent))
         found = kernel(aggregate, there, present, column)
-    if enough is None:
-        return found
-    if pa.types.is_primitive(found.type):
-        return pc.if_else(arrow_array(enough), found, arrow_scalar(None, found.type))
-    return found.take(arrow_array(np.arange(len(found)), mask=~enough))
+    return found if short is None else _without(found, short)
+
+
+def _without(found: pa.Array, short: NDArray[np.bool_]) -> pa.Array:
+    """Return results with those missing of windows that are too short."""
+    if not pa.types.is_primitive(found.type) or found.offset:
+        return found.take(arrow_array(np.arange(len(found)), mask=short))
+    valid = ~short & numpy_array(found.is_valid()) if found.null_count else ~short
+    buffers = [arrow_array(valid).buffers()[1], found.buffers()[1]]
+    return pa.Array.from_buffers(found.type, len(found), buffers)
 
 
 def _count(_: Count, values: pa.Array, windows: Windows, column: str | None) -> pa.Array:
@@ -182,7 +202,7 @@ def _short_sums(values: pa.Array, windows: Windows, *, mean: bool) -> NDArray[np
         return None
     numbers = integers(values)
     largest = max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)))
-    if largest * int(windows.lengths.max(initial=1)) >= _EXACT:
+    if largest * window_lengths(windows.starts, windows.stops)[1] >= _EXACT:
         return None
     return window_sums(numbers.astype(np.float64), windows.starts, windows.stops, 0, 0, mean=mean)
 

@@ -44,6 +44,11 @@ class Between:
 Unit = TypeVar("Unit")
 
 
+_REMEMBERED_BYTES = 16
+"""A row of a unit that does not wait: the number of its key and its place in the order of keys,
+which the summary leaves for the processing."""
+
+
 def carried_units(
     stage: Stage, units: Iterator[ProcessingUnit], pool: LocalPool, workspace: Workspace
 ) -> Iterator[ProcessingUnit]:
@@ -58,16 +63,17 @@ def carried_units(
         def summary_task(unit: ProcessingUnit) -> Task[tuple[AsideUnit, pa.Table]]:
             return Task(
                 lambda: (AsideUnit(unit, spool, holds=not waits), summarise(stage, unit)),
-                unit.nbytes,
+                unit.nbytes + unit.num_rows * remembered,
             )
 
         def process_task(aside: AsideUnit, between: Between) -> Task[ProcessingUnit]:
             return Task(
                 lambda: run_between(stage, aside.unit(), between.before, between.after),
-                aside.nbytes + between.before.nbytes,
+                aside.nbytes + aside.rows * remembered + between.before.nbytes,
             )
 
         waits = stage.carries is not Carry.BEFORE
+        remembered = 0 if waits else _REMEMBERED_BYTES
         summarised = pool.map(summary_task(unit) for unit in units)
         yield from pool.map(process_task(*ready) for ready in carries_between(stage, summarised))
 
