@@ -13,7 +13,7 @@ from tessel.api import Store
 from tessel.clauses import Head, QueryBuilder, UnitFacts
 from tessel.clauses.planner import PASSES, Draft
 from tessel.clauses.planner.lower_aggregation import lower_aggregation
-from tessel.clauses.planner.lower_order import lower_order, simplify_sorts
+from tessel.clauses.planner.lower_order import lower_order, simplify_sorts, take_codes
 from tessel.clauses.planner.prune_columns import prune_columns, write_drop_as_select
 from tessel.clauses.planner.push_to_source import push_to_source
 from tessel.ecs.components import ColRange, RowRange
@@ -218,6 +218,16 @@ def test_lower_order() -> None:
         "partial_top_k(k=3, by=('a',), descending=(True,))",
         "top_k(k=3, by=('a',), descending=(True,))",
     ]
+
+
+def test_take_codes() -> None:
+    rolling = Q.rolling(2, by=["a", "c"]).agg(m=("b", "mean"))
+    assert _after(take_codes, rolling)[0] == "leave_codes(columns=('c',))"
+    assert _after(take_codes, Q.filter("a > 1").shift("b", by="c").rank("b", by="c"))[1] == (
+        "leave_codes(columns=('c',))"
+    )
+    for query in (Q.shift("b", by="a"), Q.shift("b"), Q.sort("a").shift("b", by="c")):
+        assert "leave_codes" not in "".join(_after(take_codes, query))
 
 
 def _line_of_merge(start: str) -> str:

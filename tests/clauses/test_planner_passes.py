@@ -449,6 +449,7 @@ def test_the_passes_and_their_order() -> None:
         "lower_aggregation",
         "lower_distinct",
         "lower_order",
+        "take_codes",
         "answer_from_statistics",
         "pick_tasks",
     ]

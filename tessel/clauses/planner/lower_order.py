@@ -1,4 +1,7 @@
-"""Passes: choose how sorts run: not at all, as the few rows that are wanted, or of all rows."""
+"""Passes: choose how sorts run, and what clauses that look along the rows get.
+
+A sort runs not at all, as the few rows that are wanted, or of all rows.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from tessel.clauses.head import Head
 from tessel.clauses.planner.commutation import KEEPS_ROWS, is_one_of
 from tessel.clauses.planner.draft import Draft
 
-__all__ = ["lower_order", "simplify_sorts"]
+__all__ = ["lower_order", "simplify_sorts", "take_codes"]
 
 _MOST_TOP_ROWS = 100_000
 """Rows past which a sort that may leave memory is better than holding those wanted."""
@@ -75,3 +78,18 @@ def lower_order(draft: Draft) -> Draft:
         else:
             clauses.append(clause)
     return draft.replace(clauses=tuple(clauses))
+
+
+def take_codes(draft: Draft) -> Draft:
+    """Leave keys as codes for the first clause that takes more than row slices, if it takes them.
+
+    As for sorts, units are row slices of one symbol as far as it.
+    """
+    clauses = draft.clauses
+    at = next((at for at, each in enumerate(clauses) if not each.structure.keeps_slices), None)
+    if draft.inputs or at is None or not clauses[at].structure.coded:
+        return draft
+    from tessel.clauses.leave_codes import codes_of
+
+    codes = codes_of(sorted(clauses[at].structure.coded), draft.schemas()[at])
+    return draft.replace(clauses=(*clauses[:at], *codes, *clauses[at:]))

@@ -25,7 +25,7 @@ from tessel.clauses.planner.fold_constants import fold_constants
 from tessel.clauses.planner.fuse_time_buckets import first_units, fused_stages
 from tessel.clauses.planner.index_predicates import index_predicates
 from tessel.clauses.planner.lower_distinct import lower_distinct
-from tessel.clauses.planner.lower_order import lower_order, simplify_sorts
+from tessel.clauses.planner.lower_order import lower_order, simplify_sorts, take_codes
 from tessel.clauses.planner.merge_filters import merge_filters
 from tessel.clauses.planner.pick_tasks import pick_tasks
 from tessel.clauses.planner.plan_cache import cached_plan
@@ -82,6 +82,7 @@ PASSES: tuple[Pass, ...] = (
     _lower_aggregation,
     lower_distinct,
     lower_order,
+    take_codes,
     _of("partial_aggregation", "answer_from_statistics", "answer_from_statistics"),
     pick_tasks,
 )

@@ -116,7 +116,7 @@ def run_clauses(
             raise first from first.__cause__
     if isinstance(result, ReducedUnit):
         return result
-    if clauses:
+    if any(clause.name != "leave_codes" for clause in clauses):  # which leaves rows as they are
         return without_segments(result)
     return ProcessingUnit(result.ordinal, result.schema, result.pieces)
 
@@ -192,7 +192,7 @@ def run_between(
         stage.schemas[1],
         unit,
         lambda unit: clause.process_between(unit, before, after),
-    )
+    ).with_text()
     unit = without_segments(unit) if len(stage.clauses) == 1 else unit
     return run_clauses(stage.clauses[1:], stage.schemas[1:], unit)
 
