@@ -68,7 +68,7 @@ def rows_of_runs(
     """
     found = np.empty(int((lasts - firsts).sum()), np.int64)
     order = np.zeros(0, np.int64) if order is None else order
-    write_runs(firsts.reshape(-1), lasts.reshape(-1), np.ascontiguousarray(order), start, found)
+    write_runs(firsts.ravel(), lasts.ravel(), np.ascontiguousarray(order), start, found)
     return found
 
 

@@ -18,7 +18,15 @@ from tessel.clauses.aggregates import Mean, Sem, Std, Sum, Var
 from tessel.clauses.along_rows import window_aggregates
 from tessel.clauses.along_rows.window_aggregates import Windows, window_aggregate
 from tessel.kernels.exact_sums import ExactSums
-from tessel.kernels.window_rows import rows_until, short_window_sums, window_best
+from tessel.kernels.window_rows import (
+    KeyRuns,
+    row_windows,
+    rows_until,
+    short_window_sums,
+    window_best,
+    window_lengths,
+    without_short,
+)
 from tessel.kernels.window_spreads import window_spreads
 from tessel.testing.tables import bits
 from tests.kernels.forced import FORMS, in_form
@@ -152,6 +160,67 @@ def test_rows_until(form: str, times: list[int], bounds: list[int], included: bo
         found = rows_until(np.array(times, int), np.array(bounds, int), included=included)
     wanted = [sum(t < b or (included and t == b) for t in times) for b in bounds]
     assert found.tolist() == wanted
+
+
+@st.composite
+def _key_runs(draw: st.DrawFn) -> KeyRuns:
+    runs = draw(st.lists(st.tuples(*[st.integers(0, 4)] * 3), max_size=5))
+    bounds = np.cumsum([0, *(sum(run) for run in runs)])
+    firsts = bounds[:-1] + np.array([run[0] for run in runs], int)
+    return KeyRuns(bounds, firsts, firsts + np.array([run[1] for run in runs], int))
+
+
+def _asked(runs: KeyRuns) -> list[tuple[int, range]]:
+    """Return each row that is asked about, with the rows of its key."""
+    keys = zip(runs.bounds, runs.bounds[1:], runs.firsts, runs.lasts, strict=False)
+    return [(row, range(a, b)) for a, b, first, last in keys for row in range(first, last)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(
+    runs=_key_runs(),
+    first=st.integers(-6, 6) | st.just(-(2**62)),
+    length=st.integers(0, 6) | st.just(2**62),
+    least=st.integers(0, 4),
+)
+def test_windows_of_rows_by_key(
+    form: str, runs: KeyRuns, first: int, length: int, least: int
+) -> None:
+    with in_form(form):
+        starts, stops = row_windows(runs, first, first + length)
+        shortest, longest = window_lengths(starts, stops)
+        long = without_short(starts, stops, least)
+    held = [
+        [other for other in key if first <= other - row < first + length]
+        for row, key in _asked(runs)
+    ]
+    assert [[*range(a, b)] for a, b in zip(starts, stops, strict=True)] == held
+    assert shortest == min(map(len, held), default=1)
+    assert longest == max(map(len, held), default=1)
+    assert (stops - long).tolist() == [len(h) if len(h) >= least else 0 for h in held]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(runs=_key_runs(), data=st.data(), included=st.booleans())
+def test_rows_until_by_key(form: str, runs: KeyRuns, data: st.DataObject, included: bool) -> None:
+    times = np.array(data.draw(st.lists(st.integers(-5, 5), **_size(runs.bounds[-1]))), int)
+    bounds = np.array(data.draw(st.lists(st.integers(-6, 6), **_size(len(runs)))), int)
+    owners = [key for _, key in _asked(runs)]
+    for start, stop in zip(runs.bounds, runs.bounds[1:], strict=False):
+        times[start:stop].sort()
+        bounds[[at for at, key in enumerate(owners) if key == range(start, stop)]] = np.sort(
+            bounds[[at for at, key in enumerate(owners) if key == range(start, stop)]]
+        )
+    with in_form(form):
+        found = rows_until(times, bounds, included=included, runs=runs)
+    assert found.tolist() == [
+        key.start + sum(times[at] < bound or (included and times[at] == bound) for at in key)
+        for key, bound in zip(owners, bounds, strict=True)
+    ]
+
+
+def _size(count: int) -> dict[str, int]:
+    return {"min_size": int(count), "max_size": int(count)}
 
 
 @pytest.mark.parametrize("form", FORMS)

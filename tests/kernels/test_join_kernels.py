@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tessel.kernels import word_numbers as word_numbers_module
 from tessel.kernels.match_rows import match_ends, match_rows
 from tessel.kernels.nearest_rows import Looks, NearestRows
-from tessel.kernels.rows_by_code import order_of_codes, rows_by_code
+from tessel.kernels.rows_by_code import order_of_codes, rows_by_code, rows_of_runs
 from tessel.kernels.word_numbers import WordNumbers
 from tests.kernels.forced import FORMS, in_form
 
@@ -31,6 +31,29 @@ def test_rows_of_each_number(form: str, codes: list[int]) -> None:
     assert [rows[a:b].tolist() for a, b in itertools.pairwise(starts)] == expected
     assert len(rows) == starts[-1]
     assert (order == np.argsort(held[held >= 0], kind="stable")).all()
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(
+    order=st.integers(0, 6).flatmap(lambda rows: st.permutations(range(rows))),
+    start=st.integers(0, 5),
+    data=st.data(),
+)
+def test_rows_of_runs(form: str, order: list[int], start: int, data: st.DataObject) -> None:
+    ends = (0, start, start + len(order), start + len(order) + 4)
+    parts = [(a, b) for a, b in itertools.pairwise(ends) if a < b]
+    runs = [
+        sorted(data.draw(st.tuples(st.integers(a, b), st.integers(a, b))))
+        for a, b in data.draw(st.lists(st.sampled_from(parts), max_size=8))
+    ]
+    firsts, lasts = np.array(runs, np.int64).reshape(-1, 2).T
+    with in_form(form):
+        found = rows_of_runs(firsts, lasts, np.array(order, np.int64), start)
+        plain = rows_of_runs(firsts, lasts)
+    numbers = [number for first, last in runs for number in range(first, last)]
+    rows = dict(enumerate((start + row for row in order), start))
+    assert plain.tolist() == numbers
+    assert found.tolist() == [rows.get(number, number) for number in numbers]
 
 
 numbers = st.one_of(
