@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.clauses.along_rows.gaps import Gaps, Side, Sides, present_rows
-from tessel.clauses.along_rows.key_order import KeyOrder, patched
+from tessel.clauses.along_rows.key_order import patched
 from tessel.clauses.along_rows.ordered import OrderedColumns, check_reach
 from tessel.clauses.base import Carry, ClauseInfo
 from tessel.clauses.constants import Constant, check_constant, constant_of
@@ -175,9 +175,9 @@ class Fill(OrderedColumns):
                 chosen = np.zeros(len(absent), np.int64)
                 yield patched(column, absent, pa.chunked_array([constant]), chosen, all_valid=True)
         elif self.method == "linear":
-            order, sides = self._gaps.sides(unit, before, after)
+            sides = self._gaps.sides(unit, before, after)
             for (name, column), side in zip(columns.items(), sides, strict=True):
-                yield _linear(order, side, self.result_type(name, column.type), self.limit)
+                yield _linear(side, self.result_type(name, column.type), self.limit)
         else:
             backward = self.method == "backward"
             carried = after if backward else before
@@ -185,16 +185,16 @@ class Fill(OrderedColumns):
             yield from self._gaps.filled(unit, carried, backward=backward, limit=self.limit)
 
 
-def _linear(order: KeyOrder, sides: Sides, kind: pa.DataType, limit: int | None) -> pa.Array:
+def _linear(sides: Sides, kind: pa.DataType, limit: int | None) -> pa.Array:
     before, after = sides.before, sides.after
-    own = before.found & (before.distance == 0)
+    own = before.distance == 0
     reached = before.found & after.found
     if limit is not None:
         reached &= before.distance <= limit
     passed, left = before.distance, after.distance
     if before.times is not None and after.times is not None:
         start, stop = before.times[before.rows], after.times[after.rows]
-        own_time = _times_of_rows(order, before)
+        own_time = before.times[len(before.times) - len(own) :]
         passed, left = own_time - start, stop - own_time
     whole = np.where(reached, passed + left, 1)
     first, last = (_floats(side)[side.rows] for side in (before, after))
@@ -202,16 +202,9 @@ def _linear(order: KeyOrder, sides: Sides, kind: pa.DataType, limit: int | None)
         share = np.where(whole > 0, passed / np.maximum(whole, 1), 0.0)
         values = np.where(own, first, first + (last - first) * share)
     found = arrow_array(values, mask=~(own | reached))
-    return order.restored(found.cast(kind) if found.type != kind else found)
-
-
-def _times_of_rows(order: KeyOrder, side: Side) -> np.ndarray:
-    assert side.times is not None
-    own = side.times[len(side.times) - len(order) :]
-    arranged: np.ndarray = order.arranged(own)
-    return arranged
+    return found.cast(kind) if found.type != kind else found
 
 
 def _floats(side: Side) -> np.ndarray:
-    values = numpy_array(fill_null(side.values.cast(pa.float64(), safe=False), 0.0))
-    return values if len(values) else np.zeros(1)
+    values: np.ndarray = numpy_array(fill_null(side.values.cast(pa.float64(), safe=False), 0.0))
+    return values

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tessel.kernels.declare import kernel
 
-__all__ = ["edges_of_gaps", "nearest_present", "rows_away"]
+__all__ = ["edges_of_gaps", "nearest_on_side", "nearest_present", "rows_away"]
 
 Bools = NDArray[np.bool_]
 Integers = NDArray[np.int64]
@@ -76,10 +76,43 @@ def nearest_present(
         return _ends_of_gaps(present, last, passed, offset, limit, backward)
     found = np.empty(len(present), np.int64)
     present, codes = np.ascontiguousarray(present), np.ascontiguousarray(codes)
-    write_nearest(present, codes, offset, limit, backward, last, passed, found)
+    write_nearest(present, codes, offset, limit, backward, last, passed, found, found[:0])
     sources = np.arange(offset, offset + len(present))
     rows = np.flatnonzero(found != sources)
     return rows, found[rows]
+
+
+def nearest_on_side(
+    present: Bools,
+    codes: Integers,
+    last: Integers,
+    passed: Integers,
+    *,
+    offset: int,
+    backward: bool,
+) -> tuple[Integers, Integers]:
+    """Return for each row the nearest row of its group, up to it or from it on, that has a value.
+
+    Parameters
+    ----------
+    present, codes, last, passed, offset, backward
+        As of :func:`nearest_present`.
+
+    Returns
+    -------
+    rows : numpy.ndarray
+        int64, shape ``(rows,)``: that row; the row itself where there is none.
+    distances : numpy.ndarray
+        int64, shape ``(rows,)``: how many rows of the group away it is, −1 where there is none.
+    """
+    found, distances = np.empty((2, len(present)), np.int64)
+    present, codes = np.ascontiguousarray(present), np.ascontiguousarray(codes)
+    write_nearest(present, codes, offset, _ANY, backward, last, passed, found, distances)
+    return found, distances
+
+
+_ANY = 1 << 62
+"""More rows than any gap has."""
 
 
 def _ends_of_gaps(
@@ -148,14 +181,18 @@ def write_away(order: Any, bounds: Any, distance: Any, start: Any, found: Any) -
 
 @kernel(
     "present: bool[rows], codes: i64[rows], offset: i64, limit: i64, backward: bool, "
-    "last: mut i64[groups], passed: mut i64[groups], found: mut i64[rows]"
+    "last: mut i64[groups], passed: mut i64[groups], found: mut i64[rows], "
+    "distances: mut i64[measured]"
 )
 def write_nearest(
     present: Any, codes: Any, offset: Any, limit: Any, backward: Any, last: Any, passed: Any,
-    found: Any,
+    found: Any, distances: Any,
 ) -> None:  # fmt: skip
-    """Write the row that each is filled from: itself, or the last one that has a value."""
-    rows = len(present)
+    """Write the row that each is filled from: itself, or the last one that has a value.
+
+    Distances are written where there is a place for each.
+    """
+    rows, measured = len(present), len(distances) > 0
     held, source, gone = np.int64(0), last[0], passed[0]
     for number in range(rows):
         row = rows - 1 - number if backward else number
@@ -169,6 +206,8 @@ def write_nearest(
         else:
             gone += 1
             found[row] = source if source >= 0 and gone <= limit else row + offset
+        if measured:
+            distances[row] = gone if source >= 0 else -1
     last[held], passed[held] = source, gone
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tessel.kernels.rows_by_code import rows_by_code
-from tessel.kernels.source_rows import edges_of_gaps, nearest_present, rows_away
+from tessel.kernels.source_rows import edges_of_gaps, nearest_on_side, nearest_present, rows_away
 from tests.kernels.forced import FORMS, in_form
 
 _GROUPS = 3
@@ -38,7 +38,12 @@ def test_gaps(
                 present, codes if keyed else None, last, passed,
                 offset=5, limit=limit, backward=backward,
             )  # fmt: skip
+            last, passed = (np.array(part, np.int64) for part in zip(*before, strict=True))
+            nearest, distances = nearest_on_side(
+                present, codes, last, passed, offset=5, backward=backward
+            )
         state, wanted = dict(enumerate(before)), {}
+        sides: dict[int, tuple[int, int]] = {}
         for row in reversed(range(len(held))) if backward else range(len(held)):
             source, gone = state[int(codes[row])]
             if present[row]:
@@ -47,7 +52,10 @@ def test_gaps(
                 state[int(codes[row])] = source, gone + 1
                 if source >= 0 and gone < limit:
                     wanted[row] = source
+            source, gone = state[int(codes[row])]
+            sides[row] = (source, gone) if source >= 0 else (row + 5, -1)
         assert dict(zip(*(part.tolist() for part in found), strict=True)) == wanted
+        assert list(zip(nearest, distances, strict=True)) == [sides[row] for row in sorted(sides)]
     groups = _GROUPS if keyed else 1
     with in_form(form):
         edges = edges_of_gaps(present, codes, groups)

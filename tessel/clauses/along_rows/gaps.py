@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, fill_null, numpy_array
 from tessel.clauses.along_rows.key_order import (
-    KeyOrder,
     key_fields,
     keyed_carries,
     keyed_rows,
@@ -24,7 +23,7 @@ from tessel.clauses.along_rows.key_order import (
 )
 from tessel.clauses.values import BoolArray, missing_rows, plain
 from tessel.ecs import ProcessingUnit
-from tessel.kernels.source_rows import edges_of_gaps, nearest_present
+from tessel.kernels.source_rows import edges_of_gaps, nearest_on_side, nearest_present
 from tessel.lazy import dataclass
 from tessel.store.index_column import index_integers
 
@@ -35,21 +34,22 @@ Codes = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Side:
-    """The nearest value on one side of each row, in key order.
+    """The nearest value on one side of each row.
 
     Attributes
     ----------
-    source
-        int64, shape ``(rows,)``: a row of ``values``; −1 where there is none.
+    rows
+        int64, shape ``(rows,)``: a row of ``values``; the row itself where there is none.
     distance
-        int64, shape ``(rows,)``: rows of the key from there to here; 0 is the row itself.
+        int64, shape ``(rows,)``: rows of the key from there to here; 0 is the row itself, −1 is
+        none.
     values
         The column: first what was carried, then the rows of the unit.
     times
         int64, shape of ``values``: when each was; None where nobody asks.
     """
 
-    source: Codes
+    rows: Codes
     distance: Codes
     values: pa.ChunkedArray
     times: Codes | None
@@ -57,17 +57,12 @@ class Side:
     @property
     def found(self) -> BoolArray:
         """Where there is a value on this side."""
-        return self.source >= 0
-
-    @property
-    def rows(self) -> Codes:
-        """The sources, 0 where there is none: to look up what is then not used."""
-        return np.maximum(self.source, 0)
+        return self.distance >= 0
 
 
 @dataclass(frozen=True)
 class Sides:
-    """Both sides of the rows of a unit, in key order."""
+    """Both sides of the rows of a unit."""
 
     before: Side
     after: Side
@@ -181,7 +176,6 @@ class Gaps:
         """
         keyed = keyed_rows(unit, self.by)
         (other,), groups = keyed.numbers(carried)
-        there = _row_of_group(other, groups)
         side = "first" if backward else "last"
         for at, name in enumerate(self.columns):
             column = unit.column(name)
@@ -189,48 +183,46 @@ class Gaps:
             if present.all():
                 yield column
                 continue
-            values = carried.column(f"{side}_{at}")
-            known = np.append(numpy_array(values.is_valid()), False)
-            gaps = np.append(_numbers(carried.column(f"{side}_gap_{at}")), 0)
+            last, passed = _reached(carried, f"{side}_", at, other, groups)
             rows, sources = nearest_present(
                 present,
                 keyed.codes if self.by else None,
-                np.where(known[there], there, -1),
-                gaps[there],
+                last,
+                passed,
                 offset=carried.num_rows,
-                limit=unit.num_rows + int(gaps.max()) if limit is None else limit,
+                limit=unit.num_rows + int(passed.max()) if limit is None else limit,
                 backward=backward,
             )
+            values = carried.column(f"{side}_{at}")
             complete = len(rows) == len(present) - np.count_nonzero(present)
             yield patched(column, rows, values, sources, all_valid=complete)
 
-    def sides(
-        self, unit: ProcessingUnit, before: pa.Table, after: pa.Table
-    ) -> tuple[KeyOrder, list[Sides]]:
-        """Return the order of the rows of a unit, and both sides of each column."""
+    def sides(self, unit: ProcessingUnit, before: pa.Table, after: pa.Table) -> list[Sides]:
+        """Return both sides of each column."""
         keyed = keyed_rows(unit, self.by)
         (earlier, later), groups = keyed.numbers(before, after)
-        order = keyed.order
-        key = order.arranged(keyed.codes)
         times = self._times(unit)
-        found = []
-        for at, name in enumerate(self.columns):
-            column = unit.column(name)
-            sides = []
-            for carried, codes, side, nearest, rest in zip(
-                (before, after),
-                (earlier, later),
-                ("last", "first"),
-                _nearest(order.arranged(present_rows(column)), order),
-                (order.places - order.start + 1, order.stop - order.places),
-                strict=True,
-            ):
-                there = _row_of_group(codes, groups)[key]
-                sides.append(
-                    _side(carried, f"{side}_", at, column, times, order, nearest, there, rest)
-                )
-            found.append(Sides(*sides))
-        return order, found
+
+        def side(at: int, column: pa.ChunkedArray, *, backward: bool) -> Side:
+            carried, codes = (after, later) if backward else (before, earlier)
+            name = "first_" if backward else "last_"
+            rows, distance = nearest_on_side(
+                present_rows(column),
+                keyed.codes,
+                *_reached(carried, name, at, codes, groups),
+                offset=carried.num_rows,
+                backward=backward,
+            )
+            values = [*carried.column(f"{name}{at}").chunks, *column.chunks]
+            seen = None
+            if times is not None:
+                seen = np.concatenate([_numbers(carried.column(f"{name}time_{at}")), times])
+            return Side(rows, distance, pa.chunked_array(values, type=column.type), seen)
+
+        return [
+            Sides(side(at, column, backward=False), side(at, column, backward=True))
+            for at, column in enumerate(map(unit.column, self.columns))
+        ]
 
     def _times(self, unit: ProcessingUnit) -> Codes | None:
         if not self.timed:
@@ -249,42 +241,15 @@ def present_rows(column: pa.ChunkedArray) -> BoolArray:
     return np.ones(len(column), np.bool_) if absent is None else ~absent
 
 
-def _nearest(present: BoolArray, order: KeyOrder) -> tuple[Codes, Codes]:
-    """Return the place of the nearest value at or before, and at or after, each; −1 for none."""
-    places, rows = order.places, len(order)
-    before = np.maximum.accumulate(np.where(present, places, -1)) if rows else places
-    after = np.where(present, places, rows)[::-1]
-    after = np.minimum.accumulate(after)[::-1] if rows else places
-    before = np.where(before >= order.start, before, -1)
-    return before, np.where(after < order.stop, after, -1)
-
-
-def _side(
-    carried: pa.Table,
-    side: str,
-    at: int,
-    column: pa.ChunkedArray,
-    times: Codes | None,
-    order: KeyOrder,
-    nearest: Codes,
-    there: Codes,
-    rest: Codes,
-) -> Side:
-    """Return the values on one side: in the unit, or else what was carried from that side."""
-    values = carried.column(f"{side}{at}")
-    offset = carried.num_rows
-    rows = np.where(nearest < 0, -1, order.rows_at(np.maximum(nearest, 0)) + offset)
-    distance = np.abs(order.places - nearest)
-    if offset:
-        known = np.append(numpy_array(values.is_valid()), False)
-        gaps = np.append(_numbers(carried.column(f"{side}gap_{at}")), 0)
-        use = (nearest < 0) & (there >= 0) & known[there]
-        rows = np.where(use, there, rows)
-        distance = np.where(use, rest + gaps[there], distance)
-    both = pa.chunked_array([*values.chunks, *column.chunks], type=column.type)
-    if times is not None:
-        times = np.concatenate([_numbers(carried.column(f"{side}time_{at}")), times])
-    return Side(rows, distance, both, times)
+def _reached(
+    carried: pa.Table, side: str, at: int, codes: Codes, groups: int
+) -> tuple[Codes, Codes]:
+    """Return for each key the row of a carry that has its value, −1 for none, and the gap there."""
+    last, passed = np.full(groups, -1), np.zeros(groups, np.int64)
+    known = numpy_array(carried.column(f"{side}{at}").is_valid())
+    last[codes] = np.where(known, np.arange(len(known)), -1)
+    passed[codes] = _numbers(carried.column(f"{side}gap_{at}"))
+    return last, passed
 
 
 def _nearer(
