@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tessel.arrays import arrow_array, different, empty_table
-from tessel.clauses.along_rows.key_order import KeyedRows, keyed_rows
+from tessel.clauses.along_rows.key_order import KeyedRows, KeyOrder, keyed_rows
 from tessel.clauses.along_rows.ordered import check_keys, check_names
 from tessel.clauses.base import Carry, Clause, ClauseInfo, IndexEffect, Structure
 from tessel.clauses.grouped.grouping import order_of_keys
@@ -167,7 +167,7 @@ class LatestAt(Clause):
         targets = targets[low : max(low, high)]
         known = before.drop_columns(["first_time"]).rename_columns(unit.schema.names)
         both = pa.concat_tables([known, unit.table])
-        times, rows = self._latest(both, known.num_rows, own, targets)
+        times, rows = self._latest(unit, both, own, targets)
         found = both.take(arrow_array(rows))
         if self.origin is not None:
             found = found.append_column(self.origin, found.column(index))
@@ -179,13 +179,23 @@ class LatestAt(Clause):
         return with_times_of_index(unit.replace(found, index=index))
 
     def _latest(
-        self, both: pa.Table, carried: int, own: NDArray[np.int64], targets: NDArray[np.int64]
+        self,
+        unit: ProcessingUnit,
+        both: pa.Table,
+        own: NDArray[np.int64],
+        targets: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the time that was asked for and the row of ``both`` of each answer, in order."""
-        keys = [plain(both.column(name)) for name in self.by]
         if not both.num_rows or not len(targets):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        order = KeyedRows.of(keys, both.num_rows).order
+        keys = [plain(both.column(name)) for name in self.by]
+        carried, keyed = both.num_rows - unit.num_rows, keyed_rows(unit, self.by)
+        known = both.slice(0, carried)
+        if keys:
+            names = [f"key_{at}" for at in range(len(keys))]
+            known = pa.table([each.slice(0, carried) for each in keys], names=names)
+        (codes,), groups = keyed.numbers(known)
+        order = KeyOrder.of_codes(np.concatenate([codes, keyed.codes]), groups)
         starts = different(order.start)
         first_rows = order.rows_at(starts)
         by_key = np.arange(len(starts))

@@ -163,19 +163,16 @@ class Rank(OrderedColumns):
             parked: list[Parked] = []
             for unit in units:
                 rows, size = rows + unit.num_rows, size + unit.nbytes
-                parked.append(_put(unit.table, spool, workspace))
+                parked.append(_put(unit.table_as_read, spool, workspace))
             needed = size + rows * (_BYTES_OF_A_KEYED_ROW if self.by else _BYTES_OF_A_ROW)
             if needed <= account.held_limit:
-                tables = [schema.empty(), *(spool.take(each) for each in parked)]
                 with account.holding(needed):
-                    whole = unit_of_table(0, 0, pa.concat_tables(tables), schema.index)
-                    yield self.process(whole)
+                    pieces = [p for u in _units(parked, spool, schema) for p in u.pieces]
+                    yield self.process(ProcessingUnit(0, schema, pieces)).with_text()
                 return
             found = [self._outside(parked, spool, name, schema, workspace) for name in self.inputs]
-            start = 0
-            for at, each in enumerate(parked):
-                unit = unit_of_table(at, start, spool.take(each), schema.index)
-                start += unit.num_rows
+            for at, each in enumerate(_units(parked, spool, schema)):
+                unit = each.with_text()
                 for output, column in self.columns:
                     ranks = found[self.inputs.index(column)][at]
                     unit = unit.with_column(output, spool.read(ranks).column(0))
@@ -222,6 +219,15 @@ def _differs(values: np.ndarray) -> np.ndarray:
     found = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=found[1:])
     return found
+
+
+def _units(parked: Sequence[Parked], spool: Spool, schema: TableSchema) -> Iterator[ProcessingUnit]:
+    """Give tables that were put aside, which are put aside no longer, as units of the schema."""
+    start = 0
+    for at, each in enumerate(parked):
+        unit = unit_of_table(at, start, spool.take(each), schema.index)
+        start += unit.num_rows
+        yield unit.with_pieces(unit.pieces, schema)
 
 
 def _put(table: pa.Table, spool: Spool, workspace: Workspace) -> Parked:

@@ -154,11 +154,6 @@ class KeyOrder:
         """The place where the key of each place begins; int64, shape ``(rows,)``."""
         return np.repeat(self.bounds[:-1], np.diff(self.bounds))
 
-    @cached
-    def stop(self) -> Codes:
-        """The place where the key of each place ends; int64, shape ``(rows,)``."""
-        return np.repeat(self.bounds[1:], np.diff(self.bounds))
-
     def arranged(self, column: Column) -> Column:
         """Return the values of a column, Arrow or numpy, in this order."""
         return column if self.order is None else taken(column, self.order)
