@@ -153,15 +153,6 @@ class BoundUnit(ProcessingUnit):
         chunks = [chunk for table in tables for chunk in table.column(name).chunks]
         return _as_declared(chunks, self.schema.type_of(name))
 
-    def column_as_read(self, name: str) -> pa.ChunkedArray:
-        """Return one column as it is stored, where all batches agree: text as codes."""
-        tables = self._values([name])
-        if tables is None:
-            return super().column_as_read(name)
-        chunks = [chunk for table in tables for chunk in table.column(name).chunks]
-        agree = len({chunk.type for chunk in chunks}) == 1
-        return pa.chunked_array(chunks) if agree else self.column(name)
-
     def evaluate(
         self,
         expression: Expression | ExpressionContext,
