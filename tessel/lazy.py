@@ -94,7 +94,7 @@ def _dataclass(
 
 
 if TYPE_CHECKING:
-    from tessel.records import dataclass
+    from dataclasses import dataclass
 else:
     dataclass = _dataclass
 
