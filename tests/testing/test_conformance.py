@@ -319,7 +319,7 @@ class Forgets(Shift):
 
     def summary(self, unit: ProcessingUnit) -> pa.Table:
         carried = super().summary(unit)
-        return carried.slice(0, 1) if self.fault == "rows of a unit" else carried
+        return carried.slice(0, 0) if self.fault == "rows of a unit" else carried
 
     def combine(self, earlier: pa.Table, later: pa.Table, schema: TableSchema) -> pa.Table:
         return later if self.fault == "what was before" else super().combine(earlier, later, schema)
