@@ -69,11 +69,13 @@ class Account:
     def passes(self, size: int) -> bool:
         """Count bytes that go through memory; return whether to give back now what is free.
 
-        So it is each time that they are a budget's worth: what is given back is soon taken again,
-        and fresh pages take the system's time. Threads may lose some of it to each other.
+        So it is each time that they are as many as the budget, an eighth of a small one: what is
+        given back is soon taken again, and fresh pages take the system's time. Threads may lose
+        some of it to each other.
         """
         self._passed += size
-        if self._passed < max(WORTH_GIVING_BACK_BYTES, self.limit):
+        worth = self.limit // 8 if self.limit < _SMALL_BUDGET_BYTES else self.limit
+        if self._passed < max(WORTH_GIVING_BACK_BYTES, worth):
             return False
         self._passed = 0
         return True

@@ -158,8 +158,8 @@ class ExternalSort(Closing):
         return not rows.has_one_key and rows.size <= max(self._most, _LEAST_ORDERED_BYTES)
 
     def _side_by_side(self, ranges: list[_Range]) -> Iterator[pa.Table]:
-        """Give the rows of ranges, each ordered by a task; rows in order are there twice."""
-        tasks = (Task(partial(self._of_range, each), 2 * each.size) for each in ranges)
+        """Give the rows of ranges, each ordered by a task, which holds them three times."""
+        tasks = (Task(partial(self._of_range, each), 3 * each.size) for each in ranges)
         pool = self._workspace.pool
         for found in (task.run() for task in tasks) if pool is None else pool.map(tasks):
             yield from _slices(found)
