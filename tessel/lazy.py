@@ -9,11 +9,12 @@ seven methods for each class while its module is imported: a script of one query
 that than on its query, and most of these methods are never called. Here a class has its fields at
 once, and a method is made by the standard library when somebody calls it. All else is as there:
 fields, parameters, equality, order, text, errors, also for those who derive from a class in either
-way.
+way. But a wrong order of fields is told by the first call, and there are no ``InitVar``.
 """
 
 from __future__ import annotations
 
+import abc
 import copy
 import dataclasses
 import importlib
@@ -88,7 +89,7 @@ def _dataclass(
             setattr(made, name, _made_later(made, name))
         if init and "__init__" not in own:
             made.__signature__ = _Signature(made)
-        return made
+        return abc.update_abstractmethods(made)
 
     return decorate if cls is None else decorate(cls)
 
@@ -114,7 +115,7 @@ def _made_later(cls: type, name: str) -> Callable[..., Any]:
                 setattr(cls, name, found[0])
         return found[0]
 
-    def of_any(self: Any, *positional: Any, **named: Any) -> Any:
+    def of_any(self: Any, /, *positional: Any, **named: Any) -> Any:
         return made()(self, *positional, **named)
 
     def of_one(self: Any) -> Any:
@@ -141,6 +142,7 @@ def _made(cls: Any, name: str) -> Callable[..., Any]:
         options.update(eq=True, frozen=True)
     elif name == "__init__":
         options.update(init=True, frozen=cls.__dataclass_params__.frozen)
+        options.update(slots="__slots__" in vars(cls))  # which hold no defaults
     else:
         options[name.strip("_")] = True
     made = dataclasses.make_dataclass(cls.__name__, fields, namespace=before, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import copy
 import dataclasses
 import inspect
@@ -148,6 +149,33 @@ def test_methods_of_its_own_stay(make: Make) -> None:
 
     assert hash(Hashed(1)) == 11
     assert Hashed(1) == Hashed(1)
+
+
+@MAKERS
+@pytest.mark.parametrize("slots", [False, True])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_fields_that_no_argument_sets(make: Make, slots: bool, frozen: bool) -> None:
+    @make(slots=slots, frozen=frozen)
+    class Counted:
+        self: int
+        count: int = field(default=5, init=False)
+        names: list[str] = field(default_factory=list, init=False)
+
+    made = Counted(self=3)
+    assert (made.self, made.count, made.names) == (3, 5, [])
+
+
+@MAKERS
+def test_an_abstract_comparison_is_given(make: Make) -> None:
+    class Ordered(abc.ABC):
+        @abc.abstractmethod
+        def __lt__(self, other: object) -> bool: ...
+
+    @make(order=True)
+    class Number(Ordered):
+        x: int
+
+    assert Number(1) < Number(2)
 
 
 @MAKERS

@@ -6,7 +6,8 @@ codes and its numbers are wanted, or the order of its texts: both are looked up 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,10 @@ from tessel.cached import cached
 from tessel.expression.block_steps import GREATEST
 from tessel.lazy import dataclass
 
-__all__ = ["Entries", "OtherEntries"]
+__all__ = ["Computed", "Entries", "OtherEntries"]
+
+_MOST_FUNCTIONS = 8
+"""Of each dictionary; what they are is kept while the segment stays open."""
 
 
 class Entries:
@@ -40,6 +44,29 @@ class Entries:
 
     def __init__(self, values: pa.Array) -> None:
         self.values = values
+        self._computed: dict[bytes, Computed] = {}
+
+    def computed(
+        self, function: bytes, make: Callable[[pa.Array], pa.Array | None]
+    ) -> Computed | None:
+        """Return what a function is of each entry, and of null; the last few are kept.
+
+        Parameters
+        ----------
+        function
+            Its identity.
+        make
+            Computes it of values; None where it cannot be.
+        """
+        found = self._computed.get(function)
+        if found is None:
+            values = make(pa.concat_arrays([self.values, pa.nulls(1, self.values.type)]))
+            if values is None:
+                return None
+            found = self._computed[function] = Computed(Entries(values[:-1]), values[-1])
+            for oldest in list(self._computed)[:-_MOST_FUNCTIONS]:
+                self._computed.pop(oldest, None)
+        return found
 
     def __len__(self) -> int:
         return len(self.values)
@@ -105,6 +132,13 @@ class Entries:
         if self.values.null_count or pa.types.is_floating(self.values.type):
             return False
         return len(pc.unique(self.values)) == len(self)
+
+
+class Computed(NamedTuple):
+    """What a function is of the entries of a dictionary, and of null."""
+
+    entries: Entries
+    of_null: pa.Scalar
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from tessel.errors import TesselError
 from tessel.expression.block_arithmetic import ARITHMETIC
 from tessel.expression.block_columns import Number, Stored
 from tessel.expression.block_comparisons import BlockComparisons, Truth, Wanted
-from tessel.expression.block_entries import Entries, OtherEntries
+from tessel.expression.block_entries import Computed, OtherEntries
 from tessel.expression.block_steps import GREATEST
 from tessel.expression.checking import NodeType, node_types
 from tessel.expression.context import ExpressionContext
@@ -89,7 +89,6 @@ class BlockProgram(BlockComparisons):
     ) -> None:
         super().__init__(columns, pages)
         self._schema = schema
-        self._answered: dict[tuple[str, bytes], pa.Array] = {}
 
     # --- questions --------------------------------------------------------------------------------
 
@@ -137,7 +136,6 @@ class BlockProgram(BlockComparisons):
         """
         self._values = {name: self._values[old] for name, old in names.items()}
         self._schema = schema
-        self._answered.clear()
 
     # --- nodes ------------------------------------------------------------------------------------
 
@@ -225,23 +223,23 @@ class BlockProgram(BlockComparisons):
 
     def _on_dictionary(self, node: Expression, wanted: Wanted) -> Truth | None:
         """Compute a predicate on the entries of the one dictionary that it reads."""
-        value = self._dictionary(node)
-        answers = None if value is None else self._answers(node, value)
-        if value is None or answers is None or not pa.types.is_boolean(answers.type):
+        found = self._computed(node)
+        if found is None or not pa.types.is_boolean(found[1].entries.values.type):
             return None
-        numbers = numpy_array(fill_null(answers.cast(pa.int8()), -1))
-        held, stored = np.array(numbers, np.int8), value
-        return Truth.of(wanted, lambda side: self._looked_up_side(stored, held, side))
+        value, (answers, of_null) = found
+        numbers = numpy_array(fill_null(answers.values.cast(pa.int8()), -1))
+        held = np.append(numbers, of_null.as_py() if of_null.is_valid else -1).astype(np.int8)
+        return Truth.of(wanted, lambda side: self._looked_up_side(value, held, side))
 
     def _of_entries(self, node: Expression) -> Stored | None:
         """Compute what is no predicate on the entries of the one dictionary that it reads."""
-        value = self._dictionary(node)
-        answers = None if value is None else self._answers(node, value)
-        if value is None or answers is None or not _may_be_entries(answers.type):
+        found = self._computed(node)
+        if found is None or not _may_be_entries(found[1].entries.values.type):
             return None
-        if value.column.has_missing and answers[-1].is_valid:
+        value, (answers, of_null) = found
+        if value.column.has_missing and of_null.is_valid:
             return None  # a row without a value has one then
-        return Stored(value.name, OtherEntries(Entries(answers[:-1]), value.column.has_missing))
+        return Stored(value.name, OtherEntries(answers, value.column.has_missing))
 
     def _dictionary(self, node: Expression) -> Stored | None:
         """Return the column of a dictionary that is all that an expression reads."""
@@ -257,24 +255,25 @@ class BlockProgram(BlockComparisons):
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
         return value if 0 < len(entries) <= _MOST_ENTRIES and entries.type == kind else None
 
-    def _answers(self, node: Expression, stored: Stored) -> pa.Array | None:
-        """Return what an expression is for each entry, and then for null."""
+    def _computed(self, node: Expression) -> tuple[Stored, Computed] | None:
+        """Return the dictionary that is all that an expression reads, and what it is of that."""
+        stored = self._dictionary(node)
+        if stored is None or stored.column.entries is None:
+            return None
         (name,) = node.columns()
-        key = name, node.digest
-        if key not in self._answered:
-            assert stored.column.entries is not None  # it has a dictionary
-            entries = stored.column.entries.values
-            asked = pa.concat_arrays([entries, pa.nulls(1, entries.type)])
-            try:
-                from tessel.expression.evaluate import evaluate
 
+        def make(asked: pa.Array) -> pa.Array | None:
+            from tessel.expression.evaluate import evaluate
+
+            try:
                 answers = evaluate(node, pa.table({name: asked}))
             except TesselError:
                 return None  # maybe of an entry that no row has
-            if isinstance(answers, pa.ChunkedArray):
-                answers = answers.combine_chunks()
-            self._answered[key] = answers
-        return self._answered[key]
+            is_chunked = isinstance(answers, pa.ChunkedArray)
+            return answers.combine_chunks() if is_chunked else answers
+
+        found = stored.column.entries.computed(node.digest, make)
+        return None if found is None else (stored, found)
 
     def _looked_up_side(self, stored: Stored, answers: npt.NDArray[np.int8], side: bool) -> int:
         table = (answers[:-1] == side).astype(np.uint8)

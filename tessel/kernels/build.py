@@ -26,10 +26,9 @@ import sys
 import tempfile
 import types
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass  # it runs where the package is not installed yet
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from tessel.lazy import dataclass
 
 if TYPE_CHECKING:
     from tessel.kernels.declare import Kernel
