@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+from tessel import api
 from tessel.api import Store
 from tessel.clauses import QueryBuilder
 from tessel.errors import IntegerOverflowError
@@ -81,6 +83,35 @@ def test_requests_of_many_units_overlap(far: tuple[_Far, Store, pa.Table], name:
         assert found.equals(near.read("x", query=QUERIES[name]).to_arrow())
     with options(workers=1):
         assert store.read("x", query=QUERIES[name]).to_arrow().equals(found)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Q.sort("text"),
+        Q.rolling(3, by="text").agg(m=("n", "mean")),
+        Q.groupby("text").agg(n=("n", "count")),
+        Q.select("text").distinct(),
+        Q.select("n", "text"),
+    ],
+    ids=str,
+)
+def test_pages_without_a_selected_row_are_not_looked_at(query: QueryBuilder) -> None:
+    """Of pages that zone maps cannot rule out, and a filter leaves no row of."""
+    rows, random = 9 << 16, np.random.default_rng(3)
+    middle = (np.arange(rows) >> 16) % 4 > 0
+    score = np.where(middle, random.choice([0, 9.5], rows), random.choice([0, 4.5, 5, 9.5], rows))
+    words = np.array([f"word number {at} of some length" for at in range(40)])
+    table = pa.table({"n": np.arange(rows), "score": score, "text": random.choice(words, rows)})
+    objects = _Far()
+    open_store(objects, create=True, read_only=False)  # type: ignore[arg-type]
+    Store(objects, "id", read_only=False).write("x", table)  # type: ignore[arg-type]
+    store = Store(objects, "id", read_only=True)  # type: ignore[arg-type]
+    found = store.read("x", query=Q.filter("score > 4 and score < 6").then(*query.clauses))
+    kept = table.filter(pc.and_(pc.greater(table["score"], 4), pc.less(table["score"], 6)))
+    near = api.open_store("memory://")
+    near.write("x", kept)
+    assert found.to_arrow().equals(near.read("x", query=query).to_arrow())
 
 
 def test_a_query_that_may_end_early_reads_little_ahead(far: tuple[_Far, Store, pa.Table]) -> None:

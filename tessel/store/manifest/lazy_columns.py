@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from tessel import telemetry
-from tessel.arrays import arrow_array
 from tessel.expression.schema import TableSchema
 from tessel.store.manifest.piece import PieceSource, SegmentSource
 from tessel.store.manifest.selected_range import SelectedRange
@@ -111,12 +110,9 @@ class LazyColumns:
                 return self._source.declared(gathered, name, piece)
         column = lazy.column(column_id, selected.low, selected.high, selected.row_mask)
         if column.type == type_ and pa.types.is_string(type_):
-            dictionary = column.dictionary()
-            if dictionary is not None:
-                codes = column.codes()
-                if not selected.is_whole:
-                    codes = codes.filter(arrow_array(selected.row_mask))
-                return pa.DictionaryArray.from_arrays(codes, dictionary, safe=False)
+            coded = column.coded(None if selected.is_whole else selected.row_mask)
+            if coded is not None:
+                return coded
         values = column.decode() if selected.is_whole else column.filter(selected.row_mask)
         if values.type == type_:
             return values
@@ -186,19 +182,20 @@ class LazyColumns:
         rows = sum(selected.rows for selected in ranges)
         if not pa.types.is_string(lazy.type(column_id)):
             return None
-        codes: list[pa.Array] = []
-        entries: pa.Array | None = None
+        found: list[pa.DictionaryArray] = []
         for selected in ranges:
-            column = lazy.column(column_id, selected.low, selected.high, selected.row_mask)
-            entries = column.dictionary()
-            if entries is None or len(entries) > rows:
-                return None
-            held = column.codes()
-            codes.append(held if selected.is_whole else held.filter(arrow_array(selected.row_mask)))
-        if entries is None:
+            if selected.rows:
+                mask = None if selected.is_whole else selected.row_mask
+                column = lazy.column(column_id, selected.low, selected.high, mask)
+                coded = column.coded(mask, most_entries=rows)
+                if coded is None:
+                    return None
+                found.append(coded)
+        if not found:
             return None
-        indices = codes[0] if len(codes) == 1 else pa.concat_arrays(codes)
-        return pa.chunked_array([pa.DictionaryArray.from_arrays(indices, entries, safe=False)])
+        codes = pa.concat_arrays([each.indices for each in found])
+        entries = found[0].dictionary
+        return pa.chunked_array([pa.DictionaryArray.from_arrays(codes, entries, safe=False)])
 
     def column(
         self,

@@ -112,6 +112,28 @@ class SegmentColumn:
         values = PhysicalValues(ValueKind.SIGNED, 4, len(self), data)
         return to_arrow(pa.int32(), NodeValues(len(self), values, validity, nulls))
 
+    def coded(
+        self, mask: npt.NDArray[np.bool_] | None = None, most_entries: int | None = None
+    ) -> pa.DictionaryArray | None:
+        """Return the rows where a mask is true as codes; None where one is not kept so.
+
+        None also of more entries than ``most_entries``. Pages without such a row are not looked
+        at: where bytes come from afar, none is there.
+        """
+        keep = np.ones(len(self), np.bool_) if mask is None else mask
+        spans = [span for span in self._page_edges() if keep[slice(*span)].any()]
+        parts = [self.slice(*span) for span in spans]
+        entries = [found for part in parts if (found := part.dictionary()) is not None]
+        if not parts or len(entries) < len(parts):
+            return None
+        if most_entries is not None and len(entries[0]) > most_entries:
+            return None
+        codes = [part.codes() for part in parts]
+        if mask is not None:
+            rows = [arrow_array(keep[slice(*span)]) for span in spans]
+            codes = [each.filter(own) for each, own in zip(codes, rows, strict=True)]
+        return pa.DictionaryArray.from_arrays(pa.concat_arrays(codes), entries[0], safe=False)
+
     # --- values -----------------------------------------------------------------------------------
 
     def decode(self) -> pa.Array:
