@@ -156,6 +156,14 @@ def _prepare() -> None:
     compiling_inner(lowering.compile_inner)
 
 
+def _refuse_another_tree() -> None:
+    """See that the kernels, and all that they import, are of this tree and of no installed one."""
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if name.startswith("tessel.") and path and _FOLDER.parent not in Path(path).parents:
+            raise KernelBuildError(f"{name} was found at {path}, not in {_FOLDER.parent}")
+
+
 def _objects(names: Sequence[str], path: Path) -> list[Path]:
     """Compile the kernels of some modules; return the paths of object files, one a level."""
     from tessel.kernels.declare import Kernel
@@ -167,6 +175,7 @@ def _objects(names: Sequence[str], path: Path) -> list[Path]:
         for each in vars(module).values():
             if isinstance(each, Kernel) and each.module == module.__name__:
                 lowered += [_lowered(each, combination) for combination in each.combinations]
+    _refuse_another_tree()
     made: list[Path] = []
     for level in machine_levels():
         made.append(path.with_suffix(f".{level}.o"))

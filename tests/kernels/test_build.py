@@ -113,7 +113,8 @@ def _build(folder: Path, body: str) -> subprocess.CompletedProcess[str]:
     (package / "kernels").mkdir(parents=True)
     for name in ("build", "declare", "intrinsics", "library", "lowering"):
         shutil.copy(FOLDER / f"{name}.py", package / "kernels")
-    shutil.copy(FOLDER.parent / "cancelling.py", package)
+    for name in ("cancelling", "lazy"):
+        shutil.copy(FOLDER.parent / f"{name}.py", package)
     shutil.copytree(FOLDER.parent / "errors", package / "errors")
     (package / "kernels" / "trial.py").write_text(SOURCE.replace("{body}", body))
     return subprocess.run(
