@@ -15,10 +15,11 @@ way. But a wrong order of fields is told by the first call, and there are no ``I
 from __future__ import annotations
 
 import abc
-import copy
 import dataclasses
 import importlib
 import inspect
+import operator
+import reprlib
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
@@ -132,24 +133,109 @@ def _made_later(cls: type, name: str) -> Callable[..., Any]:
 
 
 def _made(cls: Any, name: str) -> Callable[..., Any]:
-    """Return a method of a dataclass, made by the standard library for a class of its fields."""
-    fields = [(each.name, each.type, copy.copy(each)) for each in dataclasses.fields(cls)]
-    before = {"__post_init__": cls.__post_init__} if hasattr(cls, "__post_init__") else {}
-    options: dict[str, Any] = dict.fromkeys(("init", "repr", "eq", "order", "frozen"), False)
-    if name in _ORDER:
-        options.update(eq=True, order=True)
+    """Return a method of a dataclass.
+
+    Only ``__init__`` is compiled: the others are as fast over what ``operator.attrgetter`` gets.
+    """
+    if name == "__init__":
+        method = _init_of(cls)
+    elif name == "__repr__":
+        method = _repr_of([each.name for each in dataclasses.fields(cls) if each.repr])
     elif name == "__hash__":
-        options.update(eq=True, frozen=True)
-    elif name == "__init__":
-        options.update(init=True, frozen=cls.__dataclass_params__.frozen)
-        options.update(slots="__slots__" in vars(cls))  # which hold no defaults
+        hashed = [e for e in dataclasses.fields(cls) if (e.compare if e.hash is None else e.hash)]
+        method = _hash_of(_values_of([each.name for each in hashed]))
     else:
-        options[name.strip("_")] = True
-    made = dataclasses.make_dataclass(cls.__name__, fields, namespace=before, **options)
-    method: Callable[..., Any] = vars(made)[name]
-    method.__module__ = cls.__module__
+        compared = [each.name for each in dataclasses.fields(cls) if each.compare]
+        method = _comparison_of(name, _values_of(compared))
+    method.__name__, method.__module__ = name, cls.__module__
     method.__qualname__ = f"{cls.__qualname__}.{name}"
     return method
+
+
+class _FromFactory:
+    """What stands for a value that is made anew for each object."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+_FROM_FACTORY = _FromFactory()
+
+
+def _init_of(cls: Any) -> Callable[..., Any]:
+    """Return the ``__init__`` that the standard library would write, of less source."""
+    fields = dataclasses.fields(cls)
+    itself = "self" if all(each.name != "self" for each in fields) else "_itself"
+    sets = cls.__dataclass_params__.frozen
+    scope: dict[str, Any] = {"_set": object.__setattr__, "_FROM_FACTORY": _FROM_FACTORY}
+    lines: list[str] = []
+    given: dict[bool, list[str]] = {False: [], True: []}
+    optional = ""
+    for each in fields:
+        known, name, value = f"_of_{each.name}", each.name, each.name
+        is_made = each.default_factory is not dataclasses.MISSING
+        is_known = is_made or each.default is not dataclasses.MISSING
+        by_name = each.kw_only is True
+        if is_known:
+            scope[known] = each.default_factory if is_made else each.default
+        if each.init:
+            if is_made:
+                value = f"{known}() if {name} is _FROM_FACTORY else {name}"
+            default = "" if not is_known else "=_FROM_FACTORY" if is_made else f"={known}"
+            given[by_name].append(name + default)
+            if optional and not is_known and not by_name:
+                raise TypeError(
+                    f"non-default argument {name!r} follows default argument {optional}"
+                )
+            optional = repr(name) if is_known and not by_name else optional
+        elif is_made or (is_known and "__slots__" in vars(cls)):  # slots hold no defaults
+            value = f"{known}()" if is_made else known
+        else:
+            continue
+        lines.append(f"_set({itself}, {name!r}, {value})" if sets else f"{itself}.{name} = {value}")
+    if hasattr(cls, "__post_init__"):
+        lines.append(f"{itself}.__post_init__()")
+    arguments = [itself, *given[False], *(["*", *given[True]] if given[True] else [])]
+    body = "\n ".join(lines or ["pass"])
+    exec(f"def __init__({', '.join(arguments)}):\n {body}", scope)
+    method: Callable[..., Any] = scope["__init__"]
+    method.__annotations__ = {each.name: each.type for each in fields if each.init}
+    method.__annotations__["return"] = None
+    return method
+
+
+def _repr_of(names: list[str]) -> Callable[..., Any]:
+    @reprlib.recursive_repr()
+    def shown(self: Any) -> str:
+        told = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"{type(self).__qualname__}({told})"
+
+    return shown
+
+
+def _values_of(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """Return what gets attributes of an object, always as a tuple."""
+    if len(names) > 1:
+        return operator.attrgetter(*names)
+    return lambda each: tuple(getattr(each, name) for name in names)
+
+
+def _hash_of(values: Callable[[Any], tuple[Any, ...]]) -> Callable[..., Any]:
+    def hashed(self: Any) -> int:
+        return hash(values(self))
+
+    return hashed
+
+
+def _comparison_of(name: str, values: Callable[[Any], tuple[Any, ...]]) -> Callable[..., Any]:
+    compare = getattr(operator, name)
+
+    def compared(self: Any, other: Any) -> Any:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return compare(values(self), values(other))
+
+    return compared
 
 
 class _Signature:
