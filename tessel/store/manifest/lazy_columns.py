@@ -6,7 +6,7 @@ values are gathered where the selection is sparse; elsewhere pages are decoded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,18 @@ class LazyColumns:
         told = dict(self._forms)
         self._forms.clear()
         return told
+
+    def fetch(self, names: Iterable[str], ranges: Sequence[SelectedRange]) -> None:
+        """Fetch columns of selected rows in one round trip, where bytes are not at hand."""
+        if not self._source.is_far:
+            return
+        own: dict[int, tuple[PieceSource, list[int]]] = {}
+        for name in names:
+            if name in self.holders:
+                piece, column_id = self.holders[name]
+                own.setdefault(id(piece), (piece, []))[1].append(column_id)
+        rows = [range(each.low, each.high) if each.is_whole else each.places() for each in ranges]
+        self._source.fetch([self.lazy_rows(piece).wanted(ids, rows) for piece, ids in own.values()])
 
     def gathered(
         self, piece: PieceSource, ranges: Sequence[SelectedRange]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -21,6 +21,9 @@ from tessel.store.names import segment_id
 from tessel.store.objects.base import ObjectStore
 from tessel.store.segment.lazy_rows import LazyRows
 from tessel.store.segment.reader import SegmentReader
+
+if TYPE_CHECKING:
+    from tessel.store.segment.fetch import Wanted
 
 __all__ = ["PieceSource", "SegmentSource"]
 
@@ -253,6 +256,10 @@ class SegmentSource:
             None if values is None else self.declared(values, name, first)
             for name, values in zip(first.columns, found, strict=True)
         ]
+
+    def fetch(self, wanted: Sequence[Wanted]) -> None:
+        """Fetch rows of columns of several pieces in one round trip, where they are far."""
+        self._reader.fetch(wanted)
 
     def lazy_rows(self, piece: PieceSource) -> LazyRows:
         """Return the rows of a piece, each column of which is read when it is touched."""

@@ -93,6 +93,7 @@ class SelectedRows:
 
     def values(self, names: Sequence[str]) -> pa.Table:
         """Return columns of the selected rows; text may be dictionaries."""
+        self._lazy.fetch(names, self._ranges)
         tables = [self._lazy.table(selected, names) for selected in self._ranges]
         if not tables:
             return self.schema.select(names).empty()
@@ -201,7 +202,9 @@ class SelectedRows:
         names = sorted(predicate.columns())
         context = ExpressionContext.of(predicate)
         left = self._between(0, first)
-        for selected, proof in self._unpruned(asked, context, names):
+        unpruned = list(self._unpruned(asked, context, names))
+        self._lazy.fetch(names, [selected for selected, proof in unpruned if proof != TRUE])
+        for selected, proof in unpruned:
             kept = selected if proof == TRUE else self._narrowed(selected, predicate, names)
             if kept is not None:
                 left.append(kept)
@@ -239,6 +242,7 @@ class SelectedRows:
                 spans.append([selected])
         if not whole and len(self) * SPARSE < sum(own[-1].high - own[0].low for own in spans):
             return None
+        self._lazy.fetch(names, [SelectedRange(own[0].low, own[-1].high) for own in spans])
         blocks: list[StoredBlocks] = []
         columns: tuple[StoredColumn, ...] = ()
         for own in spans:
@@ -293,6 +297,7 @@ class SelectedRows:
         def stored() -> pa.Table:
             names = [str(column_id) for column_id in piece.column_ids]
             lazy, ranges = self._lazy, self._ranges
+            lazy.fetch([name for each in self.pieces for name in each.columns], ranges)
             gathered = lazy.gathered(piece, ranges)
             columns = [
                 lazy.column(piece, name, column_id, ranges, gathered)

@@ -6,7 +6,7 @@ The bytes of other pages are never touched, and never fetched from an object sto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -22,10 +22,10 @@ from tessel.store.segment.encoded_column import SegmentColumn
 from tessel.store.segment.gather import SegmentRows, gather_columns
 from tessel.store.segment.opened import SegmentOpener
 from tessel.store.segment.pages import SegmentPages
-from tessel.store.segment.row_selection import RowIndices, RowRanges
 from tessel.store.segment.stored_columns import StoredColumns, may_be_stored, stored_columns
 
 if TYPE_CHECKING:
+    from tessel.store.segment.fetch import Rows, Wanted
     from tessel.store.segment.page_statistics import ColumnZones
 
 __all__ = ["LazyRows"]
@@ -95,6 +95,20 @@ class LazyRows:
         nulls: Integers = records["null_count"].astype(np.int64)
         return nulls
 
+    def wanted(self, column_ids: Iterable[int], rows: Iterable[Rows]) -> Wanted:
+        """Return what ``SegmentReader.fetch`` takes to have rows of columns at hand."""
+        from tessel.store.segment.fetch import Wanted
+
+        nodes = [self._nodes[column_id] for column_id in column_ids]
+        start = self._start
+        inside = [
+            range(each.start + start, each.stop + start)
+            if isinstance(each, range)
+            else each + start
+            for each in rows
+        ]
+        return Wanted(self._key, self._segment, nodes, inside)
+
     def column(
         self,
         column_id: int,
@@ -112,10 +126,8 @@ class LazyRows:
         node = self._nodes[column_id]
         first, last = self._start + low, self._start + high
         if not self._opener.views:
-            rows: RowRanges | RowIndices = RowRanges.of((first, last))
-            if keep is not None:
-                rows = RowIndices(np.flatnonzero(keep) + first)
-            self._opener.need(self._key, self._segment, [node], rows)
+            rows = range(first, last) if keep is None else np.flatnonzero(keep) + first
+            self._opener.fetch(self._key, self._segment, [node], rows)
         return SegmentColumn(self._segment, node, first, last)
 
     def stored(self, column_ids: Sequence[int], low: int, high: int) -> StoredColumns | None:
@@ -127,8 +139,7 @@ class LazyRows:
         if not may_be_stored(self._segment, nodes):
             return None
         first, last = self._start + low, self._start + high
-        if not self._opener.views:
-            self._opener.need(self._key, self._segment, nodes, RowRanges.of((first, last)))
+        self._opener.fetch(self._key, self._segment, nodes, range(first, last))
         return stored_columns(self._segment, nodes, first, last)
 
     def gather(self, column_ids: Sequence[int], rows: Integers) -> list[pa.Array | None]:
@@ -143,8 +154,7 @@ class LazyRows:
         if not nodes or not len(rows):
             return [None] * len(nodes)
         wanted = rows + self._start
-        if not self._opener.views:
-            self._opener.need(self._key, self._segment, nodes, RowIndices(wanted))
+        self._opener.fetch(self._key, self._segment, nodes, wanted)
         return gather_columns([SegmentRows(self._segment, nodes, len(wanted))], wanted, None)
 
     def first_at_or_after(self, column_id: int, bound: int) -> int:

@@ -25,21 +25,20 @@ import pyarrow as pa
 
 from tessel.ecs.components import SegmentKey
 from tessel.errors import CorruptSegmentError, CorruptStoreError, NotFoundError
-from tessel.store.encodings.base import Bytes, Integers
+from tessel.store.encodings.base import Bytes
 from tessel.store.encodings.fields import FieldNode
 from tessel.store.objects.base import ObjectStore
 from tessel.store.segment.file import ReadBytes, SegmentFile
 from tessel.store.segment.pages import SegmentPages
-from tessel.store.segment.row_selection import RowIndices, RowRanges
 from tessel.store.segment.sources.base import ByteRanges, ReadSource, Viewing
 from tessel.store.segment.sources.open import open_source
 from tessel.store.segment.verified import sound_pages
 
 if TYPE_CHECKING:
+    from tessel.store.segment.fetch import Rows
     from tessel.store.segment.joined import JoinedPages
-    from tessel.store.segment.read_plan import ReadPlan
 
-__all__ = ["SegmentOpener", "plan_columns", "put_bytes"]
+__all__ = ["SegmentOpener"]
 
 _MOST_OPEN = 256
 """Of one store. Each holds page tables, and the bytes of a small file or the map of a large one."""
@@ -154,23 +153,18 @@ class SegmentOpener:
         starts = np.array([key.offset for key in keys], np.int64)
         ends = starts + np.array([key.length for key in keys], np.int64)
         ranges = ByteRanges(tuple(numbers), np.array(objects, np.int64), starts, ends)
-        answers = self.source.read(ranges, np.arange(len(keys)))
+        answers = self.source.read(ranges)
         held = [each if isinstance(each, pa.Buffer) else each.result() for each in answers]
         return join_segments(keys, held)
 
-    def need(
-        self,
-        key: SegmentKey,
-        segment: SegmentPages,
-        nodes: Sequence[FieldNode],
-        rows: RowRanges | RowIndices,
+    def fetch(
+        self, key: SegmentKey, segment: SegmentPages, nodes: Sequence[FieldNode], *rows: Rows
     ) -> None:
-        """Read what decoding these rows of some columns takes, where it is not there already."""
+        """Fetch what decoding these rows of some columns takes, where it is not there already."""
         if not self.views:
-            from tessel.store.segment.read_all import read_all
+            from tessel.store.segment.fetch import Wanted, fetch
 
-            plan = plan_columns(key, segment, nodes, rows)
-            put_bytes(key, segment, plan.start, read_all(self.source, plan))
+            fetch(self.source, [Wanted(key, segment, nodes, rows)])
 
     def _pages(self, key: SegmentKey, file: SegmentFile, data: Bytes | None) -> SegmentPages:
         directory = file.directory
@@ -178,7 +172,7 @@ class SegmentOpener:
         if data is None:
             data = np.frombuffer(mmap.mmap(-1, max(key.length, 1)), np.uint8)[: key.length]
         sound = sound_pages(self._objects, key, records)
-        return SegmentPages(file, data, sound, always_verify=self._always)
+        return SegmentPages(file, data, sound, always_verify=self._always, views=self.views)
 
     def _view(self, key: SegmentKey) -> Bytes | None:
         if not isinstance(self.source, Viewing):
@@ -216,45 +210,8 @@ class SegmentOpener:
     def _read(self, name: str, start: int, stop: int) -> pa.Buffer:
         ends = np.array([[start], [stop]], np.int64)
         ranges = ByteRanges((name,), np.zeros(1, np.int64), ends[0], ends[1])
-        (answer,) = self.source.read(ranges, np.zeros(1, np.int64))
+        (answer,) = self.source.read(ranges)
         return answer if isinstance(answer, pa.Buffer) else answer.result()
-
-
-def plan_columns(
-    key: SegmentKey,
-    segment: SegmentPages,
-    nodes: Sequence[FieldNode],
-    rows: RowRanges | RowIndices,
-) -> ReadPlan:
-    """Return which bytes of a segment decoding some rows of some columns takes.
-
-    Parameters
-    ----------
-    nodes
-        Columns; all nodes below are read with them.
-    rows
-        Counted from the first row of the segment.
-    """
-    from tessel.store.segment.plan_pages import ColumnPages, plan_read
-
-    columns = []
-    for top in nodes:
-        for node in range(top.number, top.end):
-            record = segment.file.dictionary(node)
-            dictionary = None
-            if record is not None:
-                dictionary = int(record["offset"]), int(record["length"])
-            shift = segment.file.page_shift(node)
-            columns.append(ColumnPages(node, segment.records(node), shift, dictionary))
-    return plan_read(columns, rows, row_count=segment.row_count, name=key.object, offset=key.offset)
-
-
-def put_bytes(
-    key: SegmentKey, segment: SegmentPages, starts: Integers, buffers: Sequence[pa.Buffer]
-) -> None:
-    """Put bytes that were read where they belong in a segment; ``starts`` count in the object."""
-    for start, buffer in zip((starts - key.offset).tolist(), buffers, strict=True):
-        segment.data[start : start + buffer.size] = np.frombuffer(buffer, np.uint8)
 
 
 def _slices(data: Bytes, offset: int) -> ReadBytes:

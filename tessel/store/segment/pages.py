@@ -84,6 +84,8 @@ class SegmentPages:
         Which pages were found sound already; updated here.
     always_verify
         Verify a page each time it is touched.
+    views
+        Whether all bytes are there; else pages are fetched before they are touched.
 
     Attributes
     ----------
@@ -93,6 +95,8 @@ class SegmentPages:
         The physical columns, by number.
     tops
         The top-level ones.
+    fetched
+        Which pages are there, with flags as of ``sound``; empty where all are.
     memos
         What queries found out of the segment alone, such as what page tables say of a predicate:
         the same query asks again.
@@ -107,6 +111,7 @@ class SegmentPages:
         sound: SoundPages,
         *,
         always_verify: bool = False,
+        views: bool = True,
     ) -> None:
         self.file = file
         self.data = data
@@ -116,6 +121,7 @@ class SegmentPages:
         records = directory["page_count"].astype(np.int64) + directory["has_dictionary"]
         self._first_flag: list[int] = (np.cumsum(records) - records).tolist()
         self._sound = sound
+        self.fetched = np.zeros(0 if views else len(sound), np.bool_)
         self._always = always_verify
         self._known: dict[int, list[Page | None]] = {}
         self._first_rows: dict[int, Integers] = {}
@@ -135,6 +141,10 @@ class SegmentPages:
     def row_count(self) -> int:
         """Top-level rows."""
         return self.file.row_count
+
+    def flag_of(self, node: int, number: int) -> int:
+        """Return where the flag of a page is; that of a dictionary follows those of its column."""
+        return self._first_flag[node] + number
 
     def records(self, node: int) -> npt.NDArray[np.void]:
         """Return the records of the data pages of a physical column."""
@@ -376,7 +386,7 @@ class SegmentPages:
         place = self.place(node, number)
         start, length = int(record["offset"]), int(record["length"])
         stored = self.data[start : start + length]
-        flag = self._first_flag[node] + number
+        flag = self.flag_of(node, number)
         sound = bool(self._sound[flag]) and not self._always and not again
         if not sound:
             _verify(stored, record, place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +20,10 @@ from tessel.store.segment.gather import SegmentRows, gather_columns, row_counts
 from tessel.store.segment.lazy_rows import LazyRows
 from tessel.store.segment.opened import SegmentOpener
 from tessel.store.segment.pages import SegmentPages
-from tessel.store.segment.row_selection import RowIndices, RowRanges
 from tessel.store.segment.sources.base import ReadSource
+
+if TYPE_CHECKING:
+    from tessel.store.segment.fetch import Wanted
 
 __all__ = ["SegmentReader"]
 
@@ -77,7 +80,7 @@ class SegmentReader:
             and column and page where one is to blame.
         """
         segment, nodes = self._open(key, column_ids, row_start, row_stop)
-        self._opener.need(key, segment, nodes, RowRanges.of((row_start, row_stop)))
+        self._opener.fetch(key, segment, nodes, range(row_start, row_stop))
         few: list[pa.Array | None] = [None] * len(nodes)
         if nodes and self._opener.views and 0 < row_stop - row_start <= _FEW_ROWS:
             rows = np.arange(row_start, row_stop)
@@ -96,6 +99,13 @@ class SegmentReader:
         by_id = dict(zip(column_ids, nodes, strict=True))
         return LazyRows(self._opener, key, segment, by_id, row_start, row_stop)
 
+    def fetch(self, wanted: Sequence[Wanted]) -> None:
+        """Fetch rows of columns of several segments in one round trip, where they are far."""
+        if not self.views:
+            from tessel.store.segment.fetch import fetch
+
+            fetch(self._opener.source, wanted)
+
     def take(self, key: SegmentKey, column_ids: Sequence[int], rows: Integers) -> pa.Table:
         """Return single rows of some columns of a segment.
 
@@ -112,8 +122,8 @@ class SegmentReader:
             As :meth:`read`.
         """
         segment, nodes = self._open(key, column_ids, 0, 0)
-        self._opener.need(key, segment, nodes, RowIndices(rows))
         check_rows(segment, rows)
+        self._opener.fetch(key, segment, nodes, rows)
         gathered: list[pa.Array | None] = [None] * len(nodes)
         if self._opener.views and len(rows) and nodes:
             gathered = gather_columns([SegmentRows(segment, nodes, len(rows))], rows, None)
@@ -215,7 +225,7 @@ class SegmentReader:
             For the first that is damaged.
         """
         segment = self._opener.open(key)
-        self._opener.need(key, segment, segment.tops, RowRanges.of((0, segment.row_count)))
+        self._opener.fetch(key, segment, segment.tops, range(segment.row_count))
         segment.verify()
 
     def _open(

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import closing
 from pathlib import Path
 
@@ -16,27 +16,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel import telemetry
 from tessel.errors import (
-    CancelledError,
-    CorruptSegmentError,
     CorruptStoreError,
     NameNotFoundError,
     NotFoundError,
     OptionError,
-    StoreError,
     TesselError,
 )
 from tessel.store.objects import LocalObjects, MemoryObjects, ObjectStore
-from tessel.store.segment.io_queue import IoQueue
-from tessel.store.segment.read_all import read_all
-from tessel.store.segment.read_plan import ReadPlan
 from tessel.store.segment.sources.base import (
-    IN_MEMORY,
     LOCAL,
     REMOTE,
     ByteRanges,
-    CoalesceLimits,
     ReadAnswer,
     ReadSource,
     Viewing,
@@ -77,12 +68,6 @@ def ranges_of(*ranges: tuple[int, int, int]) -> ByteRanges:
     return ByteRanges(NAMES, table[:, 0], table[:, 1], table[:, 2])
 
 
-def plan_of(name: str, *ranges: tuple[int, int]) -> ReadPlan:
-    table = np.array(ranges, dtype=np.int64).reshape(-1, 2)
-    at, zeros = np.arange(len(table)), np.zeros(len(table), np.int64)
-    return ReadPlan.of_fields((name,), (zeros, zeros, zeros, table[:, 0], table[:, 1], at), None)
-
-
 def outcome(answer: ReadAnswer) -> bytes | type[BaseException]:
     if isinstance(answer, Future):
         error = answer.exception(timeout=60)
@@ -93,7 +78,7 @@ def outcome(answer: ReadAnswer) -> bytes | type[BaseException]:
 
 
 def read(source: ReadSource, *ranges: tuple[int, int, int]) -> list[bytes | type[BaseException]]:
-    answers = source.read(ranges_of(*ranges), np.arange(len(ranges)))
+    answers = source.read(ranges_of(*ranges))
     return [outcome(answer) for answer in answers]
 
 
@@ -135,10 +120,9 @@ def test_sizes(source: ReadSource):
 
 def test_a_source_says_what_it_is(source: ReadSource):
     assert type(source) is type(SOURCES[source.kind](LocalObjects("/nowhere")))
-    assert source.immediate == (source.kind in ("memory", "mmap"))
-    assert isinstance(source, Viewing) == source.immediate
-    answers = source.read(ranges_of((0, 0, 10)), np.array([0]))
-    assert isinstance(answers[0], pa.Buffer) == source.immediate
+    assert isinstance(source, Viewing) == (source.kind in ("memory", "mmap"))
+    answers = source.read(ranges_of((0, 0, 10)))
+    assert isinstance(answers[0], pa.Buffer) == isinstance(source, Viewing)
 
 
 def test_names_that_leave_the_directory_are_refused(source: ReadSource):
@@ -146,31 +130,15 @@ def test_names_that_leave_the_directory_are_refused(source: ReadSource):
         source.size("../outside")
 
 
-def test_a_scan_and_a_take_over_real_sources(source: ReadSource):
-    ranges = [(at * 997 % 90_000, at * 997 % 90_000 + at * 13) for at in range(60)]
-    expected = [DATA["pack/a"][start:end] for start, end in ranges]
-    plan = plan_of("pack/a", *ranges)
-    assert [buffer.to_pybytes() for buffer in read_all(source, plan)] == expected
-    with IoQueue(source, budget_bytes=5000) as queue:
-        queue.submit(plan)
-        found = []
-        for delivered in queue:
-            with delivered:
-                found.append(delivered.buffers[0].to_pybytes())
-    assert found == expected
-
-
-def test_what_cannot_be_read_all_at_once_names_its_page(source: ReadSource):
-    with pytest.raises(CorruptSegmentError) as caught:
-        read_all(source, plan_of("b", (0, 10), (250, 300)))
-    assert caught.value.context["object"] == "b"
-    assert caught.value.context["column"] == "0"
+def test_many_ranges_of_one_object(source: ReadSource):
+    ranges = [(0, at * 997 % 90_000, at * 997 % 90_000 + at * 13) for at in range(60)]
+    assert read(source, *ranges) == [DATA["pack/a"][start:end] for _, start, end in ranges]
 
 
 def test_buffers_outlive_their_source(local: LocalObjects):
     for kind in KINDS:
         opened = open_source(local, kind)
-        (answer,) = opened.read(ranges_of((0, 10, 90_000)), np.array([0]))
+        (answer,) = opened.read(ranges_of((0, 10, 90_000)))
         buffer = answer.result(timeout=60) if isinstance(answer, Future) else answer
         opened.close()
         assert buffer.to_pybytes() == DATA["pack/a"][10:90_000]
@@ -208,8 +176,8 @@ def test_an_unknown_kind_is_refused_with_the_nearest(local: LocalObjects):
 def test_limits_suit_the_place(local: LocalObjects):
     limits = {kind: open_source(local, kind).limits for kind in KINDS}
     assert limits == {
-        "memory": IN_MEMORY,
-        "mmap": IN_MEMORY,
+        "memory": LOCAL,
+        "mmap": LOCAL,
         "pread": LOCAL,
         "object_store": REMOTE,
     }
@@ -231,9 +199,8 @@ def test_there_is_a_thread_at_least(local: LocalObjects, make: Callable[[ObjectS
 
 def test_memory_may_be_buffers_by_name():
     source = MemorySource({"blob": pa.py_buffer(b"some bytes")})
-    assert read_all(source, plan_of("blob", (5, 10)))[0].to_pybytes() == b"bytes"
-    with pytest.raises(CorruptSegmentError, match="missing"):
-        read_all(source, plan_of("other", (5, 10)))
+    ranges = ByteRanges(("blob", "other"), np.arange(2), np.array([5, 5]), np.array([10, 10]))
+    assert [outcome(answer) for answer in source.read(ranges)] == [b"bytes", NotFoundError]
 
 
 # --- maps -----------------------------------------------------------------------------------------
@@ -242,7 +209,7 @@ def test_memory_may_be_buffers_by_name():
 def test_a_mapped_range_is_no_copy(local: LocalObjects):
     with closing(MmapSource(local)) as source:
         whole = source.view("pack/a")
-        (answer,) = source.read(ranges_of((0, 4096, 8192)), np.array([0]))
+        (answer,) = source.read(ranges_of((0, 4096, 8192)))
         assert isinstance(answer, pa.Buffer)
         assert answer.address == whole.address + 4096
         again = source.view("pack/a")
@@ -267,16 +234,16 @@ def _read_cut_file(root: str, kind: str, looked_at_before: bool) -> None:
     objects.put_if_absent("cut", bytes(100_000))
     path = os.path.join(root, "cut")
     source = open_source(objects, kind)
+
+    def read_cut(start: int, end: int) -> bytes | type[BaseException]:
+        ends = np.array([[start], [end]])
+        return outcome(*source.read(ByteRanges(("cut",), np.zeros(1, np.int64), *ends)))
+
     if looked_at_before:
-        assert read_all(source, plan_of("cut", (90_000, 100_000)))[0].size == 10_000
+        assert read_cut(90_000, 100_000) == bytes(10_000)
     os.truncate(path, 5000)
     for start, end in ((90_000, 100_000), (4000, 6000)):
-        try:
-            buffers = read_all(source, plan_of("cut", (start, end)))
-        except CorruptSegmentError:
-            continue
-        sum(buffers[0].to_pybytes())
-        raise AssertionError((start, end))
+        assert read_cut(start, end) is CorruptStoreError, (start, end)
 
 
 def test_maps_are_let_go_but_never_under_a_reader(tmp_path: Path):
@@ -296,7 +263,7 @@ def test_files_are_closed_when_done(local: LocalObjects):
     before = set(os.listdir("/proc/self/fd"))
     for kind in ("mmap", "pread"):
         with closing(open_source(local, kind)) as source:
-            read_all(source, plan_of("b", (0, 10)))
+            assert read(source, (1, 0, 10)) == [DATA["b"][:10]]
     assert set(os.listdir("/proc/self/fd")) <= before
 
 
@@ -331,24 +298,24 @@ def single_bytes(*starts: int) -> ByteRanges:
     return ByteRanges(("o",), np.zeros_like(first), first, first + 1)
 
 
-def test_the_lowest_priority_is_read_first_also_if_it_comes_late():
+def test_ranges_are_read_in_the_order_in_which_they_were_asked_for():
     objects = GatedObjects()
     objects.put_if_absent("o", bytes(range(200)))
     with closing(ObjectStoreSource(objects, in_flight=1)) as source:
-        answers = source.read(single_bytes(10), np.array([0]))
+        answers = source.read(single_bytes(10))
         assert objects.begun.acquire(timeout=60)
-        answers += source.read(single_bytes(50, 40, 30), np.array([5, 4, 9]))
-        answers += source.read(single_bytes(20), np.array([1]))
+        answers += source.read(single_bytes(50, 40, 30))
+        answers += source.read(single_bytes(20))
         objects.gate.set()
         assert [outcome(answer) for answer in answers] == [b"\x0a", b"2", b"(", b"\x1e", b"\x14"]
-    assert objects.order == [10, 20, 40, 50, 30]
+    assert objects.order == [10, 50, 40, 30, 20]
 
 
 def test_as_many_are_in_flight_as_allowed():
     objects = GatedObjects()
     objects.put_if_absent("o", bytes(200))
     with closing(ObjectStoreSource(objects, in_flight=5)) as source:
-        answers = source.read(single_bytes(*range(20)), np.arange(20))
+        answers = source.read(single_bytes(*range(20)))
         for _ in range(5):
             assert objects.begun.acquire(timeout=60)
         objects.gate.set()
@@ -356,45 +323,22 @@ def test_as_many_are_in_flight_as_allowed():
     assert objects.most == 5
 
 
-def test_closing_cancels_what_was_not_started_and_the_queue_hears_of_it():
+def test_closing_cancels_what_was_not_started():
     objects = GatedObjects()
     objects.put_if_absent("o", bytes(200))
-    source = ObjectStoreSource(objects, in_flight=1, limits=CoalesceLimits(0, 10))
-    queue = IoQueue(source)
-    queue.submit(plan_of("o", (0, 10), (20, 30)))
+    source = ObjectStoreSource(objects, in_flight=1)
+    first, second = source.read(single_bytes(0, 20))
+    assert isinstance(first, Future)
+    assert isinstance(second, Future)
     assert objects.begun.acquire(timeout=60)
-    cancelled = threading.Event()
-
-    def listen(event: telemetry.Event) -> None:
-        if event.attributes.get("failed"):
-            cancelled.set()
-
-    with telemetry.subscribe(listen):
-        closer = threading.Thread(target=source.close)
-        closer.start()
-        assert cancelled.wait(60)
+    closer = threading.Thread(target=source.close)
+    closer.start()
+    with pytest.raises(CancelledError):
+        second.result(timeout=60)
     objects.gate.set()
     closer.join(60)
     assert not closer.is_alive()
-    assert next(queue).request == 0
-    with pytest.raises(CancelledError):
-        next(queue)
-
-
-def test_an_error_of_a_store_reaches_the_consumer_with_its_place():
-    class Broken(MemoryObjects):
-        def get_range(self, name: str, offset: int, length: int) -> pa.Buffer:
-            raise RuntimeError("no route to host")
-
-    with (
-        closing(ObjectStoreSource(Broken("memory://broken"))) as source,
-        IoQueue(source, column_names={0: "price"}) as queue,
-    ):
-        queue.submit(plan_of("o", (0, 10)))
-        with pytest.raises(StoreError, match="no route to host") as caught:
-            next(queue)
-    assert caught.value.context == {"object": "o", "column": "price", "page": "0"}
-    assert isinstance(caught.value.__cause__, RuntimeError)
+    assert outcome(first) == b"\x00"
 
 
 def test_workers_put_what_a_task_raises_into_its_futures():
@@ -403,7 +347,7 @@ def test_workers_put_what_a_task_raises_into_its_futures():
 
     workers = ReadWorkers(1, "test")
     future: Future[pa.Buffer] = Future()
-    workers.submit(0, ReadTask(fail, [future]))
+    workers.submit(ReadTask(fail, [future]))
     assert isinstance(future.exception(timeout=60), ZeroDivisionError)
     workers.close()
 
@@ -416,9 +360,8 @@ def _read_in_child(kind: str, root: str) -> bytes:
 
 
 def _scan(source: ReadSource) -> bytes:
-    with IoQueue(source, budget_bytes=1000) as queue:
-        queue.submit(plan_of("pack/a", (0, 2000), (5000, 6000)))
-        return b"".join(delivered.buffers[0].to_pybytes() for delivered in queue)
+    found = read(source, (0, 0, 2000), (0, 5000, 6000))
+    return b"".join(each for each in found if isinstance(each, bytes))
 
 
 SCANNED = DATA["pack/a"][:2000] + DATA["pack/a"][5000:6000]

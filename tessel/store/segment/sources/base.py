@@ -1,6 +1,6 @@
 """What a place to read bytes from has to offer, and what it is asked.
 
-The I/O queue enters here, and whoever adds a source: one file with a class that satisfies
+Whoever fetches enters here, and whoever adds a source: one file with a class that satisfies
 :class:`ReadSource`, and a line in :mod:`tessel.store.segment.sources.open`.
 """
 
@@ -18,7 +18,6 @@ from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
 
 __all__ = [
-    "IN_MEMORY",
     "LOCAL",
     "REMOTE",
     "ByteRanges",
@@ -51,10 +50,7 @@ class CoalesceLimits:
     gap_bytes
         Ranges with at most this many unwanted bytes between them are read together.
     part_bytes
-        A part has at most this many bytes.
-    splits
-        Whether a range longer than ``part_bytes`` is cut. Off, it is a part of its own: putting a
-        cut range together again is a copy, which a mapped file must not need.
+        A part has at most this many bytes; a longer range is cut.
 
     Raises
     ------
@@ -64,7 +60,6 @@ class CoalesceLimits:
 
     gap_bytes: int
     part_bytes: int
-    splits: bool = True
 
     def __post_init__(self) -> None:
         if self.gap_bytes < 0 or self.part_bytes < 1:
@@ -77,9 +72,6 @@ class CoalesceLimits:
 
 LOCAL: Final = CoalesceLimits(4 * KIB, 4 * MIB)
 """Local disks: a seek costs about as much as reading another 4 KiB."""
-
-IN_MEMORY: Final = CoalesceLimits(4 * KIB, 4 * MIB, splits=False)
-"""Bytes that are in this process's address space already."""
 
 REMOTE: Final = CoalesceLimits(1 * MIB, 16 * MIB)
 """Object stores: a request costs about as much as another mebibyte."""
@@ -132,14 +124,10 @@ class ReadSource(Protocol):
         """Its word in options and events, such as ``"mmap"``."""
 
     @property
-    def immediate(self) -> bool:
-        """Whether :meth:`read` answers with buffers before it returns, using no thread."""
-
-    @property
     def limits(self) -> CoalesceLimits:
         """How requests to this source are put together."""
 
-    def read(self, ranges: ByteRanges, priorities: Integers) -> list[ReadAnswer]:
+    def read(self, ranges: ByteRanges) -> list[ReadAnswer]:
         """Ask for ranges; does not wait.
 
         Parameters
@@ -147,9 +135,6 @@ class ReadSource(Protocol):
         ranges
             What to read; it is checked against the sizes of the objects before anything is touched
             or allocated.
-        priorities
-            One per range; where not all can be read at once, the lowest come first, also before
-            ranges that were asked for earlier.
 
         Returns
         -------

@@ -9,10 +9,9 @@ import pyarrow as pa
 
 from tessel.store.objects.base import ObjectStore, object_absent
 from tessel.store.segment.sources.base import (
-    IN_MEMORY,
+    LOCAL,
     ByteRanges,
     CoalesceLimits,
-    Integers,
     ReadAnswer,
 )
 from tessel.store.segment.sources.viewed import answers_from_views
@@ -27,23 +26,15 @@ class MemorySource:
     ----------
     objects
         A store whose ``get`` does not copy, or buffers by name.
-    limits
-        How requests are put together.
     """
 
     kind: ClassVar[str] = "memory"
-    immediate: ClassVar[bool] = True
+    limits: ClassVar[CoalesceLimits] = LOCAL
 
-    def __init__(
-        self,
-        objects: ObjectStore | Mapping[str, pa.Buffer],
-        *,
-        limits: CoalesceLimits = IN_MEMORY,
-    ) -> None:
+    def __init__(self, objects: ObjectStore | Mapping[str, pa.Buffer]) -> None:
         self._objects = objects
-        self.limits = limits
 
-    def read(self, ranges: ByteRanges, priorities: Integers) -> list[ReadAnswer]:
+    def read(self, ranges: ByteRanges) -> list[ReadAnswer]:
         """Return a slice per range."""
         return answers_from_views(ranges, self.view)
 

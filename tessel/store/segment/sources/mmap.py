@@ -20,10 +20,9 @@ from tessel.store.objects.base import short_object
 from tessel.store.objects.local import LocalObjects
 from tessel.store.objects.mapped import file_bytes
 from tessel.store.segment.sources.base import (
-    IN_MEMORY,
+    LOCAL,
     ByteRanges,
     CoalesceLimits,
-    Integers,
     ReadAnswer,
 )
 from tessel.store.segment.sources.files import FileCache, OpenFiles, object_path, open_object
@@ -58,19 +57,16 @@ class MmapSource:
     ----------
     objects
         A store on a local disk.
-    limits
-        How requests are put together.
     """
 
     kind: ClassVar[str] = "mmap"
-    immediate: ClassVar[bool] = True
+    limits: ClassVar[CoalesceLimits] = LOCAL
 
-    def __init__(self, objects: LocalObjects, *, limits: CoalesceLimits = IN_MEMORY) -> None:
+    def __init__(self, objects: LocalObjects) -> None:
         self._root = objects.uri
         self._files: OpenFiles[_File] = OpenFiles(self._open, _cache)
-        self.limits = limits
 
-    def read(self, ranges: ByteRanges, priorities: Integers) -> list[ReadAnswer]:
+    def read(self, ranges: ByteRanges) -> list[ReadAnswer]:
         """Return a slice of the map per range."""
         from tessel.store.segment.sources.viewed import answers_from_views
 

@@ -14,7 +14,6 @@ from tessel.store.segment.sources.base import (
     REMOTE,
     ByteRanges,
     CoalesceLimits,
-    Integers,
     ReadAnswer,
     failed,
 )
@@ -42,7 +41,6 @@ class ObjectStoreSource:
     """
 
     kind: ClassVar[str] = "object_store"
-    immediate: ClassVar[bool] = False
 
     def __init__(
         self, objects: ObjectStore, *, in_flight: int = 64, limits: CoalesceLimits = REMOTE
@@ -53,15 +51,11 @@ class ObjectStoreSource:
         self._workers = ReadWorkers(in_flight, "tessel-get")
         self.limits = limits
 
-    def read(self, ranges: ByteRanges, priorities: Integers) -> list[ReadAnswer]:
+    def read(self, ranges: ByteRanges) -> list[ReadAnswer]:
         """Start the requests."""
         answers: list[ReadAnswer] = []
-        for at, start, end, priority in zip(
-            ranges.object.tolist(),
-            ranges.start.tolist(),
-            ranges.end.tolist(),
-            priorities.tolist(),
-            strict=True,
+        for at, start, end in zip(
+            ranges.object.tolist(), ranges.start.tolist(), ranges.end.tolist(), strict=True
         ):
             name = ranges.names[at]
             if start < 0 or end < start:
@@ -69,7 +63,7 @@ class ObjectStoreSource:
                 continue
             future: Future[pa.Buffer] = Future()
             task = ReadTask(partial(self._get, name, start, end, future), [future])
-            self._workers.submit(priority, task)
+            self._workers.submit(task)
             answers.append(future)
         return answers
 

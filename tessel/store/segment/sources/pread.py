@@ -12,7 +12,6 @@ from concurrent.futures import Future
 from functools import partial
 from typing import ClassVar, Final
 
-import numpy as np
 import pyarrow as pa
 
 from tessel.errors import OptionError, StoreError, TesselError
@@ -23,7 +22,6 @@ from tessel.store.segment.sources.base import (
     LOCAL,
     ByteRanges,
     CoalesceLimits,
-    Integers,
     ReadAnswer,
 )
 from tessel.store.segment.sources.files import FileCache, OpenFiles, open_object
@@ -80,7 +78,6 @@ class PreadSource:
     """
 
     kind: ClassVar[str] = "pread"
-    immediate: ClassVar[bool] = False
 
     def __init__(
         self, objects: LocalObjects, *, threads: int = 8, limits: CoalesceLimits = LOCAL
@@ -92,18 +89,17 @@ class PreadSource:
         self._workers = ReadWorkers(threads, "tessel-pread")
         self.limits = limits
 
-    def read(self, ranges: ByteRanges, priorities: Integers) -> list[ReadAnswer]:
+    def read(self, ranges: ByteRanges) -> list[ReadAnswer]:
         """Start the reads; small ranges share a task, so that each is worth its thread."""
         futures: list[Future[pa.Buffer]] = [Future() for _ in range(len(ranges))]
         places, starts = ranges.object.tolist(), ranges.start.tolist()
         ends = ranges.end.tolist()
-        order = np.argsort(priorities, kind="stable").tolist()
-        for group in _groups(order, starts, ends, self._workers.threads):
+        for group in _groups(starts, ends, self._workers.threads):
             wanted = [
                 _Wanted(ranges.names[places[at]], starts[at], ends[at], futures[at]) for at in group
             ]
             task = ReadTask(partial(self._read_group, wanted), [futures[at] for at in group])
-            self._workers.submit(int(priorities[group[0]]), task)
+            self._workers.submit(task)
         return list(futures)
 
     def size(self, name: str) -> int:
@@ -149,15 +145,13 @@ class PreadSource:
         return buffer
 
 
-def _groups(
-    order: list[int], starts: list[int], ends: list[int], threads: int
-) -> Iterator[list[int]]:
-    """Cut ranges, in the order of their priorities, into about one group a thread."""
-    most = -(-len(order) // threads)
+def _groups(starts: list[int], ends: list[int], threads: int) -> Iterator[list[int]]:
+    """Cut ranges into about one group a thread."""
+    most = -(-len(starts) // threads)
     group: list[int] = []
     total = 0
-    for at in order:
-        length = ends[at] - starts[at]
+    for at, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        length = end - start
         if group and (len(group) == most or total + length > _TASK_BYTES):
             yield group
             group, total = [], 0

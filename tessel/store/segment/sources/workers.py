@@ -1,15 +1,14 @@
-"""Threads that read, lowest priority first, and that a forked child starts anew.
+"""Threads that read, and that a forked child starts anew.
 
 Sources that wait for a disk or a network enter here.
 """
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import os
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -31,7 +30,7 @@ class ReadTask:
 
 
 class ReadWorkers:
-    """A pool whose threads always take the waiting task of the lowest priority.
+    """A pool of threads that can be closed while tasks wait.
 
     Threads are started as they are needed. Handing a task over costs tens of microseconds, so it
     should be worth about a millisecond.
@@ -54,22 +53,21 @@ class ReadWorkers:
         """Begin without tasks and threads; those of the parent are not in a forked child."""
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
-        self._tasks: list[tuple[int, int, ReadTask]] = []
-        self._numbers = itertools.count()
+        self._tasks: deque[ReadTask] = deque()
 
-    def submit(self, priority: int, task: ReadTask) -> None:
-        """Run a task, before all waiting ones of a higher priority; equal ones run in order."""
+    def submit(self, task: ReadTask) -> None:
+        """Run a task, after those that wait already."""
         with self._lock:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix=self._name)
-            heapq.heappush(self._tasks, (priority, next(self._numbers), task))
+            self._tasks.append(task)
             self._pool.submit(self._run_first)
 
     def _run_first(self) -> None:
         with self._lock:
             if not self._tasks:
                 return
-            _, _, task = heapq.heappop(self._tasks)
+            task = self._tasks.popleft()
         try:
             task.run()
         except BaseException as error:
@@ -81,8 +79,7 @@ class ReadWorkers:
         """Cancel what was not started, and wait for what was."""
         with self._lock:
             pool, self._pool = self._pool, None
-            left = [task for _, _, task in self._tasks]
-            self._tasks = []
+            left, self._tasks = self._tasks, deque()
         for task in left:
             for future in task.futures:
                 future.cancel()

@@ -1,0 +1,290 @@
+"""Bytes of pages that are about to be decoded, fetched from where they are not at hand at once.
+
+The opener enters here with the columns and rows that somebody touches. Pages of them that were not
+fetched yet are asked for together, near ones as one request, and waited for: a touch of many
+columns of several segments is one round trip. Where bytes are views of a map, nothing is fetched.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from concurrent.futures import Future, wait
+from typing import TypeAlias
+
+import numpy as np
+
+from tessel.ecs.components import SegmentKey
+from tessel.errors import (
+    CorruptSegmentError,
+    CorruptStoreError,
+    InvalidInputError,
+    NotFoundError,
+    StoreError,
+    TesselError,
+)
+from tessel.lazy import dataclass
+from tessel.store.encodings.base import Integers
+from tessel.store.encodings.fields import FieldNode
+from tessel.store.segment.pages import SegmentPages
+from tessel.store.segment.sources.base import (
+    ByteRanges,
+    CoalesceLimits,
+    ReadAnswer,
+    ReadSource,
+)
+
+__all__ = ["Rows", "Wanted", "coalesce", "fetch"]
+
+Rows: TypeAlias = "range | Integers"
+"""Rows of a segment: all from one to another, or single ones in any order, repeats allowed."""
+
+_LINE_BYTES = 1 << 62
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """Rows of columns of one segment.
+
+    Attributes
+    ----------
+    key, segment
+        The segment.
+    nodes
+        Columns; all nodes below are fetched with them.
+    rows
+        Counted from the first row of the segment, which has them.
+    """
+
+    key: SegmentKey
+    segment: SegmentPages
+    nodes: Sequence[FieldNode]
+    rows: Sequence[Rows]
+
+
+def fetch(source: ReadSource, wanted: Sequence[Wanted]) -> None:
+    """Read the pages that hold wanted rows into their segments, unless that was done.
+
+    Raises
+    ------
+    StoreError
+        For the first page, by its rows, that could not be read; names object, column and page. It
+        is a ``CorruptSegmentError`` where the page lies outside of its object.
+    """
+    found = [_missing(each) for each in wanted]
+    entries = np.concatenate([own for own, _ in found])
+    if not len(entries):
+        return
+    owner = np.repeat(np.arange(len(wanted)), [len(own) for own, _ in found])
+    names = tuple(dict.fromkeys(each.key.object for each in wanted))
+    objects = np.array([names.index(each.key.object) for each in wanted], np.int64)[owner]
+    parts = coalesce(ByteRanges(names, objects, entries[:, 0], entries[:, 1]), source.limits)
+    answers = source.read(parts)
+    wait([answer for answer in answers if isinstance(answer, Future)])
+    errors = {at: error for at, each in enumerate(answers) if (error := _error(each)) is not None}
+    # By rows, then columns: of several pages that could not be read, the first is named.
+    for at in np.lexsort(entries.T[:1:-1]).tolist() if errors else ():
+        start, end = entries[at, :2].tolist()
+        for part, error in errors.items():
+            one = parts.take([part])
+            if one.object[0] == objects[at] and one.start[0] < end and start < one.end[0]:
+                raise _read_failed(error, one, wanted[owner[at]], entries[at])
+    for at, answer in enumerate(answers):
+        buffer = answer.result() if isinstance(answer, Future) else answer
+        name, start, end = names[parts.object[at]], int(parts.start[at]), int(parts.end[at])
+        for key, segment in ((each.key, each.segment) for each in wanted):
+            low, high = max(start, key.offset), min(end, key.offset + key.length)
+            if name == key.object and low < high:
+                held = np.frombuffer(buffer, np.uint8)[low - start : high - start]
+                segment.data[low - key.offset : high - key.offset] = held
+    for each, (_, flags) in zip(wanted, found, strict=True):
+        each.segment.fetched[flags] = True
+
+
+def _error(answer: ReadAnswer) -> BaseException | None:
+    return answer.exception() if isinstance(answer, Future) else None
+
+
+def _missing(wanted: Wanted) -> tuple[Integers, Integers]:
+    """Return the pages to fetch of a segment, and their flags.
+
+    Each is a line of five integers: start and end in the object, first row, node, and page. The
+    dictionary of a column, page -1, is fetched whole with the first page that refers to it.
+    """
+    segment, offset = wanted.segment, wanted.key.offset
+    lines: list[Integers] = [np.zeros((0, 5), np.int64)]
+    flags: list[Integers] = [np.zeros(0, np.int64)]
+    for top in wanted.nodes:
+        for node in range(top.number, top.end):
+            records = segment.records(node)
+            shift = segment.file.page_shift(node)
+            touched = np.zeros(len(records), np.bool_)
+            for rows in wanted.rows:
+                if not isinstance(rows, range):
+                    touched[rows >> shift] = True
+                elif len(rows):
+                    touched[rows.start >> shift : (rows.stop - 1 >> shift) + 1] = True
+            pages = np.flatnonzero(touched)
+            if not len(pages):
+                continue
+            record = segment.file.dictionary(node)
+            if record is not None:
+                places = int(record["offset"]), int(record["offset"]) + int(record["length"])
+                line = [*places, int(pages[0]) << shift, node, -1]
+                lines.append(np.array([line], np.int64))
+                flags.append(np.array([segment.flag_of(node, len(records))]))
+            start = records["offset"][pages].astype(np.int64)
+            end = start + records["length"][pages].astype(np.int64)
+            own = np.stack([start, end, pages << shift, np.full(len(pages), node), pages], axis=1)
+            lines.append(own)
+            flags.append(segment.flag_of(node, 0) + pages)
+    found, own_flags = np.concatenate(lines), np.concatenate(flags)
+    left = ~segment.fetched[own_flags]
+    found[:, :2] += offset
+    return found[left], own_flags[left]
+
+
+def _read_failed(
+    error: BaseException, part: ByteRanges, wanted: Wanted, entry: Integers
+) -> BaseException:
+    """Return the error of bytes that could not be read with object, column and page named.
+
+    A segment that lies outside its object, or has none, is a damaged segment.
+    """
+    if not isinstance(error, Exception):
+        return error
+    name, found = wanted.key.object, error
+    if isinstance(error, (NotFoundError, CorruptStoreError)) and not isinstance(
+        error, CorruptSegmentError
+    ):
+        found = CorruptSegmentError(
+            f"{name} is missing or cut short: {error.message}",
+            hint="restore the object from a copy of the store",
+            object=name,
+        )
+    elif not isinstance(error, TesselError):
+        found = StoreError(
+            f"could not read bytes {part.start[0]} to {part.end[0]} of {name!r}: {error}",
+            object=name,
+        )
+    if found is not error:
+        found.__cause__ = error
+    assert isinstance(found, TesselError)
+    column, page = int(entry[3]), int(entry[4])
+    return found.with_context(
+        object=name, column=str(column), page="dictionary" if page < 0 else str(page)
+    )
+
+
+# --- requests -------------------------------------------------------------------------------------
+
+
+def coalesce(ranges: ByteRanges, limits: CoalesceLimits) -> ByteRanges:
+    """Put byte ranges together into the parts that are read.
+
+    Objects are laid out one after the other on one line, further apart than any gap, so that one
+    sort and one running maximum treat all of them at once; a loop runs only over parts that reach
+    the size limit.
+
+    Parameters
+    ----------
+    ranges
+        In any order; they may touch, overlap, repeat, or have no bytes.
+    limits
+        No part is longer than ``part_bytes``; a range is cut only where it is longer than that, or
+        overlaps others.
+
+    Returns
+    -------
+    ByteRanges
+        None empty, no two overlapping, ascending within each object.
+
+    Raises
+    ------
+    InvalidInputError
+        For a range that ends before it starts, starts before its object, or lies beyond 2**62
+        bytes.
+    """
+    _check(ranges)
+    has_bytes = np.flatnonzero(ranges.end > ranges.start)
+    if not len(has_bytes):
+        return ranges.take(has_bytes)
+    places = _places(ranges, limits.gap_bytes)
+    shift = places[ranges.object[has_bytes]]
+    start, end = ranges.start[has_bytes] + shift, ranges.end[has_bytes] + shift
+    # By start, then end: of ranges that start together the order must not decide where parts end.
+    order = np.lexsort((end, start))
+    start, end = start[order], end[order]
+    reach = np.maximum.accumulate(end)
+    part_start, part_end = _cut(start, reach, limits)
+    objects = np.searchsorted(places, part_start, "right") - 1
+    return ByteRanges(
+        ranges.names, objects, part_start - places[objects], part_end - places[objects]
+    )
+
+
+def _check(ranges: ByteRanges) -> None:
+    wrong = (ranges.start < 0) | (ranges.end < ranges.start) | (ranges.end > _LINE_BYTES)
+    if wrong.any():
+        at = int(wrong.argmax())
+        raise InvalidInputError(
+            f"bytes {ranges.start[at]} to {ranges.end[at]} of "
+            f"{ranges.names[int(ranges.object[at])]!r} are no range",
+            object=ranges.names[int(ranges.object[at])],
+        )
+
+
+def _places(ranges: ByteRanges, gap_bytes: int) -> Integers:
+    """Return where each object begins on the line, ascending."""
+    lengths = np.zeros(len(ranges.names), np.int64)
+    np.maximum.at(lengths, ranges.object, ranges.end)
+    total = sum(lengths.tolist()) + (gap_bytes + 1) * len(lengths)
+    if total > _LINE_BYTES:
+        raise InvalidInputError(
+            f"ranges over {total} bytes of objects cannot be put together at once",
+            hint="read fewer segments at a time",
+        )
+    lengths += gap_bytes + 1
+    return np.cumsum(lengths) - lengths
+
+
+def _cut(start: Integers, reach: Integers, limits: CoalesceLimits) -> tuple[Integers, Integers]:
+    """Return the parts of sorted ranges; ``reach`` is the running maximum of their ends."""
+    begins = np.concatenate(([0], np.flatnonzero(start[1:] > reach[:-1] + limits.gap_bytes) + 1))
+    ends = np.concatenate((begins[1:], [len(start)]))
+    part_start, part_end = start[begins], reach[ends - 1]
+    long = np.flatnonzero(part_end - part_start > limits.part_bytes)
+    if not len(long):
+        return part_start, part_end
+    keep = np.ones(len(begins), bool)
+    keep[long] = False
+    cuts = [
+        _cut_run(start[a:b].tolist(), reach[a:b].tolist(), limits.part_bytes)
+        for a, b in zip(begins[long].tolist(), ends[long].tolist(), strict=True)
+    ]
+    cut_start = np.array([place for starts, _ in cuts for place in starts], np.int64)
+    cut_end = np.array([place for _, stops in cuts for place in stops], np.int64)
+    part_start = np.concatenate((part_start[keep], cut_start))
+    part_end = np.concatenate((part_end[keep], cut_end))
+    order = np.argsort(part_start)
+    return part_start[order], part_end[order]
+
+
+def _cut_run(start: list[int], reach: list[int], most_bytes: int) -> tuple[list[int], list[int]]:
+    """Cut ranges that lie near each other into parts, each as full of whole ranges as may be."""
+    starts: list[int] = []
+    stops: list[int] = []
+    at, place = 0, start[0]
+    while at < len(start):
+        limit = place + most_bytes
+        # All ranges before ``after`` end inside the part; the one at ``at`` may not.
+        after = bisect_right(reach, limit, at)
+        starts.append(place)
+        if after > at:
+            stops.append(reach[after - 1])
+            at = after
+            place = max(start[at], reach[at - 1]) if at < len(start) else place
+        else:
+            stops.append(limit)
+            place = limit
+    return starts, stops
