@@ -9,7 +9,6 @@ import threading
 import uuid
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from tessel.cancelling import CancelFlag, current_flag
@@ -69,12 +68,7 @@ class Job(Generic[Result]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.cancel()
         self._thread.join()
 

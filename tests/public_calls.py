@@ -177,8 +177,6 @@ LEFT_OUT = {
     "TesselError.with_rows": "a stage's own, called with the rows of a unit",
     "Transaction.finalize": "Store.finalize is the way in",
     "LiveStore.serve": "listens; its tests are those of the server",
-    "LiveStore.lock_for_fork": "the forking module's own",
-    "LiveStore.begin_in_child": "the forking module's own",
     "LiveStore.dump": "writes files",
 }
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -23,6 +22,7 @@ from tessel.store.events.event_frames import (
     read_bytes,
     report,
 )
+from tessel.store.events.forking import after_fork
 from tessel.store.objects.regular import open_regular
 
 __all__ = ["Journal", "read_events", "write_events"]
@@ -104,7 +104,7 @@ class Journal:
         self._end = os.fstat(self._descriptor).st_size
         if not self._end:
             self._begin()
-        _journals.add(self)
+        after_fork(self, Journal.forget)
 
     @property
     def is_ours(self) -> bool:
@@ -272,14 +272,3 @@ def _sync_folder(path: Path) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
-
-
-_journals: weakref.WeakSet[Journal] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for journal in list(_journals):
-        journal.forget()
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -11,7 +11,6 @@ import os
 import secrets
 import threading
 import time
-import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy.typing as npt
 
 from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
+from tessel.store.events.forking import after_fork
 
 __all__ = ["EventIds", "Ids", "id_bytes", "id_parts", "log_time"]
 
@@ -43,11 +43,14 @@ class EventIds:
 
     def __init__(self, clock: Callable[[], int] = time.time_ns) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
+        self._renew()
         self._process = 0
         self._last = 0
         self._counter = 0
-        _makers.add(self)
+        after_fork(self, EventIds._renew)  # a thread of the parent may be at work
+
+    def _renew(self) -> None:
+        self._lock = threading.Lock()
 
     def next(self) -> tuple[int, int]:
         """Return the next id as its time and its counter."""
@@ -58,17 +61,6 @@ class EventIds:
             self._last = max(self._clock(), self._last)
             self._counter += 1
             return self._last, self._counter
-
-
-_makers: weakref.WeakSet[EventIds] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for maker in list(_makers):  # a thread of the parent may have been at work
-        maker._lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 @checks_arguments

@@ -1,8 +1,10 @@
-"""Live stores across a fork: a child sees each of them whole, and can write to its copy.
+"""What lives across a fork: a child has live stores whole, and locks that nobody holds.
 
 A thread of the parent may be in the middle of an insert when another one forks. In the child that
 thread is gone: what it held would stay locked, and what it had begun would stay half done. So who
 forks waits until no store is being written to, and holds all of them until the child is there.
+There each recorder, sink, store and server takes up work anew: files, connections and threads are
+the parent's.
 """
 
 from __future__ import annotations
@@ -10,45 +12,42 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from tessel.arrays import arrow_array
 
-__all__ = ["Forked", "finish_preparations", "keep_whole"]
+__all__ = ["after_fork"]
 
+Known = TypeVar("Known")
+LockOf = Callable[[Any], threading.RLock]
 
-class Forked(Protocol):
-    """What is held while a process forks."""
-
-    def lock_for_fork(self) -> threading.RLock:
-        """Return what writers hold."""
-
-    def begin_in_child(self) -> None:
-        """Take up work in the child: the lock is new, files and threads are the parent's."""
-
-
-_known: weakref.WeakSet[Forked] = weakref.WeakSet()
+_known: weakref.WeakKeyDictionary[Any, tuple[Callable[[Any], object], LockOf | None]] = (
+    weakref.WeakKeyDictionary()
+)
 _held = threading.local()
 
 
-def keep_whole(store: Forked) -> None:
-    """See to it that no child gets half of what a store was being given."""
-    _known.add(store)
+def after_fork(
+    each: Known,
+    renew: Callable[[Known], object],
+    *,
+    lock_of: Callable[[Known], threading.RLock] | None = None,
+) -> None:
+    """Call ``renew(each)`` in every forked child, for as long as the object lives.
 
-
-def finish_preparations() -> None:
-    """Return when no other thread is in the middle of Arrow's first conversion in this process.
-
-    It imports what it needs then, under a lock of its own, which a child would wait for for ever.
+    With ``lock_of`` what writers hold is acquired before a fork, so that no child gets half of what
+    an object was being given.
     """
-    arrow_array([0.0])
+    _known[each] = renew, lock_of
 
 
 def _before() -> None:
     if _known:
-        finish_preparations()
-    locks = [store.lock_for_fork() for store in list(_known)]
+        # Arrow's first conversion in a process imports what it needs, under a lock of its own: a
+        # child would wait for ever for a thread that is in the middle of it.
+        arrow_array([0.0])
+    locks = [lock_of(each) for each, (_, lock_of) in list(_known.items()) if lock_of is not None]
     _acquire_all(locks)
     _held.locks = locks
 
@@ -75,8 +74,8 @@ def _after_in_parent() -> None:
 
 def _after_in_child() -> None:
     _held.__dict__.pop("locks", None)
-    for store in list(_known):
-        store.begin_in_child()
+    for each, (renew, _) in list(_known.items()):
+        renew(each)
 
 
 os.register_at_fork(

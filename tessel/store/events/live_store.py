@@ -33,7 +33,7 @@ from tessel.store.events.collection import (
 )
 from tessel.store.events.event_file import Journal, opening, read_events, write_events
 from tessel.store.events.event_ids import id_parts
-from tessel.store.events.forking import keep_whole
+from tessel.store.events.forking import after_fork
 from tessel.store.events.index import Draft, ShapeLog, View
 from tessel.store.events.intake import ArrivalClock, Events, batches_of, new_batches
 from tessel.store.events.recording import Recording
@@ -126,7 +126,7 @@ class LiveStore(Closing, EventAnswers):
                 opened.close()
                 raise
             self._journal = opened
-        keep_whole(self)
+        after_fork(self, LiveStore._begin_in_child, lock_of=lambda store: store._lock)
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -326,12 +326,7 @@ class LiveStore(Closing, EventAnswers):
                 hint="ask what is here, and log to the parent: serve there, a SocketSink here",
             )
 
-    def lock_for_fork(self) -> threading.RLock:
-        """Return what writers hold; for :mod:`tessel.store.events.forking`."""
-        return self._lock
-
-    def begin_in_child(self) -> None:
-        """Take up work in a forked child; for :mod:`tessel.store.events.forking`."""
+    def _begin_in_child(self) -> None:
         self._lock = threading.RLock()
         self._servers = []
 

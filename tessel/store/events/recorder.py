@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 import sys
 import threading
 import weakref
@@ -23,7 +22,7 @@ from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.event_ids import EventIds, id_bytes
-from tessel.store.events.forking import finish_preparations
+from tessel.store.events.forking import after_fork
 from tessel.store.events.merging import MergedBatch, merge_same_time
 from tessel.store.events.pending import Pending, cell_of
 from tessel.store.events.row import CLEAR, CLEAR_RECURSIVE, Row
@@ -83,8 +82,11 @@ class Recorder(Closing):
         self._merge_same_time = bool(merge_same_time)
         self._ids = EventIds()
         self._closed = False
+        self._types: dict[tuple[str, str], pa.DataType] = {}
+        self._timelines: dict[str, Timeline] = {}
         self._renew()
         _recorders.add(self)
+        after_fork(self, Recorder._renew)
 
     def _renew(self) -> None:
         self._lock = threading.Lock()
@@ -277,14 +279,6 @@ class Recorder(Closing):
             self._types[entity, name] = kind
         return Pending(entity, timelines, kinds)
 
-    @property
-    def _types(self) -> dict[tuple[str, str], pa.DataType]:
-        return self.__dict__.setdefault("_known_types", {})  # type: ignore[no-any-return]
-
-    @property
-    def _timelines(self) -> dict[str, Timeline]:
-        return self.__dict__.setdefault("_known_timelines", {})  # type: ignore[no-any-return]
-
     def _start(self) -> None:
         thread = self._thread
         if thread is None:
@@ -324,15 +318,4 @@ def _flush_all() -> None:
             print(f"tessel: events were lost when the program ended: {error}", file=sys.stderr)
 
 
-def _before_fork() -> None:
-    if _recorders:
-        finish_preparations()
-
-
-def _after_fork() -> None:
-    for recorder in list(_recorders):
-        recorder._renew()
-
-
 atexit.register(_flush_all)
-os.register_at_fork(before=_before_fork, after_in_child=_after_fork)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
@@ -26,6 +25,7 @@ from tessel.errors import (
 from tessel.errors.arguments import checks_arguments
 from tessel.store.events.cell import Cell
 from tessel.store.events.extension_types import ReferenceType
+from tessel.store.events.forking import after_fork
 from tessel.store.events.queries import Found
 from tessel.store.events.reference import Reference
 from tessel.store.objects.foreign import ForeignObjects, foreign_name, open_foreign
@@ -83,7 +83,7 @@ class ReferenceReader:
         self._max_bytes = max_bytes
         self._cache_bytes = cache_bytes
         self._renew()
-        _readers.add(self)
+        after_fork(self, ReferenceReader._renew)
 
     def _renew(self) -> None:
         self._lock = threading.Lock()
@@ -213,14 +213,3 @@ def _references(held: References) -> Iterator[Reference | None]:
             f"values of {kind} are no references", hint="give a column of references"
         )
     return (None if each is None else Reference.from_struct(each) for each in held.to_pylist())
-
-
-_readers: weakref.WeakSet[ReferenceReader] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for reader in list(_readers):
-        reader._renew()
-
-
-os.register_at_fork(after_in_child=_after_fork)

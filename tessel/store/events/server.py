@@ -7,7 +7,6 @@ import os
 import socket
 import threading
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from tessel.closing import Closing
 from tessel.errors import InvalidInputError, StoreBusyError, StoreError, TesselError
 from tessel.store.events import wire
 from tessel.store.events.batch import EventBatch
+from tessel.store.events.forking import after_fork
 from tessel.store.events.reception import Reception, shut
 
 __all__ = ["EventServer", "check_address"]
@@ -91,7 +91,7 @@ class EventServer(Closing):
             self._reception.close()
             self._stop_listening()
             raise StoreError.for_no_thread("the server") from error
-        _servers.add(self)
+        after_fork(self, EventServer._let_go)
 
     @property
     def address(self) -> tuple[str, int] | str:
@@ -124,6 +124,13 @@ class EventServer(Closing):
         self._listener.close()
         if self._path is not None:
             self._path.unlink(missing_ok=True)
+
+    def _let_go(self) -> None:
+        """Close all connections in a forked child, which would keep producers waiting."""
+        self._listener.close()
+        self._reception.close()
+        for connection in list(self._producers):
+            connection.close()
 
     def __repr__(self) -> str:
         state = "closed" if self._stopped.is_set() else f"{self.producers} producers"
@@ -290,17 +297,3 @@ def _say_last(connection: socket.socket, answer: bytes) -> None:
             pass
     except OSError:  # it is gone, or goes on and on
         return
-
-
-_servers: weakref.WeakSet[EventServer] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for server in list(_servers):  # a child that held them open would keep producers waiting
-        server._listener.close()
-        server._reception.close()
-        for connection in list(server._producers):
-            connection.close()
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -6,17 +6,20 @@ The memory is the wire form: :meth:`RowArena.rows` views what was written, witho
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
 from tessel.errors import InvalidInputError, RowSpaceError
 from tessel.expression.scalars import is_missing
-from tessel.store.rows.event_row import EventRow
+from tessel.store.rows.event_row import STORED_AS, EventRow
 from tessel.store.rows.rows import Rows
 from tessel.store.rows.schema import FieldLayout, Layout, RowSchema
 
 __all__ = ["MutableEventRow", "RowArena"]
+
+Value = TypeVar("Value")
 
 
 class RowArena:
@@ -133,6 +136,19 @@ class RowArena:
         )
 
 
+def _setter(
+    kind: str, what: str, value_type: type[Value]
+) -> Callable[[MutableEventRow, str | int, Value], None]:
+    """Return the method that sets the fields of one kind to Python values of a type."""
+
+    def set_typed(self: MutableEventRow, field: str | int, value: Value) -> None:
+        self._typed(field, kind, value)
+
+    set_typed.__name__, set_typed.__qualname__ = f"set_{kind}", f"MutableEventRow.set_{kind}"
+    set_typed.__doc__ = f"Set {what}."
+    return set_typed
+
+
 class MutableEventRow:
     """A row of an arena that is being filled; every setter clears the field's null bit."""
 
@@ -180,57 +196,19 @@ class MutableEventRow:
         self._arena._memory[at : at + layout.size] = 0
         self._arena._memory[self._null_byte(layout)] |= 1 << (layout.null_bit & 7)
 
-    def set_bool(self, field: str | int, value: bool) -> None:
-        """Set a bool."""
-        self._typed(field, "bool", value)
-
-    def set_i8(self, field: str | int, value: int) -> None:
-        """Set an int8."""
-        self._typed(field, "i8", value)
-
-    def set_i16(self, field: str | int, value: int) -> None:
-        """Set an int16."""
-        self._typed(field, "i16", value)
-
-    def set_i32(self, field: str | int, value: int) -> None:
-        """Set an int32, or the number that a date or time of 32 bits is stored as."""
-        self._typed(field, "i32", value)
-
-    def set_i64(self, field: str | int, value: int) -> None:
-        """Set an int64, or the number that a timestamp, duration, date or time is stored as."""
-        self._typed(field, "i64", value)
-
-    def set_u8(self, field: str | int, value: int) -> None:
-        """Set a uint8."""
-        self._typed(field, "u8", value)
-
-    def set_u16(self, field: str | int, value: int) -> None:
-        """Set a uint16."""
-        self._typed(field, "u16", value)
-
-    def set_u32(self, field: str | int, value: int) -> None:
-        """Set a uint32."""
-        self._typed(field, "u32", value)
-
-    def set_u64(self, field: str | int, value: int) -> None:
-        """Set a uint64."""
-        self._typed(field, "u64", value)
-
-    def set_f32(self, field: str | int, value: float) -> None:
-        """Set a float32."""
-        self._typed(field, "f32", value)
-
-    def set_f64(self, field: str | int, value: float) -> None:
-        """Set a float64."""
-        self._typed(field, "f64", value)
-
-    def set_str(self, field: str | int, value: str) -> None:
-        """Set text."""
-        self._typed(field, "str", value)
-
-    def set_bytes(self, field: str | int, value: bytes) -> None:
-        """Set bytes."""
-        self._typed(field, "bytes", value)
+    set_bool = _setter("bool", "a bool", bool)
+    set_i8 = _setter("i8", "an int8", int)
+    set_i16 = _setter("i16", "an int16", int)
+    set_i32 = _setter("i32", f"an int32, {STORED_AS.format(32)}", int)
+    set_i64 = _setter("i64", f"an int64, {STORED_AS.format(64)}", int)
+    set_u8 = _setter("u8", "a uint8", int)
+    set_u16 = _setter("u16", "a uint16", int)
+    set_u32 = _setter("u32", "a uint32", int)
+    set_u64 = _setter("u64", "a uint64", int)
+    set_f32 = _setter("f32", "a float32", float)
+    set_f64 = _setter("f64", "a float64", float)
+    set_str = _setter("str", "text", str)
+    set_bytes = _setter("bytes", "bytes", bytes)
 
     def set_datetime(self, field: str | int, value: dt.datetime) -> None:
         """Set a timestamp; one with a zone for a field with one, and without for one without."""

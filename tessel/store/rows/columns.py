@@ -20,7 +20,7 @@ from tessel.store.rows.schema import NULLS, FieldLayout, Layout, RowSchema
 if TYPE_CHECKING:
     from tessel.store.rows.rows import Rows
 
-__all__ = ["arrow_column", "arrow_columns", "records_of_batch", "row_texts"]
+__all__ = ["arrow_column", "arrow_columns", "field_nulls", "records_of_batch", "row_texts"]
 
 _MOST_SMALL_OFFSETS = 2**31 - 1
 
@@ -44,7 +44,7 @@ def arrow_columns(rows: Rows) -> list[pa.Array]:
 def arrow_column(rows: Rows, field: FieldLayout, *, has_nulls: bool = True) -> pa.Array:
     """Return a field of all rows as an Arrow array; ``has_nulls`` is false where none is known."""
     count = len(rows.records)
-    nulls = _nulls(rows, field) if has_nulls else None
+    nulls = field_nulls(rows, field) if has_nulls else None
     validity = None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
     null_count = 0 if nulls is None else int(np.count_nonzero(nulls))
     if field.is_variable:
@@ -61,7 +61,7 @@ def arrow_column(rows: Rows, field: FieldLayout, *, has_nulls: bool = True) -> p
     return pa.Array.from_buffers(field.type.arrow, count, [validity, buffer], null_count)
 
 
-def _nulls(rows: Rows, field: FieldLayout) -> npt.NDArray[np.bool_] | None:
+def field_nulls(rows: Rows, field: FieldLayout) -> npt.NDArray[np.bool_] | None:
     """Return which rows are null; None where none is."""
     if not rows.schema.null_bitmap_size:
         return None
@@ -81,7 +81,7 @@ def row_texts(
     """
     pairs = rows.records[field.name].astype(np.int64)
     starts, lengths = pairs[:, 0], pairs[:, 1]
-    nulls = _nulls(rows, field)
+    nulls = field_nulls(rows, field)
     if nulls is not None:
         lengths[nulls] = 0
     ends = starts + lengths

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import struct
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -14,9 +15,33 @@ from tessel.store.rows.schema import FieldLayout, RowSchema
 if TYPE_CHECKING:
     from tessel.store.rows.rows import Rows
 
-__all__ = ["EventRow"]
+__all__ = ["STORED_AS", "EventRow"]
+
+Value = TypeVar("Value")
 
 _EPOCH = dt.datetime(1970, 1, 1)
+
+
+STORED_AS = "or the number that a date, time or duration of {} bits is stored as"
+"""What the integers of a width are besides, in the texts of getters and setters."""
+
+
+def _text(stored: Any) -> str:
+    return str(stored, "utf-8")
+
+
+def _getter(
+    kind: str, what: str, made: Callable[[Any], Value]
+) -> Callable[[EventRow, str | int], Value | None]:
+    """Return the method that reads the fields of one kind."""
+
+    def get(self: EventRow, field: str | int) -> Value | None:
+        stored = self._typed(field, kind)
+        return None if stored is None else made(stored)
+
+    get.__name__, get.__qualname__ = f"get_{kind}", f"EventRow.get_{kind}"
+    get.__doc__ = f"Return {what}; None for null."
+    return get
 
 
 class EventRow:
@@ -51,60 +76,19 @@ class EventRow:
         stored = self._stored(layout)
         return None if stored is None else layout.type.shown(stored)
 
-    def get_bool(self, field: str | int) -> bool | None:
-        """Return a bool."""
-        stored = self._typed(field, "bool")
-        return None if stored is None else bool(stored)
-
-    def get_i8(self, field: str | int) -> int | None:
-        """Return an int8."""
-        return self._typed(field, "i8")  # type: ignore[no-any-return]
-
-    def get_i16(self, field: str | int) -> int | None:
-        """Return an int16."""
-        return self._typed(field, "i16")  # type: ignore[no-any-return]
-
-    def get_i32(self, field: str | int) -> int | None:
-        """Return an int32, or the number that a date or time of 32 bits is stored as."""
-        return self._typed(field, "i32")  # type: ignore[no-any-return]
-
-    def get_i64(self, field: str | int) -> int | None:
-        """Return an int64, or the number that a timestamp, duration, date or time is stored as."""
-        return self._typed(field, "i64")  # type: ignore[no-any-return]
-
-    def get_u8(self, field: str | int) -> int | None:
-        """Return a uint8."""
-        return self._typed(field, "u8")  # type: ignore[no-any-return]
-
-    def get_u16(self, field: str | int) -> int | None:
-        """Return a uint16."""
-        return self._typed(field, "u16")  # type: ignore[no-any-return]
-
-    def get_u32(self, field: str | int) -> int | None:
-        """Return a uint32."""
-        return self._typed(field, "u32")  # type: ignore[no-any-return]
-
-    def get_u64(self, field: str | int) -> int | None:
-        """Return a uint64."""
-        return self._typed(field, "u64")  # type: ignore[no-any-return]
-
-    def get_f32(self, field: str | int) -> float | None:
-        """Return a float32."""
-        return self._typed(field, "f32")  # type: ignore[no-any-return]
-
-    def get_f64(self, field: str | int) -> float | None:
-        """Return a float64."""
-        return self._typed(field, "f64")  # type: ignore[no-any-return]
-
-    def get_str(self, field: str | int) -> str | None:
-        """Return text."""
-        stored = self._typed(field, "str")
-        return None if stored is None else str(stored, "utf-8")
-
-    def get_bytes(self, field: str | int) -> bytes | None:
-        """Return bytes."""
-        stored = self._typed(field, "bytes")
-        return None if stored is None else bytes(stored)
+    get_bool = _getter("bool", "a bool", bool)
+    get_i8 = _getter("i8", "an int8", int)
+    get_i16 = _getter("i16", "an int16", int)
+    get_i32 = _getter("i32", f"an int32, {STORED_AS.format(32)}", int)
+    get_i64 = _getter("i64", f"an int64, {STORED_AS.format(64)}", int)
+    get_u8 = _getter("u8", "a uint8", int)
+    get_u16 = _getter("u16", "a uint16", int)
+    get_u32 = _getter("u32", "a uint32", int)
+    get_u64 = _getter("u64", "a uint64", int)
+    get_f32 = _getter("f32", "a float32", float)
+    get_f64 = _getter("f64", "a float64", float)
+    get_str = _getter("str", "text", _text)
+    get_bytes = _getter("bytes", "bytes", bytes)
 
     def get_datetime(self, field: str | int) -> dt.datetime | None:
         """Return a timestamp as a ``datetime`` in UTC where it has a zone; nanoseconds are cut."""

@@ -15,9 +15,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tessel.errors import RowFormatError
-from tessel.store.rows.columns import arrow_column, arrow_columns, records_of_batch, row_texts
+from tessel.store.rows.columns import (
+    arrow_column,
+    arrow_columns,
+    field_nulls,
+    records_of_batch,
+    row_texts,
+)
 from tessel.store.rows.event_row import EventRow
-from tessel.store.rows.schema import NULLS, Layout, RowSchema
+from tessel.store.rows.schema import Layout, RowSchema
 from tessel.store.rows.wire import BATCH_HEADER, batch_header, parse_batch, parse_records
 
 __all__ = ["Rows"]
@@ -146,13 +152,8 @@ class Rows(Sequence[EventRow]):
 
     def nulls(self, name: str | int) -> npt.NDArray[np.bool_]:
         """Return which rows have null in a field: shape ``(rows,)``."""
-        bit = self.schema.field(name).null_bit
-        if not self.schema.null_bitmap_size:
-            return np.zeros(len(self.records), np.bool_)
-        found: npt.NDArray[np.bool_] = (
-            self.records[NULLS][:, bit >> 3] & np.uint8(1 << (bit & 7))
-        ) != 0
-        return found
+        found = field_nulls(self, self.schema.field(name))
+        return np.zeros(len(self.records), np.bool_) if found is None else found
 
     def column(self, name: str | int) -> pa.Array:
         """Return a field of all rows as an Arrow array: one strided copy."""

@@ -6,13 +6,13 @@ import os
 import socket
 import threading
 import time
-import weakref
 from collections.abc import Sequence
 
 from tessel.closing import Closing
 from tessel.errors import InvalidInputError, NotAStoreError, StoreBusyError, StoreError
 from tessel.store.events import wire
 from tessel.store.events.batch import EventBatch
+from tessel.store.events.forking import after_fork
 from tessel.store.events.server import check_address
 
 __all__ = ["SocketSink"]
@@ -60,7 +60,7 @@ class SocketSink(Closing):
         self._patience_seconds = patience_seconds
         self._silence_seconds = silence_seconds
         self._renew()
-        _sinks.add(self)
+        after_fork(self, SocketSink._begin_anew)
 
     def _renew(self) -> None:
         self._lock = threading.Lock()
@@ -69,6 +69,10 @@ class SocketSink(Closing):
         self._sequence = 0
         self.sent_bytes = 0
         """Bytes of all requests."""
+
+    def _begin_anew(self) -> None:
+        self._drop()  # of this process alone: the parent's stays open
+        self._renew()
 
     def insert(self, events: Sequence[EventBatch], /) -> int:
         """Send events; return, when the store has them, how many were new to it.
@@ -172,16 +176,3 @@ def _connection(address: wire.Address, timeout_seconds: float) -> socket.socket:
         connection.close()
         raise
     return connection
-
-
-_sinks: weakref.WeakSet[SocketSink] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for sink in list(_sinks):
-        if sink._connection is not None:
-            sink._connection.close()  # of this process alone: the parent's stays open
-        sink._renew()
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -6,7 +6,6 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tessel.errors import InvalidInputError, RowFormatError, TesselError
@@ -80,12 +79,7 @@ class RowListener:
             self._server = await asyncio.start_unix_server(self._connected, os.fspath(self._given))
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: object, traceback: object) -> None:
         assert self._server is not None
         self._server.close()
         for sender in self._senders:
