@@ -19,12 +19,12 @@ from tessel.errors import (
 from tessel.errors.arguments import checks_arguments
 from tessel.lazy import dataclass
 from tessel.store.events.batch import EventBatch
-from tessel.store.events.cell_cache import CellCache
 from tessel.store.events.converters import Conversion, Wanted, conversions
 from tessel.store.events.extension_types import ComponentNameType, EntityPathType
 from tessel.store.events.index import NOTHING, View
-from tessel.store.events.queries import State, kind_of, latest_at
+from tessel.store.events.queries import State, found_at, kind_of, latest_at
 from tessel.store.events.row import MARKS
+from tessel.store.events.stored_cells import CellCache
 from tessel.store.events.tables import range_of, state_rows, states_of, view_of
 from tessel.store.events.timeline import Timeline, TimelineKind, time_of, time_point_of
 
@@ -83,7 +83,8 @@ class EventAnswers:
         """
         asked = self._ask(timeline, [time], entity, components, convert, strict=strict)
         (number,) = asked.times.tolist()
-        state = State(latest_at(asked.view, timeline, number, entity, asked.names))
+        events = latest_at(asked.view, timeline, number, entity, asked.names)
+        state = State({name: found_at(at, name, time) for name, (at, time) in events.items()})
         state.unknown = asked.unknown
         for each in asked.made:
             if each.component in state:
@@ -179,9 +180,9 @@ class EventAnswers:
             chosen = {
                 name: each
                 for name, each in state.items()
-                if (include_timeless if each.time is None else include_latest_at_start)
+                if (include_timeless if each[1] is None else include_latest_at_start)
             }
-            found = pa.concat_tables([state_rows(chosen, found.schema, timeline), found])
+            found = pa.concat_tables([*state_rows(chosen, found.schema), found])
         return asked.answer(found)
 
     def table(

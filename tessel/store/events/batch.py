@@ -12,13 +12,13 @@ from tessel.arrays import arrow_array, numpy_array
 from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.lazy import dataclass
-from tessel.store.events.arrivals import from_text, to_text
 from tessel.store.events.cell import check_type
-from tessel.store.events.chunk import Chunk, Shape, chunk_of
-from tessel.store.events.event_ids import id_parts
+from tessel.store.events.chunk import Chunk, Shape, chunk_of, lists_of
+from tessel.store.events.event_ids import id_parts, ids_as_arrow, ids_of_arrow
 from tessel.store.events.extension_types import EventIdType, ReferenceType
 from tessel.store.events.reference import check_references
 from tessel.store.events.row import INSTANCE_KEY, MARKS, Row
+from tessel.store.events.runs import from_text, to_text
 from tessel.store.events.timeline import (
     Timeline,
     TimelineKind,
@@ -26,12 +26,20 @@ from tessel.store.events.timeline import (
     check_entity,
 )
 
-__all__ = ["EventBatch", "batches_of_rows", "pieces_of"]
+__all__ = [
+    "KIND",
+    "EventBatch",
+    "batches_of_rows",
+    "columns_by_kind",
+    "only_column",
+    "pieces_of",
+]
 
 EVENT_ID, INSTANCES = "event_id", "num_instances"
-_KIND, _ENTITY, _TIMELINE = b"tessel.kind", b"tessel.entity", b"tessel.timeline"
+KIND, _ENTITY, _TIMELINE = b"tessel.kind", b"tessel.entity", b"tessel.timeline"
 _ARRIVED, _LIST = b"tessel.ingestion_time", b"tessel.list"
 _PIECE_BYTES = 16 << 20
+ByKind = dict[bytes, list[tuple[pa.Field, pa.Array]]]
 _OWN = frozenset((*MARKS, INSTANCE_KEY))
 
 
@@ -62,24 +70,23 @@ class EventBatch:
         components are lists: for what the store keeps. Who is sent events finds out himself.
         """
         rows = np.arange(len(self.chunk))
-        ids = self.chunk.ids(rows).astype(">u8").tobytes()
-        stored = pa.Array.from_buffers(pa.binary(16), len(rows), [None, pa.py_buffer(ids)])
-        columns: list[pa.Array] = [pa.ExtensionArray.from_storage(EventIdType(), stored)]
-        fields = [pa.field(EVENT_ID, EventIdType(), metadata={_KIND: b"event_id"})]
+        ids = ids_as_arrow(self.chunk.ids(rows))
+        columns: list[pa.Array] = [pa.ExtensionArray.from_storage(EventIdType(), ids)]
+        fields = [pa.field(EVENT_ID, EventIdType(), metadata={KIND: b"event_id"})]
         for timeline, times in zip(self.shape.timelines, self.chunk.times, strict=True):
             columns.append(arrow_array(times).view(timeline.type))
-            metadata = {_KIND: b"timeline", _TIMELINE: timeline.kind.value.encode()}
+            metadata = {KIND: b"timeline", _TIMELINE: timeline.kind.value.encode()}
             fields.append(pa.field(timeline.name, timeline.type, metadata=metadata))
         columns.append(arrow_array(self.chunk.instances_at(rows)))
-        fields.append(pa.field(INSTANCES, pa.uint32(), metadata={_KIND: b"num_instances"}))
+        fields.append(pa.field(INSTANCES, pa.uint32(), metadata={KIND: b"num_instances"}))
         for at, (name, _) in enumerate(self.shape.components):
             cells = self.chunk.column(at)
             columns.append(cells)
-            facts = {_KIND: b"component"}
+            facts = {KIND: b"component"}
             if arrivals and name in self.lists:
                 facts[_LIST] = b"true"
             fields.append(pa.field(name, cells.type, metadata=facts))
-        metadata = {_KIND: b"events", _ENTITY: self.shape.entity.encode()}
+        metadata = {KIND: b"events", _ENTITY: self.shape.entity.encode()}
         if arrivals and self.chunk.arrivals is not None:
             metadata[_ARRIVED] = to_text(self.chunk.arrivals.at(rows)).encode()
         return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata))
@@ -102,22 +109,15 @@ class EventBatch:
         InvalidInputError
             For a batch that is none, whatever is wrong with it.
         """
-        try:
-            batch.validate(full=True)
-        except pa.ArrowInvalid as error:
-            raise InvalidInputError(f"a record batch that is damaged: {error}") from error
+        by_kind = columns_by_kind(batch)
         metadata = batch.schema.metadata or {}
-        if metadata.get(_KIND) != b"events" or _ENTITY not in metadata:
+        if metadata.get(KIND) != b"events" or _ENTITY not in metadata:
             raise InvalidInputError("a record batch that does not say it holds events")
         entity = check_entity(metadata[_ENTITY].decode(errors="replace"))
-        by_kind: dict[bytes, list[tuple[pa.Field, pa.Array]]] = {}
-        for field, column in zip(batch.schema, batch.columns, strict=True):
-            kind = (field.metadata or {}).get(_KIND, b"")
-            by_kind.setdefault(kind, []).append((field, column))
         timelines = [_timeline(field, column) for field, column in by_kind.pop(b"timeline", [])]
         components = [_component(field, column) for field, column in by_kind.pop(b"component", [])]
-        ids = _only(by_kind, b"event_id", pa.binary(16))
-        instances = _only(by_kind, b"num_instances", pa.uint32())
+        ids = only_column(by_kind, b"event_id", EventIdType(), "batch")
+        instances = only_column(by_kind, b"num_instances", pa.uint32(), "batch")
         if by_kind or not components:
             raise InvalidInputError("events have ids, counts, timelines and components")
         names = [timeline.name for timeline, _ in timelines] + [name for name, *_ in components]
@@ -125,12 +125,11 @@ class EventBatch:
             raise InvalidInputError("a batch of events has two columns of one name")
         timelines.sort(key=lambda each: each[0].name)
         components.sort(key=lambda each: each[0])
-        raw = np.frombuffer(ids.buffers()[1], ">u8", 2 * len(ids), 16 * ids.offset)
         counts = numpy_array(instances)
         _check_counts(components, counts)
         arrived = metadata.get(_ARRIVED) if arrivals else None
         chunk = chunk_of(
-            raw.astype(np.uint64).reshape(-1, 2),
+            ids_of_arrow(ids),
             [times for _, times in timelines],
             counts,
             [cells for _, _, cells in components],
@@ -172,12 +171,6 @@ def batches_of_rows(rows: Iterable[Row]) -> list[EventBatch]:
 
 
 def _batch(shape: Shape, rows: Sequence[Row]) -> EventBatch:
-    cells = []
-    for name, kind in shape.components:
-        parts = [row._cells[name].values for row in rows]
-        offsets = np.cumsum([0, *map(len, parts)])
-        values = pa.concat_arrays([arrow_array([], kind), *parts])
-        cells.append(pa.LargeListArray.from_arrays(arrow_array(offsets, pa.int64()), values))
     chunk = chunk_of(
         np.array([id_parts(row.event_id) for row in rows], np.uint64),
         [
@@ -185,7 +178,10 @@ def _batch(shape: Shape, rows: Sequence[Row]) -> EventBatch:
             for timeline in shape.timelines
         ],
         np.array([row.num_instances for row in rows], np.uint32),
-        cells,
+        [
+            lists_of([row._cells[name].values for row in rows], kind)
+            for name, kind in shape.components
+        ],
     )
     return EventBatch(shape, chunk)
 
@@ -219,14 +215,26 @@ def _component(field: pa.Field, column: pa.Array) -> tuple[str, pa.DataType, pa.
     return name, check_type(name, column.type), column
 
 
-def _only(
-    by_kind: dict[bytes, list[tuple[pa.Field, pa.Array]]], kind: bytes, expected: pa.DataType
-) -> pa.Array:
+def columns_by_kind(batch: pa.RecordBatch) -> ByKind:
+    """Return the fields and columns of a batch that may come from anywhere, by their kind."""
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise InvalidInputError(f"a record batch that is damaged: {error}") from error
+    by_kind: ByKind = {}
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        by_kind.setdefault((field.metadata or {}).get(KIND, b""), []).append((field, column))
+    return by_kind
+
+
+def only_column(by_kind: ByKind, kind: bytes, expected: pa.DataType, what: str) -> pa.Array:
+    """Return the one column of a kind as storage: who wrote it may not have known our types."""
     found = [column for _, column in by_kind.pop(kind, [])]
-    if len(found) == 1 and found[0].type == EventIdType():  # plain in those of earlier releases
+    storage = expected.storage_type if isinstance(expected, pa.ExtensionType) else expected
+    if len(found) == 1 and found[0].type == expected != storage:
         found = [found[0].storage]
-    if len(found) != 1 or found[0].type != expected or found[0].null_count:
-        raise InvalidInputError(f"a batch of events needs one column {kind.decode()!r}: {expected}")
+    if len(found) != 1 or found[0].type != storage or found[0].null_count:
+        raise InvalidInputError(f"a {what} of events needs one column {kind.decode()!r}: {storage}")
     return found[0]
 
 

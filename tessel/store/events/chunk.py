@@ -20,20 +20,20 @@ from tessel.arrays import arrow_array, numpy_array
 from tessel.cached import cached
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
-from tessel.store.events.arrivals import Arrivals
 from tessel.store.events.event_ids import Ids
+from tessel.store.events.runs import Runs
 from tessel.store.events.stored_cells import StoredCells, StoredColumn
 from tessel.store.events.timeline import Timeline
 
 __all__ = [
     "Cells",
     "Chunk",
-    "Counter",
     "Shape",
     "as_lists",
     "cast_lists",
     "chunk_of",
     "compacted",
+    "lists_of",
     "merged",
 ]
 
@@ -42,6 +42,7 @@ Cells: TypeAlias = pa.Array | StoredCells
 
 Times = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int64]
+_COUNTERS = 1 << 64
 
 
 @dataclass(frozen=True)
@@ -96,48 +97,6 @@ class Shape:
         return {name: at for at, (name, _) in enumerate(self.components)}
 
 
-@dataclass(frozen=True)
-class Counter:
-    """The counters of ids: runs of consecutive ones take the room of one.
-
-    Attributes
-    ----------
-    starts
-        The row at which each run begins, ascending, the first is 0. int64.
-    values
-        The counter of that row. uint64.
-    """
-
-    starts: Rows
-    values: npt.NDArray[np.uint64]
-
-    @classmethod
-    def of(cls, counters: npt.NDArray[np.uint64]) -> Counter:
-        """Take the counters of many rows apart."""
-        breaks = np.flatnonzero(np.diff(counters) != 1) + 1
-        starts = np.concatenate([np.zeros(min(1, len(counters)), np.int64), breaks])
-        return cls(starts, counters[starts])
-
-    def at(self, rows: Rows) -> npt.NDArray[np.uint64]:
-        """Return the counters of some rows."""
-        if len(self.starts) == 1:
-            return self.values + np.asarray(rows).astype(np.uint64)
-        run = np.searchsorted(self.starts, rows, side="right") - 1
-        return self.values[run] + (rows - self.starts[run]).astype(np.uint64)
-
-    def one(self, row: int) -> int:
-        """Return the counter of one row."""
-        if len(self.starts) == 1:
-            return int(self.values[0]) + row
-        run = int(self.starts.searchsorted(row, side="right")) - 1
-        return int(self.values[run]) + row - int(self.starts[run])
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return self.starts.nbytes + self.values.nbytes
-
-
 @dataclass(frozen=True, eq=False)
 class Chunk:
     """Some events of one shape, in the order of their ids; never changed.
@@ -147,7 +106,7 @@ class Chunk:
     id_times
         The time in each id, never going back. uint64, shape ``(rows,)``.
     counters
-        The counter in each id.
+        The counter in each id, less its row.
     times
         Of each timeline of the shape, in its order: int64, shape ``(rows,)``.
     instances
@@ -161,11 +120,11 @@ class Chunk:
     """
 
     id_times: npt.NDArray[np.uint64]
-    counters: Counter
+    counters: Runs
     times: tuple[Times, ...]
     instances: npt.NDArray[np.uint32]
     cells: tuple[Cells, ...]
-    arrivals: Arrivals | None = None
+    arrivals: Runs | None = None
     _orders: dict[int, tuple[Rows | None, Times]] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
@@ -179,12 +138,12 @@ class Chunk:
     @cached
     def first_id(self) -> tuple[int, int]:
         """Return the least id."""
-        return int(self.id_times[0]), self.counters.one(0)
+        return self.id_at(0)
 
     @cached
     def last_id(self) -> tuple[int, int]:
         """Return the greatest id."""
-        return int(self.id_times[-1]), self.counters.one(len(self) - 1)
+        return self.id_at(len(self) - 1)
 
     def ordered(self, timeline: int) -> tuple[Rows | None, Times]:
         """Return the rows by (time, id) and their times; None for rows that lie so already.
@@ -204,11 +163,14 @@ class Chunk:
 
     def ids(self, rows: Rows) -> Ids:
         """Return the ids of some rows."""
-        return np.stack([self.id_times[rows], self.counters.at(rows)], axis=1)
+        return np.stack([self.id_times[rows], self._counters_at(rows)], axis=1)
+
+    def _counters_at(self, rows: Rows) -> npt.NDArray[np.uint64]:
+        return self.counters.at(rows) + np.asarray(rows).astype(np.uint64)  # modulo 2**64
 
     def id_at(self, row: int) -> tuple[int, int]:
         """Return the id of one row."""
-        return int(self.id_times[row]), self.counters.one(row)
+        return int(self.id_times[row]), (self.counters.one(row) + row) % _COUNTERS
 
     def arrived(self, arrived_ns: int) -> Chunk:
         """Return the same events as ones that arrived at a time."""
@@ -218,7 +180,7 @@ class Chunk:
             self.times,
             self.instances,
             self.cells,
-            Arrivals.at_once(arrived_ns),
+            Runs.at_once(arrived_ns),
             self._orders,
         )
 
@@ -284,25 +246,29 @@ class Chunk:
             return cells
         return as_lists(cells)
 
+    def before(self, event_id: tuple[int, int]) -> int:
+        """Return how many rows have an id before another."""
+        low = int(self.id_times.searchsorted(np.uint64(event_id[0]), side="left"))
+        high = int(self.id_times.searchsorted(np.uint64(event_id[0]), side="right"))
+        counters = self._counters_at(np.arange(low, high))
+        return low + int(counters.searchsorted(np.uint64(event_id[1])))
+
     def find(self, event_id: tuple[int, int]) -> int | None:
         """Return the row of an id; None where it is not here."""
         if not self.first_id <= event_id <= self.last_id:
             return None
-        low = int(np.searchsorted(self.id_times, np.uint64(event_id[0]), side="left"))
-        high = int(np.searchsorted(self.id_times, np.uint64(event_id[0]), side="right"))
-        counters = self.counters.at(np.arange(low, high))
-        at = low + int(np.searchsorted(counters, np.uint64(event_id[1])))
-        return at if at < high and self.counters.one(at) == event_id[1] else None
+        at = self.before(event_id)
+        return at if self.id_at(at) == event_id else None
 
     def take(self, rows: Rows) -> Chunk:
         """Return a chunk of some rows, ascending, that shares nothing with this one."""
         return Chunk(
             self.id_times[rows],
-            Counter.of(self.counters.at(rows)),
+            _less_rows(self._counters_at(rows)),
             tuple(times[rows] for times in self.times),
             self.instances if len(self.instances) == 1 else self.instances[rows],
             tuple(_taken(self.cells, rows)),
-            None if self.arrivals is None else Arrivals.of(self.arrivals.at(rows)),
+            None if self.arrivals is None else Runs.of(self.arrivals.at(rows)),
         )
 
     @property
@@ -324,6 +290,10 @@ class Chunk:
         return self.nbytes / len(self) + sum(column.row_bytes for column in self.at_rest)
 
 
+def _less_rows(counters: npt.NDArray[np.uint64]) -> Runs:
+    return Runs.of(counters - np.arange(len(counters), dtype=np.uint64), coded=False)
+
+
 def _taken(cells: Sequence[Cells], rows: Rows) -> list[Cells]:
     """Return some rows of all components; those at rest stay there, and share where they are."""
     stored = [each for each in cells if isinstance(each, StoredCells)]
@@ -332,6 +302,16 @@ def _taken(cells: Sequence[Cells], rows: Rows) -> list[Cells]:
         return [StoredCells(each.column, places) for each in stored]
     chosen = arrow_array(rows)
     return [each.take(chosen) for each in cells if not isinstance(each, StoredCells)]
+
+
+def lists_of(values: Sequence[pa.Array | None], kind: pa.DataType) -> pa.Array:
+    """Return each of some arrays of a type as a list; None as null."""
+    nothing = pa.nulls(0, kind)
+    parts = [nothing if each is None else each for each in values]
+    offsets = arrow_array(np.cumsum([0, *map(len, parts)]), pa.int64())
+    absent = np.array([each is None for each in values], np.bool_)
+    flat, mask = pa.concat_arrays([nothing, *parts]), arrow_array(absent) if absent.any() else None
+    return pa.LargeListArray.from_arrays(offsets, flat, pa.large_list(kind), mask=mask)
 
 
 def as_lists(values: pa.Array) -> pa.Array:
@@ -378,11 +358,11 @@ def chunk_of(
     same = len(instances) > 0 and bool((instances == instances[0]).all())
     return Chunk(
         np.ascontiguousarray(ids[:, 0]),
-        Counter.of(np.ascontiguousarray(ids[:, 1])),
+        _less_rows(ids[:, 1]),
         tuple(t if order is None else t[order] for t in times),
         instances[:1].copy() if same else instances,
         tuple(held),
-        None if arrived is None else Arrivals.of(arrived),
+        None if arrived is None else Runs.of(arrived),
     )
 
 

@@ -73,7 +73,7 @@ def collect_before(view: View, cut: tuple[int, int]) -> tuple[View, dict[str, in
         What is left, and of each timeline the greatest time of an event before ``cut``.
     """
     leaving = {
-        (log, number): _before(chunk, cut)
+        (log, number): chunk.before(cut)
         for log in _temporal(view)
         for number, chunk in enumerate(log.chunks)
         if chunk.first_id < cut
@@ -81,7 +81,7 @@ def collect_before(view: View, cut: tuple[int, int]) -> tuple[View, dict[str, in
     horizons: dict[str, int] = {}
     for (log, number), rows in leaving.items():
         for name, at in log.timelines.items():
-            latest = int(log.chunks[number].times[at][rows].max())
+            latest = int(log.chunks[number].times[at][:rows].max())
             horizons[name] = max(horizons.get(name, latest), latest)
     kept = {
         (id(place.chunk), place.row)
@@ -95,8 +95,8 @@ def collect_before(view: View, cut: tuple[int, int]) -> tuple[View, dict[str, in
     def keep(log: ShapeLog, chunk: Chunk) -> np.ndarray:
         wanted = np.ones(len(chunk), np.bool_)
         if log.timelines and chunk.first_id < cut:
-            rows = _before(chunk, cut)
-            wanted[rows] = [(id(chunk), row) in kept for row in rows.tolist()]
+            going = range(chunk.before(cut))
+            wanted[: len(going)] = [(id(chunk), row) in kept for row in going]
         return wanted
 
     return drop_where(view, keep), horizons
@@ -153,11 +153,3 @@ def drop_where(view: View, keep: Callable[[ShapeLog, Chunk], np.ndarray]) -> Vie
 
 def _temporal(view: View) -> list[ShapeLog]:
     return [log for log in view.logs() if log.timelines]
-
-
-def _before(chunk: Chunk, cut: tuple[int, int]) -> np.ndarray:
-    """Return the rows with ids before another; rows are in the order of ids."""
-    low = int(np.searchsorted(chunk.id_times, np.uint64(cut[0]), side="left"))
-    high = int(np.searchsorted(chunk.id_times, np.uint64(cut[0]), side="right"))
-    same = chunk.counters.at(np.arange(low, high))
-    return np.arange(low + int(np.searchsorted(same, np.uint64(cut[1]))))

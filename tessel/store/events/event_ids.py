@@ -15,12 +15,13 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from tessel.errors import InvalidInputError
 from tessel.errors.arguments import checks_arguments
 from tessel.store.events.forking import after_fork
 
-__all__ = ["EventIds", "Ids", "id_bytes", "id_parts", "log_time"]
+__all__ = ["EventIds", "Ids", "id_bytes", "id_parts", "ids_as_arrow", "ids_of_arrow", "log_time"]
 
 _COUNTER_BITS = 64
 _MOST = (1 << _COUNTER_BITS) - 1
@@ -78,6 +79,19 @@ def id_parts(event_id: bytes) -> tuple[int, int]:
     if not isinstance(event_id, bytes) or len(event_id) != 16:
         raise InvalidInputError(f"{event_id!r} is no event id", hint="an id is 16 bytes")
     return int.from_bytes(event_id[:8], "big"), int.from_bytes(event_id[8:], "big")
+
+
+def ids_as_arrow(ids: Ids) -> pa.Array:
+    """Return many ids as Arrow has them, 16 bytes each."""
+    return pa.Array.from_buffers(
+        pa.binary(16), len(ids), [None, pa.py_buffer(ids.astype(">u8").tobytes())]
+    )
+
+
+def ids_of_arrow(array: pa.Array) -> Ids:
+    """Return the ids of 16 bytes that an Arrow array has, none of which is null."""
+    raw = np.frombuffer(array.buffers()[1], ">u8", 2 * len(array), 16 * array.offset)
+    return raw.astype(np.uint64).reshape(-1, 2)
 
 
 @checks_arguments

@@ -22,7 +22,6 @@ from tessel.errors.arguments import checks_arguments
 from tessel.lazy import dataclass
 from tessel.store.events.answers import EventAnswers
 from tessel.store.events.batch import EventBatch, pieces_of
-from tessel.store.events.cell_cache import CellCache
 from tessel.store.events.chunk import Chunk, compacted
 from tessel.store.events.collection import (
     Collected,
@@ -40,6 +39,7 @@ from tessel.store.events.recording import Recording
 from tessel.store.events.recordings import save_recording
 from tessel.store.events.reference_reader import ReferenceReader, References
 from tessel.store.events.server import EventServer
+from tessel.store.events.stored_cells import CellCache
 from tessel.store.events.timeline import time_of
 from tessel.store.events.wire import Address
 from tessel.store.repository import Repository

@@ -13,7 +13,7 @@ from tessel.errors import InvalidInputError
 from tessel.expression.scalars import array_of
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.cell import Cell
-from tessel.store.events.chunk import Shape, as_lists, chunk_of
+from tessel.store.events.chunk import Shape, chunk_of, lists_of
 from tessel.store.events.timeline import Timeline, TimelineKind
 from tessel.store.events.timeline import time_point_of as times_of
 
@@ -152,9 +152,4 @@ def _column(values: Sequence[Any], kind: pa.DataType) -> tuple[pa.Array, np.ndar
     if not any(isinstance(value, pa.Array) for value in values):
         return arrow_array(values, kind), np.ones(len(values), np.uint32)
     parts = [v if isinstance(v, pa.Array) else arrow_array([v], kind) for v in values]
-    lengths = np.array([len(part) for part in parts])
-    flat = pa.concat_arrays(parts)
-    if (lengths == 1).all():
-        return as_lists(flat), lengths.astype(np.uint32)
-    offsets = arrow_array(np.cumsum(np.concatenate([[0], lengths])), pa.int64())
-    return pa.LargeListArray.from_arrays(offsets, flat), lengths.astype(np.uint32)
+    return lists_of(parts, kind), np.array([len(part) for part in parts], np.uint32)

@@ -17,7 +17,7 @@ from tessel.arrays import arrow_array
 from tessel.lazy import dataclass
 from tessel.store.events.cell import Cell
 from tessel.store.events.chunk import Chunk, cast_lists
-from tessel.store.events.event_ids import Ids, id_bytes, log_time
+from tessel.store.events.event_ids import Ids, id_bytes, ids_as_arrow, log_time
 from tessel.store.events.index import EntityLogs, Key, Place, ShapeLog, View
 from tessel.store.events.row import INSTANCE_KEY
 from tessel.store.events.timeline import STAMP, Timeline
@@ -27,6 +27,7 @@ __all__ = [
     "State",
     "States",
     "cleared_timeless",
+    "found_at",
     "kind_of",
     "latest_at",
     "latest_many",
@@ -90,20 +91,23 @@ class State(dict[str, Found]):
 
 def latest_at(
     view: View, timeline: str, time: int, entity: str, components: Sequence[str]
-) -> dict[str, Found]:
-    """Return the state of some components; without those never logged by then, or cleared since."""
+) -> dict[str, tuple[Place, int | None]]:
+    """Return the events that are the state of some components, and when: None for timeless ones.
+
+    Those that were never logged by then, or cleared since, are left out.
+    """
     logs, marks = view.entity(entity), view.marks(entity)
     cleared = _last(above.latest(mark, timeline, time) for above, mark in marks)
     hidden = _last(above.timeless(mark) for above, mark in marks)
-    found = {}
+    found: dict[str, tuple[Place, int | None]] = {}
     for component in components:
         place = logs.timeless(component)
         if place is not None and place.key > hidden:
-            found[component] = _found(place, component, None)
+            found[component] = place, None
             continue
         place = logs.latest(component, timeline, time)
         if place is not None and place.key > cleared:
-            found[component] = _found(place, component, place.key[0])
+            found[component] = place, place.key[0]
     return found
 
 
@@ -112,7 +116,8 @@ def _last(places: Iterable[Place | None]) -> Key:
     return max((place.key for place in places if place is not None), default=_BEFORE_ALL)
 
 
-def _found(place: Place, component: str, time: int | None) -> Found:
+def found_at(place: Place, component: str, time: int | None) -> Found:
+    """Return the state of a component that an event is."""
     chunk, row = place.chunk, place.row
     counts = chunk.instances
     keys = place.log.components.get(INSTANCE_KEY)
@@ -237,8 +242,7 @@ class States:
 
     def event_ids(self) -> pa.Array:
         """Return the event that logged each, or null."""
-        raw = pa.py_buffer(self.found.ids.astype(">u8").tobytes())
-        ids = pa.Array.from_buffers(pa.binary(16), len(self.there), [None, raw])
+        ids = ids_as_arrow(self.found.ids)
         return ids.take(arrow_array(np.arange(len(self.there)), mask=~self.there))
 
     def event_times(self) -> tuple[pa.Array, pa.Array]:

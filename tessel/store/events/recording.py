@@ -22,8 +22,8 @@ from tessel.errors import InvalidInputError, SymbolNotFoundError
 from tessel.lazy import dataclass
 from tessel.store.encodings.base import Integers
 from tessel.store.events.batch import EventBatch
-from tessel.store.events.cell_cache import CellCache
 from tessel.store.events.chunk import Shape, chunk_of
+from tessel.store.events.event_ids import ids_of_arrow
 from tessel.store.events.recordings import (
     ARRIVED,
     ATTACHED,
@@ -33,7 +33,7 @@ from tessel.store.events.recordings import (
     PRESENCE,
     Description,
 )
-from tessel.store.events.stored_cells import StoredCells, StoredColumn
+from tessel.store.events.stored_cells import CellCache, StoredCells, StoredColumn
 from tessel.store.events.timeline import Timeline
 from tessel.store.operations.reading import Reader
 from tessel.store.repository import Repository
@@ -204,10 +204,8 @@ class _Index:
         rows: Integers | range,
     ) -> EventBatch:
         """Return the events of some rows, which have these timelines and components."""
-        ids = self._column(EVENT_ID, rows)
-        raw = np.frombuffer(ids.buffers()[1], ">u8", 2 * len(ids), 16 * ids.offset)
         chunk = chunk_of(
-            raw.astype(np.uint64).reshape(-1, 2),
+            ids_of_arrow(self._column(EVENT_ID, rows)),
             [self._numbers(timeline.name, rows) for timeline in timelines],
             numpy_array(self._column(INSTANCES, rows)),
             [StoredCells(column, rows) for column in columns],

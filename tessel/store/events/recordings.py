@@ -26,6 +26,7 @@ from tessel.expression.schema import TableSchema
 from tessel.lazy import dataclass
 from tessel.store.events.batch import EventBatch
 from tessel.store.events.chunk import Chunk, as_lists
+from tessel.store.events.event_ids import ids_as_arrow
 from tessel.store.events.timeline import STAMP, Timeline, TimelineKind
 from tessel.store.repository import Repository
 
@@ -159,10 +160,9 @@ class _Saved:
     def _columns(self, batch: EventBatch) -> pa.Table:
         chunk, count = batch.chunk, len(batch)
         rows = np.arange(count)
-        ids = chunk.ids(rows).astype(">u8").tobytes()
         columns = {
             _LOG_TIME: arrow_array(chunk.id_times.astype(np.int64)).view(STAMP),
-            EVENT_ID: pa.Array.from_buffers(pa.binary(16), count, [None, pa.py_buffer(ids)]),
+            EVENT_ID: ids_as_arrow(chunk.ids(rows)),
             ARRIVED: arrow_array(chunk.arrived_at(rows)).view(STAMP),
         }
         times = {t.name: each for t, each in zip(batch.shape.timelines, chunk.times, strict=True)}

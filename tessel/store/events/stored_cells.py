@@ -17,14 +17,43 @@ import pyarrow as pa
 from tessel.arrays import arrow_array, numpy_array
 from tessel.errors import InvalidInputError
 from tessel.store.encodings.base import Integers
-from tessel.store.events.cell_cache import CellCache
+from tessel.store.lru_cache import ByteLruCache
 from tessel.store.manifest.piece import PieceSource
 from tessel.store.view import SymbolView
 
-__all__ = ["StoredCells", "StoredColumn"]
+__all__ = ["CellCache", "StoredCells", "StoredColumn"]
 
 _FEW = 8
 """Of a page that cannot be kept single rows are taken where at most one in so many is wanted."""
+
+
+CellKey = tuple[int, int]
+"""Number of a column, counted in its recording; first row of the page in the symbol."""
+
+
+class CellCache(ByteLruCache[CellKey, pa.Array]):
+    """An LRU cache of so many bytes of cells: pages, the units in which the store reads.
+
+    A reader has a reference to the page that it got, so evictions need not wait for readers.
+
+    Parameters
+    ----------
+    budget_bytes
+        Of all pages together, as Arrow arrays.
+
+    Raises
+    ------
+    InvalidInputError
+        For a budget that is no number of bytes.
+    """
+
+    def __init__(self, budget_bytes: int) -> None:
+        if isinstance(budget_bytes, bool) or not isinstance(budget_bytes, int) or budget_bytes < 0:
+            raise InvalidInputError(
+                f"a budget of {budget_bytes!r} bytes for cells",
+                hint="give a whole number from 0 on; with 0 nothing is kept",
+            )
+        super().__init__(budget_bytes, lambda page: int(page.nbytes))
 
 
 class _Page(NamedTuple):

@@ -14,7 +14,9 @@ import pyarrow as pa
 
 from tessel.arrays import arrow_array
 from tessel.errors import InvalidInputError
+from tessel.store.events.batch import KIND, columns_by_kind, only_column
 from tessel.store.events.cell import Cell
+from tessel.store.events.chunk import lists_of
 from tessel.store.events.event_ids import EventIds, id_bytes
 from tessel.store.events.extension_types import EntityPathType, EventIdType
 from tessel.store.events.row import CLEAR, CLEAR_RECURSIVE, INSTANCE_KEY, Row
@@ -22,7 +24,7 @@ from tessel.store.events.timeline import Timeline, TimelineKind, check_component
 
 __all__ = ["batch_of_rows", "rows_of_batch"]
 
-_KIND, _COMPONENT = b"tessel.kind", b"tessel.component"
+_COMPONENT = b"tessel.component"
 _TIMELINE, _TIMELINE_NAME = b"tessel.timeline", b"tessel.timeline_name"
 _BATCH_ID = b"tessel.batch_id"
 _EVENTS = b"table of events"
@@ -34,18 +36,18 @@ def batch_of_rows(rows: Sequence[Row]) -> pa.RecordBatch:
     ids = arrow_array([row.event_id for row in rows], pa.binary(16))
     paths = arrow_array([row.entity for row in rows], pa.string())
     columns = [
-        _column(EventIdType(), ids, "event_id", {_KIND: b"event_id"}),
-        _column(EntityPathType(), paths, "entity_path", {_KIND: b"entity_path"}),
+        _column(EventIdType(), ids, "event_id", {KIND: b"event_id"}),
+        _column(EntityPathType(), paths, "entity_path", {KIND: b"entity_path"}),
         *_timelines(rows),
         (
-            pa.field("num_instances", pa.uint32(), metadata={_KIND: b"num_instances"}),
+            pa.field("num_instances", pa.uint32(), metadata={KIND: b"num_instances"}),
             arrow_array([row.num_instances for row in rows], pa.uint32()),
         ),
         *_components(rows),
     ]
     names: set[str] = set()
     fields = [field.with_name(_unused(field.name, names)) for field, _ in columns]
-    metadata = {_KIND: _EVENTS, _BATCH_ID: id_bytes(*_batch_ids.next()).hex().encode()}
+    metadata = {KIND: _EVENTS, _BATCH_ID: id_bytes(*_batch_ids.next()).hex().encode()}
     return pa.RecordBatch.from_arrays(
         [array for _, array in columns], schema=pa.schema(fields, metadata)
     )
@@ -81,7 +83,7 @@ def _timelines(rows: Sequence[Row]) -> Iterator[tuple[pa.Field, pa.Array]]:
     for name, timeline in sorted(kinds.items()):
         times = arrow_array([row.time_point.get(timeline) for row in rows], pa.int64())
         metadata = {
-            _KIND: b"timeline",
+            KIND: b"timeline",
             _TIMELINE: timeline.kind.value.encode(),
             _TIMELINE_NAME: name.encode(),
         }
@@ -96,12 +98,8 @@ def _components(rows: Sequence[Row]) -> Iterator[tuple[pa.Field, pa.Array]]:
             found.setdefault((cell.component, cell.type), {})[at] = cell.values
     for name, kind in sorted(found, key=lambda each: (each[0], str(each[1]))):
         cells = found[name, kind]
-        lengths = [len(cells.get(at, ())) for at in range(len(rows))]
-        offsets = arrow_array(np.cumsum([0, *lengths]), pa.int64())
-        flat = pa.concat_arrays([pa.nulls(0, kind), *cells.values()])
-        mask = arrow_array([at not in cells for at in range(len(rows))], pa.bool_())
-        lists = pa.LargeListArray.from_arrays(offsets, flat, pa.large_list(kind), mask=mask)
-        metadata = {_KIND: b"component", _COMPONENT: name.encode()}
+        lists = lists_of([cells.get(at) for at in range(len(rows))], kind)
+        metadata = {KIND: b"component", _COMPONENT: name.encode()}
         yield pa.field(name, lists.type, metadata=metadata), lists
 
 
@@ -110,19 +108,12 @@ def _components(rows: Sequence[Row]) -> Iterator[tuple[pa.Field, pa.Array]]:
 
 def rows_of_batch(batch: pa.RecordBatch) -> Iterator[Row]:
     """Give the events of a batch that :func:`batch_of_rows` made."""
-    try:
-        batch.validate(full=True)
-    except pa.ArrowInvalid as error:
-        raise InvalidInputError(f"a record batch that is damaged: {error}") from error
-    if (batch.schema.metadata or {}).get(_KIND) != _EVENTS:
+    by_kind = columns_by_kind(batch)
+    if (batch.schema.metadata or {}).get(KIND) != _EVENTS:
         raise InvalidInputError("a record batch that does not say it is a table of events")
-    by_kind: dict[bytes, list[tuple[Mapping[bytes, bytes], pa.Array]]] = {}
-    for field, column in zip(batch.schema, batch.columns, strict=True):
-        metadata = field.metadata or {}
-        by_kind.setdefault(metadata.get(_KIND, b""), []).append((metadata, column))
-    ids = _only(by_kind, b"event_id", EventIdType()).to_pylist()
-    paths = _only(by_kind, b"entity_path", EntityPathType()).to_pylist()
-    counts = _only(by_kind, b"num_instances", pa.uint32()).to_pylist()
+    ids = only_column(by_kind, b"event_id", EventIdType(), "table").to_pylist()
+    paths = only_column(by_kind, b"entity_path", EntityPathType(), "table").to_pylist()
+    counts = only_column(by_kind, b"num_instances", pa.uint32(), "table").to_pylist()
     times = [_times(*each) for each in by_kind.pop(b"timeline", [])]
     cells = [_cells(*each) for each in by_kind.pop(b"component", [])]
     if by_kind:
@@ -140,27 +131,10 @@ def rows_of_batch(batch: pa.RecordBatch) -> Iterator[Row]:
         yield _row(ids[at], paths[at], time_point, counts[at], own)
 
 
-def _only(
-    by_kind: dict[bytes, list[tuple[Mapping[bytes, bytes], pa.Array]]],
-    kind: bytes,
-    expected: pa.DataType,
-) -> pa.Array:
-    """Return the one column of a kind as storage: who wrote it may not have known our types."""
-    found = [column for _, column in by_kind.pop(kind, [])]
-    storage = expected.storage_type if isinstance(expected, pa.ExtensionType) else expected
-    if len(found) == 1 and found[0].type == expected and expected != storage:
-        found = [found[0].storage]
-    if len(found) != 1 or found[0].type != storage or found[0].null_count:
-        raise InvalidInputError(f"a table of events needs one column {kind.decode()!r}: {storage}")
-    return found[0]
-
-
-def _times(
-    metadata: Mapping[bytes, bytes], column: pa.Array
-) -> tuple[str, pa.Array, Callable[[int], Any]]:
+def _times(field: pa.Field, column: pa.Array) -> tuple[str, pa.Array, Callable[[int], Any]]:
     """Return name, times, and what gives the time of a row as it can be logged."""
-    name = check_component(metadata.get(_TIMELINE_NAME, b"").decode(errors="replace"))
-    text = metadata.get(_TIMELINE, b"").decode(errors="replace")
+    name = check_component(field.metadata.get(_TIMELINE_NAME, b"").decode(errors="replace"))
+    text = field.metadata.get(_TIMELINE, b"").decode(errors="replace")
     if text not in {kind.value for kind in TimelineKind}:
         raise InvalidInputError(f"timeline {name!r} is of no kind: {text!r}")
     timeline = Timeline(name, TimelineKind(text))
@@ -175,8 +149,8 @@ def _times(
     return name, column, lambda at: made[timeline.kind](numbers[at])
 
 
-def _cells(metadata: Mapping[bytes, bytes], column: pa.Array) -> tuple[str, pa.Array]:
-    name = metadata.get(_COMPONENT, b"").decode(errors="replace")
+def _cells(field: pa.Field, column: pa.Array) -> tuple[str, pa.Array]:
+    name = field.metadata.get(_COMPONENT, b"").decode(errors="replace")
     if not pa.types.is_large_list(column.type):
         raise InvalidInputError(f"component {name!r} is no column of lists", component=name)
     return name, column

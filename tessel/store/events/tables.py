@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +11,9 @@ import pyarrow as pa
 from tessel.arrays import arrow_array
 from tessel.errors import InvalidInputError, repeated
 from tessel.store.events.chunk import Chunk, cast_lists
-from tessel.store.events.index import ShapeLog, View
-from tessel.store.events.queries import Found, kind_of, states_many
+from tessel.store.events.event_ids import ids_as_arrow
+from tessel.store.events.index import Key, Place, ShapeLog, View
+from tessel.store.events.queries import kind_of, states_many
 from tessel.store.events.timeline import STAMP, Timeline
 
 __all__ = ["range_of", "state_rows", "states_of", "view_of"]
@@ -165,30 +165,30 @@ def _in_range(
         stop = int(times.searchsorted(last, side="right"))
         if start < stop:
             rows = np.arange(start, stop) if order is None else order[start:stop]
-            yield _rows_table(log, chunk, rows, times[start:stop], schema, clear=clear)
+            held = arrow_array(times[start:stop])
+            yield _rows_table(log, chunk, rows, held, schema, () if clear else schema.names)
 
 
 def _rows_table(
     log: ShapeLog,
     chunk: Chunk,
     rows: np.ndarray,
-    times: np.ndarray,
+    times: pa.Array,
     schema: pa.Schema,
-    *,
-    clear: bool,
+    components: Sequence[str],
 ) -> pa.Table:
-    raw = pa.py_buffer(chunk.ids(rows).astype(">u8").tobytes())
+    """Return rows of a chunk as a table, with the cells of some components; of none: of clears."""
     columns = [
-        arrow_array(times).view(schema.field(0).type),
-        pa.Array.from_buffers(pa.binary(16), len(rows), [None, raw]),
+        times.view(schema.field(0).type),
+        ids_as_arrow(chunk.ids(rows)),
         arrow_array(np.array(chunk.instances_at(rows))),
-        arrow_array(np.full(len(rows), clear)),
+        arrow_array(np.full(len(rows), not components)),
     ]
     if schema.types[4:6] == [STAMP, STAMP]:
         both = chunk.id_times[rows].astype(np.int64), chunk.arrived_at(rows)
         columns += [arrow_array(each).view(STAMP) for each in both]
     for field in list(schema)[len(columns) :]:
-        at = None if clear else log.components.get(field.name)
+        at = log.components.get(field.name) if field.name in components else None
         if at is None:
             columns.append(pa.nulls(len(rows), field.type))
         else:
@@ -196,47 +196,16 @@ def _rows_table(
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-_BEFORE_ALL = -(2**63) - 1
-
-
-def state_rows(state: Mapping[str, Found], schema: pa.Schema, timeline: str) -> pa.Table:
-    """Return the events of a state as rows of a range, those of one event together.
+def state_rows(
+    state: Mapping[str, tuple[Place, int | None]], schema: pa.Schema
+) -> Iterator[pa.Table]:
+    """Give the events of a state as rows of a range, the components of one event together.
 
     They are by (time, id); timeless ones, which have no time, are before all others.
     """
-    events: dict[tuple[int, bytes], dict[str, Found]] = {}
-    for component, found in state.items():
-        time = _BEFORE_ALL if found.time is None else found.time
-        events.setdefault((time, found.event_id), {})[component] = found
-    columns: dict[str, list[Any]] = {name: [] for name in schema.names}
-    for (_, event_id), cells in sorted(events.items()):
-        columns[timeline].append(next(iter(cells.values())).time)
-        columns["event_id"].append(event_id)
-        columns["num_instances"].append(next(iter(cells.values())).num_instances)
-        columns["cleared"].append(False)
-        for field in list(schema)[4:]:
-            if field.type == STAMP:  # log_time, ingestion_time: any of its cells tells
-                columns[field.name].append(getattr(next(iter(cells.values())), field.name))
-            else:
-                cell = cells.get(field.name)
-                columns[field.name].append(None if cell is None else cell.cell.values)
-    arrays = []
-    for field in schema:
-        values = columns[field.name]
-        if field.name == timeline:
-            arrays.append(arrow_array(values, pa.int64()).view(field.type))
-        elif pa.types.is_large_list(field.type):
-            arrays.append(_lists(values, field.type))
-        elif field.name in EVENT_TIMES:
-            arrays.append(arrow_array(np.array(values, "M8[ns]").astype(np.int64)).view(STAMP))
-        else:
-            arrays.append(arrow_array(values, field.type))
-    return pa.Table.from_arrays(arrays, schema=schema)
-
-
-def _lists(values: Sequence[pa.Array | None], kind: pa.DataType) -> pa.Array:
-    parts = [arrow_array([], kind.value_type) if each is None else each for each in values]
-    offsets = arrow_array(np.cumsum([0, *map(len, parts)]), pa.int64())
-    flat = pa.concat_arrays([arrow_array([], kind.value_type), *parts])
-    mask = arrow_array([each is None for each in values], pa.bool_())
-    return pa.LargeListArray.from_arrays(offsets, flat, kind, mask=mask if len(parts) else None)
+    events: dict[tuple[bool, Key], tuple[Place, list[str]]] = {}
+    for component, (place, time) in state.items():
+        events.setdefault((time is not None, place.key), (place, []))[1].append(component)
+    for (has_time, key), (place, names) in sorted(events.items(), key=lambda each: each[0]):
+        times = arrow_array([key[0] if has_time else None], pa.int64())
+        yield _rows_table(place.log, place.chunk, np.array([place.row]), times, schema, names)

@@ -23,8 +23,8 @@ from tessel.store.events import (
     SocketSink,
     id_bytes,
 )
-from tessel.store.events.arrivals import Arrivals, from_text, to_text
 from tessel.store.events.event_file import write_events
+from tessel.store.events.runs import Runs, from_text, to_text
 
 TIMES = st.lists(st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1), max_size=40).map(
     lambda times: np.array(times, np.int64)
@@ -56,7 +56,7 @@ class Clock:
 
 @given(TIMES)
 def test_runs_and_codes_hold_every_time(times):
-    arrivals = Arrivals.of(times)
+    arrivals = Runs.of(times)
     rows = np.arange(len(times))
     assert arrivals.at(rows).tolist() == times.tolist()
     assert [arrivals.one(row) for row in rows.tolist()] == times.tolist()
@@ -76,7 +76,7 @@ def test_runs_and_codes_hold_every_time(times):
     ids=["batch", "batches", "two", "many", "alone"],
 )
 def test_bytes_of_arrivals(times, most):
-    assert 0 < Arrivals.of(times.astype(np.int64)).nbytes <= most
+    assert 0 < Runs.of(times.astype(np.int64)).nbytes <= most
 
 
 @pytest.mark.parametrize(

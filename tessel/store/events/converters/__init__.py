@@ -4,10 +4,9 @@ A question takes ``convert={"angle": "degrees", "count": pa.float64()}``: a conv
 or a type, for which one is looked for. What is stored stays as it was logged.
 """
 
+from tessel.store.events.converters.angles import Degrees, Radians
 from tessel.store.events.converters.base import Converter
 from tessel.store.events.converters.conversion import Conversion, Wanted, conversions
-from tessel.store.events.converters.degrees import Degrees
-from tessel.store.events.converters.radians import Radians
 from tessel.store.events.converters.registry import (
     converter_names,
     find_converter,

@@ -1,8 +1,10 @@
-"""Arrivals: when a live store took each event, at a byte or two an event at most times.
+"""Runs: numbers of the rows of a chunk, at a byte or two a row at most times.
 
-Events arrive in batches, and all of a batch at once. Those of a chunk lie in the order of their
-ids: what one producer sent lies in runs, what several sent at a time is mixed. So the times are
-kept as runs, or as a list of those that occur with a small number a row, whichever is smaller.
+When a live store took each event: events arrive in batches, and all of a batch at once. Those of a
+chunk lie in the order of their ids: what one producer sent lies in runs, what several sent at a
+time is mixed. So the times are kept as runs, or as a list of those that occur with a small number a
+row, whichever is smaller. The counters of ids, less their rows, are runs as well: those that a
+producer counted one after the other.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import numpy.typing as npt
 from tessel.errors import InvalidInputError
 from tessel.lazy import dataclass
 
-__all__ = ["Arrivals", "from_text", "to_text"]
+__all__ = ["Runs", "from_text", "to_text"]
 
 Times = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int64]
@@ -24,41 +26,41 @@ _RUN_BYTES = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Arrivals:
-    """When each of some rows arrived, nanoseconds since 1970.
+class Runs:
+    """A number for each of some rows.
 
     Attributes
     ----------
     values
-        Times: one a run, or where there are codes each that occurs, once. int64.
+        One a run, or where there are codes each that occurs, once. int64, or uint64.
     starts
         The row at which each run begins, ascending, the first is 0; None where there are codes.
     codes
-        Of each row the place of its time in ``values``; None where there are runs.
+        Of each row the place of its number in ``values``; None where there are runs.
     """
 
-    values: Times
+    values: npt.NDArray[Any]
     starts: Rows | None
     codes: npt.NDArray[np.unsignedinteger[Any]] | None = None
 
     @classmethod
-    def at_once(cls, arrived_ns: int) -> Arrivals:
-        """Return the arrivals of any number of rows that arrived together."""
-        return cls(np.array([arrived_ns], np.int64), np.zeros(1, np.int64))
+    def at_once(cls, number: int) -> Runs:
+        """Return one number for any number of rows."""
+        return cls(np.array([number], np.int64), np.zeros(1, np.int64))
 
     @classmethod
-    def of(cls, times: Times) -> Arrivals:
-        """Take the times of rows, one each, apart."""
-        starts = np.flatnonzero(np.diff(times, prepend=times[:1] - 1))
-        if len(starts) * _RUN_BYTES > len(times):  # a number a row may be smaller
-            values, places = np.unique(times, return_inverse=True)
+    def of(cls, numbers: npt.NDArray[Any], *, coded: bool = True) -> Runs:
+        """Take the numbers of rows, one each, apart; ``coded`` says whether to try codes."""
+        starts = np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1))
+        if coded and len(starts) * _RUN_BYTES > len(numbers):  # a number a row may be smaller
+            values, places = np.unique(numbers, return_inverse=True)
             codes = places.astype(np.min_scalar_type(max(0, len(values) - 1)))
             if codes.nbytes + values.nbytes < len(starts) * _RUN_BYTES:
                 return cls(values, None, codes)
-        return cls(times[starts], starts)
+        return cls(numbers[starts], starts)
 
-    def at(self, rows: Rows) -> Times:
-        """Return when some rows arrived."""
+    def at(self, rows: Rows) -> npt.NDArray[Any]:
+        """Return the numbers of some rows."""
         if len(self.values) == 1:
             return np.full(len(rows), self.values[0])
         if self.codes is not None:
@@ -69,7 +71,7 @@ class Arrivals:
         return self.values[places]
 
     def one(self, row: int) -> int:
-        """Return when one row arrived."""
+        """Return the number of one row."""
         if len(self.values) == 1:
             return int(self.values[0])
         return int(self.at(np.array([row]))[0])
