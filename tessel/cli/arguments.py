@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from tessel.cli.files import require_file
 from tessel.cli.output import OutputFormat
 
 __all__ = [
@@ -15,9 +17,11 @@ __all__ = [
     "Engine",
     "EngineName",
     "Form",
+    "PlanText",
     "StoreUri",
     "Symbol",
     "open_existing",
+    "read_plan",
     "version_of",
 ]
 
@@ -52,6 +56,14 @@ AsOf = Annotated[
         show_default="the newest",
     ),
 ]
+PlanText = Annotated[
+    str,
+    typer.Argument(
+        metavar="QUERY",
+        help="An expression, \"dep_delay > 15 and carrier == 'UA'\", or a plan file (.json).",
+        show_default=False,
+    ),
+]
 Engine = Annotated[EngineName, typer.Option("--engine", help="Where the query runs.")]
 
 
@@ -70,6 +82,23 @@ def version_of(text: str | None) -> int | str | dt.datetime | None:
     except ValueError:
         return text
     return text if moment.tzinfo is None else moment
+
+
+def read_plan(text: str) -> Any:
+    """Return the query that an argument stands for: an expression, or a file of a plan as JSON.
+
+    Raises
+    ------
+    InvalidInputError
+        For a file that is absent or not text.
+    PlanFormatError, ExpressionError
+        For text that is no query.
+    """
+    import tessel as ts
+
+    if not text.endswith(".json"):
+        return ts.QueryBuilder().filter(text)
+    return ts.QueryBuilder.from_json(require_file(Path(text)).read_text(encoding="utf-8"))
 
 
 def open_existing(uri: str, *, read_only: bool = True) -> Any:

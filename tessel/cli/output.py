@@ -12,8 +12,9 @@ import enum
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, BinaryIO, Protocol, TextIO
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, TextIO
 
 from tessel.errors import InvalidInputError
 
@@ -39,17 +40,27 @@ class OutputFormat(enum.StrEnum):
     ARROW = "arrow"
 
 
-class Output(Protocol):
+class Output(ABC):
     """Prints what a command computed."""
 
+    @abstractmethod
     def table(self, table: Any, *, title: str | None = None) -> None:
         """Print a :class:`pyarrow.Table`; only forms for people show the title."""
 
     def facts(self, facts: Mapping[str, Any]) -> None:
-        """Print names and values."""
+        """Print names and values; by default as two columns of text."""
+        values = [None if value is None else str(value) for value in facts.values()]
+        self._texts({"name": list(facts), "value": values})
 
     def document(self, text: str, data: Any) -> None:
-        """Print a text for people, or its plain ``data`` where the form is for programs."""
+        """Print a text for people, by default as a column of lines, or its plain ``data``."""
+        self._texts({"line": text.splitlines()})
+
+    def _texts(self, columns: Mapping[str, Sequence[str | None]]) -> None:
+        import pyarrow as pa
+
+        made = {name: pa.array(values, pa.string()) for name, values in columns.items()}
+        self.table(pa.table(made))
 
 
 def printable(table: Any) -> Any:
@@ -99,7 +110,7 @@ def _plain_rows(table: Any) -> Iterator[list[Any]]:
             yield [_plain(value) for value in values]
 
 
-class JsonOutput:
+class JsonOutput(Output):
     """An array of objects, one a line; missing is ``null``, infinities and decimals are text."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -126,7 +137,7 @@ class JsonOutput:
         self._stream.write("\n")
 
 
-class CsvOutput:
+class CsvOutput(Output):
     """A header and one line a row (RFC 4180); missing is empty, nested values are JSON."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -141,19 +152,8 @@ class CsvOutput:
                 json.dumps(value) if isinstance(value, list | dict) else value for value in values
             )
 
-    def facts(self, facts: Mapping[str, Any]) -> None:
-        """Print two columns, name and value."""
-        self._writer.writerow(("name", "value"))
-        self._writer.writerows((name, _plain(value)) for name, value in facts.items())
 
-    def document(self, text: str, data: Any) -> None:
-        """Print the lines of the text as one column."""
-        del data
-        self._writer.writerow(("line",))
-        self._writer.writerows((line,) for line in text.splitlines())
-
-
-class ArrowOutput:
+class ArrowOutput(Output):
     """An Arrow IPC stream of exactly the result, types and metadata included."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -172,24 +172,6 @@ class ArrowOutput:
         with pa.ipc.new_stream(self._stream, table.schema) as writer:
             writer.write_table(table)
         self._stream.flush()
-
-    def facts(self, facts: Mapping[str, Any]) -> None:
-        """Write two text columns, name and value."""
-        import pyarrow as pa
-
-        values = [None if value is None else str(value) for value in facts.values()]
-        self.table(
-            pa.table(
-                {"name": pa.array(list(facts), pa.string()), "value": pa.array(values, pa.string())}
-            )
-        )
-
-    def document(self, text: str, data: Any) -> None:
-        """Write the lines of the text as one column."""
-        del data
-        import pyarrow as pa
-
-        self.table(pa.table({"line": pa.array(text.splitlines(), pa.string())}))
 
 
 def _table_output() -> Output:

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tessel.cli.output import printable
+from tessel.cli.output import Output, printable
 
 __all__ = ["LOG_WIDTH", "TableOutput", "make_console"]
 
@@ -68,7 +68,7 @@ def _columns_that_fit(names: Sequence[str], rows: Sequence[Sequence[str]], width
     return len(names)
 
 
-class TableOutput:
+class TableOutput(Output):
     """Prints for people, with rich."""
 
     def __init__(self, console: Console | None = None) -> None:

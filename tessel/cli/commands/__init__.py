@@ -1,4 +1,4 @@
-"""The commands, one file each: a function ``register`` that adds it to the application.
+"""The commands, one file each: a function, or a group of functions, of the application.
 
 A command reads its arguments, calls the public interface and hands what it got to an output object.
 It imports what is heavy inside its function.
@@ -8,52 +8,35 @@ from __future__ import annotations
 
 import typer
 
-from tessel.cli.commands import (
-    branch,
-    compact,
-    demo,
-    diff,
-    expire,
-    explain,
-    fsck,
-    gc,
-    import_files,
-    log,
-    ls,
-    query,
-    revert,
-    show,
-    spark,
-    tag,
-    version,
-    versions,
-)
+from tessel.cli.commands import branch, spark, tag
+from tessel.cli.commands.compact import compact
+from tessel.cli.commands.demo import demo
+from tessel.cli.commands.diff import diff
+from tessel.cli.commands.expire import expire
+from tessel.cli.commands.explain import explain
+from tessel.cli.commands.fsck import fsck
+from tessel.cli.commands.gc import gc
+from tessel.cli.commands.import_files import import_files
+from tessel.cli.commands.log import log
+from tessel.cli.commands.ls import ls
+from tessel.cli.commands.query import query
+from tessel.cli.commands.revert import revert
+from tessel.cli.commands.show import show
+from tessel.cli.commands.version import version
+from tessel.cli.commands.versions import versions
 
 __all__ = ["register_all"]
-
-_COMMANDS = (
-    demo,
-    import_files,
-    ls,
-    show,
-    versions,
-    log,
-    query,
-    explain,
-    diff,
-    revert,
-    branch,
-    tag,
-    fsck,
-    compact,
-    expire,
-    gc,
-    spark,
-    version,
-)
 
 
 def register_all(app: typer.Typer) -> None:
     """Add every command to the application, in the order in which help lists them."""
-    for command in _COMMANDS:
-        command.register(app)
+    app.command()(demo)
+    app.command("import")(import_files)
+    for looking in (ls, show, versions, log, query, explain, diff, revert):
+        app.command()(looking)
+    for group in (branch.group, tag.group):
+        app.add_typer(group)
+    for upkeep in (fsck, compact, expire, gc):
+        app.command()(upkeep)
+    app.add_typer(spark.group)
+    app.command()(version)

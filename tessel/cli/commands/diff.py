@@ -9,7 +9,7 @@ import typer
 from tessel.cli.arguments import Form, StoreUri, open_existing, version_of
 from tessel.cli.output import OutputFormat, make_output
 
-__all__ = ["register"]
+__all__ = ["diff"]
 
 _Before = Annotated[str, typer.Argument(metavar="BEFORE", help="The earlier version.")]
 _After = Annotated[
@@ -17,36 +17,32 @@ _After = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
+def diff(
+    before: _Before,
+    store: StoreUri,
+    after: _After = None,
+    output: Form = OutputFormat.TABLE,
+) -> None:
+    """List the symbols that differ, and how: rows, columns, segments."""
+    import pyarrow as pa
 
-    @app.command()
-    def diff(
-        before: _Before,
-        store: StoreUri,
-        after: _After = None,
-        output: Form = OutputFormat.TABLE,
-    ) -> None:
-        """List the symbols that differ, and how: rows, columns, segments."""
-        import pyarrow as pa
-
-        found = open_existing(store).diff(version_of(before), version_of(after))
-        rows = [{"symbol": name, "change": "added"} for name in found.added]
-        rows += [{"symbol": name, "change": "removed"} for name in found.removed]
-        rows += [_changed(symbol) for symbol in found.changed]
-        schema = pa.schema(
-            [
-                ("symbol", pa.string()),
-                ("change", pa.string()),
-                ("rows_before", pa.int64()),
-                ("rows_after", pa.int64()),
-                ("segments_removed", pa.int64()),
-                ("segments_added", pa.int64()),
-                ("columns", pa.string()),
-            ]
-        )
-        rows.sort(key=lambda row: row["symbol"])
-        make_output(output).table(pa.Table.from_pylist(rows, schema=schema))
+    found = open_existing(store).diff(version_of(before), version_of(after))
+    rows = [{"symbol": name, "change": "added"} for name in found.added]
+    rows += [{"symbol": name, "change": "removed"} for name in found.removed]
+    rows += [_changed(symbol) for symbol in found.changed]
+    schema = pa.schema(
+        [
+            ("symbol", pa.string()),
+            ("change", pa.string()),
+            ("rows_before", pa.int64()),
+            ("rows_after", pa.int64()),
+            ("segments_removed", pa.int64()),
+            ("segments_added", pa.int64()),
+            ("columns", pa.string()),
+        ]
+    )
+    rows.sort(key=lambda row: row["symbol"])
+    make_output(output).table(pa.Table.from_pylist(rows, schema=schema))
 
 
 def _changed(symbol: Any) -> dict[str, Any]:

@@ -6,35 +6,39 @@ from typing import Annotated
 
 import typer
 
-from tessel.cli.arguments import AsOf, Form, StoreUri, Symbol, open_existing, version_of
+from tessel.cli.arguments import (
+    AsOf,
+    Form,
+    PlanText,
+    StoreUri,
+    Symbol,
+    open_existing,
+    read_plan,
+    version_of,
+)
 from tessel.cli.output import OutputFormat, make_output
-from tessel.cli.plans import PlanText, read_plan
 
-__all__ = ["register"]
+__all__ = ["explain"]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
+def explain(
+    symbol: Symbol,
+    plan: PlanText,
+    store: StoreUri,
+    as_of: AsOf = None,
+    pages: Annotated[
+        bool, typer.Option(help="Read page tables too, and tell which pages are dropped.")
+    ] = False,
+    analyze: Annotated[
+        bool, typer.Option(help="Run the query, and tell in which form each clause ran.")
+    ] = False,
+    output: Form = OutputFormat.TABLE,
+) -> None:
+    """Say what a query would read, and the reason for each segment that it would not."""
+    import json
 
-    @app.command()
-    def explain(
-        symbol: Symbol,
-        plan: PlanText,
-        store: StoreUri,
-        as_of: AsOf = None,
-        pages: Annotated[
-            bool, typer.Option(help="Read page tables too, and tell which pages are dropped.")
-        ] = False,
-        analyze: Annotated[
-            bool, typer.Option(help="Run the query, and tell in which form each clause ran.")
-        ] = False,
-        output: Form = OutputFormat.TABLE,
-    ) -> None:
-        """Say what a query would read, and the reason for each segment that it would not."""
-        import json
-
-        explanation = open_existing(store).explain(
-            symbol, read_plan(plan), as_of=version_of(as_of), pages=pages, analyze=analyze
-        )
-        data = json.loads(explanation.render("json"))
-        make_output(output).document(str(explanation), data)
+    explanation = open_existing(store).explain(
+        symbol, read_plan(plan), as_of=version_of(as_of), pages=pages, analyze=analyze
+    )
+    data = json.loads(explanation.render("json"))
+    make_output(output).document(str(explanation), data)

