@@ -29,9 +29,8 @@ from tessel.store.encodings.base import (
     COMPACT,
     FAST,
     EncodedPage,
-    Gathering,
-    HasCodes,
     Page,
+    PagedRows,
     PageEncoding,
     PhysicalValues,
     Profile,
@@ -240,7 +239,7 @@ def decode_into(encoding: PageEncoding, page: Page, size: int, clock: Clock) -> 
 
 
 def codes(encoding: PageEncoding, page: Page, clock: Clock) -> str:
-    if not isinstance(encoding, HasCodes):
+    if encoding.code != EncodingCode.DICTIONARY:
         return ""
     found = encoding.codes(page, 0, page.length)
     spent = clock.seconds(lambda: encoding.codes(page, 0, page.length)) * 1e6
@@ -251,8 +250,6 @@ def codes(encoding: PageEncoding, page: Page, clock: Clock) -> str:
 def gather(
     encoding: PageEncoding, case: Case, record: Any, payload: Any, clock: Clock
 ) -> float | None:
-    if not isinstance(encoding, Gathering):
-        return None
     segment = np.concatenate([*[payload] * GATHERED_PAGES, np.zeros(96, np.uint8)])
     records = np.repeat(record, GATHERED_PAGES)
     records["offset"] = np.arange(GATHERED_PAGES) * len(payload)
@@ -260,12 +257,14 @@ def gather(
     # take() is eight times as fast as indexing, for records.
     pages = random.integers(0, GATHERED_PAGES, TAKEN)
     rows = random.integers(0, case.values.length, TAKEN)
-    kind, width = case.values.kind, case.values.width
-    if encoding.gather(segment, records.take(pages), rows, kind, width, case.dictionary) is None:
+    held = case.values.kind, case.values.width, case.dictionary
+
+    def wanted() -> PagedRows:
+        return PagedRows(segment, records.take(pages), rows, *held)
+
+    if encoding.gather(wanted()) is None:
         return None
-    return 1e6 * clock.seconds(
-        lambda: encoding.gather(segment, records.take(pages), rows, kind, width, case.dictionary)
-    )
+    return 1e6 * clock.seconds(lambda: encoding.gather(wanted()))
 
 
 def table(lines: list[Line]) -> str:

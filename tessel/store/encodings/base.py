@@ -1,9 +1,9 @@
 """The contract of a page encoding: physical values of one page to buffers and a record, and back.
 
 Whoever writes or calls an encoding enters here. One encoding is one file with one class that
-satisfies :class:`PageEncoding` and a line in :mod:`tessel.store.encodings.registry`; what it can
-answer without decoding are the extra protocols at the end. Nulls, lists and structs are none of
-its business: validity is kept apart (slot 0 of the page) and null slots arrive filled.
+extends :class:`PageEncoding` and a line in :mod:`tessel.store.encodings.registry`; what holds
+integers extends :class:`IntegerEncoding`. Nulls, lists and structs are none of its business:
+validity is kept apart (slot 0 of the page) and null slots arrive filled.
 
 Integers are handled modulo 2**64, so unsigned, negative and wrapping values need no case of their
 own. Whatever is decoded was written by somebody else: sizes are checked against the record when a
@@ -13,9 +13,10 @@ page is first touched; after that an encoding trusts its page.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any, ClassVar, Final, Protocol, assert_never, runtime_checkable
+from typing import Any, ClassVar, Final, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,9 @@ from tessel.store.encodings.values import (
     Integers,
     Page,
     PhysicalValues,
+    check_bounds,
     integer_view,
+    kind_bounds,
     native_dtype,
     page_from_record,
     stored_kind,
@@ -41,13 +44,13 @@ __all__ = [
     "INTEGER_ENCODINGS",
     "Bytes",
     "EncodedPage",
-    "Gathering",
-    "HasCodes",
+    "IntegerEncoding",
     "Integers",
     "Packing",
     "Page",
     "PageEncoding",
     "PageSummary",
+    "PagedRows",
     "PhysicalValues",
     "Profile",
     "integer_view",
@@ -55,6 +58,7 @@ __all__ = [
     "page_from_record",
     "stored_kind",
     "widen",
+    "words_as_values",
 ]
 
 
@@ -177,8 +181,37 @@ class EncodedPage:
         return sum(buffer.nbytes for buffer in self.buffers)
 
 
-class PageEncoding(Protocol):
-    """One way to store the values of a page. Stateless; used from several threads at once."""
+@dataclass(frozen=True, slots=True, eq=False)
+class PagedRows:
+    """Rows that lie in several pages of one encoding, to be loaded from the bytes of the segment.
+
+    Attributes
+    ----------
+    segment
+        All bytes of the segment; the pages wanted are there, checked, and not compressed.
+    records
+        One page record per element of ``rows`` (repeated as needed), all of this encoding.
+    rows
+        The place inside that page.
+    kind, width
+        Of the values held (after :func:`stored_kind`).
+    dictionary
+        The values of the column's dictionary; None where it has none.
+    """
+
+    segment: Bytes
+    records: npt.NDArray[np.void]
+    rows: Integers
+    kind: ValueKind
+    width: int
+    dictionary: PhysicalValues | None = None
+
+
+class PageEncoding(ABC):
+    """One way to store the values of a page. Stateless; used from several threads at once.
+
+    A subclass has :meth:`decode` or :meth:`decode_into`, or both where that is faster.
+    """
 
     code: ClassVar[EncodingCode]
     """Its number in page records."""
@@ -186,17 +219,19 @@ class PageEncoding(Protocol):
     name: ClassVar[str]
     """Its word in options, plans and ``show --physical``."""
 
-    def accepts(self, kind: ValueKind, width: int) -> bool:
-        """Return whether values of this (stored) kind can ever be encoded so."""
+    kinds: ClassVar[frozenset[ValueKind]]
+    """The (stored) kinds of values that can ever be encoded so."""
 
+    @abstractmethod
     def estimate(
         self, values: PhysicalValues, summary: PageSummary, profile: Profile
     ) -> int | None:
         """Return about how many bytes the buffers would take; None where it cannot hold the page.
 
-        Cheap: the chooser asks every encoding that accepts the kind, then encodes with the best.
+        Cheap: the chooser asks every encoding of the kind, then encodes with the best.
         """
 
+    @abstractmethod
     def encode(self, values: PhysicalValues, profile: Profile) -> EncodedPage | None:
         """Return the values as buffers, or None where this encoding cannot hold them.
 
@@ -205,6 +240,7 @@ class PageEncoding(Protocol):
         inner encoding are encoded with the best of those (the profile decides widths).
         """
 
+    @abstractmethod
     def slot_bytes(
         self, records: npt.NDArray[np.void], kind: ValueKind, width: int, lengths: Integers
     ) -> Integers:
@@ -224,7 +260,7 @@ class PageEncoding(Protocol):
             Values per page, int64.
         """
 
-    def check(self, page: Page) -> None:
+    def check(self, page: Page) -> None:  # noqa: B027 - any bits are values, for most
         """Raise ``CorruptSegmentError`` where contents break what decoding relies on.
 
         Codes out of range, offsets or run ends that go backwards, text that is not UTF-8. Called
@@ -233,6 +269,9 @@ class PageEncoding(Protocol):
 
     def decode(self, page: Page, start: int, stop: int) -> PhysicalValues:
         """Return values ``[start, stop)`` of the page, as views where that is possible."""
+        data = np.empty(stop - start, native_dtype(page.kind, page.width))
+        self.decode_into(page, start, stop, data, 0)
+        return PhysicalValues(page.kind, page.width, stop - start, data)
 
     def decode_into(
         self, page: Page, start: int, stop: int, out: npt.NDArray[Any], at: int
@@ -242,43 +281,105 @@ class PageEncoding(Protocol):
         Only for kinds of fixed width. ``out`` has the dtype and trailing shape of
         :func:`native_dtype`, and may be strided (the low words of decimals).
         """
+        out[at : at + stop - start] = self.decode(page, start, stop).data
 
+    @abstractmethod
     def take(self, page: Page, rows: Integers) -> PhysicalValues:
         """Return the values at places ``rows`` of the page: any order, repeats, maybe none."""
 
-
-@runtime_checkable
-class Gathering(Protocol):
-    """Takes from many pages in one call. Without it, each page is one call of ``take``."""
-
-    def gather(
-        self,
-        segment: Bytes,
-        records: npt.NDArray[np.void],
-        rows: Integers,
-        kind: ValueKind,
-        width: int,
-        dictionary: PhysicalValues | None,
-    ) -> PhysicalValues | None:
-        """Return one value per element of ``rows``; None where these records need ``take``.
-
-        Parameters
-        ----------
-        segment
-            All bytes of the segment; the pages wanted are there, checked, and not compressed.
-        records
-            One page record per element of ``rows`` (repeated as needed), all of this encoding.
-        rows
-            The place inside that page.
-        """
-
-
-@runtime_checkable
-class HasCodes(Protocol):
-    """Offers places in the column's dictionary. Without it, values are decoded."""
+    def gather(self, wanted: PagedRows) -> PhysicalValues | None:
+        """Return rows of many pages in one call; None where each page is to be asked by itself."""
+        return None
 
     def codes(self, page: Page, start: int, stop: int) -> npt.NDArray[Any]:
-        """Return the codes of values ``[start, stop)``, unsigned of 1, 2 or 4 bytes."""
+        """Return places in the column's dictionary, unsigned of 1, 2 or 4 bytes.
+
+        Zeros by default: in a column of dictionary type, what has no codes is null in every row.
+        """
+        return np.zeros(stop - start, np.uint8)
 
     def take_codes(self, page: Page, rows: Integers) -> npt.NDArray[Any]:
         """Return the codes at places ``rows``."""
+        return np.zeros(len(rows), np.uint8)
+
+
+class IntegerEncoding(PageEncoding):
+    """Holds integers, as the values of a page or inside another encoding, whatever its kind."""
+
+    @abstractmethod
+    def integer_estimate(
+        self, integers: npt.NDArray[Any], summary: PageSummary, profile: Profile
+    ) -> int | None:
+        """Return the bytes that integers would take; None where they cannot be held."""
+
+    @abstractmethod
+    def encode_integers(self, integers: npt.NDArray[Any], profile: Profile) -> EncodedPage | None:
+        """Return integers of any dtype as buffers, or None."""
+
+    @abstractmethod
+    def integer_bytes(self, records: npt.NDArray[np.void], lengths: Integers) -> Integers:
+        """Return the bytes that slots 1 and 2 need, as :meth:`slot_bytes` does."""
+
+    @abstractmethod
+    def integers_into(self, page: Page, start: int, stop: int, out: npt.NDArray[Any]) -> None:
+        """Write integers ``[start, stop)``, or float bits, modulo the width of ``out``."""
+
+    @abstractmethod
+    def integers_at(self, page: Page, rows: Integers) -> npt.NDArray[np.uint64]:
+        """Return the integers at ``rows`` modulo 2**64."""
+
+    def check_integers(self, page: Page, lowest: int, highest: int) -> None:
+        """Raise ``CorruptSegmentError`` where an integer, taken as signed, is out of bounds."""
+        self._check_form(page)
+        self._check_values(page, lowest, highest)
+
+    def _check_form(self, page: Page) -> None:
+        """Refuse what is wrong whatever the bounds of the integers."""
+
+    def _check_values(self, page: Page, lowest: int, highest: int) -> None:
+        found = np.empty(page.length, np.int64)
+        self.integers_into(page, 0, page.length, found)
+        check_bounds(page, found, lowest, highest)
+
+    # --- as the values of a page ------------------------------------------------------------------
+
+    def estimate(
+        self, values: PhysicalValues, summary: PageSummary, profile: Profile
+    ) -> int | None:
+        """Return the bytes of the integers."""
+        return self.integer_estimate(values.data, summary, profile)
+
+    def encode(self, values: PhysicalValues, profile: Profile) -> EncodedPage | None:
+        """Encode the integers."""
+        return self.encode_integers(values.data, profile)
+
+    def slot_bytes(
+        self, records: npt.NDArray[np.void], kind: ValueKind, width: int, lengths: Integers
+    ) -> Integers:
+        """Return the bytes of the integers, in slots 1 and 2."""
+        sizes = np.zeros((len(records), 4), np.int64)
+        sizes[:, :2] = self.integer_bytes(records, lengths)
+        return sizes
+
+    def check(self, page: Page) -> None:
+        """Refuse values that their type does not hold."""
+        self._check_form(page)
+        bounds = kind_bounds(page.kind, page.width)
+        if bounds is not None:
+            self._check_values(page, *bounds)
+
+    def decode_into(
+        self, page: Page, start: int, stop: int, out: npt.NDArray[Any], at: int
+    ) -> None:
+        """Compute values in place."""
+        self.integers_into(page, start, stop, out[at : at + stop - start])
+
+    def take(self, page: Page, rows: Integers) -> PhysicalValues:
+        """Return the values at ``rows``."""
+        return words_as_values(self.integers_at(page, rows), page.kind, page.width)
+
+
+def words_as_values(words: npt.NDArray[np.uint64], kind: ValueKind, width: int) -> PhysicalValues:
+    """Return integers modulo 2**64 as values of a type of at most 8 bytes."""
+    data = words.astype(f"<u{width}", copy=False).view(native_dtype(kind, width))
+    return PhysicalValues(kind, width, len(words), data)

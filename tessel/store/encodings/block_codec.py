@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tessel.errors import CorruptSegmentError
 from tessel.store.encodings.base import Bytes, Integers
 from tessel.store.encodings.codes import BLOCK_BYTES, Codec
+from tessel.store.encodings.values import damaged_page
 
 __all__ = [
     "block_table",
@@ -105,7 +105,7 @@ def block_table(
     """
     begin = fewest_stored_bytes(payload_length, codec)
     if len(stored) < begin:
-        raise _damaged("its table of blocks is cut short", place)
+        raise damaged_page("its table of blocks is cut short", place)
     places = stored[:begin].view("<u4").astype(np.int64)
     raw = _raw_lengths(payload_length, codec)
     lengths = places[1:] - places[:-1]
@@ -113,7 +113,7 @@ def block_table(
     if codec == Codec.LZ4:
         wrong |= raw > lengths * _LZ4_RATIO
     if places[0] != begin or bool(wrong.any()):
-        raise _damaged("its table of blocks does not ascend within their sizes", place)
+        raise damaged_page("its table of blocks does not ascend within their sizes", place)
     return places
 
 
@@ -143,7 +143,7 @@ def decompress_blocks(
     """
     places = block_table(stored, codec, payload_length, place)
     if places[-1] != len(stored):
-        raise _damaged(f"its blocks end at {places[-1]} of {len(stored)} bytes", place)
+        raise damaged_page(f"its blocks end at {places[-1]} of {len(stored)} bytes", place)
     payload = np.empty(payload_length, np.uint8)
     decompressor, planes = _codec(codec), _PLANES.get(codec, 0)
     for block, (begin, end) in enumerate(itertools.pairwise(places.tolist())):
@@ -159,10 +159,10 @@ def decompress_blocks(
         try:
             raw = decompressor.decompress(source, len(target))
         except (OSError, ValueError, pa.ArrowException) as error:
-            raise _damaged(f"block {block} cannot be decompressed: {error}", place) from error
+            raise damaged_page(f"block {block} cannot be decompressed: {error}", place) from error
         if codec == Codec.LZ4 and _fits(decompressor, source, len(target) - 1):
             # How long it is stands nowhere in a block, and what it lacks would be old memory.
-            raise _damaged(f"block {block} does not give {len(target)} bytes", place)
+            raise damaged_page(f"block {block} does not give {len(target)} bytes", place)
         target[...] = np.frombuffer(raw, np.uint8)
     return payload
 
@@ -188,12 +188,3 @@ def _fits(decompressor: pa.Codec, source: pa.Buffer, length: int) -> bool:
     except (OSError, ValueError, pa.ArrowException):
         return False
     return True
-
-
-def _damaged(what: str, place: Mapping[str, Any]) -> CorruptSegmentError:
-    where = ", ".join(f"{name} {value}" for name, value in place.items())
-    return CorruptSegmentError(
-        f"damaged page: {what}" + (f" ({where})" if where else ""),
-        hint="restore the object from a copy of the store",
-        **place,
-    )

@@ -160,7 +160,7 @@ def _candidates(values: PhysicalValues, summary: PageSummary) -> list[Candidate]
     found: list[Candidate] = [
         (ENCODINGS[code], values, summary)
         for code in _FOR_PRESENT
-        if ENCODINGS[code].accepts(values.kind, values.width)
+        if values.kind in ENCODINGS[code].kinds
         and (code != EncodingCode.DICTIONARY or values.codes is not None)
     ]
     narrow = narrow_decimals(values) if values.kind == ValueKind.DECIMAL else None
@@ -237,9 +237,9 @@ def check_override(name: str, node: FieldNode) -> None:
 def _holds(encoding: PageEncoding, node: FieldNode) -> bool:
     if node.is_dictionary:
         return encoding.code == EncodingCode.DICTIONARY
-    if node.kind == ValueKind.DECIMAL and encoding.accepts(ValueKind.SIGNED, 8):
+    if node.kind == ValueKind.DECIMAL and ValueKind.SIGNED in encoding.kinds:
         return True
-    return node.kind != ValueKind.NONE and encoding.accepts(node.kind, node.width)
+    return node.kind != ValueKind.NONE and node.kind in encoding.kinds
 
 
 # --- one column -----------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ def _numbers_are_narrow(values: PhysicalValues, profile: Profile) -> bool:
     sizes = [
         ENCODINGS[code].estimate(part, summary, profile)
         for code in (EncodingCode.CONSTANT, EncodingCode.LINEAR, EncodingCode.SCALED)
-        if ENCODINGS[code].accepts(values.kind, values.width)
+        if values.kind in ENCODINGS[code].kinds
     ]
     return any(size is not None and size <= 3 * part.length for size in sizes)
 

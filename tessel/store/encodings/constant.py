@@ -9,15 +9,17 @@ import numpy.typing as npt
 
 from tessel.store.encodings.arithmetic import signed_word, unsigned_view
 from tessel.store.encodings.base import (
-    Bytes,
     EncodedPage,
+    IntegerEncoding,
     Integers,
     Page,
+    PagedRows,
     PageSummary,
     PhysicalValues,
     Profile,
     integer_view,
     native_dtype,
+    words_as_values,
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.gathering import slot_places
@@ -30,15 +32,15 @@ _WORD = 1 << 64
 _MOST_SPAN_BYTES = 1 << 22
 
 
-class Constant:
+class Constant(IntegerEncoding):
     """The same bits in every row; a page encoding, and an inner one."""
 
     code: ClassVar[EncodingCode] = EncodingCode.CONSTANT
     name: ClassVar[str] = "constant"
-
-    def accepts(self, kind: ValueKind, width: int) -> bool:
-        """Return whether there are values."""
-        return kind not in (ValueKind.NONE, ValueKind.OFFSETS)
+    kinds: ClassVar[frozenset[ValueKind]] = frozenset(ValueKind) - {
+        ValueKind.NONE,
+        ValueKind.OFFSETS,
+    }
 
     def estimate(
         self, values: PhysicalValues, summary: PageSummary, profile: Profile
@@ -66,7 +68,7 @@ class Constant:
         if values.kind == ValueKind.DECIMAL:
             low, high = (int(word) for word in values.data[0])
             return EncodedPage(self.code, base=low, step=high)
-        return EncodedPage(self.code, base=int(integer_view(values.data[:1])[0]))
+        return self.encode_integers(values.data, profile)
 
     def _encode_text(
         self, values: PhysicalValues, offsets: npt.NDArray[np.int32]
@@ -146,30 +148,21 @@ class Constant:
         """Repeat the bits."""
         return np.full(len(rows), page.base, np.uint64)
 
-    def gather(
-        self,
-        segment: Bytes,
-        records: npt.NDArray[np.void],
-        rows: Integers,
-        kind: ValueKind,
-        width: int,
-        dictionary: PhysicalValues | None,
-    ) -> PhysicalValues | None:
+    def gather(self, wanted: PagedRows) -> PhysicalValues | None:
         """Return one value a record; None for texts so long that the caller should take indices."""
+        kind, width, records = wanted.kind, wanted.width, wanted.records
         if kind in _IN_SLOT:
             lengths = records["count"].astype(np.int64)
             if int(lengths.sum()) > _MOST_SPAN_BYTES:
                 return None
-            offsets, data = gather_spans(segment, slot_places(records, 1), lengths)
+            offsets, data = gather_spans(wanted.segment, slot_places(records, 1), lengths)
             if kind == ValueKind.FIXED:
-                return PhysicalValues(kind, width, len(rows), data.reshape(len(rows), width))
-            return PhysicalValues(kind, width, len(rows), data, offsets)
-        dtype = native_dtype(kind, width)
-        if kind == ValueKind.DECIMAL:
-            data = np.stack((records["base"], records["step"]), axis=1).view(dtype)
-        else:
-            data = records["base"].astype(f"<u{width}").view(dtype)
-        return PhysicalValues(kind, width, len(rows), data)
+                return PhysicalValues(kind, width, len(records), data.reshape(len(records), width))
+            return PhysicalValues(kind, width, len(records), data, offsets)
+        if kind != ValueKind.DECIMAL:
+            return words_as_values(records["base"].copy(), kind, width)
+        data = np.stack((records["base"], records["step"]), axis=1).view(np.int64)
+        return PhysicalValues(kind, width, len(records), data)
 
 
 def _all_alike(data: npt.NDArray[Any]) -> bool:

@@ -14,53 +14,37 @@ from tessel.store.encodings.arithmetic import CHUNK, linear_size, stored_width, 
 from tessel.store.encodings.base import (
     Bytes,
     EncodedPage,
+    IntegerEncoding,
     Integers,
     Page,
     PageSummary,
-    PhysicalValues,
     Profile,
     integer_view,
-    native_dtype,
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 from tessel.store.encodings.packed import pack, packed_size, packed_sizes, unpack
-from tessel.store.encodings.values import check_bounds, kind_bounds
 
 __all__ = ["Delta", "least_delta_bytes"]
 
-_KINDS = frozenset({ValueKind.SIGNED, ValueKind.UNSIGNED})
 _WORD: Final = 1 << 64
 _SAMPLE = 64
 
 
-class Delta:
+class Delta(IntegerEncoding):
     """``base + step * i`` + the running sum of residuals; a page encoding, and an inner one."""
 
     code: ClassVar[EncodingCode] = EncodingCode.DELTA
     name: ClassVar[str] = "delta"
-
-    def accepts(self, kind: ValueKind, width: int) -> bool:
-        """Return whether the values are integers."""
-        return kind in _KINDS
-
-    def estimate(
-        self, values: PhysicalValues, summary: PageSummary, profile: Profile
-    ) -> int | None:
-        """Return the bytes of the packed differences."""
-        return self.integer_estimate(values.data, summary, profile)
+    kinds: ClassVar[frozenset[ValueKind]] = frozenset({ValueKind.SIGNED, ValueKind.UNSIGNED})
 
     def integer_estimate(
         self, integers: npt.NDArray[Any], summary: PageSummary, profile: Profile
     ) -> int:
-        """Return the bytes that integers would take."""
+        """Return the bytes of the packed differences."""
         return linear_size(len(integers), _differences(integers)[2].bit_length(), profile)
 
-    def encode(self, values: PhysicalValues, profile: Profile) -> EncodedPage | None:
-        """Pack the differences, less the least of them."""
-        return self.encode_integers(values.data, profile)
-
     def encode_integers(self, integers: npt.NDArray[Any], profile: Profile) -> EncodedPage:
-        """Return integers of any dtype as differences."""
+        """Pack the differences, less the least of them."""
         differences, least, spread = _differences(integers)
         width = stored_width(len(integers), spread.bit_length(), profile)
         residuals = np.zeros(len(integers), np.uint64)
@@ -70,46 +54,18 @@ class Delta:
         base = int(integer_view(integers[:1])[0])
         return EncodedPage(self.code, bit_width=width, base=base, step=least, buffers=buffers)
 
-    def slot_bytes(
-        self, records: npt.NDArray[np.void], kind: ValueKind, width: int, lengths: Integers
-    ) -> Integers:
+    def integer_bytes(self, records: npt.NDArray[np.void], lengths: Integers) -> Integers:
         """Return the bytes of the residuals in slot 1."""
-        sizes = np.zeros((len(records), 4), np.int64)
+        sizes = np.zeros((len(records), 2), np.int64)
         sizes[:, 0] = packed_sizes(lengths, records["bit_width"])
         return sizes
 
-    def integer_bytes(self, records: npt.NDArray[np.void], lengths: Integers) -> Integers:
-        """Return what slots 1 and 2 need, as an inner encoding."""
-        return self.slot_bytes(records, ValueKind.SIGNED, 8, lengths)[:, :2]
-
-    def check(self, page: Page) -> None:
-        """Refuse values that their type does not hold, and a first value that is not the base."""
-        _check_first(page)
-        bounds = kind_bounds(page.kind, page.width)
-        if bounds is not None:
-            self.check_integers(page, *bounds)
-
-    def check_integers(self, page: Page, lowest: int, highest: int) -> None:
-        """Refuse integers outside ``[lowest, highest]``, and a first one that is not the base."""
-        _check_first(page)
-        found = np.empty(page.length, np.int64)
-        self.integers_into(page, 0, page.length, found)
-        check_bounds(page, found, lowest, highest)
-
-    def decode(self, page: Page, start: int, stop: int) -> PhysicalValues:
-        """Add up; work grows with ``stop``."""
-        data = np.empty(stop - start, native_dtype(page.kind, page.width))
-        self.integers_into(page, start, stop, data)
-        return PhysicalValues(page.kind, page.width, stop - start, data)
-
-    def decode_into(
-        self, page: Page, start: int, stop: int, out: npt.NDArray[Any], at: int
-    ) -> None:
-        """Add up in place."""
-        self.integers_into(page, start, stop, out[at : at + stop - start])
+    def _check_form(self, page: Page) -> None:
+        if page.bit_width and page.length and unpack(_residuals(page), page.bit_width, 0, 1)[0]:
+            raise page.damaged("the first of its differences is not 0")
 
     def integers_into(self, page: Page, start: int, stop: int, out: npt.NDArray[Any]) -> None:
-        """Write integers modulo the width of ``out``."""
+        """Add up; work grows with ``stop``."""
         stream, width = _residuals(page), page.bit_width
         bits = unsigned_view(out)
         total = page.base
@@ -127,14 +83,8 @@ class Delta:
             bits[at - start : end - start] = sums
             total = int(sums[-1]) - page.step * (end - 1)
 
-    def take(self, page: Page, rows: Integers) -> PhysicalValues:
-        """Return the values at ``rows``, adding up to the last of them."""
-        found = self.integers_at(page, rows).astype(f"<u{page.width}", copy=False)
-        dtype = native_dtype(page.kind, page.width)
-        return PhysicalValues(page.kind, page.width, len(rows), found.view(dtype))
-
     def integers_at(self, page: Page, rows: Integers) -> npt.NDArray[np.uint64]:
-        """Return the integers at ``rows`` modulo 2**64."""
+        """Return the integers at ``rows``, adding up to the last of them."""
         sums = np.empty(int(rows.max(initial=-1)) + 1, np.uint64)
         self.integers_into(page, 0, len(sums), sums)
         found: npt.NDArray[np.uint64] = sums[rows]
@@ -160,11 +110,6 @@ def _differences(integers: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], int
         return differences, 0, 0
     least = int(differences.min())
     return differences, least, int(differences.max()) - least
-
-
-def _check_first(page: Page) -> None:
-    if page.bit_width and page.length and unpack(_residuals(page), page.bit_width, 0, 1)[0]:
-        raise page.damaged("the first of its differences is not 0")
 
 
 def _residuals(page: Page) -> Bytes:

@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tessel.store.encodings.base import (
-    Bytes,
     EncodedPage,
     Integers,
     Packing,
     Page,
+    PagedRows,
+    PageEncoding,
     PageSummary,
     PhysicalValues,
     Profile,
@@ -34,18 +35,16 @@ from tessel.store.encodings.text import take_values
 
 __all__ = ["Dictionary"]
 
-_NO_DICTIONARY = frozenset({ValueKind.NONE, ValueKind.OFFSETS})
 
-
-class Dictionary:
+class Dictionary(PageEncoding):
     """Codes in an inner encoding."""
 
     code: ClassVar[EncodingCode] = EncodingCode.DICTIONARY
     name: ClassVar[str] = "dictionary"
-
-    def accepts(self, kind: ValueKind, width: int) -> bool:
-        """Return whether there are values to make a dictionary of."""
-        return kind not in _NO_DICTIONARY
+    kinds: ClassVar[frozenset[ValueKind]] = frozenset(ValueKind) - {
+        ValueKind.NONE,
+        ValueKind.OFFSETS,
+    }
 
     def estimate(
         self, values: PhysicalValues, summary: PageSummary, profile: Profile
@@ -60,16 +59,7 @@ class Dictionary:
         if values.codes is None:
             return None
         held = encode_inner(values.codes, _for_codes(profile))
-        return EncodedPage(
-            self.code,
-            inner=held.encoding,
-            bit_width=held.bit_width,
-            base=held.base,
-            step=held.step,
-            inner_width=held.inner_width,
-            count=held.count,
-            buffers=held.buffers,
-        )
+        return replace(held, encoding=self.code, inner=held.encoding)
 
     def slot_bytes(
         self, records: npt.NDArray[np.void], kind: ValueKind, width: int, lengths: Integers
@@ -122,19 +112,12 @@ class Dictionary:
         """Return the codes at ``rows``."""
         return inner_of(page).integers_at(page, rows).astype(_code_dtype(page))
 
-    def gather(
-        self,
-        segment: Bytes,
-        records: npt.NDArray[np.void],
-        rows: Integers,
-        kind: ValueKind,
-        width: int,
-        dictionary: PhysicalValues | None,
-    ) -> PhysicalValues | None:
+    def gather(self, wanted: PagedRows) -> PhysicalValues | None:
         """Find the codes of many pages at once, then look them up."""
+        dictionary, records = wanted.dictionary, wanted.records
         if dictionary is None or not IS_ADDRESSABLE[records["inner"]].all():
             return None
-        found = linear_in_segment(segment, records, rows)
+        found = linear_in_segment(wanted.segment, records, wanted.rows)
         if found is None:
             return None
         codes = found.astype(_narrowest(dictionary.length))

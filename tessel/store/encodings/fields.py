@@ -26,6 +26,7 @@ from tessel.errors import UnsupportedTypeError
 from tessel.lazy import dataclass
 from tessel.store.encodings.base import Bytes, Integers, PhysicalValues, native_dtype
 from tessel.store.encodings.codes import Role, ValueKind
+from tessel.store.encodings.validity import bits_of
 
 __all__ = [
     "FieldNode",
@@ -278,13 +279,7 @@ def _validity(array: pa.Array) -> npt.NDArray[np.bool_] | None:
     bitmap = array.buffers()[0]
     if bitmap is None or not array.null_count:
         return None
-    return _bits(bitmap, array.offset, len(array))
-
-
-def _bits(bitmap: pa.Buffer, offset: int, length: int) -> npt.NDArray[np.bool_]:
-    held = np.frombuffer(bitmap, np.uint8)[offset // 8 : (offset + length + 7) // 8]
-    bits = np.unpackbits(held, bitorder="little").view(np.bool_)
-    return bits[offset % 8 : offset % 8 + length]
+    return bits_of(np.frombuffer(bitmap, np.uint8), array.offset, array.offset + len(array))
 
 
 def physical_values(array: pa.Array) -> PhysicalValues:
@@ -297,7 +292,8 @@ def physical_values(array: pa.Array) -> PhysicalValues:
     if kind in _VARIABLE:
         return _variable(array, kind)
     if kind == ValueKind.BOOLEAN:
-        bits = _bits(buffers[1], array.offset, len(array)) if len(array) else np.empty(0, np.bool_)
+        held = _viewed(buffers[1], np.dtype(np.uint8), 0, (array.offset + len(array) + 7) // 8)
+        bits = bits_of(held, array.offset, array.offset + len(array))
         return PhysicalValues(kind, width, len(array), bits)
     dtype = native_dtype(kind, width)
     per_value = width // dtype.itemsize

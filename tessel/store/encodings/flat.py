@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tessel.store.encodings.base import (
-    Bytes,
     EncodedPage,
     Integers,
     Page,
+    PagedRows,
+    PageEncoding,
     PageSummary,
     PhysicalValues,
     Profile,
@@ -23,27 +24,22 @@ from tessel.store.encodings.validity import bits_at, bits_of
 
 __all__ = ["Flat"]
 
-_KINDS = frozenset(
-    {
-        ValueKind.BOOLEAN,
-        ValueKind.SIGNED,
-        ValueKind.UNSIGNED,
-        ValueKind.FLOAT,
-        ValueKind.DECIMAL,
-        ValueKind.FIXED,
-    }
-)
 
-
-class Flat:
+class Flat(PageEncoding):
     """One Arrow buffer in slot 1; booleans are a bitmap."""
 
     code: ClassVar[EncodingCode] = EncodingCode.FLAT
     name: ClassVar[str] = "flat"
-
-    def accepts(self, kind: ValueKind, width: int) -> bool:
-        """Return whether all values have the same width."""
-        return kind in _KINDS
+    kinds: ClassVar[frozenset[ValueKind]] = frozenset(
+        {
+            ValueKind.BOOLEAN,
+            ValueKind.SIGNED,
+            ValueKind.UNSIGNED,
+            ValueKind.FLOAT,
+            ValueKind.DECIMAL,
+            ValueKind.FIXED,
+        }
+    )
 
     def estimate(
         self, values: PhysicalValues, summary: PageSummary, profile: Profile
@@ -66,21 +62,12 @@ class Flat:
     ) -> Integers:
         """Return the bytes of the buffer in slot 1."""
         sizes = np.zeros((len(records), 4), np.int64)
-        sizes[:, 0] = _size(kind, width, lengths) if kind in _KINDS else -1
+        sizes[:, 0] = _size(kind, width, lengths) if kind in self.kinds else -1
         return sizes
-
-    def check(self, page: Page) -> None:
-        """Any bits are values."""
 
     def decode(self, page: Page, start: int, stop: int) -> PhysicalValues:
         """Return a view; booleans are unpacked to a byte each."""
         return PhysicalValues(page.kind, page.width, stop - start, _values(page, start, stop))
-
-    def decode_into(
-        self, page: Page, start: int, stop: int, out: npt.NDArray[Any], at: int
-    ) -> None:
-        """Copy values."""
-        out[at : at + stop - start] = _values(page, start, stop)
 
     def take(self, page: Page, rows: Integers) -> PhysicalValues:
         """Return the values at ``rows``."""
@@ -90,17 +77,10 @@ class Flat:
             data = _values(page, 0, page.length)[rows]
         return PhysicalValues(page.kind, page.width, len(rows), data)
 
-    def gather(
-        self,
-        segment: Bytes,
-        records: npt.NDArray[np.void],
-        rows: Integers,
-        kind: ValueKind,
-        width: int,
-        dictionary: PhysicalValues | None,
-    ) -> PhysicalValues | None:
+    def gather(self, wanted: PagedRows) -> PhysicalValues | None:
         """Load the values of many pages from the segment."""
-        starts = slot_places(records, 1)
+        kind, width, rows, segment = wanted.kind, wanted.width, wanted.rows, wanted.segment
+        starts = slot_places(wanted.records, 1)
         data: npt.NDArray[Any] | None
         if kind == ValueKind.BOOLEAN:
             held = load(segment, starts + (rows >> 3), np.uint8)

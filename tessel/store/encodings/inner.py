@@ -1,20 +1,26 @@
 """Integers inside another encoding: codes of a dictionary page, integers of a scaled page.
 
-Such a page keeps its integers in slots 1 and 2 under the ``inner`` encoding of its record. What can
-be an inner encoding satisfies :class:`IntegerStore` besides
-:class:`~tessel.store.encodings.base.PageEncoding`; a new one joins :data:`INNER`.
+Such a page keeps its integers in slots 1 and 2 under the ``inner`` encoding of its record: an
+:class:`~tessel.store.encodings.base.IntegerEncoding`; a new one joins :data:`INNER`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from tessel.store.encodings.base import EncodedPage, Integers, Page, PageSummary, Profile
+from tessel.store.encodings.base import (
+    EncodedPage,
+    IntegerEncoding,
+    Integers,
+    Page,
+    PageSummary,
+    Profile,
+)
 from tessel.store.encodings.codes import EncodingCode
 from tessel.store.encodings.constant import Constant
 from tessel.store.encodings.delta import Delta, least_delta_bytes
@@ -24,7 +30,6 @@ from tessel.store.encodings.run_end import RunEnd
 __all__ = [
     "INNER",
     "IS_ADDRESSABLE",
-    "IntegerStore",
     "best_estimate",
     "encode_inner",
     "inner_bytes",
@@ -32,35 +37,9 @@ __all__ = [
 ]
 
 
-class IntegerStore(Protocol):
-    """Holds integers of a page, whatever the kind of the page's values."""
+_STORES: Final[tuple[IntegerEncoding, ...]] = (Constant(), Linear(), Delta(), RunEnd())
 
-    code: ClassVar[EncodingCode]
-
-    def integer_estimate(
-        self, integers: npt.NDArray[Any], summary: PageSummary, profile: Profile
-    ) -> int | None:
-        """Return the bytes that integers would take; None where they cannot be held."""
-
-    def encode_integers(self, integers: npt.NDArray[Any], profile: Profile) -> EncodedPage | None:
-        """Return integers of any dtype as buffers, or None."""
-
-    def integer_bytes(self, records: npt.NDArray[np.void], lengths: Integers) -> Integers:
-        """Return the bytes that slots 1 and 2 need, as ``PageEncoding.slot_bytes`` does."""
-
-    def check_integers(self, page: Page, lowest: int, highest: int) -> None:
-        """Raise ``CorruptSegmentError`` where an integer, taken as signed, is out of bounds."""
-
-    def integers_into(self, page: Page, start: int, stop: int, out: npt.NDArray[Any]) -> None:
-        """Write integers ``[start, stop)`` modulo the width of ``out``."""
-
-    def integers_at(self, page: Page, rows: Integers) -> npt.NDArray[np.uint64]:
-        """Return the integers at ``rows`` modulo 2**64."""
-
-
-_STORES: Final[tuple[IntegerStore, ...]] = (Constant(), Linear(), Delta(), RunEnd())
-
-INNER: Final[Mapping[int, IntegerStore]] = MappingProxyType(
+INNER: Final[Mapping[int, IntegerEncoding]] = MappingProxyType(
     {int(store.code): store for store in _STORES}
 )
 """What may be an inner encoding, by its code."""
@@ -71,7 +50,7 @@ IS_ADDRESSABLE: Final = np.isin(np.arange(256), sorted(_ADDRESSABLE))
 """Whether one integer of an inner encoding is found by arithmetic; indexed by its code."""
 
 
-def inner_of(page: Page) -> IntegerStore:
+def inner_of(page: Page) -> IntegerEncoding:
     """Return what holds the integers of a validated page."""
     return INNER[page.inner]
 
@@ -84,12 +63,12 @@ def _summarise(integers: npt.NDArray[Any]) -> PageSummary:
 
 def best_estimate(
     integers: npt.NDArray[Any], summary: PageSummary, profile: Profile
-) -> tuple[float, IntegerStore]:
+) -> tuple[float, IntegerEncoding]:
     """Return the least cost in bytes, and the inner encoding that has it.
 
     What is not addressable costs more than its bytes, by the profile.
     """
-    best: tuple[float, IntegerStore] | None = None
+    best: tuple[float, IntegerEncoding] | None = None
     for store in _STORES:
         if store.code == EncodingCode.DELTA and best is not None:
             least = least_delta_bytes(integers, profile) + profile.decode_penalty * len(integers)

@@ -1,4 +1,4 @@
-"""Pages without values: of structs, lists of fixed size and nulls, which have validity at most."""
+"""Pages without values, and pages in which every row is null: no bytes at all."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ from tessel.store.encodings.base import (
     EncodedPage,
     Integers,
     Page,
+    PagedRows,
+    PageEncoding,
     PageSummary,
     PhysicalValues,
     Profile,
+    native_dtype,
 )
 from tessel.store.encodings.codes import EncodingCode, ValueKind
 
-__all__ = ["Nothing"]
+__all__ = ["AllMissing", "Nothing"]
+
+_VARIABLE = frozenset({ValueKind.TEXT, ValueKind.BINARY})
 
 
-class Nothing:
-    """No values at all, of kind NONE."""
+class Nothing(PageEncoding):
+    """No values at all, of kind NONE: structs, lists of fixed size and nulls have validity only."""
 
     code: ClassVar[EncodingCode] = EncodingCode.NOTHING
     name: ClassVar[str] = "nothing"
-
-    def accepts(self, kind: ValueKind, width: int) -> bool:
-        """Return whether there are no values to hold."""
-        return kind == ValueKind.NONE
+    kinds: ClassVar[frozenset[ValueKind]] = frozenset({ValueKind.NONE})
 
     def estimate(
         self, values: PhysicalValues, summary: PageSummary, profile: Profile
@@ -48,9 +50,6 @@ class Nothing:
         sizes[:, 0] = 0 if kind == ValueKind.NONE else -1
         return sizes
 
-    def check(self, page: Page) -> None:
-        """There is nothing that could be wrong."""
-
     def decode(self, page: Page, start: int, stop: int) -> PhysicalValues:
         """Return no values, of that length."""
         return PhysicalValues(page.kind, page.width, stop - start, np.empty(0, np.uint8))
@@ -63,3 +62,49 @@ class Nothing:
     def take(self, page: Page, rows: Integers) -> PhysicalValues:
         """Return no values, of that length."""
         return self.decode(page, 0, len(rows))
+
+
+class AllMissing(PageEncoding):
+    """Null in every row. Decoding gives zeros and empty texts, which mean nothing."""
+
+    code: ClassVar[EncodingCode] = EncodingCode.ALL_MISSING
+    name: ClassVar[str] = "all-missing"
+    kinds: ClassVar[frozenset[ValueKind]] = frozenset(ValueKind) - {ValueKind.NONE}
+
+    def estimate(
+        self, values: PhysicalValues, summary: PageSummary, profile: Profile
+    ) -> int | None:
+        """Return None: whether rows are null cannot be seen from the values."""
+        return None
+
+    def encode(self, values: PhysicalValues, profile: Profile) -> EncodedPage | None:
+        """Return a page without buffers; the caller knows that every row is null."""
+        return EncodedPage(self.code)
+
+    def slot_bytes(
+        self, records: npt.NDArray[np.void], kind: ValueKind, width: int, lengths: Integers
+    ) -> Integers:
+        """Return zeros; -1 where a row is not null."""
+        sizes = np.zeros((len(records), 4), np.int64)
+        sizes[records["null_count"] != records["row_count"], 0] = -1
+        return sizes
+
+    def decode(self, page: Page, start: int, stop: int) -> PhysicalValues:
+        """Return zeros, or empty texts."""
+        return _zeros(page.kind, page.width, stop - start)
+
+    def take(self, page: Page, rows: Integers) -> PhysicalValues:
+        """Return zeros, or empty texts."""
+        return _zeros(page.kind, page.width, len(rows))
+
+    def gather(self, wanted: PagedRows) -> PhysicalValues | None:
+        """Return zeros, or empty texts."""
+        return _zeros(wanted.kind, wanted.width, len(wanted.rows))
+
+
+def _zeros(kind: ValueKind, width: int, length: int) -> PhysicalValues:
+    if kind in _VARIABLE:
+        offsets = np.zeros(length + 1, np.int32)
+        return PhysicalValues(kind, width, length, np.empty(0, np.uint8), offsets)
+    shape = {ValueKind.DECIMAL: (length, 2), ValueKind.FIXED: (length, width)}.get(kind, length)
+    return PhysicalValues(kind, width, length, np.zeros(shape, native_dtype(kind, width)))

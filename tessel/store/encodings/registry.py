@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Final
 
 from tessel.errors import NameNotFoundError
-from tessel.store.encodings.all_missing import AllMissing
 from tessel.store.encodings.base import PageEncoding
 from tessel.store.encodings.constant import Constant
 from tessel.store.encodings.delta import Delta
 from tessel.store.encodings.dictionary import Dictionary
 from tessel.store.encodings.flat import Flat
 from tessel.store.encodings.linear import Linear
-from tessel.store.encodings.nothing import Nothing
+from tessel.store.encodings.nothing import AllMissing, Nothing
 from tessel.store.encodings.run_end import RunEnd
 from tessel.store.encodings.scaled import Scaled
 from tessel.store.encodings.variable import Variable
@@ -21,23 +21,22 @@ from tessel.store.encodings.variable import Variable
 __all__ = ["ENCODINGS", "encoding_by_code", "encoding_by_name", "encoding_names"]
 
 
-def _listed(encodings: Iterable[PageEncoding]) -> Mapping[int, PageEncoding]:
-    return MappingProxyType({int(encoding.code): encoding for encoding in encodings})
-
-
-ENCODINGS: Mapping[int, PageEncoding] = _listed(
-    (
-        Nothing(),
-        AllMissing(),
-        Constant(),
-        Flat(),
-        Linear(),
-        Delta(),
-        Scaled(),
-        Dictionary(),
-        RunEnd(),
-        Variable(),
-    )
+ENCODINGS: Final[Mapping[int, PageEncoding]] = MappingProxyType(
+    {
+        int(encoding.code): encoding
+        for encoding in (
+            Nothing(),
+            AllMissing(),
+            Constant(),
+            Flat(),
+            Linear(),
+            Delta(),
+            Scaled(),
+            Dictionary(),
+            RunEnd(),
+            Variable(),
+        )
+    }
 )
 """Every encoding by its code."""
 

@@ -19,6 +19,7 @@ from tessel.store.encodings.arithmetic import (
 from tessel.store.encodings.base import (
     Bytes,
     EncodedPage,
+    IntegerEncoding,
     Integers,
     Page,
     PageSummary,
@@ -33,14 +34,12 @@ from tessel.store.encodings.packed import (
     packed_size,
     packed_sizes,
 )
-from tessel.store.encodings.values import check_bounds, kind_bounds
+from tessel.store.encodings.values import check_bounds
 
 __all__ = ["RunEnd"]
 
-_KINDS = frozenset({ValueKind.BOOLEAN, ValueKind.SIGNED, ValueKind.UNSIGNED, ValueKind.FLOAT})
 
-
-class RunEnd:
+class RunEnd(IntegerEncoding):
     """Last places of runs in slot 1, linear values in slot 2; a page encoding, and an inner one.
 
     Floats are held by their bits.
@@ -48,21 +47,14 @@ class RunEnd:
 
     code: ClassVar[EncodingCode] = EncodingCode.RUN_END
     name: ClassVar[str] = "run-end"
-
-    def accepts(self, kind: ValueKind, width: int) -> bool:
-        """Return whether the values have at most 8 bytes."""
-        return kind in _KINDS
-
-    def estimate(
-        self, values: PhysicalValues, summary: PageSummary, profile: Profile
-    ) -> int | None:
-        """Return the bytes of ends and values, these without a step."""
-        return self.integer_estimate(values.data, summary, profile)
+    kinds: ClassVar[frozenset[ValueKind]] = frozenset(
+        {ValueKind.BOOLEAN, ValueKind.SIGNED, ValueKind.UNSIGNED, ValueKind.FLOAT}
+    )
 
     def integer_estimate(
         self, integers: npt.NDArray[Any], summary: PageSummary, profile: Profile
     ) -> int:
-        """Return the bytes that integers would take."""
+        """Return the bytes of ends and values, these without a step."""
         lowest, highest = summary.minimum, summary.maximum
         bits = 8 * integers.dtype.itemsize
         if lowest is not None and highest is not None:
@@ -70,12 +62,8 @@ class RunEnd:
         ends = summary.runs * narrowest_width(len(integers) - 1) // 8
         return ends + linear_size(summary.runs, bits, profile)
 
-    def encode(self, values: PhysicalValues, profile: Profile) -> EncodedPage | None:
-        """Find the runs; one a value at worst."""
-        return self.encode_integers(values.data, profile)
-
     def encode_integers(self, integers: npt.NDArray[Any], profile: Profile) -> EncodedPage:
-        """Return integers, booleans or float bits of any dtype as runs."""
+        """Find the runs of integers, booleans or float bits; one a value at worst."""
         bits = unsigned_view(integers) if integers.dtype.kind == "f" else integers
         lasts = np.append(np.flatnonzero(bits[1:] != bits[:-1]), len(bits) - 1)
         fit = fit_linear(bits[lasts], profile)
@@ -91,16 +79,8 @@ class RunEnd:
             buffers=(lasts.astype(f"<u{end_width // 8}"), *fit.packed(width)),
         )
 
-    def slot_bytes(
-        self, records: npt.NDArray[np.void], kind: ValueKind, width: int, lengths: Integers
-    ) -> Integers:
-        """Return the bytes of ends in slot 1 and of values in slot 2."""
-        sizes = np.zeros((len(records), 4), np.int64)
-        sizes[:, :2] = self.integer_bytes(records, lengths)
-        return sizes
-
     def integer_bytes(self, records: npt.NDArray[np.void], lengths: Integers) -> Integers:
-        """Return what slots 1 and 2 need, as an inner encoding."""
+        """Return the bytes of ends in slot 1 and of values in slot 2."""
         counts = records["count"].astype(np.int64)
         end_width = records["inner_width"]
         sizes = np.empty((len(records), 2), np.int64)
@@ -110,19 +90,7 @@ class RunEnd:
         sizes[wrong | (sizes[:, 1] < 0), 0] = -1
         return sizes
 
-    def check(self, page: Page) -> None:
-        """Refuse ends that do not ascend to the last row, and values not of the type."""
-        self._check_ends(page)
-        bounds = kind_bounds(page.kind, page.width)
-        if bounds is not None:
-            self._check_values(page, *bounds)
-
-    def check_integers(self, page: Page, lowest: int, highest: int) -> None:
-        """Refuse wrong ends, and integers outside ``[lowest, highest]``."""
-        self._check_ends(page)
-        self._check_values(page, lowest, highest)
-
-    def _check_ends(self, page: Page) -> None:
+    def _check_form(self, page: Page) -> None:
         lasts = _lasts(page)
         if len(lasts) and (
             int(lasts[-1]) != page.length - 1 or bool((lasts[1:] <= lasts[:-1]).any())
@@ -144,27 +112,15 @@ class RunEnd:
         data = np.repeat(values, np.diff(ends, prepend=0))
         return PhysicalValues(page.kind, page.width, stop - start, data)
 
-    def decode_into(
-        self, page: Page, start: int, stop: int, out: npt.NDArray[Any], at: int
-    ) -> None:
-        """Repeat the values of the runs."""
-        self.integers_into(page, start, stop, out[at : at + stop - start])
-
     def integers_into(self, page: Page, start: int, stop: int, out: npt.NDArray[Any]) -> None:
-        """Write integers, or float bits, modulo the width of ``out``."""
+        """Repeat the values of the runs."""
         first, ends = _ends(page, start, stop)
         values = np.empty(len(ends), f"<u{out.dtype.itemsize}")
         _values_into(page, first, first + len(ends), values)
         unsigned_view(out)[...] = np.repeat(values, np.diff(ends, prepend=0))
 
-    def take(self, page: Page, rows: Integers) -> PhysicalValues:
-        """Return the values at ``rows``, each found by bisection."""
-        found = self.integers_at(page, rows).astype(f"<u{page.width}", copy=False)
-        dtype = native_dtype(page.kind, page.width)
-        return PhysicalValues(page.kind, page.width, len(rows), found.view(dtype))
-
     def integers_at(self, page: Page, rows: Integers) -> npt.NDArray[np.uint64]:
-        """Return the integers at ``rows`` modulo 2**64."""
+        """Return the integers at ``rows``, each found by bisection."""
         lasts = _lasts(page)
         runs = np.searchsorted(lasts, rows.astype(lasts.dtype))
         return linear_at(_stream(page), page.bit_width, page.base, page.step, runs)

@@ -9,6 +9,7 @@ floating-Point Compression", SIGMOD 2023.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
@@ -18,10 +19,11 @@ import numpy.typing as npt
 from tessel.lazy import dataclass
 from tessel.store.encodings.arithmetic import proven_bounds, signed_word, unsigned_view
 from tessel.store.encodings.base import (
-    Bytes,
     EncodedPage,
     Integers,
     Page,
+    PagedRows,
+    PageEncoding,
     PageSummary,
     PhysicalValues,
     Profile,
@@ -56,15 +58,12 @@ class _Scaling:
     exact: npt.NDArray[np.bool_]
 
 
-class Scaled:
+class Scaled(PageEncoding):
     """Integers divided by a power of ten, in an inner encoding, and exceptions in slots 3 and 4."""
 
     code: ClassVar[EncodingCode] = EncodingCode.SCALED
     name: ClassVar[str] = "scaled"
-
-    def accepts(self, kind: ValueKind, width: int) -> bool:
-        """Return whether the values are floats."""
-        return kind == ValueKind.FLOAT
+    kinds: ClassVar[frozenset[ValueKind]] = frozenset({ValueKind.FLOAT})
 
     def estimate(
         self, values: PhysicalValues, summary: PageSummary, profile: Profile
@@ -101,14 +100,11 @@ class Scaled:
                 exceptions.astype(f"<u{position_width // 8}"),
                 unsigned_view(data)[exceptions],
             ]
-        encoded = EncodedPage(
-            self.code,
+        encoded = replace(
+            held,
+            encoding=self.code,
             inner=held.encoding,
-            bit_width=held.bit_width,
-            base=held.base,
-            step=held.step,
             inner_width=position_width,
-            count=held.count,
             exceptions=len(exceptions),
             exponent=exponent,
             buffers=buffers,
@@ -142,12 +138,6 @@ class Scaled:
         ):
             raise page.damaged("the places of its exceptions do not ascend inside it")
 
-    def decode(self, page: Page, start: int, stop: int) -> PhysicalValues:
-        """Divide."""
-        data = np.empty(stop - start, native_dtype(page.kind, page.width))
-        self.decode_into(page, start, stop, data, 0)
-        return PhysicalValues(page.kind, page.width, stop - start, data)
-
     def decode_into(
         self, page: Page, start: int, stop: int, out: npt.NDArray[Any], at: int
     ) -> None:
@@ -175,24 +165,17 @@ class Scaled:
             unsigned_view(data)[hit] = _values(page)[found[hit]]
         return PhysicalValues(page.kind, page.width, len(rows), data)
 
-    def gather(
-        self,
-        segment: Bytes,
-        records: npt.NDArray[np.void],
-        rows: Integers,
-        kind: ValueKind,
-        width: int,
-        dictionary: PhysicalValues | None,
-    ) -> PhysicalValues | None:
+    def gather(self, wanted: PagedRows) -> PhysicalValues | None:
         """Find the integers of many pages at once; None where a page has exceptions."""
+        records, width = wanted.records, wanted.width
         if records["exceptions"].any() or not IS_ADDRESSABLE[records["inner"]].all():
             return None
-        found = linear_in_segment(segment, records, rows)
+        found = linear_in_segment(wanted.segment, records, wanted.rows)
         if found is None:
             return None
-        data = np.empty(len(rows), native_dtype(kind, width))
+        data = np.empty(len(found), native_dtype(wanted.kind, width))
         _divide(found.view(np.int64), 0, POWERS[records["exponent"]], data)
-        return PhysicalValues(kind, width, len(rows), data)
+        return PhysicalValues(wanted.kind, width, len(found), data)
 
     def _integers(self, page: Page, start: int, stop: int) -> tuple[npt.NDArray[Any], int]:
         """Return integers and what must be added to them; narrow where that is cheaper."""

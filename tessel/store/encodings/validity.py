@@ -14,17 +14,11 @@ import numpy.typing as npt
 from tessel.store.encodings.base import Bytes, Integers, Page
 
 __all__ = [
-    "bitmap_of",
     "bits_at",
     "bits_of",
     "check_validity",
     "count_ones",
 ]
-
-
-def bitmap_of(present: npt.NDArray[np.bool_]) -> Bytes:
-    """Return one bool a row as a bitmap; the last bits of the last byte are 0."""
-    return np.packbits(present, bitorder="little")
 
 
 def bits_of(bitmap: Bytes, start: int, stop: int) -> npt.NDArray[np.bool_]:

@@ -6,6 +6,7 @@ offers these names too.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Final, TypeAlias
 
@@ -23,6 +24,7 @@ __all__ = [
     "Page",
     "PhysicalValues",
     "check_bounds",
+    "damaged_page",
     "integer_view",
     "kind_bounds",
     "native_dtype",
@@ -171,12 +173,17 @@ class Page:
 
     def damaged(self, what: str) -> CorruptSegmentError:
         """Return the error that says what is wrong with this page."""
-        where = ", ".join(f"{name} {value}" for name, value in self.place.items())
-        return CorruptSegmentError(
-            f"damaged page: {what}" + (f" ({where})" if where else ""),
-            hint="restore the object from a copy of the store",
-            **self.place,
-        )
+        return damaged_page(what, self.place)
+
+
+def damaged_page(what: str, place: Mapping[str, Any]) -> CorruptSegmentError:
+    """Return the error that says what is wrong with a page at a place."""
+    where = ", ".join(f"{name} {value}" for name, value in place.items())
+    return CorruptSegmentError(
+        f"damaged page: {what}" + (f" ({where})" if where else ""),
+        hint="restore the object from a copy of the store",
+        **place,
+    )
 
 
 def page_from_record(

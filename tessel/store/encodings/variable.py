@@ -24,6 +24,8 @@ from tessel.store.encodings.base import (
     Integers,
     Packing,
     Page,
+    PagedRows,
+    PageEncoding,
     PageSummary,
     PhysicalValues,
     Profile,
@@ -38,19 +40,15 @@ from tessel.store.encodings.text import check_text, gather_spans, take_values
 
 __all__ = ["Variable"]
 
-_KINDS = frozenset({ValueKind.TEXT, ValueKind.BINARY})
 _FEW = 256
 
 
-class Variable:
+class Variable(PageEncoding):
     """``length + 1`` offsets in slot 1, bytes in slot 2."""
 
     code: ClassVar[EncodingCode] = EncodingCode.VARIABLE
     name: ClassVar[str] = "variable"
-
-    def accepts(self, kind: ValueKind, width: int) -> bool:
-        """Return whether the values may have any length."""
-        return kind in _KINDS
+    kinds: ClassVar[frozenset[ValueKind]] = frozenset({ValueKind.TEXT, ValueKind.BINARY})
 
     def estimate(
         self, values: PhysicalValues, summary: PageSummary, profile: Profile
@@ -126,16 +124,9 @@ class Variable:
         offsets, data = gather_spans(_data(page), starts, stops - starts)
         return PhysicalValues(page.kind, page.width, len(rows), data, offsets)
 
-    def gather(
-        self,
-        segment: Bytes,
-        records: npt.NDArray[np.void],
-        rows: Integers,
-        kind: ValueKind,
-        width: int,
-        dictionary: PhysicalValues | None,
-    ) -> PhysicalValues | None:
+    def gather(self, wanted: PagedRows) -> PhysicalValues | None:
         """Find the offsets of many pages at once, then the bytes."""
+        segment, records, rows = wanted.segment, wanted.records, wanted.rows
         if len(rows) > _FEW * 16:
             return None
         starts = linear_in_segment(segment, records, rows)
@@ -144,7 +135,7 @@ class Variable:
             return None
         places = slot_places(records, 2) + starts.view(np.int64)
         offsets, data = gather_spans(segment, places, (stops - starts).view(np.int64))
-        return PhysicalValues(kind, width, len(rows), data, offsets)
+        return PhysicalValues(wanted.kind, wanted.width, len(rows), data, offsets)
 
 
 def _fit(offsets: npt.NDArray[np.int32], profile: Profile) -> LinearFit:

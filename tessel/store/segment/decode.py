@@ -20,7 +20,6 @@ from tessel.arrays import allocate, arrow_array
 from tessel.lazy import dataclass
 from tessel.store.encodings.base import (
     Bytes,
-    HasCodes,
     Page,
     PageEncoding,
     PhysicalValues,
@@ -209,12 +208,8 @@ def decode_codes(parts: Sequence[PagePart], rows: int, dtype: np.dtype[Any]) -> 
     """Return the places in the dictionary of rows that are in pages of a dictionary column."""
     codes = allocate(rows, dtype)
     for part in parts:
-        encoding = part.encoding
-        if isinstance(encoding, HasCodes):
-            held = encoding.codes(part.page, part.start, part.stop)
-            codes[part.at : part.at + part.rows] = held
-        else:  # every row is null
-            codes[part.at : part.at + part.rows] = 0
+        held = part.encoding.codes(part.page, part.start, part.stop)
+        codes[part.at : part.at + part.rows] = held
     return codes
 
 

@@ -8,7 +8,6 @@ other pages are asked one by one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,8 @@ from tessel.arrays import arrow_array, different
 from tessel.errors import InvalidInputError
 from tessel.store.encodings.base import (
     Bytes,
-    Gathering,
-    HasCodes,
     Integers,
+    PagedRows,
     PhysicalValues,
     native_dtype,
     stored_kind,
@@ -148,9 +146,7 @@ class _Pages:
         codes = np.zeros(len(self._row), node.type.index_type.to_pandas_dtype())
         for number, at in _groups(self._number, None):
             page = self._segment.page_for_rows(node.number, number)
-            coded = _coded(page.encoding)
-            if coded is not None:  # or every row is null
-                codes[at] = coded.take_codes(page, self._row[at])
+            codes[at] = encoding_by_code(page.encoding).take_codes(page, self._row[at])
         empty = np.empty(0, np.uint8)
         return PhysicalValues(node.kind, node.width, len(codes), empty, codes=codes)
 
@@ -188,15 +184,16 @@ class _Pages:
             at = np.arange(len(rows)) if same else np.flatnonzero(codes == code)
             kind, width = stored_kind(node.kind, node.width, code)
             gathered = None
-            gathering = _gathering(code)
-            if gathering is not None and not records["codec"][at].any():
-                gathered = gathering.gather(
-                    self._segment.data,
-                    records if same else records[at],
-                    rows if same else rows[at],
-                    kind,
-                    width,
-                    self._segment.dictionary(node.number),
+            if not records["codec"][at].any():
+                gathered = encoding_by_code(code).gather(
+                    PagedRows(
+                        self._segment.data,
+                        records if same else records[at],
+                        rows if same else rows[at],
+                        kind,
+                        width,
+                        self._segment.dictionary(node.number),
+                    )
                 )
             if gathered is not None:
                 found.append((at, gathered))
@@ -223,21 +220,6 @@ class _Pages:
         for at, data in parts:
             out[at] = data
         return PhysicalValues(kind, width, rows, out)
-
-
-# Asking an object whether it satisfies a protocol takes longer than taking from a page.
-
-
-@cache
-def _gathering(code: int) -> Gathering | None:
-    encoding = encoding_by_code(code)
-    return encoding if isinstance(encoding, Gathering) else None
-
-
-@cache
-def _coded(code: int) -> HasCodes | None:
-    encoding = encoding_by_code(code)
-    return encoding if isinstance(encoding, HasCodes) else None
 
 
 def _widened(values: PhysicalValues, kind: ValueKind) -> npt.NDArray[Any]:

@@ -216,4 +216,4 @@ def _accepts(code: int, kind: ValueKind, width: int) -> bool:
         return False
     if kind == ValueKind.OFFSETS and code == EncodingCode.DICTIONARY:
         return False
-    return encoding.accepts(*stored_kind(kind, width, code))
+    return stored_kind(kind, width, code)[0] in encoding.kinds

@@ -19,8 +19,8 @@ from tessel.store.encodings.base import (
     COMPACT,
     FAST,
     EncodedPage,
-    Gathering,
     Page,
+    PagedRows,
     PageEncoding,
     PhysicalValues,
     Profile,
@@ -217,7 +217,7 @@ def open_page(stored: Stored) -> Page:
     if missing != (page.encoding == EncodingCode.ALL_MISSING) and page.kind != ValueKind.NONE:
         raise page.damaged("nulls and encoding contradict each other")
     encoding = encoding_by_code(page.encoding)
-    if not encoding.accepts(page.kind, page.width) and not missing:
+    if page.kind not in encoding.kinds and not missing:
         raise page.damaged("the encoding is none of the type")
     lengths = np.array([page.length], np.int64)
     needed = encoding.slot_bytes(record, page.kind, page.width, lengths)
@@ -318,8 +318,6 @@ def _check_decode_into(
 
 def _check_gather(encoding: PageEncoding, stored: Stored, values: PhysicalValues) -> None:
     """The same page twice in a segment, at different places, is found in both."""
-    if not isinstance(encoding, Gathering):
-        return
     gap = 64
     segment = np.concatenate(
         [stored.payload, np.full(gap, 255, np.uint8), stored.payload, np.zeros(96, np.uint8)]
@@ -328,14 +326,11 @@ def _check_gather(encoding: PageEncoding, stored: Stored, values: PhysicalValues
     pages["offset"] = 0, len(stored.payload) + gap
     rows = some_rows(values.length)
     which = np.arange(len(rows)) % 2
-    found = encoding.gather(
-        segment, pages[which], rows, values.kind, values.width, stored.dictionary
-    )
+    held = values.kind, values.width, stored.dictionary
+    found = encoding.gather(PagedRows(segment, pages[which], rows, *held))
     if found is not None:
         assert same(found, picked(values, rows))
-    nothing = encoding.gather(
-        segment, pages[:0], rows[:0], values.kind, values.width, stored.dictionary
-    )
+    nothing = encoding.gather(PagedRows(segment, pages[:0], rows[:0], *held))
     if found is not None:
         assert nothing is not None
         assert same(nothing, part(values, 0, 0))

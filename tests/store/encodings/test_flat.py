@@ -76,7 +76,7 @@ def test_low_words_of_decimals_can_be_filled_in() -> None:
 
 
 def test_text_and_mere_codes_are_not_flat() -> None:
-    assert not flat.accepts(ValueKind.TEXT, 0)
+    assert ValueKind.TEXT not in flat.kinds
     assert flat.encode(text([b"ab"]), FAST) is None
 
 

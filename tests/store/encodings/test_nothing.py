@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessel.store.encodings.all_missing import AllMissing
 from tessel.store.encodings.base import FAST, EncodedPage, PhysicalValues, native_dtype
 from tessel.store.encodings.codes import EncodingCode, ValueKind
-from tessel.store.encodings.nothing import Nothing
+from tessel.store.encodings.nothing import AllMissing, Nothing
 from tests.store.encodings.helpers import (
     FIXED_KINDS,
     VARIABLE,

@@ -13,7 +13,6 @@ from tessel.store.encodings.base import FAST
 from tessel.store.encodings.codes import ValueKind
 from tessel.store.encodings.flat import Flat
 from tessel.store.encodings.validity import (
-    bitmap_of,
     bits_at,
     bits_of,
     count_ones,
@@ -30,7 +29,7 @@ def two_places(draw, length: int) -> tuple[int, int]:
 
 @given(BITS, st.data())
 def test_bits_come_back(present, data) -> None:
-    bitmap = bitmap_of(present)
+    bitmap = np.packbits(present, bitorder="little")
     start, stop = two_places(data.draw, len(present))
     assert bits_of(bitmap, start, stop).tolist() == present[start:stop].tolist()
     assert count_ones(bitmap, stop) == int(present[:stop].sum())
@@ -39,7 +38,7 @@ def test_bits_come_back(present, data) -> None:
 @given(BITS.filter(len), st.lists(st.integers(0, 69), max_size=9))
 def test_single_bits(present, rows) -> None:
     wanted = np.array([row % len(present) for row in rows], np.int64)
-    bitmap = bitmap_of(present)
+    bitmap = np.packbits(present, bitorder="little")
     assert bits_at(bitmap, wanted).tolist() == present[wanted].tolist()
 
 
